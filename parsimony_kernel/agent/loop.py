@@ -27,6 +27,8 @@ from parsimony_kernel.llm.secrets import Secrets
 
 MAX_SUSPENSION_AGE_S = 86_400
 _MAX_SENTENCE = 2_000
+# The version of records from which on they know what the run was held to.
+_TERMS_SINCE = 3
 
 _log = logging.getLogger(__name__)
 
@@ -180,7 +182,7 @@ def _check_answer(suspension: SuspensionRecord, reply: str) -> None:
 
 def _check_terms(suspension: SuspensionRecord, context: RunContext) -> None:
     """What a run was held to when it asked holds when it goes on: ``ValueError`` otherwise."""
-    if suspension.terms != context.terms:
+    if suspension.schema_version >= _TERMS_SINCE and suspension.terms != context.terms:
         raise ValueError(
             "this question was asked under another contract or procedure than there is now; bring "
             "the file back as it was, or run the request again"

@@ -1,6 +1,7 @@
 """Asking the model: the requests of a run, the budget that they are within, and what they cost."""
 
-from collections.abc import AsyncGenerator, Sequence
+import json
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,14 @@ from parsimony_kernel.agent.prompts import FINISH_WITHIN_BUDGET
 from parsimony_kernel.agent.renderer import KEPT_RESULTS, MAX_COMPACTION, IncrementalRenderer
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.causes import PROVIDER_FAULT
-from parsimony_kernel.core.chat import Beat, Completion, Delta, ModelRequest
+from parsimony_kernel.core.chat import (
+    Beat,
+    Completion,
+    Delta,
+    FunctionCall,
+    ModelRequest,
+    ToolCall,
+)
 from parsimony_kernel.core.events import (
     AgentEvent,
     BudgetWarning,
@@ -25,8 +33,11 @@ from parsimony_kernel.core.events import (
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.core.text import encodable
+from parsimony_kernel.gate.rules import DONE
 from parsimony_kernel.limits.budget import Demand
+from parsimony_kernel.llm import thinking
 from parsimony_kernel.llm.chain import Chain
+from parsimony_kernel.llm.secrets import Secrets
 
 
 class ModelCalls:
@@ -211,3 +222,40 @@ def _deltas(delta: Delta) -> list[AgentEvent]:
 
 def _nothing_came() -> Failure:
     return PROVIDER_FAULT.failure("the model's stream ended without an answer")
+
+
+def ends(words: str, state: RunState) -> bool:
+    """Whether words are the end: something was done, nothing of it failed, no part of a plan is
+    open, and they announce nothing."""
+    said = words.rstrip()
+    announces = not said or said.endswith((":", "…", "..."))
+    is_open = bool(state.failure_attempts or state.open_subgoals)
+    return bool(state.tool_call_history) and not is_open and not announces
+
+
+def ending(words: str, state: RunState) -> ToolCall:
+    """Words that end a run, as the call that a model ends one with: through the same gate."""
+    call = FunctionCall(DONE, json.dumps({"summary": words}))
+    return ToolCall(f"ended_{len(state.messages)}", call)
+
+
+def assistant_message(
+    said: str | None, calls: Sequence[ToolCall], opaque: str, secrets: Secrets
+) -> dict[str, Any]:
+    """A model's answer as it stands in the transcript."""
+    content = secrets.of_json(encodable(said))
+    message: dict[str, Any] = {"role": "assistant", "content": content}
+    if opaque := thinking.without_secrets(opaque, secrets):
+        message["opaque"] = opaque
+    for call in calls:
+        arguments = secrets.of_arguments(call.function.arguments)
+        function = {"name": call.function.name, "arguments": arguments}
+        asked = {"id": call.id, "type": "function", "function": function}
+        message.setdefault("tool_calls", []).append(asked)
+    return message
+
+
+def last_words(messages: Sequence[Mapping[str, Any]]) -> str:
+    """What the model said last; empty where it only called tools."""
+    said = (each["content"] for each in reversed(messages) if each["role"] == "assistant")
+    return next(said, None) or ""

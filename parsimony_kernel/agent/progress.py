@@ -11,6 +11,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
+from parsimony_kernel.core.events import AgentEvent, ArtifactPublished, LLMCallCompleted
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.lineage.checkpoint import Change, Checkpoints, PutBack
 from parsimony_kernel.lineage.files import Files
@@ -157,6 +158,23 @@ class Progress:
         known = {each: copy(getattr(self._state, each)) for each in _KNOWN}
         self._passed = [each for each in self._passed if each.id != name]
         self._passed.append(Checkpoint(name, number, known))
+
+
+def note(event: AgentEvent, state: RunState) -> None:
+    """Note what a host has emitted: what is published is minted by this run, and what a model was
+    asked beside it is spent by it."""
+    turn = state.turn
+    if isinstance(event, ArtifactPublished):
+        minted = event.model_dump(include={"kind", "logical_id", "content_sha"})
+        name = (event.kind, event.live_name or "")
+        if minted not in turn.minted_refs:
+            turn.minted_refs.append(minted)
+        if event.live_name and name not in turn.minted_live_names:
+            turn.minted_live_names.append(name)
+    elif isinstance(event, LLMCallCompleted):
+        state.cumulative_prompt_tokens += event.prompt_tokens
+        state.cumulative_completion_tokens += event.completion_tokens
+        state.cumulative_cost_usd += event.cost_usd or 0.0
 
 
 def told(back: PutBack) -> str:

@@ -6,12 +6,11 @@ run is in ``agent.loop``.
 
 import asyncio
 import inspect
-import json
 from collections import deque
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Awaitable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TypeVar
 
 from parsimony_kernel.agent.chart_images import picture_messages
 from parsimony_kernel.agent.failure.detectors import (
@@ -21,9 +20,16 @@ from parsimony_kernel.agent.failure.detectors import (
     record_tool_call,
     text_only,
 )
-from parsimony_kernel.agent.failure.recovery import FALLBACK, handle_failure, suspend
+from parsimony_kernel.agent.failure.recovery import FALLBACK, handle_failure
 from parsimony_kernel.agent.hooks import RunContext, RunHooks
-from parsimony_kernel.agent.model_calls import ModelCalls, given_up
+from parsimony_kernel.agent.model_calls import (
+    ModelCalls,
+    assistant_message,
+    ending,
+    ends,
+    given_up,
+    last_words,
+)
 from parsimony_kernel.agent.outcomes import (
     adding,
     as_restored,
@@ -33,22 +39,18 @@ from parsimony_kernel.agent.outcomes import (
     shown,
     with_type,
 )
-from parsimony_kernel.agent.progress import Progress, told
+from parsimony_kernel.agent.progress import Progress, note, told
 from parsimony_kernel.agent.redaction import of_failure
+from parsimony_kernel.agent.termination_tools import terminal_event
 from parsimony_kernel.agent.written_calls import is_written, written_calls
 from parsimony_kernel.core.calls import arguments_of, loop_signature
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.core.causes import CAPABILITY_GAP, has_open_type
+from parsimony_kernel.core.causes import has_open_type
 from parsimony_kernel.core.chat import Completion, FunctionCall, ToolCall
 from parsimony_kernel.core.clock import Clock
 from parsimony_kernel.core.config import FileStore
-from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
 from parsimony_kernel.core.events import (
     AgentEvent,
-    ArtifactPublished,
-    Handoff,
-    LLMCallCompleted,
-    RunCompleted,
     StateSnapshot,
     ToolEvent,
     ToolResultObserved,
@@ -58,19 +60,19 @@ from parsimony_kernel.core.events import (
 from parsimony_kernel.core.kinds import HELD, SOLVED, Action, Effect, Failure, FailureKind
 from parsimony_kernel.core.refusals import GUIDANCE
 from parsimony_kernel.core.state import HeldCall, RunState, TurnSubstate, remember
-from parsimony_kernel.core.taxonomy import TriageContext
-from parsimony_kernel.core.text import encodable
+from parsimony_kernel.core.taxonomy import FailureType, TriageContext
 from parsimony_kernel.gate.envelope import to_text
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.loops import Repetition
 from parsimony_kernel.gate.rules import DONE
-from parsimony_kernel.llm import thinking
 from parsimony_kernel.llm.chain import Chain
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.toolbox.plan import Plan
 from parsimony_kernel.toolbox.stored_files import stored_file_tools
 from parsimony_kernel.tools import Tools
 from parsimony_kernel.triage.classify import RulesClassifier
+
+T = TypeVar("T")
 
 # An answer that asks for more calls than this has lost its way; the rest of them is not run.
 MAX_CALLS = 50
@@ -179,13 +181,15 @@ class Run:
     async def _act(self, reply: Completion) -> AsyncGenerator[AgentEvent, None]:
         state = self.state
         failure = post_llm(response=reply, state=state, guardrails=self.context.guardrails)
-        calls = () if _is_cut_off(failure) else reply.message.tool_calls
+        is_cut_off = failure is not None and failure.kind is FailureKind.output_truncated
+        calls = () if is_cut_off else reply.message.tool_calls
         said = reply.message.content
         if failure is None and not calls:
             calls, said = written_calls(reply.message, self.tools, state.messages)
-        if failure is None and not calls and said and self._is_answer(said):
-            calls, said = (self._ending(said),), None
-        state.messages.append(_assistant(said, calls, reply.message.opaque, self.secrets))
+        if failure is None and not calls and said and DONE in self.tools and ends(said, state):
+            calls, said = (ending(said, state),), None
+        opaque = reply.message.opaque
+        state.messages.append(assistant_message(said, calls, opaque, self.secrets))
         if failure is None and not calls:
             state.turn.text_only_response = True
             failure = text_only(state)
@@ -195,22 +199,6 @@ class Run:
             return
         async for event in self._in_order(calls):
             yield event
-
-    def _is_answer(self, words: str) -> bool:
-        """Whether words are the end: something was done, nothing of it failed, no part of a plan is
-        open, and they announce nothing."""
-        state, last = self.state, words.strip()[-1:]
-        if last in ("", ":", "…") or words.rstrip().endswith("..."):
-            return False
-        is_open = bool(state.failure_attempts) or not set(state.subgoals) <= set(
-            state.done_subgoals
-        )
-        return bool(state.tool_call_history) and not is_open and DONE in self.tools
-
-    def _ending(self, words: str) -> ToolCall:
-        """Words that end a run, as the call that a model ends one with: through the same gate."""
-        number = len(self.state.messages)
-        return ToolCall(f"ended_{number}", FunctionCall(DONE, json.dumps({"summary": words})))
 
     async def _in_order(
         self, calls: Sequence[ToolCall], approved: str | None = None
@@ -271,13 +259,13 @@ class Run:
             tool_call_id=call.id,
             tool_type=tool_type,
             arguments=shown_arguments,
-            around=_last_words(state.messages) if is_written(call.id) else None,
+            around=last_words(state.messages) if is_written(call.id) else None,
         )
         yield begun
         if approved is None:
             record_tool_call(state, name, arguments)
             state.turn.tool_calls_this_turn += 1
-        is_tried = self._begin(name, tool_type)
+        is_tried = self._begin(name)
         began = self.clock.monotonic()
         try:
             begun_beside = self._beside.popleft() if self._beside else None
@@ -300,7 +288,8 @@ class Run:
         if approved is not None:
             note = outcome.envelope.get("note", "")
             outcome = adding(outcome, "note", f"Allowed by the person. {note}".rstrip())
-        whole = await self._explained(call, await self._kept(call, outcome))
+        keeping = self.hooks.kept(call, outcome, state)
+        whole = await self._explained(call, await self._unless_stopped(keeping, outcome))
         # What the model reads, and what people do: the second stays on this machine.
         read, outcome = self._told(self.hooks.shared(call, whole)), self._told(whole)
         content = to_text(read.envelope)
@@ -399,36 +388,21 @@ class Run:
             ]
 
     def _drained(self) -> Iterator[AgentEvent]:
-        """What the host has emitted: what is published is minted by this run, and what a model was
-        asked beside it is spent by it."""
-        turn = self.state.turn
+        """What the host has emitted; the run notes it."""
         for event in self.hooks.drain():
-            if isinstance(event, ArtifactPublished):
-                ref = {"kind", "logical_id", "content_sha"}
-                minted, name = event.model_dump(include=ref), (event.kind, event.live_name)
-                if minted not in turn.minted_refs:
-                    turn.minted_refs.append(minted)
-                if event.live_name and name not in turn.minted_live_names:
-                    turn.minted_live_names.append(name)
-            elif isinstance(event, LLMCallCompleted):
-                self.state.cumulative_prompt_tokens += event.prompt_tokens
-                self.state.cumulative_completion_tokens += event.completion_tokens
-                self.state.cumulative_cost_usd += event.cost_usd or 0.0
+            note(event, self.state)
             yield event
 
-    def _begin(self, name: str, tool_type: str) -> bool:
+    def _begin(self, name: str) -> bool:
         """Whether what runs is taken back when it fails: code, or a function of the notebook."""
-        if tool_type == "code":
-            self.progress.begin()
-            return True
-        if self._overlaps(name):
+        tool = self.tools.get(name)
+        if tool is None or self._overlaps(name):
             return False
-        function = getattr(self.tools[name], "function", None) if name in self.tools else None
-        body = inspect.unwrap(function) if callable(function) else None
-        if tool_type != "function" or getattr(body, "__module__", None) != "__main__":
-            return False
-        self.progress.begin(body)
-        return True
+        is_code, body = tool.tool_type == "code", inspect.unwrap(tool.function)
+        is_own = tool.tool_type == "function" and getattr(body, "__module__", None) == "__main__"
+        if is_code or is_own:
+            self.progress.begin(None if is_code else body)
+        return is_code or is_own
 
     def _settled(self, outcome: StepOutcome) -> StepOutcome:
         """What code leaves behind: a state to go back to, or, when it failed, nothing but the
@@ -454,21 +428,21 @@ class Run:
         failure = outcome.failure and of_failure(outcome.failure, self.secrets)
         return replace(outcome, envelope=self.secrets.of_cleaned(outcome.envelope), failure=failure)
 
-    async def _kept(self, call: ToolCall, outcome: StepOutcome) -> StepOutcome:
+    async def _unless_stopped(self, work: Awaitable[T], instead: T) -> T:
+        """What ``work`` gives; ``instead`` where the run is stopped, for what a step came to is
+        told first."""
         try:
-            return await self.cancellation.race(self.hooks.kept(call, outcome, self.state))
+            return await self.cancellation.race(work)
         except Cancelled:
-            return outcome  # what the step came to is told first
+            return instead
 
     async def _picture(self, outcome: StepOutcome) -> None:
         """Show what a step drew to a model that sees."""
         figures = self.hooks.pictures(outcome) if self.model_calls.sees_pictures else ()
         if figures:
             drawing = asyncio.to_thread(picture_messages, figures, list(self.state.messages))
-            # A run that is stopped meanwhile ends at its next phase.
-            with suppress(Cancelled):
-                drawn = await self.cancellation.race(drawing)
-                self.state.messages.extend(self.secrets.of_prose(drawn))
+            drawn = await self._unless_stopped(drawing, [])
+            self.state.messages.extend(self.secrets.of_prose(drawn))
 
     async def _explained(self, call: ToolCall, outcome: StepOutcome) -> StepOutcome:
         """The outcome with the type of its failure, where the gate could not tell that, and with
@@ -490,10 +464,7 @@ class Run:
             within_s=self.context.time_left(self.state),
             clock=self.clock,
         )
-        try:
-            return with_type(outcome, await self.cancellation.race(judging))
-        except Cancelled:
-            return outcome  # what the step came to is told first
+        return with_type(outcome, await self._unless_stopped(judging, FailureType.UNKNOWN))
 
     async def _held(
         self,
@@ -525,33 +496,16 @@ class Run:
         state = self.state
         if self.cancellation.is_set:
             raise Cancelled(self.cancellation.reason)
-        match outcome.request:
-            case SuspensionRequest() as request:
-                state.done = True
-                yield suspend(
-                    self.context,
-                    state,
-                    question=self.secrets.clean(request.question),
-                    context=request.context and self.secrets.clean(request.context),
-                    choices=tuple(map(self.secrets.clean, request.choices)),
-                )
-            case TerminationRequest() as request if request.is_done:
-                state.done = True
-                yield RunCompleted(summary=request.message, variables=self.hooks.variables(state))
-            case TerminationRequest() as request:
-                state.done = True
-                yield Handoff(
-                    rationale=request.message,
-                    blockers=request.blockers,
-                    suggested_next_steps=request.suggested_next_steps,
-                    failure=CAPABILITY_GAP.failure(request.message, blockers=request.blockers),
-                )
-            case None:
-                failure = post_tool(outcome.result, call, state)
-                if failure is not None:
-                    told = post_tool(read.result, call, state) or failure
-                    async for event in self._tool_failed(failure, outcome, told):
-                        yield event
+        if outcome.request is not None:
+            state.done = True
+            bound = self.hooks.variables(state)
+            yield terminal_event(outcome.request, self.context, state, self.secrets, bound)
+            return
+        failure = post_tool(outcome.result, call, state)
+        if failure is not None:
+            told = post_tool(read.result, call, state) or failure
+            async for event in self._tool_failed(failure, outcome, told):
+                yield event
 
     async def _tool_failed(
         self, failure: Failure, outcome: StepOutcome, read: Failure
@@ -634,27 +588,3 @@ def snapshot_of(state: RunState, hooks: RunHooks, clock: Clock) -> StateSnapshot
 
 def _held_call(call: ToolCall, sha: str = "") -> HeldCall:
     return HeldCall(id=call.id, name=call.function.name, arguments=call.function.arguments, sha=sha)
-
-
-def _assistant(
-    said: str | None, calls: Sequence[ToolCall], opaque: str, secrets: Secrets
-) -> dict[str, Any]:
-    content = secrets.of_json(encodable(said))
-    message: dict[str, Any] = {"role": "assistant", "content": content}
-    if opaque := thinking.without_secrets(opaque, secrets):
-        message["opaque"] = opaque
-    for call in calls:
-        arguments = secrets.of_arguments(call.function.arguments)
-        function = {"name": call.function.name, "arguments": arguments}
-        asked = {"id": call.id, "type": "function", "function": function}
-        message.setdefault("tool_calls", []).append(asked)
-    return message
-
-
-def _last_words(messages: Sequence[Mapping[str, Any]]) -> str:
-    said = (each["content"] for each in reversed(messages) if each["role"] == "assistant")
-    return next(said, None) or ""
-
-
-def _is_cut_off(failure: Failure | None) -> bool:
-    return failure is not None and failure.kind is FailureKind.output_truncated

@@ -1,9 +1,14 @@
 """The three tools that end a run, or suspend it.
 
-Each checks its words and gives a request as a value; the loop turns it into the terminal event.
+Each checks its words and gives a request as a value; ``terminal_event`` is what comes of it.
 """
 
+from parsimony_kernel.agent.failure.recovery import RecoveryContext, suspend
+from parsimony_kernel.core.causes import CAPABILITY_GAP
 from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
+from parsimony_kernel.core.events import AgentEvent, Handoff, RunCompleted
+from parsimony_kernel.core.state import RunState
+from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
 
 
@@ -77,3 +82,29 @@ def termination_tools() -> Tools:
     """``return_done``, ``return_unable``, ``ask_user``."""
     built: list[Tool] = [return_done, return_unable, ask_user]
     return Tools(built)
+
+
+def terminal_event(
+    request: TerminationRequest | SuspensionRequest,
+    context: RecoveryContext,
+    state: RunState,
+    secrets: Secrets,
+    variables: tuple[str, ...],
+) -> AgentEvent:
+    """The event with which the run of ``state``, which has bound ``variables``, ends or waits."""
+    if isinstance(request, SuspensionRequest):
+        return suspend(
+            context,
+            state,
+            question=secrets.clean(request.question),
+            context=request.context and secrets.clean(request.context),
+            choices=tuple(map(secrets.clean, request.choices)),
+        )
+    if request.is_done:
+        return RunCompleted(summary=request.message, variables=variables)
+    return Handoff(
+        rationale=request.message,
+        blockers=request.blockers,
+        suggested_next_steps=request.suggested_next_steps,
+        failure=CAPABILITY_GAP.failure(request.message, blockers=request.blockers),
+    )

@@ -7,19 +7,21 @@ it errs towards saying nothing. Names of calls are in ``analysis/calls.toml``.
 
 import re
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.analysis.calls import PATTERNS, SQL_CALLS, WRITES_BY_MODE, names
 from parsimony_kernel.analysis.cell import Call, Magic
 from parsimony_kernel.analysis.read import read
-from parsimony_kernel.analysis.values import Text, Value
+from parsimony_kernel.analysis.values import Ref, Text, Value
 from parsimony_kernel.core.reach import Finding, Reach, ReachKind, runner_of
 from parsimony_kernel.core.redaction import NAMES_A_KEY
 from parsimony_kernel.gate.origins import Origins, PathPolicy, Said
 
 _MAX_WHAT = 120
 _MAX_SOURCE = 200
+_MAX_DEPTH = 5
 _MAX_COMMAND = 4_000
 _MAX_READ = 2**20
 
@@ -41,7 +43,7 @@ _LOOKS = names("installation", "looks")
 _ONE_KEY, _ALL_KEYS = names("secret", "one"), names("secret", "all")
 _SHOWING, _KEY_READERS = names("secret", "shows"), names("secret", "readers")
 _LOADS = names("unpickling", "loads")
-_HARMLESS = names("plain", "harmless")
+_HANDING, _HARMLESS = names("handing", "calls"), names("handing", "harmless")
 # By the names of the arguments that say it.
 _HOSTED, _FILED = names("network", "named"), names("outside_write", "named")
 
@@ -127,13 +129,15 @@ class _Preview:
         self._made: set[str] = set()
         self._strings: frozenset[str] = frozenset()
         self._line = 1
+        self._depth = 0
 
     def read(self, code: str) -> None:
         cell = read(code)
         self._strings |= cell.strings
         parts: list[Call | Magic] = [*cell.magics, *cell.calls, *cell.items]
         for each in sorted(parts, key=lambda each: each.line):
-            self._line = each.line
+            if not self._depth:
+                self._line = each.line
             if isinstance(each, Magic):
                 self._magic(each)
             else:
@@ -145,6 +149,12 @@ class _Preview:
     # Calls
 
     def _call(self, call: Call) -> None:
+        if call.last in _HANDING:
+            for number, each in enumerate(call.args):
+                if isinstance(each, Ref) and self._origins.name(each):
+                    rest = call.args[number + 1 :]
+                    self._call(replace(call, name=each.name, origin=each, receiver=None, args=rest))
+                    break
         name = self._origins.name(call.origin)
         # A method is known by its own name, whatever it is called on.
         last = name.rpartition(".")[2] if call.name == call.root else call.last
@@ -208,7 +218,13 @@ class _Preview:
         first = call.args[0] if call.args else Text(())
         if isinstance(first, Text) and first.parts == call.texts[:1] and name in ("exec", "eval"):
             return  # it has been read where it stands
-        self._add(ReachKind.dynamic_code, f"{name}(…)")
+        text = self._text(call, 0)
+        if text is None or not text.whole or self._depth == _MAX_DEPTH:
+            self._add(ReachKind.dynamic_code, f"{name}(…)")
+            return
+        self._depth += 1
+        self.read(text.text)
+        self._depth -= 1
 
     def _query(self, query: Said | None) -> None:
         text = "" if query is None else query.text
@@ -324,6 +340,8 @@ class _Preview:
         elif kind is ReachKind.outside_write:
             if name not in ("hist", "history") or "-f" in text.split():
                 self._write(Said(words[0], path=True) if name == "save" and words else last)
+        elif name == "store":
+            self._store(text, said)
         elif name == "cd":
             self._go(last if text else Said("~"))
         elif name == "run":
@@ -341,6 +359,14 @@ class _Preview:
             self._show(f"%%{name}", body or "")
         elif kind is not None:
             self._add(kind, said)
+
+    def _store(self, text: str, said: str) -> None:
+        """``%store`` writes variables to the home folder, and reads them back."""
+        if ">" in text:
+            self._write(Said(text.rpartition(">")[2].strip(" '\""), path=True))
+        elif text:
+            is_read = text.startswith("-r")
+            self._add(ReachKind.dynamic_code if is_read else ReachKind.outside_write, said)
 
 
 def _kind_of(name: str) -> ReachKind | None:

@@ -30,6 +30,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
+import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -46,7 +47,7 @@ from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.core.fuzzy import nearest
 from parsimony_kernel.gate.procedure import Edge, Guard, Procedure, ProcedureError
 from parsimony_kernel.gate.rules import NO_RULES, Rules
-from parsimony_kernel.gate.yaml_lines import UNREADABLE, Written
+from parsimony_kernel.gate.yaml_lines import Written
 from parsimony_kernel.tools import Tools
 from parsimony_kernel.triage.policy import FailurePolicy
 
@@ -97,7 +98,7 @@ def from_yaml(
     Raises:
         ProcedureError: each problem with its line: first those of shape, then those of meaning.
     """
-    written = Written(text, source, typed="policy")
+    written = Written(text, source)
     try:
         task = TaskFile.model_validate(written.value, context=tools)
     except ValidationError as exc:
@@ -119,7 +120,7 @@ def from_yaml(
         expected = ", ".join((*PROCEDURE, *_PARTS))
         written.say((), f"the file says nothing; give it some of {expected}.")
     contract = None if task.contract is None else _contract(written, task.contract)
-    policy = None if task.policy is None else _policy(written, task.policy)
+    policy = None if task.policy is None else _policy(written, text)
     if written.problems:
         raise ProcedureError(name, written.in_order())
     rules = Rules(**{each: getattr(task, each) for each in _RULES})
@@ -283,21 +284,20 @@ def _contract(written: Written, read: ContractFields) -> ActionContract:
     )
 
 
-def _policy(written: Written, read: Mapping[str, Any]) -> FailurePolicy | None:
-    entries: dict[str, Any] = {}
-    for key, entry in read.items():
-        kind, at = key.upper(), ("policy", key)
-        if kind in entries:
-            written.say(at, f"{kind} stands twice; leave one out.", key=True)
-        if entry == []:
-            written.say(at, f"{kind} has no strategy; write one, or leave the line out.")
-        entries[kind] = entry
-        for number, each in enumerate(_listed(entry)):
-            try:
-                if each is not UNREADABLE:
-                    FailurePolicy.from_dict({kind: each})
-            except ValueError as exc:
-                written.say((*at, number), f"{exc}.")
-            except RecursionError:
-                written.say((*at, number), "this is nested too deeply; write it flat.")
-    return None if written.problems else FailurePolicy.from_dict(entries)
+def _policy(written: Written, text: str) -> FailurePolicy | None:
+    """The policy, whose values are what YAML takes them for."""
+    try:
+        entries = yaml.safe_load(text)["policy"]
+    except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        written.say(("policy",), "a value here does not fit its tag; mend it, or drop the tag.")
+        return None
+    named = {str(key).upper(): (key, entry) for key, entry in entries.items()}
+    for key in entries:
+        if named[str(key).upper()][0] != key:
+            written.say(("policy", key), f"{key} stands twice; leave one out.", key=True)
+    for kind, (key, entry) in named.items():
+        try:
+            FailurePolicy.from_dict({kind: entry})
+        except ValueError as exc:
+            written.say(("policy", key), f"{exc}.")
+    return None if written.problems else FailurePolicy.from_dict(dict(named.values()))

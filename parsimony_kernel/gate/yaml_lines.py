@@ -4,17 +4,14 @@ Names are taken as they are written: a state called ``no`` is one.
 """
 
 import re
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 import yaml
-from yaml.constructor import SafeConstructor
 
 from parsimony_kernel.gate.procedure import ProcedureError
 
 # A file of a person's own is far smaller; one that is larger was not written by hand.
 MAX_CHARACTERS = 262_144
-# What stands where a value could not be read, which was said.
-UNREADABLE: Final = object()
 
 _LINE = re.compile(r", line (\d+)")
 
@@ -24,14 +21,13 @@ At = tuple[Any, ...]
 class Written:
     """The ``value`` of ``text``; its ``problems`` say where, what is wrong, and what to do.
 
-    Below the key ``typed`` values are what YAML takes them for; elsewhere they are texts, lists and
-    mappings. ``ProcedureError`` for no YAML, and for what is too large or has aliases.
+    Values are texts, lists and mappings. ``ProcedureError`` for no YAML, and for what is too large
+    or has aliases.
     """
 
-    def __init__(self, text: str, source: str, typed: str) -> None:
+    def __init__(self, text: str, source: str) -> None:
         self.source = source
         self.problems: list[str] = []
-        self._typed = typed
         self._lines: dict[At, int] = {}
         self._keys: dict[At, int] = {}
         self._met: set[int] = set()
@@ -39,7 +35,7 @@ class Written:
             self._refuse(f": it has more than {MAX_CHARACTERS} characters; shorten it.")
         try:
             root = yaml.compose(text, Loader=yaml.SafeLoader)
-            self.value = None if root is None else self._plain(root, ())
+            self.value: Any = None if root is None else self._plain(root, ())
         except RecursionError:
             self._refuse(": it is nested too deeply; write it flat.")
         except yaml.YAMLError as exc:
@@ -73,10 +69,6 @@ class Written:
         if id(node) in self._met:  # few lines with aliases may stand for millions
             self._refuse(f", line {line}: an alias (*) repeats this; write it out instead.")
         self._met.add(id(node))
-        value = self._untyped(node, at)
-        return self._construct(node, at) if len(at) == 2 and at[0] == self._typed else value
-
-    def _untyped(self, node: Any, at: At) -> Any:
         if isinstance(node, yaml.SequenceNode):
             return [self._plain(each, (*at, number)) for number, each in enumerate(node.value)]
         if isinstance(node, yaml.ScalarNode):
@@ -92,17 +84,3 @@ class Written:
             else:
                 values[name] = self._plain(value, here)
         return values
-
-    def _construct(self, node: Any, at: At) -> Any:
-        try:
-            return SafeConstructor().construct_document(node)
-        except (
-            yaml.YAMLError,
-            ArithmeticError,
-            AttributeError,
-            LookupError,
-            TypeError,
-            ValueError,
-        ):
-            self.say(at, "a value here does not fit its tag; mend it, or leave the tag out.")
-        return UNREADABLE

@@ -49,13 +49,6 @@ def test_a_key_goes_with_one_model_and_to_nobody_else(model: Any) -> None:
     }
 
 
-@pytest.mark.parametrize("model", ["", " , ", []])
-def test_no_model_at_all_is_refused(model: Any) -> None:
-    agent = Agent(model, suspension_secret="s")
-    with pytest.raises(ValueError, match=r"no model is named|is empty"):
-        agent.hooks.models(RunContext.of(agent))
-
-
 def test_pinned_constraints_are_a_few_short_rules() -> None:
     def pinned(**given: Any) -> tuple[str, ...]:
         return Agent("offline", suspension_secret="s", **given).pinned_constraints
@@ -103,14 +96,6 @@ async def test_a_question_outlives_the_rotation_of_its_key_for_a_while(tmp_path:
     clock.advance(GRACE_S + 1)
     with pytest.raises(SuspensionTokenMismatch, match=r"(?i)run the cell again"):
         await anext(sealed_with(tmp_path, clock, DONE).resume(late, "a"))
-
-
-async def test_a_revoked_key_seals_nothing_any_more(tmp_path: Path) -> None:
-    clock = ManualClock()
-    record = await suspended(sealed_with(tmp_path, clock, ASK))
-    Keyring.open(tmp_path, {}).revoke(record.key_id)
-    with pytest.raises(SuspensionTokenMismatch, match="revoked"):
-        await anext(sealed_with(tmp_path, clock, DONE).resume(record, "a"))
 
 
 async def test_an_agent_whose_every_run_ends_needs_no_key(tmp_path: Path) -> None:

@@ -22,12 +22,6 @@ CONTRACT = ActionContract(
 )
 
 
-def test_the_lookup_is_admitted_and_the_drift_is_not_allowed() -> None:
-    assert validate_action_contract(LOOKUP, "query_db", {"id": "A102"}, {"query_db"}) == "admitted"
-    with pytest.raises(ActionMismatch, match=r"^tool not allowed$"):
-        validate_action_contract(LOOKUP, "calculate_shipping", {}, {"query_db"})
-
-
 @pytest.mark.parametrize(
     ("name", "args", "allowed", "said"),
     [
@@ -53,20 +47,6 @@ def test_not_allowed_comes_before_the_intent_and_the_intent_before_the_identifie
     assert str(refused.value) == said
 
 
-def test_an_intent_of_one_s_own_names_its_tools() -> None:
-    refund = {"intent": "refund", "payment_id": "P9"}
-    serves = {"refund": {"issue_refund"}}
-    allowed = {"issue_refund", "query_db"}
-    assert (
-        validate_action_contract(
-            refund, "issue_refund", {"payment_id": "P9"}, allowed, tools_by_intent=serves
-        )
-        == "admitted"
-    )
-    with pytest.raises(ActionMismatch, match="match intent"):
-        validate_action_contract(refund, "query_db", {"id": "P9"}, allowed, tools_by_intent=serves)
-
-
 def test_a_second_identifier_may_be_left_out_but_not_contradicted() -> None:
     contract = ActionContract(frozenset({"q"}), None, {"order_id": "A102", "customer_id": "C1"})
     assert contract.violation("q", {"id": "A102"}) is None
@@ -86,12 +66,6 @@ def test_a_critic_may_not_overrule_the_contract() -> None:
     assert not refused.is_admitted
     assert refused.verdict == "order ID changed"
     assert asked == []
-
-
-def test_a_critic_s_remark_stands_beside_an_admission_and_changes_nothing() -> None:
-    admitted = review(CONTRACT, "query_db", {"id": "A102"}, lambda *_: "I would refuse it")
-    assert admitted.is_admitted
-    assert (admitted.verdict, admitted.remark) == ("admitted", "I would refuse it")
 
 
 @tool

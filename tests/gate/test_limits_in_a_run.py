@@ -25,7 +25,7 @@ from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.patterns.loop_breaker import LoopBreaker
 from parsimony_kernel.testing.clock import ManualClock
-from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, say
+from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
 from parsimony_kernel.tools import Tools, tool
 
 DONE = call("return_done", summary="ok")
@@ -124,31 +124,6 @@ async def test_forty_calls_of_one_tool_about_different_things_are_a_normal_run(
     # The library's class, asked about the same calls, gives up at its third.
     breaker = LoopBreaker()
     assert [breaker.check("look", {"at": order}) for order in orders[:3]] == [False, False, True]
-
-
-async def test_the_pinned_rules_are_the_end_of_every_prompt_whatever_happened_before(
-    tmp_path: Path,
-) -> None:
-    steps: list[Step] = [
-        *looking(["A1", "A2"]),
-        call("lok", at="A3"),  # a refusal
-        say("I think it is fine."),  # a stall, and a lesson
-        ConnectionError("reset"),  # weather, and another lesson
-        DONE,
-    ]
-    run = await Run(tmp_path).play(*steps)
-    assert isinstance(run.events[-1], RunCompleted)
-    assert len(run.model.requests) == len(steps)
-    bullets = "\n".join(f"- {rule}" for rule in PINNED)
-    for request in run.model.requests:
-        last = request.messages[-1]
-        assert last["role"] == "user"
-        assert last["content"].endswith(
-            f"<pinned_constraints>\n{bullets}\n</pinned_constraints>\n</context_addendum>"
-        )
-        text = json.dumps(request.messages)
-        assert text.count("<pinned_constraints>") == 1
-    assert "<lessons_learned>" in run.model.requests[-1].messages[-1]["content"]
 
 
 def costing(completion: Completion, tokens: int) -> Completion:

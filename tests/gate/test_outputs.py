@@ -1,6 +1,5 @@
 """What a tool answered passes its own validators, or nothing rests on it."""
 
-import asyncio
 import signal
 from collections.abc import Callable
 from typing import Any
@@ -15,9 +14,8 @@ from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.gate import checks
 from parsimony_kernel.gate.gate import Gate, StepOutcome
-from parsimony_kernel.gate.procedure import Edge, Procedure, Walker
 from parsimony_kernel.patterns.handoff import ValidationResult
-from parsimony_kernel.tools import OutputValidator, Tool, ToolResult, Tools, tool
+from parsimony_kernel.tools import OutputValidator, Tool, Tools, tool
 
 ORDER = {"order": "A102", "total": 12}
 
@@ -50,12 +48,6 @@ def has_scan(output: dict[str, Any]) -> ValidationResult:
 
 def is_dear(output: dict[str, Any]) -> str | None:
     return None if output["total"] > 100 else f"a total of {output['total']} is no large order"
-
-
-async def test_an_output_that_every_validator_accepts_is_the_answer_itself() -> None:
-    outcome = await step(looking_up(accepts, lambda _: None))
-    assert outcome.ok
-    assert outcome.result.data is ORDER
 
 
 @pytest.mark.parametrize(
@@ -107,22 +99,6 @@ async def test_a_validator_may_say_yes_or_no(kind: Callable[[bool], Any]) -> Non
     assert refused.is_guidance
 
 
-class OwnBase(BaseException):
-    pass
-
-
-@pytest.mark.parametrize(
-    "error", [SystemExit(3), OwnBase(), asyncio.CancelledError(), GeneratorExit()]
-)
-async def test_whatever_a_validator_raises_refuses_and_ends_nothing(error: BaseException) -> None:
-    def raises(_: Any) -> None:
-        raise error
-
-    said = f"a check of it broke ({type(error).__name__}: {error})"
-    assert (await step(looking_up(raises))).envelope["error_message"] == said
-    assert (await step(looking_up(validators=[raises]))).envelope["reason"] == said
-
-
 def for_ever(_: Any) -> None:
     while True:
         pass
@@ -155,14 +131,6 @@ async def test_a_stop_reaches_a_validator_and_ends_the_run(validator: OutputVali
     with stop_on_sigint(stop := CancellationRequest()), pytest.raises(Cancelled):
         await step(looking_up(stopped))
     assert stop.is_set
-
-
-async def test_what_failed_is_not_judged() -> None:
-    def never(_: Any) -> None:
-        raise AssertionError("it was asked")
-
-    given = ToolResult.from_failure(Failure(FailureKind.tool_error, "no such order"))
-    assert failure_of(await step(looking_up(never, answer=given))).explanation == "no such order"
 
 
 @pytest.mark.parametrize(("retryable", "action"), [(True, Action.retry), (False, Action.handoff)])
@@ -218,12 +186,3 @@ async def test_what_a_write_is_found_to_have_answered_is_judged_as_well() -> Non
     assert failure_of(outcome).effect is Effect.committed
     assert outcome.envelope["result"] == {"found": "ann"}
     assert letters.sent == []
-
-
-async def test_a_procedure_does_not_go_on_from_an_output_that_is_refused() -> None:
-    edges = (Edge("look_up", "new", "known"),)
-    procedure = Procedure("orders", ("new", "known"), "new", ("known",), edges)
-    gate = Gate(Tools([looking_up(has_scan)]), timeout_s=5, walker=Walker(procedure))
-    before = gate.place
-    assert not (await gate.step("look_up", {})).ok
-    assert gate.place == before

@@ -2,7 +2,6 @@
 
 import signal
 import sys
-import threading
 from collections.abc import Callable
 
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.cancellation import CancellationRequest
-from parsimony_kernel.core.kinds import Action, Failure, FailureKind
+from parsimony_kernel.core.kinds import Action, FailureKind
 from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.gate import procedure
@@ -156,15 +155,6 @@ def test_the_admitted_edge_is_walked_whatever_the_action_did_to_its_guard() -> N
     assert walker.advance("pay") == "paid"
 
 
-def test_an_action_moves_only_once_for_each_admission_and_the_last_one_counts() -> None:
-    walker = Walker(orders(), "ordered")
-    walker.admit("pay")
-    walker.admit("fulfill")
-    assert walker.advance("pay") == "ordered"
-    walker.admit("pay")
-    assert [walker.advance("pay"), walker.advance("pay")] == ["paid", "paid"]
-
-
 class Wordless(Exception):
     """Cannot even say what it is."""
 
@@ -219,24 +209,6 @@ def test_a_guard_without_an_answer_is_the_procedure_s_error_and_not_an_end(
     assert reachable_in(walker)(Attempt("cancel", {}, TOOLS)) is None
 
 
-def test_a_guard_without_an_end_holds_no_other_thread_either(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(procedure, "GUARD_S", 0.05)
-    failures: list[Failure | None] = []
-
-    def ask() -> None:
-        stage = reachable_in(Walker(orders(has_items=endless), "ordered"))
-        failures.append(stage(Attempt("pay", {}, TOOLS)))
-
-    asking = threading.Thread(target=ask)
-    asking.start()
-    asking.join()
-    (failure,) = failures
-    assert failure is not None
-    assert failure.refusal is RefusalError.validation_failed
-
-
 def test_stop_ends_a_guard_and_is_the_run_s_cancellation() -> None:
     asked = []
 
@@ -260,15 +232,6 @@ def test_the_truth_of_data_is_an_answer() -> None:
     import numpy as np
 
     assert orders(has_items=lambda: np.bool_(True)).edge("pay", "ordered") == EDGES[1]  # type: ignore[arg-type,return-value]
-
-
-def test_a_closed_guard_is_named_in_the_refusal() -> None:
-    walker = Walker(orders(has_items=lambda: False), "ordered")
-    failure = reachable_in(walker)(Attempt("pay", {}, OWN))
-    assert failure is not None
-    assert failure.metadata["envelope"]["reason"] == (
-        "in state 'ordered' it is closed until 'has_items' holds"
-    )
 
 
 def test_terminal_tools_are_reachable_anywhere() -> None:

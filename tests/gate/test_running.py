@@ -121,19 +121,6 @@ async def test_a_stop_says_what_code_says_of_its_own_end() -> None:
         await stepping
 
 
-async def test_a_stop_of_a_body_that_listens_says_no_more_than_that() -> None:
-    stop = CancellationRequest()
-
-    @tool
-    async def wait() -> None:
-        """Wait."""
-        stop.set("by me")
-        await asyncio.Event().wait()
-
-    with pytest.raises(Cancelled, match=r"^by me$"):
-        await step(wait, stop)
-
-
 @pytest.mark.parametrize("then", ["answers", "raises"])
 async def test_what_a_body_comes_to_after_its_deadline_is_not_its_answer(then: str) -> None:
     @tool(effect="write", timeout_s=SOON)
@@ -271,14 +258,6 @@ async def test_whatever_a_body_raises_is_a_tool_error(
     assert len(failure.explanation) < 2_100
 
 
-async def test_a_body_that_cancels_itself_was_not_late() -> None:
-    outcome = await step(raising(asyncio.CancelledError(), idempotent=True))
-    assert outcome.envelope["error"] == "action_error"
-    failure = failure_of(outcome)
-    assert failure.explanation == "give cancelled itself"
-    assert failure.kind is FailureKind.tool_error
-
-
 async def test_a_stop_from_outside_the_run_is_no_error_of_the_body() -> None:
     started = asyncio.Event()
 
@@ -383,10 +362,6 @@ async def test_after_an_error_in_transit_only_of_a_write_it_is_not_known_what_ha
     assert is_said is (effect is Effect.uncertain)
 
 
-async def test_any_other_error_of_a_tool_that_says_nothing_has_no_effect() -> None:
-    assert failure_of(await step(raising(KeyError("k")))).effect is Effect.none
-
-
 @pytest.mark.parametrize(
     ("retryable", "error", "action"),
     [
@@ -401,12 +376,6 @@ async def test_what_may_not_be_retried_is_handed_off(
 ) -> None:
     built = raising(error, retryable_on_error=retryable)
     assert failure_of(await step(built)).suggested_action is action
-
-
-async def test_a_failure_that_is_not_to_be_retried_keeps_its_own_action() -> None:
-    own = Failure(FailureKind.tool_error, "x", suggested_action=Action.narrow_scope)
-    built = giving(lambda: ToolResult.from_failure(own), retryable_on_error=False)
-    assert failure_of(await step(built)).suggested_action is Action.narrow_scope
 
 
 class Overloaded(Exception):
@@ -459,12 +428,6 @@ async def test_what_a_body_raised_shows_itself_to_a_classifier_and_to_nobody_els
 )
 async def test_what_an_error_shows_is_json_and_small(error: Exception) -> None:
     assert len(json.dumps(facts_in(await step(raising(error))))) < 12_000
-
-
-async def test_what_an_error_shows_holds_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SERVICE_API_KEY", "hush-hush-1234567890")
-    facts = facts_in(await step(raising(Overloaded(code="hush-hush-1234567890"))))
-    assert "hush-hush" not in json.dumps(facts)
 
 
 async def test_a_deadline_is_a_fact_and_an_end_without_an_exception_has_only_a_meaning() -> None:

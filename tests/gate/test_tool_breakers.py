@@ -130,20 +130,6 @@ async def test_what_is_not_the_service_s_fault_does_not_count(does: Callable[[],
     assert service.state == "closed"
 
 
-async def test_arguments_that_were_refused_do_not_count() -> None:
-    service = Service()
-    for _ in range(2 * FAILURE_THRESHOLD):
-        await service.gate().step("fetch", {"m": 1})
-    assert (service.asked, service.state) == (0, "closed")
-
-
-@pytest.mark.parametrize("options", [{"tool_type": "code"}, {"terminal": True}])
-async def test_code_and_what_ends_a_run_have_no_breaker(options: dict[str, Any]) -> None:
-    service = Service(**options)
-    await service.fails(2 * FAILURE_THRESHOLD)
-    assert service.asked == 2 * FAILURE_THRESHOLD
-
-
 async def test_one_call_finds_out_whether_it_works_again() -> None:
     service = Service(timeout_s=60)
     await service.fails(FAILURE_THRESHOLD)
@@ -208,15 +194,6 @@ async def test_what_a_write_is_on_record_with_is_told_while_its_breaker_is_open(
     assert (await service.step(99)).envelope["result"] == "done"
 
 
-async def test_without_breakers_of_its_host_a_gate_counts_for_itself() -> None:
-    service = Service()
-    service.does = raising(FAULT)
-    gate = Gate(Tools([service.tool]), timeout_s=5)
-    for _ in range(2 * FAILURE_THRESHOLD):
-        await gate.step("fetch", {})
-    assert service.asked == FAILURE_THRESHOLD
-
-
 BROKEN = """
 @tool(name="fetch")
 def fetch(n: int = 0, url: str = "http://old") -> str:
@@ -261,11 +238,6 @@ async def test_the_same_definition_run_again_is_the_same_service(same: str) -> N
     for _ in range(FAILURE_THRESHOLD):
         await is_asked(BROKEN, breakers)
     assert not await is_asked(same, breakers)
-
-
-def test_what_has_no_source_goes_by_its_class_and_the_name_of_the_tool() -> None:
-    of_print, of_sum = (service_of(Tool(each, "call", "", {})) for each in (print, sum))  # type: ignore[arg-type]
-    assert of_print == of_sum != service_of(Tool(print, "other", "", {}))  # type: ignore[arg-type]
 
 
 async def test_a_probe_keeps_its_place_for_as_long_as_it_and_its_looking_up_may_take() -> None:

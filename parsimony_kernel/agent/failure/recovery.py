@@ -448,20 +448,25 @@ async def _planned(
 ) -> _Decision:
     plan = await policy.plan(failure, state, None if run is None else run.known())
     action = Action(policy.action_of(plan, failure, state))
-    delay, words = _manner_of(plan)
-    if isinstance(plan, Rollback):
-        _worded(plan.checkpoint_id)
-    return _Decision(action, plan, _worded(_hint_of(plan)), delay, _worded(words))
+    match plan:
+        case Retry(hint=hint, inject=inject, delay=delay):
+            given = "; ".join(f"{name} = {value}" for name, value in (inject or {}).items())
+            known = f"Known: {given}." if given else None
+            return _Decision(action, plan, _in_words(hint, known), delay)
+        case Replan(hint=hint):
+            return _Decision(action, plan, _in_words(hint))
+        case Resume(from_subgoal=str(goal)) if goal:
+            hint = f"Go on from this part of the plan, which is open: {goal}."
+            return _Decision(action, plan, _in_words(hint))
+        case Suspend(message=words) | Escalate(message=words) | Abort(reason=words):
+            return _Decision(action, plan, words=_in_words(words))
+    return _Decision(action, plan)
 
 
-def _worded(words: object) -> str | None:
-    """Words of a plan as they can be told; ``TypeError`` where they are none."""
-    if words is None:
-        return None
-    if not isinstance(words, str):
-        raise TypeError(f"a plan is told in words, not in a {type(words).__name__}")
-    told: str = encodable(words)
-    return told
+def _in_words(*said: Any) -> str | None:
+    """What a plan says, as it can be told and written down."""
+    told: str = encodable(" ".join(map(str, filter(None, said))))
+    return told or None
 
 
 def _gone_back(decision: _Decision, run: Surroundings | None) -> str:
@@ -474,27 +479,6 @@ def _gone_back(decision: _Decision, run: Surroundings | None) -> str:
     except LookupError:
         pass
     return "There is no earlier state to go back to; the variables are as they are."
-
-
-def _hint_of(plan: RecoveryAction | None) -> str | None:
-    match plan:
-        case Retry(hint=hint, inject=inject) if inject:
-            given = "; ".join(f"{name} = {value}" for name, value in inject.items())
-            return " ".join(filter(None, (_worded(hint), f"Known: {given}.")))
-        case Retry(hint=hint) | Replan(hint=hint):
-            return hint
-        case Resume(from_subgoal=goal) if _worded(goal):
-            return f"Go on from this part of the plan, which is open: {goal}."
-    return None
-
-
-def _manner_of(plan: RecoveryAction | None) -> tuple[float, str | None]:
-    match plan:
-        case Retry(delay=delay):
-            return delay, None
-        case Suspend(message=words) | Escalate(message=words) | Abort(reason=words):
-            return 0.0, words or None
-    return 0.0, None
 
 
 def budget_of(policy: RecoveryPolicy, kind: FailureKind) -> int:

@@ -1,7 +1,8 @@
 """Sealing a run that waits, and checking the seals.
 
 Two seals. The token proves that the ids of a record were issued by a holder of the secret and
-verifies by itself; the seal covers every other byte. The secret never stands in a record.
+verifies by itself; the seal covers every other byte. The secret never stands in a record. A
+record of an older version is sealed over the fields of its own version and stays good.
 """
 
 import hashlib
@@ -20,6 +21,18 @@ from parsimony_kernel.core.kinds import FailureKind
 from parsimony_kernel.core.state import SCHEMA_VERSION, RunState, SuspensionRecord
 
 Secret = str | bytes
+
+_SECOND = """
+pinned_constraints compaction originating_guard budget_from_tokens budget_from_cost_usd
+budget_warned pending_instruction pending_call pending_effect repetition procedure_state"""
+# The fields that each version added to a record. Version 1 has all others.
+ADDED_FIELDS: Mapping[int, frozenset[str]] = {
+    2: frozenset(_SECOND.split()),
+    3: frozenset({"recoveries", "subgoals", "done_subgoals", "terms"}),
+    4: frozenset({"choice_ids"}),
+    5: frozenset({"pending_behind"}),
+    6: frozenset({"begun"}),
+}
 
 # A record from a machine whose clock is a little ahead is honest; one from tomorrow is not.
 CLOCK_SKEW = timedelta(minutes=5)
@@ -69,9 +82,13 @@ def verify_suspension_token(*, record: SuspensionRecord, secret: Secret) -> bool
     return hmac.compare_digest(expected.encode(), record.suspension_token.encode())
 
 
+def _newer_fields(version: int) -> set[str]:
+    return {name for added, names in ADDED_FIELDS.items() if added > version for name in names}
+
+
 def compute_seal(record: SuspensionRecord, secret: Secret) -> str:
-    """The MAC over the canonical bytes of all fields of the record but the seal."""
-    body = record.model_dump(mode="json", exclude={"seal"})
+    """The MAC over the canonical bytes of all fields of the record's version but the seal."""
+    body = record.model_dump(mode="json", exclude={"seal", *_newer_fields(record.schema_version)})
     canonical = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hmac.new(_bytes(secret), canonical.encode(), hashlib.sha256).hexdigest()
 
@@ -160,20 +177,49 @@ def check_record(
             "the token of this suspension was not issued under this key; nothing was run"
         )
     _check_age(record, now, max_age_s)
-    if not verify_seal(record, secret):
+    if not (_is_bare(record) or verify_seal(record, secret)):
         raise SuspensionTokenMismatch(
             "the suspension record was changed after it was sealed; nothing was run"
         )
     _check_workspace(record, workspace)
 
 
+def _is_bare(record: SuspensionRecord) -> bool:
+    """Whether the record holds nothing that a seal has to vouch for."""
+    return not (
+        record.messages
+        or record.seal
+        or any(
+            getattr(record, name)
+            != SuspensionRecord.model_fields[name].get_default(call_default_factory=True)
+            for name in _newer_fields(1)
+        )
+    )
+
+
 def _check_version(record: SuspensionRecord) -> None:
     version = record.schema_version
-    if version != SCHEMA_VERSION:
-        remedy = "update parsimony-kernel and answer again, or " if version > SCHEMA_VERSION else ""
+    if version > SCHEMA_VERSION:
         raise SuspensionTokenMismatch(
-            f"another version of Parsimony asked this question (its record has version {version}, "
-            f"and this one reads {SCHEMA_VERSION}): {remedy}run the cell again; nothing was run"
+            f"a newer Parsimony asked this question (its record has version {version}, and this "
+            f"one reads up to {SCHEMA_VERSION}): update parsimony-kernel and answer again, or run "
+            "the cell again; nothing was run"
+        )
+    if version < 1:
+        raise SuspensionTokenMismatch(
+            f"no Parsimony writes suspension records of version {version}: run the cell again; "
+            "nothing was run"
+        )
+    known = SuspensionRecord.model_fields
+    smuggled = [
+        name
+        for name in sorted(_newer_fields(version))
+        if getattr(record, name) != known[name].get_default(call_default_factory=True)
+    ]
+    if smuggled:
+        raise SuspensionTokenMismatch(
+            "the suspension record was changed after it was sealed, for version "
+            f"{version} has no {', '.join(smuggled)}; nothing was run"
         )
 
 

@@ -98,10 +98,6 @@ async def test_an_unknown_price_fails_closed_only_where_a_cost_limit_is_set() ->
     assert closed.metadata["remedy"]
 
 
-async def test_the_offline_model_is_known_to_be_free() -> None:
-    assert await verdict(OfflineModel(), max_cost_usd=0.0001) is None
-
-
 class OddlyPriced(ScriptedModel):
     """Tells its price by ``tell``."""
 
@@ -152,13 +148,6 @@ async def test_a_model_that_cannot_be_used_says_why_and_not_that_its_price_is_un
     assert await COST.reserve(model, ASK) is known
     assert await COST.capped(model, ASK) == ASK
     assert (await COST.charged(say("a"), ASK, model)).cost_usd is None
-
-
-@pytest.mark.parametrize("limit", ["5", float("nan"), -1, 0, True, 10**40, None, 7.5])
-async def test_a_longest_answer_that_is_no_number_of_tokens_counts_as_not_told(limit: Any) -> None:
-    usual = await verdict(Priced(), max_tokens=1)
-    odd = await verdict(OddlyPriced(telling(0.0), limit), max_tokens=1)
-    assert odd.metadata["reserved"] == usual.metadata["reserved"]
 
 
 PROMPT = tokens_in(ASK.messages, ASK.tools)
@@ -215,12 +204,6 @@ async def test_a_model_that_does_not_count_is_charged_by_size_and_price() -> Non
     by_cost = await COST.charged(reply, ASK, Priced())
     assert by_cost.usage == by_tokens.usage
     assert by_cost.cost_usd == pytest.approx((PROMPT + 1001) * 1e-6)
-
-
-@pytest.mark.parametrize(("told", "charged"), [(0.25, 0.25), (None, 12e-6), (0.0, 0.0)])
-async def test_what_a_model_counts_itself_is_charged_as_it_says(told: Any, charged: float) -> None:
-    reply = answer("x", usage=Usage(7, 5), cost_usd=told)
-    assert (await COST.charged(reply, ASK, Priced())).cost_usd == pytest.approx(charged)
 
 
 async def test_an_answer_that_broke_off_is_charged_for_what_was_heard() -> None:

@@ -111,15 +111,6 @@ def test_the_cause_of_a_failure_is_its_row_in_a_run_and_in_a_journal(cause: Caus
     assert cause_of(failure.without_data()) is cause
 
 
-@pytest.mark.parametrize("cause", CAUSES, ids=name)
-def test_a_failure_has_what_its_row_says(cause: Cause) -> None:
-    failure = failure_of(cause)
-    said = (failure.kind, failure.refusal, failure.effect)
-    assert said == (cause.kind, cause.refusal, cause.effect or Effect.none)
-    assert failure.type is (cause.type or FailureType.UNKNOWN)
-    assert failure.suggested_action is default_action_for(cause.kind)
-
-
 def test_what_the_place_says_of_a_failure_counts_for_more_than_its_row() -> None:
     failure = RAISED.failure(
         "x",
@@ -168,11 +159,6 @@ def test_what_finds_a_failure_makes_it_of_a_row(package: str) -> None:
         for line in literal_failures(path)
     ]
     assert found == [], "make it of a row: agent.failure.causes has one, or is to have one"
-
-
-def test_what_no_row_explains_has_no_cause() -> None:
-    assert cause_of(Failure(FailureKind.capability_gap, "x", metadata={"type": "timeout"})) is None
-    assert cause_of(Failure(FailureKind.policy_violation, "no budget was met")) is None
 
 
 def test_every_kind_has_a_cause() -> None:

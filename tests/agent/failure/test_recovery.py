@@ -14,8 +14,7 @@ from parsimony_kernel.agent.failure import (
     FailureKind,
     handle_failure,
 )
-from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.core.config import AgentGuardrails
+from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.events import (
     AgentError,
     AgentEvent,
@@ -28,15 +27,9 @@ from parsimony_kernel.core.state import RunState
 from parsimony_kernel.core.taxonomy import FailureContext
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.triage.policy import (
-    Abort,
     Escalate,
     FailurePolicy,
     RecoveryAction,
-    Replan,
-    Resume,
-    Retry,
-    Rollback,
-    Suspend,
 )
 from parsimony_kernel.triage.recovery import policy_as_recovery
 
@@ -116,14 +109,6 @@ async def test_a_model_that_takes_over_is_not_waited_for() -> None:
     assert (told.fallback, told.delay_s, clock.slept) == ("b", 0.0, [])
 
 
-async def test_an_agent_without_limits_waits_however_long_the_run_has_taken() -> None:
-    clock = ManualClock()
-    clock.advance(1_000)
-    state = RunState(started_monotonic_s=0.0)
-    await funnel(Failure(FailureKind.transient_provider, "429"), state, agent(clock))
-    assert clock.slept == [1.0]
-
-
 async def test_retry_after_is_honoured_up_to_a_minute_and_told_beyond() -> None:
     def asking(seconds: float) -> Failure:
         return Failure(FailureKind.transient_provider, "429", metadata={"retry_after_s": seconds})
@@ -179,19 +164,6 @@ async def hangs() -> None:
     await asyncio.Event().wait()
 
 
-@pytest.mark.parametrize(("limit", "waited"), [(300.0, 30.0), (12.0, 12.0)])
-async def test_a_strategy_that_hangs_is_given_up_and_the_default_policy_answers(
-    limit: float, waited: float
-) -> None:
-    who = planning(hangs)
-    who.guardrails = AgentGuardrails(max_execution_time_s=limit)
-    state = RunState(started_monotonic_s=0.0)
-    (event,) = await funnel(Failure(FailureKind.tool_error, "broke"), state, who)
-    assert isinstance(event, AgentError)
-    assert (event.action, event.strategy) == ("retry", "")
-    assert who.clock.monotonic() == waited
-
-
 async def test_a_strategy_that_does_not_heed_its_end_is_left_behind() -> None:
     over = asyncio.Event()
 
@@ -207,59 +179,6 @@ async def test_a_strategy_that_does_not_heed_its_end_is_left_behind() -> None:
     )
     assert isinstance(event, AgentError)
     over.set()
-
-
-async def test_a_stop_ends_the_run_while_a_strategy_thinks() -> None:
-    stop = CancellationRequest()
-
-    async def asked_to_stop() -> None:
-        stop.set("enough")
-        await hangs()
-
-    state = RunState(cancellation=stop)
-    who = planning(asked_to_stop, ManualClock(auto=False))
-    with pytest.raises(Cancelled):
-        await funnel(Failure(FailureKind.tool_error, "broke"), state, who)
-    assert state.failure_attempts == {}
-
-
-async def cancels_what_it_waits_for() -> None:
-    own = asyncio.ensure_future(hangs())
-    own.cancel()
-    await own
-
-
-async def cancels_itself() -> None:
-    task = asyncio.current_task()
-    assert task is not None
-    task.cancel()
-    await hangs()
-
-
-def raising(exc: BaseException) -> Strategy:
-    async def strategy() -> None:
-        raise exc
-
-    return strategy
-
-
-@pytest.mark.parametrize(
-    "strategy",
-    [
-        cancels_what_it_waits_for,
-        cancels_itself,
-        raising(SystemExit(1)),
-        raising(GeneratorExit()),
-        raising(Cancelled("not by the person")),
-        raising(RuntimeError("broken")),
-    ],
-)
-async def test_whatever_a_strategy_raises_the_default_policy_answers(strategy: Strategy) -> None:
-    (event,) = await funnel(
-        Failure(FailureKind.tool_error, "broke"), RunState(), planning(strategy)
-    )
-    assert isinstance(event, AgentError)
-    assert event.action == "retry"
 
 
 @pytest.mark.parametrize("exc", [SystemExit(1), GeneratorExit(), asyncio.CancelledError()])
@@ -285,39 +204,6 @@ async def test_the_end_of_the_task_that_runs_the_funnel_is_no_fault_of_the_strat
     with pytest.raises(asyncio.CancelledError):
         await running
     assert clock.sleepers == 0
-
-
-def unchecked(made_of: type[RecoveryAction], **fields: Any) -> RecoveryAction:
-    """A plan that nobody looked at when it was made."""
-    plan = made_of()
-    for field, value in fields.items():
-        object.__setattr__(plan, field, value)
-    return plan
-
-
-@pytest.mark.parametrize(
-    "plan",
-    [
-        unchecked(Replan, hint=["x"]),
-        unchecked(Retry, hint=5),
-        unchecked(Retry, hint=5, inject={"a": 1}),
-        unchecked(Resume, from_subgoal=5),
-        unchecked(Rollback, checkpoint_id=["x"]),
-        unchecked(Escalate, message=5),
-        unchecked(Suspend, message=object()),
-        unchecked(Abort, reason=b"x"),
-    ],
-    ids=lambda plan: type(plan).__name__,
-)
-async def test_a_plan_that_is_not_told_in_words_is_none(plan: RecoveryAction) -> None:
-    async def strategy() -> RecoveryAction:
-        return plan
-
-    (event,) = await funnel(
-        Failure(FailureKind.tool_error, "broke"), RunState(), planning(strategy)
-    )
-    assert isinstance(event, AgentError)
-    assert (event.action, event.strategy) == ("retry", "")
 
 
 async def test_half_a_character_in_a_plan_can_be_written_down() -> None:

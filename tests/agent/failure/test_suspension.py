@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ from parsimony_kernel.agent.failure import (
     verify_suspension_token,
 )
 from parsimony_kernel.agent.failure.suspension import (
+    ADDED_FIELDS,
     SuspensionElsewhere,
     build_record,
     check_record,
@@ -29,8 +31,8 @@ from tests.tiers import every
 
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 SECRET = b"a key that nobody knows"
-# As this version writes it, with something in every field.
-WRITTEN = Path(__file__).parent / "record.json"
+RECORDS = Path(__file__).parent / "records"
+VERSIONS = range(1, SCHEMA_VERSION + 1)
 
 
 def record(**fields: object) -> SuspensionRecord:
@@ -73,6 +75,11 @@ def resealed(value: SuspensionRecord, **fields: object) -> SuspensionRecord:
     """``value`` with other fields, by somebody who knows the secret."""
     changed = value.model_copy(update=fields)
     return changed.model_copy(update={"seal": compute_seal(changed, SECRET)})
+
+
+def released(version: int) -> bytes:
+    """A record as the release wrote it that had this version."""
+    return (RECORDS / f"v{version}.json").read_bytes()
 
 
 def accepted(text: bytes) -> SuspensionRecord | None:
@@ -126,8 +133,9 @@ def test_any_changed_byte_of_a_record_is_refused(data: st.DataObject) -> None:
 
 
 @every(61)
-def test_every_bit_of_a_written_record_counts(stride: int) -> None:
-    text = WRITTEN.read_bytes()
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_bit_of_a_released_record_counts(version: int, stride: int) -> None:
+    text = released(version)
     whole = accepted(text)
     assert whole is not None
     for index, bit in (divmod(number, 8) for number in range(0, 8 * len(text), stride)):
@@ -137,32 +145,74 @@ def test_every_bit_of_a_written_record_counts(stride: int) -> None:
         assert changed is None or changed.model_dump() == whole.model_dump(), (index, bit)
 
 
-def test_a_written_record_goes_on_and_a_change_of_the_fields_needs_a_new_version() -> None:
-    """When this fails: raise ``SCHEMA_VERSION`` and write the record of this folder anew."""
-    written: dict[str, Any] = json.loads(WRITTEN.read_bytes())
-    assert set(written) == set(SuspensionRecord.model_fields)
-    value = SuspensionRecord.model_validate(written)
-    assert value.schema_version == SCHEMA_VERSION
-    assert [name for name in written if not getattr(value, name)] == []
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_record_of_every_released_version_goes_on(version: int) -> None:
+    value = SuspensionRecord.model_validate_json(released(version))
     check(value)
+    assert value.schema_version == version
     state = RunState.from_suspension(value)
-    for name in ("messages", "failure_attempts", "compaction", "pinned_constraints"):
-        assert getattr(state, name) == written[name]
+    written: dict[str, Any] = json.loads(released(version))
+    assert state.messages == written["messages"]
+    assert state.failure_attempts == written["failure_attempts"]
+    assert state.cumulative_cost_usd == written["cumulative_cost_usd"]
+    assert state.compaction == written.get("compaction", 0)
+    assert state.pinned_constraints == written.get("pinned_constraints", [])
+    # As a journal writes it: with the fields of today.
+    check(SuspensionRecord.model_validate(json.loads(value.model_dump_json())))
 
 
-@pytest.mark.parametrize("version", [SCHEMA_VERSION + 1, SCHEMA_VERSION - 1, 0, -(2**70)])
-def test_a_record_of_another_version_is_refused_with_the_remedy(version: int) -> None:
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_change_of_the_fields_needs_a_new_version(version: int) -> None:
+    """When this fails: raise ``SCHEMA_VERSION``, name the fields in ``ADDED_FIELDS``, and put a
+    record of the new version beside the old ones, which stay as they are."""
+    newer = set(chain.from_iterable(ADDED_FIELDS[v] for v in VERSIONS if v > version))
+    assert set(json.loads(released(version))) == set(SuspensionRecord.model_fields) - newer
+
+
+def test_the_newest_released_record_has_something_in_every_field() -> None:
+    value = SuspensionRecord.model_validate_json(released(SCHEMA_VERSION))
+    bare = {name for name in SuspensionRecord.model_fields if not getattr(value, name)}
+    assert bare == set()
+    assert {path.name for path in RECORDS.iterdir()} == {f"v{v}.json" for v in VERSIONS}
+    assert set(ADDED_FIELDS) == set(VERSIONS) - {1}
+
+
+@pytest.mark.parametrize("name", sorted(ADDED_FIELDS[2]))
+def test_an_old_record_cannot_bring_fields_that_its_seal_does_not_cover(name: str) -> None:
+    newer = SuspensionRecord.model_validate_json(released(2))
+    old = SuspensionRecord.model_validate_json(released(1))
+    smuggled = old.model_copy(update={name: getattr(newer, name)})
+    assert smuggled != old
+    with pytest.raises(SuspensionTokenMismatch, match=f"version 1 has no {name};"):
+        check(smuggled)
+
+
+def test_a_record_cannot_pass_for_one_of_another_version() -> None:
+    old = SuspensionRecord.model_validate_json(released(1))
+    with pytest.raises(SuspensionTokenMismatch, match="changed after"):
+        check(old.model_copy(update={"schema_version": 2}))
+    plain = resealed(record(), compaction=0)
+    check(plain)
+    with pytest.raises(SuspensionTokenMismatch, match="changed after"):
+        check(plain.model_copy(update={"schema_version": 1}))
+
+
+def test_a_record_of_a_newer_parsimony_is_refused_with_the_remedy() -> None:
+    version = SCHEMA_VERSION + 1
     with pytest.raises(SuspensionTokenMismatch) as caught:
         check(resealed(record(), schema_version=version))
     sentence = str(caught.value)
-    assert f"its record has version {version}, and" in sentence
+    assert f"a newer Parsimony asked this question (its record has version {version}" in sentence
+    assert "update parsimony-kernel" in sentence
     assert "run the cell again" in sentence
-    assert ("update parsimony-kernel" in sentence) == (version > SCHEMA_VERSION)
-
-
-def test_a_record_cannot_bring_a_field_of_its_own() -> None:
     with pytest.raises(ValueError, match="a_field_of_tomorrow"):
         SuspensionRecord.model_validate({**record().model_dump(), "a_field_of_tomorrow": 1})
+
+
+@pytest.mark.parametrize("version", [0, -1, -(2**70)])
+def test_a_version_that_nobody_wrote_is_refused(version: int) -> None:
+    with pytest.raises(SuspensionTokenMismatch, match=f"of version {version}: run the cell"):
+        check(resealed(record(), schema_version=version))
 
 
 def test_a_question_is_answered_where_it_was_asked(tmp_path: Path) -> None:
@@ -294,7 +344,7 @@ def test_the_checks_come_in_the_promised_order() -> None:
     forged = record(suspension_token="n.00", suspended_at="never", seal="")
     with pytest.raises(ValueError, match="non-empty user_reply"):
         check(forged, "  ")
-    with pytest.raises(SuspensionTokenMismatch, match="another version"):
+    with pytest.raises(SuspensionTokenMismatch, match="newer Parsimony"):
         check(forged.model_copy(update={"schema_version": SCHEMA_VERSION + 1}))
     with pytest.raises(SuspensionTokenMismatch, match="not issued"):
         check(forged)
@@ -309,6 +359,15 @@ def test_a_record_from_the_future_is_refused_but_a_little_skew_is_not() -> None:
     check(record(), after=-timedelta(minutes=1))
     with pytest.raises(SuspensionExpired, match="future"):
         check(record(), after=-timedelta(hours=1))
+
+
+def test_a_bare_record_needs_no_seal() -> None:
+    token = compute_suspension_token(run_id="r", session_id="s", secret=SECRET)
+    check(
+        SuspensionRecord(
+            run_id="r", session_id="s", suspension_token=token, suspended_at=NOW.isoformat()
+        )
+    )
 
 
 @pytest.mark.parametrize(
