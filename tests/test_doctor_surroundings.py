@@ -52,6 +52,19 @@ def test_litellm_is_looked_at_for_the_offline_model_too(tmp_path: Path) -> None:
     assert look(tmp_path, {}, "litellm").ok
 
 
+@pytest.mark.parametrize(("display", "ok"), [("", False), ("static", True)])
+def test_where_two_may_work_in_one_notebook_the_static_record_is_recommended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, display: str, ok: bool
+) -> None:
+    about = tmp_path / "site" / "jupyter_server_ydoc-3.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Name: jupyter-server-ydoc\nVersion: 3.0\n")
+    monkeypatch.syspath_prepend(about.parent)
+    found = look(tmp_path, {"PARSIMONY_DISPLAY": display}, "front end")
+    assert found.ok is ok
+    assert ok or "PARSIMONY_DISPLAY=static" in found.remedy
+
+
 def test_a_kernel_whose_interpreter_is_gone_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,8 @@ from parsimony_kernel.doctor.finding import Finding, doubtful, well, wrong
 
 _FRONT_ENDS = ("jupyterlab", "notebook")
 _WIDGETS = ("ipywidgets", "jupyterlab_widgets")
+# The server's side of jupyter-collaboration.
+_COLLABORATION = "jupyter-server-ydoc"
 _INSTALL = "jupyter parsimony install --sys-prefix"
 _START_S = 30.0
 # Jupyter starts its own interpreter for these.
@@ -23,7 +25,7 @@ def findings(environ: Mapping[str, str]) -> Iterator[Finding]:
     yield _python()
     yield _kernel(environ)
     yield _extension()
-    yield _front_end()
+    yield _front_end(environ)
     yield _litellm()
 
 
@@ -84,13 +86,18 @@ def _extension() -> Finding:
     return wrong("extension", "the package is installed without it", "Reinstall it.")
 
 
-def _front_end() -> Finding:
+def _front_end(environ: Mapping[str, str]) -> Finding:
     there = {name: found for name in (*_FRONT_ENDS, *_WIDGETS) if (found := _installed(name))}
     says = ", ".join(f"{name} {found}" for name, found in there.items()) or "nothing here"
     says += "; VS Code and a server of another environment cannot be seen from here"
     if any(name in there for name in _FRONT_ENDS) and "jupyterlab_widgets" not in there:
         remedy = "For buttons: pip install ipywidgets jupyterlab_widgets"
         return doubtful("front end", says, remedy)
+    if _installed(_COLLABORATION) and environ.get("PARSIMONY_DISPLAY") != "static":
+        says += "; with jupyter-collaboration, a second browser shows updated outputs wrongly"
+        return doubtful(
+            "front end", says, "Where two work in one notebook: PARSIMONY_DISPLAY=static"
+        )
     return well("front end", says)
 
 
