@@ -8,12 +8,12 @@ import pytest
 
 from parsimony_kernel import __version__
 from parsimony_kernel.cli import main as cli
-from parsimony_kernel.doctor import Finding, examine
+from parsimony_kernel.doctor import Check, run_checks
 from parsimony_kernel.storage.workspace import prepare
 
 
-def look(folder: Path, environ: dict[str, str], name: str) -> Finding:
-    (found,) = (f for f in examine(folder, environ) if f.name == name)
+def look(folder: Path, environ: dict[str, str], name: str) -> Check:
+    (found,) = (f for f in run_checks(folder, environ) if f.name == name)
     return found
 
 
@@ -127,6 +127,6 @@ def test_a_workspace_that_everyone_can_write_is_a_warning(tmp_path: Path) -> Non
 
 def test_whatever_is_to_be_mended_says_how(tmp_path: Path) -> None:
     environ = {"HTTP_PROXY": "http://p", "SSL_CERT_FILE": "none", "PARSIMONY_MODEL": "nothing/x"}
-    found = [each for each in examine(tmp_path, environ) if not each.ok]
+    found = [each for each in run_checks(tmp_path, environ) if not each.ok]
     assert {"model", "proxy", "certificates"} <= {each.name for each in found}
     assert all(each.remedy and each.level != "info" for each in found)

@@ -178,33 +178,32 @@ def _end(span: "Span", at: int, error: str | None) -> None:
 
 
 def _answer(event: LLMCallCompleted) -> Attributes:
-    return _known(
-        {
-            "gen_ai.operation.name": "chat",
-            "gen_ai.usage.input_tokens": event.prompt_tokens,
-            "gen_ai.usage.output_tokens": event.completion_tokens,
-            "gen_ai.usage.cache_read.input_tokens": event.cached_tokens or None,
-            "gen_ai.usage.cache_creation.input_tokens": event.cache_write_tokens or None,
-            "gen_ai.response.finish_reasons": event.finish_reason and (event.finish_reason,),
-            "parsimony.cost_usd": event.cost_usd,
-        }
-    )
+    found: Attributes = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.usage.input_tokens": event.prompt_tokens,
+        "gen_ai.usage.output_tokens": event.completion_tokens,
+    }
+    if event.cached_tokens:
+        found["gen_ai.usage.cache_read.input_tokens"] = event.cached_tokens
+    if event.cache_write_tokens:
+        found["gen_ai.usage.cache_creation.input_tokens"] = event.cache_write_tokens
+    if event.finish_reason is not None:
+        found["gen_ai.response.finish_reasons"] = (event.finish_reason,)
+    if event.cost_usd is not None:
+        found["parsimony.cost_usd"] = event.cost_usd
+    return found
 
 
 def _failure(event: AgentError) -> Attributes:
-    return _known(
-        {
-            "parsimony.failure.kind": event.failure.kind.value if event.failure else None,
-            "parsimony.failure.type": event.failure.type.value if event.failure else None,
-            "parsimony.action": event.action,
-            "parsimony.attempt": event.attempt,
-            "parsimony.fallback": event.fallback,
-        }
-    )
-
-
-def _known(found: Mapping[str, Value | None]) -> Attributes:
-    return {name: value for name, value in found.items() if value is not None}
+    found: Attributes = {"parsimony.attempt": event.attempt}
+    if event.failure is not None:
+        found["parsimony.failure.kind"] = event.failure.kind.value
+        found["parsimony.failure.type"] = event.failure.type.value
+    if event.action is not None:
+        found["parsimony.action"] = event.action
+    if event.fallback is not None:
+        found["parsimony.fallback"] = event.fallback
+    return found
 
 
 def observer(environ: Mapping[str, str], clock: Clock, provider_of: ProviderOf) -> Observer | None:

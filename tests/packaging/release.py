@@ -18,7 +18,15 @@ ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "release"
 PYTHONS = ("3.11", "3.12", "3.13")
 # What the contract tests read beside the package.
-BESIDE = ("tests", "notebooks", "docs", "pyproject.toml", "README.md", "CONTRIBUTING.md")
+BESIDE = (
+    "tests",
+    "benchmarks",
+    "notebooks",
+    "docs",
+    "pyproject.toml",
+    "README.md",
+    "CONTRIBUTING.md",
+)
 CONTRACT = "contract and not (slow or kernel or browser or exhaustive)"
 KERNELS = "contract and kernel and not (browser or exhaustive)"
 WHERE = (
