@@ -6,10 +6,10 @@ BIN    := $(VENV)/bin
 TEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lab test test-ci test-all lint browser redis strace docs notebooks clean
+.PHONY: help install demo lab test test-ci test-all lint browser redis strace docs notebooks release-check clean
 
 help: ## what there is
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || { \
@@ -94,6 +94,10 @@ docs: $(VENV)/.test-installed ## builds the documentation into build/site; warni
 
 notebooks: $(VENV)/.test-installed ## records the example notebooks again and prints what changed
 	$(BIN)/python notebooks/refresh.py
+
+# Elsewhere than in the checkout: in build/release, an environment for each Python that is found.
+release-check: $(VENV)/.test-installed ## builds the release and tries the wheel on Python 3.11, 3.12 and 3.13
+	$(BIN)/python tests/packaging/release.py $(RELEASE_ARGS)
 
 clean: ## removes the environment and what was built
 	rm -rf $(VENV) dist build notebooks/executed

@@ -339,7 +339,7 @@ class TestExitCodes:
         def stopped(_folder: Path, **_options: Any) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("parsimony_kernel.doctor.examine", stopped)
+        monkeypatch.setattr("parsimony_kernel.doctor.run_checks", stopped)
         assert run(capsys, "doctor") == (1, "", "Stopped.\n")
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")

@@ -28,6 +28,6 @@ def test_the_cases_of_the_contract_are_those_of_its_list(
         listed = [line for line in listed if line.partition("::")[0].split()[0] in files]
     changes = list(unified_diff(listed, here, "a/tests/contract.txt", "b/tests/contract.txt", n=0))
     assert not changes, (
-        "the contract has changed; where the issue's sentence has changed too, say so and apply "
+        "the contract has changed; where the promise it proves has changed too, say so and apply "
         "this to tests/contract.txt:\n" + "\n".join(line.rstrip("\n") for line in changes)
     )

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.doctor import Finding, examine
+from parsimony_kernel.doctor import Check, run_checks
 from parsimony_kernel.storage.keyring import Keyring
 
 
-def signing_key(folder: Path, environ: dict[str, str]) -> Finding:
-    (found,) = (f for f in examine(folder, environ) if f.name == "signing key")
+def signing_key(folder: Path, environ: dict[str, str]) -> Check:
+    (found,) = (f for f in run_checks(folder, environ) if f.name == "signing key")
     return found
 
 
@@ -30,7 +30,7 @@ def test_a_key_that_is_not_there_yet_is_announced_and_not_created(
 
 def test_a_key_that_is_there_is_named(tmp_path: Path, data: Path) -> None:
     key = Keyring.open(None, {}).current()
-    assert signing_key(tmp_path, {}) == Finding("signing key", True, key.key_id)
+    assert signing_key(tmp_path, {}) == Check("signing key", True, key.key_id)
 
 
 def test_a_key_that_is_damaged_says_so(tmp_path: Path, data: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.doctor import Finding, examine
+from parsimony_kernel.doctor import Check, run_checks
 
 KEY = "value-of-a-key"
 Answer = Callable[[str, str | None], tuple[int, Any]]
@@ -54,8 +54,8 @@ def silence() -> Iterator[str]:
 
 def look(
     folder: Path, model: str, environ: dict[str, str], name: str = "endpoint", **given: Any
-) -> Finding:
-    (found,) = (f for f in examine(folder, environ, model, **given) if f.name == name)
+) -> Check:
+    (found,) = (f for f in run_checks(folder, environ, model, **given) if f.name == name)
     return found
 
 

@@ -8,12 +8,12 @@ import pytest
 
 from parsimony_kernel import __version__
 from parsimony_kernel.cli import main as cli
-from parsimony_kernel.doctor import Finding, examine
+from parsimony_kernel.doctor import Check, run_checks
 from parsimony_kernel.storage.workspace import prepare
 
 
-def look(folder: Path, environ: dict[str, str], name: str) -> Finding:
-    (found,) = (f for f in examine(folder, environ) if f.name == name)
+def look(folder: Path, environ: dict[str, str], name: str) -> Check:
+    (found,) = (f for f in run_checks(folder, environ) if f.name == name)
     return found
 
 
@@ -50,6 +50,19 @@ def test_verification_that_is_off_is_a_warning(tmp_path: Path) -> None:
 
 def test_litellm_is_looked_at_for_the_offline_model_too(tmp_path: Path) -> None:
     assert look(tmp_path, {}, "litellm").ok
+
+
+@pytest.mark.parametrize(("display", "ok"), [("", False), ("static", True)])
+def test_where_two_may_work_in_one_notebook_the_static_record_is_recommended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, display: str, ok: bool
+) -> None:
+    about = tmp_path / "site" / "jupyter_server_ydoc-3.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Name: jupyter-server-ydoc\nVersion: 3.0\n")
+    monkeypatch.syspath_prepend(about.parent)
+    found = look(tmp_path, {"PARSIMONY_DISPLAY": display}, "front end")
+    assert found.ok is ok
+    assert ok or "PARSIMONY_DISPLAY=static" in found.remedy
 
 
 def test_a_kernel_whose_interpreter_is_gone_is_told(
@@ -114,6 +127,6 @@ def test_a_workspace_that_everyone_can_write_is_a_warning(tmp_path: Path) -> Non
 
 def test_whatever_is_to_be_mended_says_how(tmp_path: Path) -> None:
     environ = {"HTTP_PROXY": "http://p", "SSL_CERT_FILE": "none", "PARSIMONY_MODEL": "nothing/x"}
-    found = [each for each in examine(tmp_path, environ) if not each.ok]
+    found = [each for each in run_checks(tmp_path, environ) if not each.ok]
     assert {"model", "proxy", "certificates"} <= {each.name for each in found}
     assert all(each.remedy and each.level != "info" for each in found)

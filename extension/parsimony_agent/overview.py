@@ -17,7 +17,7 @@ from parsimony_agent.options import value_of
 from parsimony_agent.settings import SETTINGS
 from parsimony_agent.tables import note, table
 from parsimony_kernel.core.taxonomy import FailureType
-from parsimony_kernel.doctor import examine
+from parsimony_kernel.doctor import run_checks
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.dependents import warnings
 from parsimony_kernel.lineage.picture import draw
@@ -243,7 +243,7 @@ def doctor(magics: AgentMagics) -> Told:
     """What the agent needs, and what to do about what is missing."""
     magics.follow_settings()
     environ = {**magics.environ, **magics.settings.of_models()}
-    found = examine(working_folder(), environ, model=magics.session.model_name)
+    found = run_checks(working_folder(), environ, model=magics.session.model_name)
     rows = [
         (
             "ok" if each.ok else "to fix",

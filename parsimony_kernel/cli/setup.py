@@ -39,9 +39,9 @@ def uninstall(arguments: argparse.Namespace) -> int:
 
 def doctor(arguments: argparse.Namespace) -> int:
     """Check what a run needs, and say what to do about what is missing."""
-    from parsimony_kernel.doctor import examine
+    from parsimony_kernel.doctor import run_checks
 
-    findings = examine(arguments.folder.resolve(), model=arguments.model, ask=arguments.ask)
+    findings = run_checks(arguments.folder.resolve(), model=arguments.model, ask=arguments.ask)
     is_well = all(finding.ok or finding.level != "error" for finding in findings)
     if arguments.json:
         output.as_json({"ok": is_well, "findings": [asdict(finding) for finding in findings]})

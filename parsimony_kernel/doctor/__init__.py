@@ -1,9 +1,36 @@
-"""Looking at what a run needs, and saying what to do about what is missing.
+"""Checks of what a run needs, each with a remedy.
 
 Nothing is changed. Nothing leaves the machine unless it is asked for.
 """
 
-from parsimony_kernel.doctor.examination import examine
-from parsimony_kernel.doctor.finding import Finding
+import os
+from collections.abc import Mapping
+from pathlib import Path
 
-__all__ = ["Finding", "examine"]
+from parsimony_kernel.doctor import machine, models
+from parsimony_kernel.doctor.checks import Check
+
+__all__ = ["Check", "run_checks"]
+
+
+def run_checks(
+    folder: Path,
+    environ: Mapping[str, str] = os.environ,
+    model: str | None = None,
+    ask: bool = False,
+    *,
+    timeout_s: float = 5.0,
+) -> tuple[Check, ...]:
+    """All checks for notebooks in ``folder``, in the order in which a person would mend them.
+
+    Args:
+        model: the model to check; that of the environment when it is ``None``.
+        ask: ask the model's endpoint for its list of models.
+        timeout_s: seconds to wait for the endpoint.
+    """
+    return (
+        *machine.installed(environ),
+        *models.checks(model, environ, ask=ask, timeout_s=timeout_s),
+        *machine.network(environ),
+        *machine.workspace(folder, environ),
+    )

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from parsimony_kernel.agent.resolve import PARAMETERS, check_model, names_in
 from parsimony_kernel.core.chat import OFFLINE
-from parsimony_kernel.doctor.finding import Finding, doubtful, well, wrong
-from parsimony_kernel.doctor.network import without_credentials
+from parsimony_kernel.doctor.checks import Check, failed, passed, warning
+from parsimony_kernel.doctor.machine import without_credentials
 from parsimony_kernel.llm import chokepoint, credentials
 from parsimony_kernel.llm.providers import price_in_words, suggestion
 
@@ -22,18 +22,18 @@ _LISTED = 5
 _MOST_BYTES = 4_000_000
 
 
-def findings(
+def checks(
     model: str | None, environ: Mapping[str, str], *, ask: bool, timeout_s: float
-) -> Iterator[Finding]:
+) -> Iterator[Check]:
     named = model or environ.get("PARSIMONY_MODEL") or OFFLINE
     for name in names_in(named, environ) or (named,):
         failure = check_model(name, environ)
         if failure is not None:
             remedy = str(failure.metadata.get("remedy", ""))
             says = failure.explanation.removesuffix(remedy).strip()
-            yield wrong("model", says, remedy or "Choose another model, or 'offline'.")
+            yield failed("model", says, remedy or "Choose another model, or 'offline'.")
             continue
-        yield well("model", _described(name, environ))
+        yield passed("model", _described(name, environ))
         if (credentials.provider_of(name) or "").startswith("ollama"):
             yield from _context(environ)
         if name != OFFLINE:
@@ -47,13 +47,13 @@ def _described(name: str, environ: Mapping[str, str]) -> str:
     return f"{name}, {price_in_words(name)}"
 
 
-def _context(environ: Mapping[str, str]) -> Iterator[Finding]:
+def _context(environ: Mapping[str, str]) -> Iterator[Check]:
     """Whether somebody has said how long a prompt Ollama takes: it cuts a longer one silently."""
     told = environ.get(PARAMETERS, "")
     if "num_ctx" in told or environ.get("OLLAMA_CONTEXT_LENGTH"):
-        yield well("context", "the length of a prompt is set")
+        yield passed("context", "the length of a prompt is set")
     else:
-        yield doubtful(
+        yield warning(
             "context",
             "Ollama cuts a prompt silently at its num_ctx, often 4,096 tokens; a turn needs more",
             f"Set {PARAMETERS}=num_ctx=16384, or OLLAMA_CONTEXT_LENGTH for the server.",
@@ -62,28 +62,28 @@ def _context(environ: Mapping[str, str]) -> Iterator[Finding]:
 
 def _endpoint(
     model: str, environ: Mapping[str, str], ask: bool, timeout_s: float
-) -> Iterator[Finding]:
+) -> Iterator[Check]:
     base = credentials.base_of({"model": model}, environ)
     if base is None and credentials.provider_of(model) == "openai":
         base = _OPENAI
     if base is None:
         if ask:
-            yield well("endpoint", f"{model!r} has no address of its own here: it was not asked")
+            yield passed("endpoint", f"{model!r} has no address of its own here: it was not asked")
         return
     shown = without_credentials(base)
     if not base.lower().startswith(("http://", "https://")):
         remedy = "Write it with http:// or https:// before it."
-        yield wrong("endpoint", f"{shown} is no address of a server", remedy)
+        yield failed("endpoint", f"{shown} is no address of a server", remedy)
         return
     is_here = credentials.is_loopback(base)
     if is_here and not _listens(base, timeout_s):
-        yield wrong("endpoint", f"nothing listens at {shown}", _start(model))
+        yield failed("endpoint", f"nothing listens at {shown}", _start(model))
     elif not ask:
         told = "something listens at" if is_here else "with --try it is asked:"
-        yield well("endpoint", f"{told} {shown}")
+        yield passed("endpoint", f"{told} {shown}")
     elif not is_here and not chokepoint.live_calls_allowed(environ):
         remedy = "Unset PARSIMONY_LIVE_CALLS to have it asked."
-        yield doubtful("endpoint", f"{shown} was not asked: live calls are switched off", remedy)
+        yield warning("endpoint", f"{shown} was not asked: live calls are switched off", remedy)
     else:
         yield _asked(model, base, environ, timeout_s)
 
@@ -111,7 +111,7 @@ class _Stay(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _asked(model: str, base: str, environ: Mapping[str, str], timeout_s: float) -> Finding:
+def _asked(model: str, base: str, environ: Mapping[str, str], timeout_s: float) -> Check:
     is_ollama = (credentials.provider_of(model) or "").startswith("ollama")
     url = base.rstrip("/") + ("/api/tags" if is_ollama else "/models")
     shown = without_credentials(url)
@@ -132,13 +132,13 @@ def _asked(model: str, base: str, environ: Mapping[str, str], timeout_s: float) 
     try:
         models = _ids(json.loads(told))
     except ValueError:
-        return wrong("endpoint", f"{shown} answers, but with no list of models", _path(model))
+        return failed("endpoint", f"{shown} answers, but with no list of models", _path(model))
     wanted = model.partition("/")[2] or model
     if wanted in models or f"{wanted}:latest" in models:
-        return well("endpoint", f"{shown} answers and has {wanted!r}")
+        return passed("endpoint", f"{shown} answers and has {wanted!r}")
     some = ", ".join(map(repr, models[:_LISTED])) or "none"
     more = f" and {len(models) - _LISTED} more" if len(models) > _LISTED else ""
-    return wrong(
+    return failed(
         "endpoint",
         f"{shown} answers without {wanted!r}; it has {some}{more}",
         "Choose one of these, or load the model there.",
@@ -154,14 +154,14 @@ def _ids(answer: Any) -> list[str]:
         raise ValueError("no list of models") from problem
 
 
-def _refused(model: str, shown: str, status: int) -> Finding:
+def _refused(model: str, shown: str, status: int) -> Check:
     says = f"{shown} answers with the status {status}"
     if status not in {401, 403}:
-        return wrong("endpoint", says, _path(model))
+        return failed("endpoint", says, _path(model))
     provider = credentials.provider_of(model) or ""
     endpoint = credentials.ENDPOINTS.get(provider)
     names = credentials.VARIABLES.get(provider, ()) if endpoint is None else (endpoint.key,)
-    return wrong(
+    return failed(
         "endpoint",
         f"{says}: the key is refused or missing",
         f"Set {' or '.join(names) or 'the key'} to a key that this endpoint accepts.",
@@ -174,21 +174,21 @@ def _path(model: str) -> str:
     return "Look at the address: for most servers it ends in /v1."
 
 
-def _unreached(shown: str, problem: Exception, timeout_s: float) -> Finding:
+def _unreached(shown: str, problem: Exception, timeout_s: float) -> Check:
     reason = getattr(problem, "reason", problem)
     if isinstance(reason, TimeoutError):
-        return wrong(
+        return failed(
             "endpoint",
             f"{shown} gave no answer in {timeout_s:g} s",
             "See whether the server is still loading, and whether a proxy is in between.",
         )
     if isinstance(reason, ssl.SSLCertVerificationError):
-        return wrong(
+        return failed(
             "endpoint",
             f"the certificate of {shown} is not trusted here",
             "Set SSL_CERT_FILE to the file with your organisation's certificates.",
         )
-    return wrong(
+    return failed(
         "endpoint",
         f"{shown} cannot be reached ({type(reason).__name__})",
         "Look at the address, and at HTTPS_PROXY and NO_PROXY.",

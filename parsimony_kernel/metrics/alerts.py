@@ -1,13 +1,12 @@
 """When figures call for a person.
 
-The thresholds are values to start from, not constants of nature: give ``fired`` your own rules
-once you know what is usual.
+The thresholds are values to start from: give ``fired`` rules of your own once you know what is
+usual.
 """
 
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from pathlib import Path
 
 from parsimony_kernel.metrics.figures import Figures
@@ -15,13 +14,13 @@ from parsimony_kernel.metrics.figures import Figures
 
 @dataclass(frozen=True)
 class Rule:
-    """Fires when what is measured is strictly more than ``threshold``.
+    """Fires when the figure ``measured`` (an attribute of ``Figures``) exceeds ``threshold``.
 
     ``meaning`` is one sentence on what to look at.
     """
 
     name: str
-    measured: Callable[[Figures], float | None]
+    measured: str
     threshold: float
     meaning: str
 
@@ -37,10 +36,7 @@ class Alert:
 
 
 _TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-RULES: tuple[Rule, ...] = tuple(
-    Rule(name, attrgetter(row["measured"]), row["threshold"], row["meaning"])
-    for name, row in _TABLE.items()
-)
+RULES = tuple(Rule(name, **row) for name, row in _TABLE.items())
 
 
 def fired(
@@ -48,32 +44,25 @@ def fired(
 ) -> tuple[Alert, ...]:
     """The alerts that ``figures`` call for, in the order of the rules.
 
-    With ``recovery_baseline``, a recovery rate below it is one more. What cannot be measured does
-    not fire.
+    With ``recovery_baseline``, a recovery rate below it is one more. What can't be measured doesn't
+    fire.
     """
+    measured = [(rule, getattr(figures, rule.measured)) for rule in rules]
     alerts = [
         Alert(rule.name, value, rule.threshold, rule.meaning)
-        for rule in rules
-        if (value := rule.measured(figures)) is not None and value > rule.threshold
+        for rule, value in measured
+        if value is not None and value > rule.threshold
     ]
     rate = figures.recovery_rate
     if recovery_baseline is not None and rate is not None and rate < recovery_baseline:
-        alerts.append(
-            Alert(
-                "recovery rate",
-                rate,
-                recovery_baseline,
-                "Fewer failures than usual end in an answer or with a person: look at how those "
-                "runs ended.",
-            )
-        )
+        meaning = "Fewer failures than usual end in an answer or with a person: see how runs ended."
+        alerts.append(Alert("recovery rate", rate, recovery_baseline, meaning))
     return tuple(alerts)
 
 
 def to_text(alerts: Sequence[Alert]) -> str:
-    """One line an alert, and a line that says so when there is none."""
-    lines = [
+    """One line an alert."""
+    return "\n".join(
         f"{alert.name}: {alert.value:.3g} (threshold {alert.threshold:g}). {alert.meaning}"
         for alert in alerts
-    ]
-    return "\n".join(lines) or "No alerts."
+    )

@@ -1,211 +1,275 @@
-"""Whether a notebook's turns are traced, and where the traces go.
+"""Runs as OpenTelemetry traces, in the names of its conventions for generative AI.
 
-As the person configured it and not otherwise: through the tracer provider that this process has,
-or to the exporters that OpenTelemetry's own environment variables name. What is not configured
-costs no import. Tracing never breaks a turn or holds it up.
+One ``invoke_agent`` span for each execution, and below it a ``chat`` span for each answer of the
+model and an ``execute_tool`` span for each tool call. Names, counts, durations and kinds of failure
+leave the machine; requests, prompts, arguments and results don't.
+
+A turn is traced where this process has a tracer provider, or where OpenTelemetry's own environment
+variables ask for OTLP; otherwise nothing is imported. Tracing never breaks or delays a turn.
 """
 
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.core.events import AgentEvent, is_terminal
+from parsimony_kernel.core.clock import Clock
+from parsimony_kernel.core.events import (
+    AgentError,
+    AgentEvent,
+    Handoff,
+    LLMCallCompleted,
+    ReasoningDelta,
+    RunStarted,
+    TextDelta,
+    ToolEvent,
+    is_terminal,
+)
 from parsimony_kernel.core.text import words_of
-from parsimony_kernel.metrics import otel
+from parsimony_kernel.metrics.figures import executions
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.trace.export import SpanExporter
-    from opentelemetry.trace import Tracer, TracerProvider
+    from opentelemetry.trace import Span, Tracer, TracerProvider
 
-# What the end of a turn waits for an exporter that works where it is called.
+AGENT = "parsimony-agent"
+# How long the end of a turn waits for an exporter that works in the caller's thread.
 WAIT_S = 0.2
 
+# LiteLLM's names of providers where the conventions use another one.
+_PROVIDERS = {
+    "azure": "azure.ai.openai",
+    "azure_ai": "azure.ai.inference",
+    "bedrock": "aws.bedrock",
+    "gemini": "gcp.gemini",
+    "mistral": "mistral_ai",
+    "moonshot": "moonshot_ai",
+    "vertex_ai": "gcp.vertex_ai",
+    "watsonx": "ibm.watsonx.ai",
+    "xai": "x_ai",
+}
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-_OTLP = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
-_GROUP = "opentelemetry_traces_exporter"
-_API = "opentelemetry.trace"
-_NAMED = "OTEL_PYTHON_TRACER_PROVIDER"
+
+Value = str | bool | int | float | Sequence[str]
+Attributes = dict[str, Value]
+ProviderOf = Callable[[str], str | None]
 
 _log = logging.getLogger(__name__)
 
 
-class _NoProvider(LookupError):
-    """The environment names a tracer provider that is not installed."""
-
-
 class Observer:
-    """Traces one turn. ``observe`` takes each event of it as it happens, and raises nothing."""
+    """Traces the executions of one run, one after the other.
 
-    def __init__(
-        self, tracer: "Tracer", *, agent: str = "agent", clock: Clock = SYSTEM_CLOCK
-    ) -> None:
-        self._observe = otel.observer(tracer, agent=agent, clock=clock)
+    Args:
+        tracer: where spans go when an execution has ended.
+        provider_of: the provider of a model, by LiteLLM's name.
+    """
+
+    def __init__(self, tracer: "Tracer", clock: Clock, provider_of: ProviderOf) -> None:
+        self._tracer = tracer
+        self._clock = clock
+        self._provider_of = provider_of
+        self._timed: list[tuple[int, AgentEvent]] = []
 
     def observe(self, event: AgentEvent) -> None:
-        """Take ``event``; the trace is handed over when it is a terminal one."""
-        if not is_terminal(event):
-            _guarded(self._observe, event)
+        """Take ``event`` as it happens; a terminal one hands the trace over. Raises nothing."""
+        if isinstance(event, TextDelta | ReasoningDelta):
             return
+        if isinstance(event, RunStarted):
+            self._timed = []
+        self._timed.append((_ns(self._clock.now().timestamp()), event))
+        if not is_terminal(event):
+            return
+        timed, self._timed = self._timed, []
         # An exporter may hang: what it is given then is lost, and the turn goes on.
-        work = threading.Thread(
-            target=copy_context().run, args=(_guarded, self._observe, event), daemon=True
-        )
+        work = threading.Thread(target=copy_context().run, args=(self._export, timed), daemon=True)
         work.start()
         work.join(WAIT_S)
 
+    def _export(self, timed: Sequence[tuple[int, AgentEvent]]) -> None:
+        try:
+            self._write_trace(timed)
+        except Exception as exc:  # boundary: subscriber - other people's processors and exporters
+            _warn(f"A trace was lost: {_described(exc)}")
 
-def observer(
-    environ: Mapping[str, str], *, agent: str = "agent", clock: Clock = SYSTEM_CLOCK
-) -> Observer | None:
-    """The observer of one turn; ``None`` when the person has configured no tracing.
+    def _write_trace(self, timed: Sequence[tuple[int, AgentEvent]]) -> None:
+        from opentelemetry import trace
 
-    A provider that is set in this process comes first; it may be set at any time.
+        start, first = timed[0]
+        attributes: Attributes = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": AGENT,
+        }
+        if isinstance(first, RunStarted):
+            attributes |= self._model(first.model)
+            attributes["gen_ai.conversation.id"] = first.run_id
+            attributes["parsimony.resumed"] = first.reply is not None
+        root = self._tracer.start_span(
+            f"invoke_agent {AGENT}", attributes=attributes, start_time=start
+        )
+        with trace.use_span(root):
+            for at, event in timed:
+                # The clock may have been set back in between.
+                self._write_part(root, event, start, max(start, at))
+        answers = [event for _, event in timed if isinstance(event, LLMCallCompleted)]
+        root.set_attribute("gen_ai.usage.input_tokens", sum(a.prompt_tokens for a in answers))
+        root.set_attribute("gen_ai.usage.output_tokens", sum(a.completion_tokens for a in answers))
+        last = timed[-1][1]
+        outcome = executions(event for _, event in timed)[-1].outcome or "open"
+        root.set_attribute("parsimony.outcome", outcome)
+        error = "stopped" if outcome == "stopped" else None
+        if isinstance(last, Handoff) and last.failure:
+            error = last.failure.kind.value
+        _end(root, max(at for at, _ in timed), error)
+
+    def _write_part(self, root: "Span", event: AgentEvent, start: int, at: int) -> None:
+        from opentelemetry.trace import SpanKind
+
+        match event:
+            case LLMCallCompleted():
+                span = self._tracer.start_span(
+                    f"chat {event.model}",
+                    kind=SpanKind.CLIENT,
+                    attributes=self._model(event.model) | _answer(event),
+                    start_time=max(start, at - _ns(event.duration_s)),
+                )
+                _end(span, at, "error" if event.finish_reason == "error" else None)
+            case ToolEvent(completed=True):
+                span = self._tracer.start_span(
+                    f"execute_tool {event.tool_name}",
+                    attributes={
+                        "gen_ai.operation.name": "execute_tool",
+                        "gen_ai.tool.name": event.tool_name,
+                        "gen_ai.tool.call.id": event.tool_call_id,
+                        "gen_ai.tool.type": event.tool_type,
+                    },
+                    start_time=max(start, at - _ns(event.duration_s or 0.0)),
+                )
+                result = event.result or {}
+                error = "cancelled" if result.get("stopped") else str(result.get("error", "error"))
+                _end(span, at, error if event.ok is False else None)
+            case AgentError():
+                root.add_event("failure", _failure(event), at)
+
+    def _model(self, name: str) -> Attributes:
+        # A model without a provider, such as the built-in one, is its own.
+        provider = self._provider_of(name) or name
+        return {
+            "gen_ai.provider.name": _PROVIDERS.get(provider, provider),
+            "gen_ai.request.model": name,
+        }
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * 1_000_000_000)
+
+
+def _end(span: "Span", at: int, error: str | None) -> None:
+    from opentelemetry.trace import StatusCode
+
+    if error is not None:
+        span.set_attribute("error.type", error)
+        span.set_status(StatusCode.ERROR, error)
+    span.end(at)
+
+
+def _answer(event: LLMCallCompleted) -> Attributes:
+    found: Attributes = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.usage.input_tokens": event.prompt_tokens,
+        "gen_ai.usage.output_tokens": event.completion_tokens,
+    }
+    if event.cached_tokens:
+        found["gen_ai.usage.cache_read.input_tokens"] = event.cached_tokens
+    if event.cache_write_tokens:
+        found["gen_ai.usage.cache_creation.input_tokens"] = event.cache_write_tokens
+    if event.finish_reason is not None:
+        found["gen_ai.response.finish_reasons"] = (event.finish_reason,)
+    if event.cost_usd is not None:
+        found["parsimony.cost_usd"] = event.cost_usd
+    return found
+
+
+def _failure(event: AgentError) -> Attributes:
+    found: Attributes = {"parsimony.attempt": event.attempt}
+    if event.failure is not None:
+        found["parsimony.failure.kind"] = event.failure.kind.value
+        found["parsimony.failure.type"] = event.failure.type.value
+    if event.action is not None:
+        found["parsimony.action"] = event.action
+    if event.fallback is not None:
+        found["parsimony.fallback"] = event.fallback
+    return found
+
+
+def observer(environ: Mapping[str, str], clock: Clock, provider_of: ProviderOf) -> Observer | None:
+    """The observer of one turn; ``None`` where tracing isn't configured.
+
+    The provider of this process comes first; it may be set at any time.
     """
     try:
         provider = _provider(environ)
         if provider is None:
             return None
-        tracer = provider.get_tracer(otel.INSTRUMENTATION)
-        return Observer(tracer, agent=agent, clock=clock)
-    except _NoProvider as exc:
-        _warn(f"Turns are not traced: {exc}.")
-        return None
+        tracer = provider.get_tracer("parsimony_kernel")
     except Exception as exc:  # boundary: subscriber - other people's providers
-        _warn(f"Turns are not traced: {_told(exc)}")
+        _warn(f"Turns are not traced: {_described(exc)}")
         return None
-
-
-def exporters_in(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The names of the exporters that ``environ`` asks for.
-
-    Asking for them is naming them, or an OTLP endpoint. A name or attributes of a service alone
-    send nothing anywhere.
-    """
-    if _value(environ, "OTEL_SDK_DISABLED").lower() == "true":
-        return ()
-    named = _value(environ, "OTEL_TRACES_EXPORTER")
-    if not named and any(_value(environ, name) for name in _ENDPOINTS):
-        named = "otlp"
-    names = tuple(name for part in named.split(",") if (name := part.strip()))
-    return tuple(name for name in names if name != "none")
-
-
-def _value(environ: Mapping[str, str], name: str) -> str:
-    return environ.get(name, "").strip()
+    return Observer(tracer, clock, provider_of)
 
 
 def _provider(environ: Mapping[str, str]) -> "TracerProvider | None":
-    if _value(environ, "OTEL_SDK_DISABLED").lower() == "true":
+    if _setting(environ, "OTEL_SDK_DISABLED").lower() == "true":
         return None
-    own = _set_in_process(environ)
-    if own is not None:
-        return own
-    exporters = exporters_in(environ)
-    if not exporters:
+    # Nobody can have set a provider without importing the API.
+    if "opentelemetry.trace" in sys.modules:
+        from opentelemetry import trace
+
+        own = trace.get_tracer_provider()
+        if not isinstance(own, trace.ProxyTracerProvider):
+            return own
+    exporter = _setting(environ, "OTEL_TRACES_EXPORTER")
+    if not exporter and _setting(environ, *_ENDPOINTS):
+        exporter = "otlp"
+    if exporter in ("", "none"):
         return None
-    protocol = next((said for name in _PROTOCOLS if (said := _value(environ, name))), "")
-    return _configured(exporters, protocol)
+    if exporter != "otlp":
+        raise LookupError(f"set a tracer provider in this process to trace to {exporter!r}")
+    return _otlp("grpc" if _setting(environ, *_PROTOCOLS) == "grpc" else "http")
 
 
-def _set_in_process(environ: Mapping[str, str]) -> "TracerProvider | None":
-    # Nobody can have set one without importing it, but a variable may name one.
-    named = _value(environ, _NAMED)
-    if _API not in sys.modules and not named:
-        return None
-    with _quiet():
-        try:
-            from opentelemetry import trace
-        except ImportError:
-            return None
-        try:
-            provider = trace.get_tracer_provider()
-        except StopIteration:
-            raise _NoProvider(
-                f"there is no tracer provider {named!r}; install what has it, or leave {_NAMED} out"
-            ) from None
-    return None if isinstance(provider, trace.ProxyTracerProvider) else provider
+def _setting(environ: Mapping[str, str], *names: str) -> str:
+    """The first of the variables ``names`` that isn't blank, or ``""``."""
+    return next((said for name in names if (said := environ.get(name, "").strip())), "")
 
 
 @cache
-def _configured(exporters: tuple[str, ...], protocol: str) -> "TracerProvider | None":
-    """A provider of ours, one a process: the process's own stays free for the person to set."""
+def _otlp(transport: str) -> "TracerProvider":
+    """A provider of our own, one for the process, whose global one stays free for the person."""
     try:
-        with _quiet():
-            from opentelemetry.sdk.trace import TracerProvider
-            from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        package = import_module(f"opentelemetry.exporter.otlp.proto.{transport}.trace_exporter")
     except ImportError:
-        _warn(
-            "Turns are not traced although the environment asks for it: install "
-            "'parsimony-kernel[otel]'."
-        )
-        return None
-    found = [made for name in exporters if (made := _exporter(name, protocol)) is not None]
-    if not found:
-        return None
+        extra = "parsimony-kernel[otel]"
+        if transport == "grpc":
+            extra = "opentelemetry-exporter-otlp-proto-grpc"
+        raise LookupError(f"the environment asks for it, but it needs {extra!r}") from None
     provider = TracerProvider()
-    for each in found:
-        provider.add_span_processor(BatchSpanProcessor(each))
+    provider.add_span_processor(BatchSpanProcessor(package.OTLPSpanExporter()))
     return provider
 
 
-def _exporter(name: str, protocol: str) -> "SpanExporter | None":
-    from importlib.metadata import entry_points
-
-    if name == "console":
-        _warn(
-            "Turns are not traced to 'console', which would write into the cells of the notebook; "
-            "name another exporter, such as 'otlp'."
-        )
-        return None
-    # Without a protocol, the one that the specification prefers of those that are installed.
-    entries = (_OTLP.get(protocol, protocol),) if protocol else tuple(_OTLP.values())
-    wanted = entries if name == "otlp" else (name,)
-    points = [point for each in wanted for point in entry_points(group=_GROUP, name=each)]
-    if not points:
-        _warn(
-            f"Turns are not traced to {name!r}: install its exporter, such as "
-            "opentelemetry-exporter-otlp-proto-http for 'otlp'."
-        )
-        return None
-    try:
-        made: SpanExporter = points[0].load()()
-    except Exception as exc:  # boundary: subscriber - other people's exporters
-        _warn(f"Turns are not traced to {name!r}: {_told(exc)}")
-        return None
-    return made
-
-
-def _guarded(observe: Callable[[AgentEvent], Any], event: AgentEvent) -> None:
-    try:
-        observe(event)
-    except Exception as exc:  # boundary: subscriber - other people's processors and exporters
-        _warn(f"A trace was lost: {_told(exc)}")
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep OpenTelemetry from telling of its own fall-backs, with tracebacks, as it is imported."""
-    log = logging.getLogger("opentelemetry")
-    level = log.level
-    log.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        log.setLevel(level)
-
-
-def _told(exc: Exception) -> str:
+def _described(exc: Exception) -> str:
     return ": ".join(filter(None, (type(exc).__name__, words_of(exc))))
 
 
 @cache
 def _warn(sentence: str) -> None:
-    """Say ``sentence``, once in this process."""
+    """Log ``sentence``, once in this process."""
     _log.warning("%s", sentence)

@@ -52,6 +52,7 @@ from parsimony_kernel.gate.task_file import Playbook
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.limits.redis_store import breakers_for
 from parsimony_kernel.llm.cassette import CassetteMiss
+from parsimony_kernel.llm.credentials import provider_of
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.metrics import tracing
 from parsimony_kernel.session import memory
@@ -690,7 +691,7 @@ class NotebookSession:
         """Yield ``started``, which is written already, and ``stream``, each event journalled
         first; close the turn."""
         scribe = Scribe(self._journal, running.run_id, running.secrets)
-        observer = tracing.observer(self._environ, clock=self._clock)
+        observer = tracing.observer(self._environ, self._clock, provider_of)
         trace = (lambda event: None) if observer is None else observer.observe
         ended = False
         with stop_on_sigint(running.cancellation):

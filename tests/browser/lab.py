@@ -83,9 +83,20 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+# The modules that serve a front end, with their settings.
+_APPS = {
+    "jupyterlab": [
+        "--LabApp.extension_manager=readonly",
+        "--LabApp.news_url=",
+        "--LabApp.expose_app_in_browser=True",
+    ],
+    "notebook": ["--JupyterNotebookApp.expose_app_in_browser=True"],
+}
+
+
 @contextmanager
-def serve(home: Path) -> Iterator[Server]:
-    """JupyterLab over ``home/work`` for the length of the body."""
+def serve(home: Path, app: str = "jupyterlab") -> Iterator[Server]:
+    """JupyterLab, or another ``app``, over ``home/work`` for the length of the body."""
     root = home / "work"
     root.mkdir(parents=True)
     os.mkfifo(root / "cue")
@@ -108,7 +119,7 @@ def serve(home: Path) -> Iterator[Server]:
     command = [
         sys.executable,
         "-m",
-        "jupyterlab",
+        app,
         "--no-browser",
         "--allow-root",
         "--ServerApp.ip=127.0.0.1",
@@ -116,9 +127,7 @@ def serve(home: Path) -> Iterator[Server]:
         "--ServerApp.port_retries=0",
         f"--ServerApp.root_dir={root}",
         f"--IdentityProvider.token={TOKEN}",
-        "--LabApp.extension_manager=readonly",
-        "--LabApp.news_url=",
-        "--LabApp.expose_app_in_browser=True",
+        *_APPS[app],
     ]
     log = home / "server.log"
     environment = {
@@ -176,10 +185,11 @@ class Lab:
         own = (self.server.url, self.server.url.replace("http", "ws"), "data:", "blob:")
         return [url for url in self.requests if not url.startswith(own)]
 
-    def open(self) -> None:
-        """Load Lab and wait until it is at rest."""
-        self.page.goto(f"{self.server.url}/lab?reset&token={TOKEN}")
+    def open(self, address: str) -> None:
+        """Load ``address`` of the server and wait until it is at rest."""
+        self.page.goto(f"{self.server.url}{address}")
         self.page.wait_for_selector("#jupyterlab-splash", state="detached")
+        self.page.wait_for_function("() => window.jupyterapp")
 
     def new_notebook(self, kernel: str) -> None:
         """Choose ``kernel`` in the launcher and wait until it is idle."""
@@ -372,8 +382,10 @@ class Lab:
 
 
 @contextmanager
-def browse(server: Server, pictures: Path, *, dark: bool = False) -> Iterator[Lab]:
-    """A page in headless Chromium for the length of the body."""
+def browse(
+    server: Server, pictures: Path, address: str = f"/lab?reset&token={TOKEN}"
+) -> Iterator[Lab]:
+    """A page in headless Chromium at ``address`` for the length of the body."""
     executable = chromium()
     assert executable is not None
     with sync_playwright() as playwright:
@@ -400,7 +412,7 @@ def browse(server: Server, pictures: Path, *, dark: bool = False) -> Iterator[La
 
             page.on("console", hear)
             page.on("pageerror", lambda error: lab.complaints.append(str(error)))
-            lab.open()
+            lab.open(address)
             yield lab
         finally:
             browser.close()

@@ -1,12 +1,11 @@
 """Figures are counted from events, and from nothing else."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from parsimony_kernel.core.events import (
     AgentError,
@@ -24,14 +23,15 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.state import SuspensionRecord
+from parsimony_kernel.metrics import alerts
 from parsimony_kernel.metrics.figures import (
     Execution,
     Figures,
     executions,
-    gathered,
     of_runs,
     to_json,
     to_text,
+    total_of,
 )
 
 DONE = RunCompleted(summary="done")
@@ -90,7 +90,7 @@ def test_a_step_is_a_tool_call_and_counts_though_it_never_ends() -> None:
 def test_tokens_are_counted_by_model_prompt_and_answer_together() -> None:
     execution = only(answered(100), answered(50), answered(7, "other"), DONE)
     assert execution.tokens == {"m": 150, "other": 7}
-    assert execution.total_tokens == 157
+    assert execution.tokens.total() == 157
 
 
 def test_the_share_of_the_budget_counts_what_earlier_executions_of_the_run_used() -> None:
@@ -119,20 +119,20 @@ def test_without_a_token_budget_there_is_no_share() -> None:
 )
 def test_a_loop_is_counted_however_it_is_answered(event: AgentEvent) -> None:
     assert only(event).loops == 1
-    assert len(only(event).interventions) == 1
+    assert only(event).interventions.total() == 1
 
 
 @pytest.mark.parametrize("error", ["unknown_action", "invalid_transition", "validation_failed"])
 def test_what_the_gate_refuses_is_a_rejection_and_an_intervention(error: str) -> None:
     execution = only(*called(), *called(error))
-    assert (execution.validated, execution.rejections) == (2, (error,))
-    assert execution.interventions == ("refusal",)
+    assert (execution.validated, execution.rejections) == (2, {error: 1})
+    assert execution.interventions == {"refusal": 1}
 
 
 @pytest.mark.parametrize("error", ["action_error", "action_timeout"])
 def test_what_fails_while_it_runs_was_let_through(error: str) -> None:
     execution = only(*called(error))
-    assert (execution.validated, execution.rejections) == (1, ())
+    assert (execution.validated, execution.rejections) == (1, {})
 
 
 def test_a_call_that_was_stopped_was_not_judged() -> None:
@@ -159,28 +159,23 @@ def test_a_call_that_was_stopped_was_not_judged() -> None:
 def test_each_answer_to_a_failure_is_an_intervention_and_the_model_s_own_end_is_none(
     event: AgentEvent, interventions: tuple[str, ...]
 ) -> None:
-    assert only(event).interventions == interventions
-
-
-def test_a_fallback_has_a_strategy() -> None:
-    assert only(failed(fallback="other")).fallbacks == ("fallback_model",)
-    assert only(failed()).fallbacks == ()
+    assert only(event).interventions == Counter(interventions)
 
 
 def test_a_person_who_lets_a_run_end_is_no_intervention() -> None:
     events = [started(reply="Stop here"), PartialRunSummary(missing="x")]
-    assert executions(events)[0].interventions == ()
+    assert not executions(events)[0].interventions
 
 
 def test_a_run_that_asks_and_goes_on_is_two_executions() -> None:
     run = [started(), answered(10), asked(), started(reply="2019"), answered(20), DONE]
     assert [one.outcome for one in executions(run)] == ["asked", "completed"]
-    assert [one.total_tokens for one in executions(run)] == [10, 20]
+    assert [one.tokens.total() for one in executions(run)] == [10, 20]
 
 
 def test_an_open_breaker_is_met_by_name() -> None:
     assert only(failed(breaker="open", model="m")).open_breakers == {"m"}
-    assert only(failed(model="m")).open_breakers == frozenset()
+    assert only(failed(model="m")).open_breakers == set()
 
 
 @pytest.mark.parametrize(
@@ -197,20 +192,24 @@ def test_safe_ends_are_an_answer_and_a_way_to_a_person(end: AgentEvent, safe: bo
     assert only(end).is_safe is safe
 
 
-def test_of_a_hundred_that_hit_trouble_and_seventy_two_that_ended_safely_the_rate_is_72() -> None:
+@pytest.mark.parametrize(
+    "unsafe",
+    [PartialRunSummary(missing="x"), RunCancelled(), None],
+    ids=lambda end: type(end).__name__,
+)
+def test_of_the_document_s_hundred_traces_in_trouble_72_per_cent_recover(
+    unsafe: AgentEvent | None,
+) -> None:
     trouble: Sequence[list[AgentEvent]] = (
         called("validation_failed"),
         [failed(FailureKind.loop_detected, "narrow_scope")],
         [failed()],
         [failed(fallback="other")],
     )
+    ends = [DONE] * 60 + [HANDED] * 12 + [unsafe] * 28
     runs = [
-        [
-            started(),
-            *trouble[number % 4],
-            DONE if number < 50 else HANDED if number < 72 else PartialRunSummary(missing="x"),
-        ]
-        for number in range(100)
+        [started(), *trouble[number % 4], *([end] if end else [])]
+        for number, end in enumerate(ends)
     ]
     smooth: list[list[AgentEvent]] = [[started(), DONE]] * 30
     figures = of_runs([*runs, *smooth])
@@ -230,22 +229,14 @@ def test_of_nothing_there_is_no_rate() -> None:
     figures = of_runs([])
     assert figures == Figures()
     assert [v for name, v in to_json(figures).items() if name.endswith("_rate")] == [None] * 4
-    assert "Loop rate                  –" in to_text(figures)
-
-
-@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=300))
-def test_99_of_100_do_not_exceed_p99_and_no_smaller_value_does_that(steps: list[int]) -> None:
-    p99 = gathered([Execution(steps=number) for number in steps]).p99_steps
-    assert p99 in steps
-    assert sum(number <= p99 for number in steps) >= 0.99 * len(steps)
-    assert sum(number < p99 for number in steps) < 0.99 * len(steps)
+    assert "Loop rate                      –" in to_text(figures)
 
 
 @pytest.mark.parametrize(
     ("count", "p99"), [(1, 1), (99, 99), (100, 99), (101, 100), (200, 198), (201, 199)]
 )
 def test_p99_of_the_numbers_from_one_on_is_the_nearest_rank(count: int, p99: int) -> None:
-    assert gathered([Execution(steps=n) for n in range(count, 0, -1)]).p99_steps == p99
+    assert total_of([Execution(steps=n) for n in range(count, 0, -1)]).p99_steps == p99
 
 
 def test_a_run_without_its_first_event_is_an_execution_all_the_same() -> None:
@@ -262,19 +253,31 @@ EVENTS = [started(max_tokens=1000), answered(900), *called("unknown_action"), *c
 def test_the_table_has_one_line_a_figure() -> None:
     figures = of_runs([EVENTS, [started(), failed(breaker="open", model="m"), HANDED]])
     assert to_text(figures).splitlines() == [
-        "Executions                 2 (completed 1, handed_off 1)",
-        "Steps                      2 (99 % have at most 2)",
-        "Tokens                     900 (m 900)",
-        "Tokens, 99 % at most       900",
-        "Share of the token budget  90.0 % (99 % at most)",
-        "Loop rate                  0.0 % (0 of 2)",
-        "Fallback rate              0.0 % (0 of 2)",
-        "Interventions              2 (refusal 1, retry 1)",
-        "Recovery rate              100.0 % (2 of 2)",
-        "Validation rejection rate  50.0 % (1 of 2)",
-        "Rejections                 1 (unknown_action 1)",
-        "Breakers met open          m",
+        "Executions                     2 (completed 1, handed_off 1)",
+        "Steps                          2 (p99 2)",
+        "Tokens                         900 (m 900)",
+        "p99 tokens                     900",
+        "p99 share of the token budget  90.0%",
+        "Loop rate                      0.0% (0 of 2)",
+        "Fallback rate                  0.0% (0 of 2)",
+        "Interventions                  2 (refusal 1, retry 1)",
+        "Recovery rate                  100.0% (2 of 2)",
+        "Rejection rate                 50.0% (1 of 2)",
+        "Rejections                     1 (unknown_action 1)",
+        "Open breakers                  m",
     ]
+
+
+def test_alerts_are_told_one_a_line_with_what_to_look_at() -> None:
+    fired = alerts.fired(Figures(executions=8, looped=1, open_breakers=("m",)))
+    lines = alerts.to_text(fired).splitlines()
+    assert [line.partition(". ")[0] for line in lines] == [
+        "loop rate: 0.125 (threshold 0.05)",
+        "breaker open: 1 (threshold 0)",
+    ]
+    strict = alerts.Rule("steps", "steps", 0, "Too many steps.")
+    assert [alert.name for alert in alerts.fired(Figures(steps=1), [strict])] == ["steps"]
+    assert alerts.fired(Figures(), recovery_baseline=0.9) == ()
 
 
 def test_the_figures_are_json() -> None:

@@ -1,11 +1,12 @@
-"""Turns are traced where the person configured it, and nothing about it can break a turn."""
+"""Turns are traced in OpenTelemetry's names where that is configured, and nothing of it can break a
+turn."""
 
-import logging
 import subprocess
 import sys
 import threading
+import types
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,18 +14,66 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
+from opentelemetry.semconv.attributes import error_attributes
+from opentelemetry.trace import SpanKind, StatusCode
 
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.termination_tools import termination_tools
-from parsimony_kernel.core.events import AgentEvent, RunCompleted, RunStarted
+from parsimony_kernel.core.events import (
+    AgentError,
+    AgentEvent,
+    Handoff,
+    LLMCallCompleted,
+    PartialRunSummary,
+    RunCancelled,
+    RunCompleted,
+    RunStarted,
+    TextDelta,
+    ToolEvent,
+)
+from parsimony_kernel.core.kinds import Failure, FailureKind
+from parsimony_kernel.llm.credentials import provider_of
 from parsimony_kernel.metrics import tracing
-from parsimony_kernel.metrics.tracing import Observer, exporters_in, observer
-from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.metrics.tracing import Observer
+from parsimony_kernel.testing.clock import START, ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.tools import Tools, tool
 
-BEGUN = RunStarted(run_id="r1", request="go", model="m")
-DONE = RunCompleted(summary="done")
+SECRET = "a secret of the notebook"
+MODEL = "gemini/gemini-pro"
+BEGUN = RunStarted(run_id="r1", request=SECRET, model=MODEL)
+ANSWER = LLMCallCompleted(
+    model=MODEL,
+    prompt_tokens=90,
+    completion_tokens=10,
+    cached_tokens=60,
+    cost_usd=0.5,
+    duration_s=2,
+    finish_reason="tool_calls",
+)
+RAN = ToolEvent(
+    tool_name="code",
+    tool_call_id="c1",
+    arguments={"code": SECRET},
+    completed=True,
+    ok=True,
+    result={"result": SECRET},
+    duration_s=3.0,
+)
+REFUSED = RAN.model_copy(
+    update={"ok": False, "result": {"error": "unknown_action", "message": SECRET}}
+)
+RETRY = AgentError(
+    message=SECRET,
+    failure=Failure(FailureKind.tool_error, SECRET, metadata={"type": "schema_mismatch"}),
+    action="retry",
+    attempt=1,
+    recoverable=True,
+    fallback="n",
+)
+DONE = RunCompleted(summary=SECRET)
+ROOT = "invoke_agent parsimony-agent"
 ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
 
 
@@ -32,7 +81,7 @@ ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
 def fresh() -> Iterator[None]:
     """What is kept for a process is not kept from test to test."""
     yield
-    tracing._configured.cache_clear()
+    tracing._otlp.cache_clear()
     tracing._warn.cache_clear()
 
 
@@ -41,7 +90,7 @@ def exporter() -> InMemorySpanExporter:
     return InMemorySpanExporter()
 
 
-def provider_of(exporter: SpanExporter) -> TracerProvider:
+def provider_with(exporter: SpanExporter) -> TracerProvider:
     made = TracerProvider()
     made.add_span_processor(SimpleSpanProcessor(exporter))
     return made
@@ -50,9 +99,13 @@ def provider_of(exporter: SpanExporter) -> TracerProvider:
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch, exporter: InMemorySpanExporter) -> TracerProvider:
     """A provider that the person has set; the API lets that happen once in a process."""
-    made = provider_of(exporter)
+    made = provider_with(exporter)
     monkeypatch.setattr(trace, "_TRACER_PROVIDER", made)
     return made
+
+
+def observer(environ: Mapping[str, str], clock: ManualClock | None = None) -> Observer | None:
+    return tracing.observer(environ, clock or ManualClock(), provider_of)
 
 
 def a_turn(who: Observer | None) -> None:
@@ -61,44 +114,155 @@ def a_turn(who: Observer | None) -> None:
     who.observe(DONE)
 
 
+def spans_of(*events: AgentEvent, clock: ManualClock | None = None) -> dict[str, ReadableSpan]:
+    """The spans of an execution whose events are two seconds apart, by name."""
+    exporter, clock = InMemorySpanExporter(), clock or ManualClock()
+    who = Observer(provider_with(exporter).get_tracer("test"), clock, provider_of)
+    for event in events:
+        clock.advance(2)
+        who.observe(event)
+    return {span.name: span for span in exporter.get_finished_spans()}
+
+
+def seconds(span: ReadableSpan) -> tuple[float, float]:
+    """When it started and ended, from the clock's start."""
+    assert span.start_time is not None
+    assert span.end_time is not None
+    return span.start_time / 1e9 - START.timestamp(), span.end_time / 1e9 - START.timestamp()
+
+
+def test_an_execution_is_a_span_with_one_below_it_for_each_answer_and_each_call() -> None:
+    spans = spans_of(BEGUN, ANSWER, TextDelta(content=SECRET), RAN, RETRY, DONE)
+    root, chat, code = (spans[name] for name in (ROOT, f"chat {MODEL}", "execute_tool code"))
+    assert [seconds(span) for span in (root, chat, code)] == [(2, 12), (2, 4), (5, 8)]
+    assert [span.kind for span in (root, chat, code)] == [
+        *(SpanKind.INTERNAL, SpanKind.CLIENT, SpanKind.INTERNAL)
+    ]
+    for child in (chat, code):
+        assert child.parent is not None
+        assert root.context is not None
+        assert child.parent.span_id == root.context.span_id
+    assert dict(root.attributes or {}) == {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": "parsimony-agent",
+        "gen_ai.conversation.id": "r1",
+        "gen_ai.provider.name": "gcp.gemini",
+        "gen_ai.request.model": MODEL,
+        "gen_ai.usage.input_tokens": 90,
+        "gen_ai.usage.output_tokens": 10,
+        "parsimony.outcome": "completed",
+        "parsimony.resumed": False,
+    }
+    assert dict(chat.attributes or {}) == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "gcp.gemini",
+        "gen_ai.request.model": MODEL,
+        "gen_ai.usage.input_tokens": 90,
+        "gen_ai.usage.output_tokens": 10,
+        "gen_ai.usage.cache_read.input_tokens": 60,
+        "gen_ai.response.finish_reasons": ("tool_calls",),
+        "parsimony.cost_usd": 0.5,
+    }
+    assert dict(code.attributes or {}) == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "code",
+        "gen_ai.tool.call.id": "c1",
+        "gen_ai.tool.type": "function",
+    }
+    (failure,) = root.events
+    assert (failure.name, dict(failure.attributes or {})) == (
+        "failure",
+        {
+            "parsimony.failure.kind": "tool_error",
+            "parsimony.failure.type": "schema_mismatch",
+            "parsimony.action": "retry",
+            "parsimony.attempt": 1,
+            "parsimony.fallback": "n",
+        },
+    )
+
+
+def test_every_name_is_one_of_the_conventions_or_our_own_and_nothing_said_is_in_a_trace() -> None:
+    known = {
+        value for name, value in vars(gen_ai_attributes).items() if name.startswith("GEN_AI_")
+    } | {error_attributes.ERROR_TYPE}
+    written = ANSWER.model_copy(update={"cache_write_tokens": 5})
+    for span in spans_of(
+        BEGUN, written, REFUSED, RETRY, PartialRunSummary(missing=SECRET)
+    ).values():
+        names = set(span.attributes or {})
+        assert {name for name in names if not name.startswith("parsimony.")} <= known
+        assert SECRET not in span.to_json()
+
+
 @pytest.mark.parametrize(
-    ("environ", "expected"),
+    ("model", "provider"),
     [
-        ({}, ()),
-        ({"OTEL_SERVICE_NAME": "lab", "OTEL_RESOURCE_ATTRIBUTES": "a=b"}, ()),
-        ({"OTEL_TRACES_EXPORTER": "console"}, ("console",)),
-        ({"OTEL_TRACES_EXPORTER": " otlp , console,"}, ("otlp", "console")),
-        ({"OTEL_TRACES_EXPORTER": "none"}, ()),
-        ({"OTEL_TRACES_EXPORTER": "none", **ENDPOINT}, ()),
-        ({"OTEL_TRACES_EXPORTER": " "}, ()),
-        (ENDPOINT, ("otlp",)),
-        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:4318"}, ("otlp",)),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": ""}, ()),
-        ({"OTEL_SDK_DISABLED": "True", **ENDPOINT}, ()),
-        ({"OTEL_SDK_DISABLED": "false", **ENDPOINT}, ("otlp",)),
+        ("claude-sonnet", "anthropic"),
+        ("azure/deployed", "azure.ai.openai"),
+        ("xai/grok", "x_ai"),
+        ("ollama_chat/qwen", "ollama_chat"),
+        ("offline", "offline"),
     ],
 )
-def test_the_environment_asks_for_exporters_as_opentelemetry_says(
-    environ: Mapping[str, str], expected: tuple[str, ...]
+def test_a_provider_has_the_conventions_name(model: str, provider: str) -> None:
+    spans = spans_of(BEGUN, ANSWER.model_copy(update={"model": model}), DONE)
+    assert (spans[f"chat {model}"].attributes or {})["gen_ai.provider.name"] == provider
+
+
+@pytest.mark.parametrize(
+    ("result", "error"),
+    [
+        ({"error": "unknown_action"}, "unknown_action"),
+        ({"error": "action_timeout"}, "action_timeout"),
+        ({"stopped": True}, "cancelled"),
+        (None, "error"),
+    ],
+)
+def test_a_call_that_failed_says_by_which_name(result: dict[str, Any] | None, error: str) -> None:
+    span = spans_of(BEGUN, RAN.model_copy(update={"ok": False, "result": result}), DONE)[
+        "execute_tool code"
+    ]
+    assert (span.status.status_code, span.status.description) == (StatusCode.ERROR, error)
+    assert (span.attributes or {})["error.type"] == error
+
+
+@pytest.mark.parametrize(
+    ("end", "outcome", "error"),
+    [
+        (DONE, "completed", None),
+        (Handoff(rationale=SECRET), "handed_off", None),
+        (
+            Handoff(rationale=SECRET, failure=Failure(FailureKind.capability_gap, SECRET)),
+            "handed_off",
+            "capability_gap",
+        ),
+        (PartialRunSummary(missing=SECRET), "stopped", "stopped"),
+        (RunCancelled(), "cancelled", None),
+    ],
+)
+def test_a_trace_tells_how_the_execution_ended(
+    end: AgentEvent, outcome: str, error: str | None
 ) -> None:
-    assert exporters_in(environ) == expected
+    root = spans_of(BEGUN, end)[ROOT]
+    assert (root.attributes or {})["parsimony.outcome"] == outcome
+    assert root.status.description == error
 
 
-def test_what_is_not_configured_is_off_and_not_even_imported() -> None:
-    program = (
-        "import sys\n"
-        "from parsimony_kernel.metrics.tracing import observer\n"
-        "assert observer({'OTEL_SERVICE_NAME': 'lab'}) is None\n"
-        "print('opentelemetry' in sys.modules)"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert ran.stdout == "False\n"
+class SetBack(ManualClock):
+    """A clock that somebody sets back by ten seconds whenever it is read."""
+
+    reads = 0
+
+    def now(self) -> datetime:
+        self.reads += 1
+        return START - timedelta(seconds=10 * (self.reads - 1))
 
 
-def test_a_process_without_a_provider_and_an_environment_that_asks_for_none_is_off() -> None:
-    assert observer({}) is None
+def test_when_the_clock_is_set_back_no_span_ends_before_it_starts() -> None:
+    for span in spans_of(BEGUN, ANSWER, RAN, DONE, clock=SetBack()).values():
+        begun, ended = seconds(span)
+        assert 0 <= begun <= ended
 
 
 @tool
@@ -107,24 +271,20 @@ async def look(at: str) -> str:
     return at
 
 
-async def test_a_real_turn_is_one_trace_in_the_provider_of_the_process(
+async def test_a_real_run_is_one_trace_in_the_provider_of_the_process(
     in_process: TracerProvider, exporter: InMemorySpanExporter
 ) -> None:
-    who = observer({}, agent="a.ipynb")
+    who = observer({})
     assert who is not None
+    steps = [call("lok", at="x"), call("look", at="x"), call("return_done", summary="ok")]
     agent = Agent(
-        ScriptedModel(
-            [call("lok", at="x"), call("look", at="x"), call("return_done", summary="ok")]
-        ),
+        ScriptedModel(steps),
         tools=Tools([look]) + termination_tools(),
         suspension_secret="s",
         clock=ManualClock(),
     )
-    seen: list[AgentEvent] = []
     async for event in agent.run("go"):
         who.observe(event)
-        seen.append(event)
-    assert isinstance(seen[-1], RunCompleted)
     spans = exporter.get_finished_spans()
     assert [span.name for span in spans] == [
         "chat scripted",
@@ -133,7 +293,7 @@ async def test_a_real_turn_is_one_trace_in_the_provider_of_the_process(
         "execute_tool look",
         "chat scripted",
         "execute_tool return_done",
-        "invoke_agent a.ipynb",
+        ROOT,
     ]
     assert len({span.context.trace_id for span in spans if span.context}) == 1
 
@@ -149,65 +309,108 @@ def test_a_turn_inside_a_span_of_the_person_s_belongs_to_it(
     assert turn.parent.span_id == theirs.context.span_id
 
 
-def said_by_a_process(monkeypatch: pytest.MonkeyPatch, **environ: str) -> str:
-    """What a fresh process writes that is asked for an observer twice."""
-    for name, value in environ.items():
-        monkeypatch.setenv(name, value)
+# -- where it is configured
+
+
+def test_what_is_not_configured_is_off_and_not_even_imported() -> None:
     program = (
-        "import os\n"
+        "import sys\n"
+        "from parsimony_kernel.core.clock import SYSTEM_CLOCK\n"
         "from parsimony_kernel.metrics.tracing import observer\n"
-        "assert [observer(os.environ) for _ in range(2)] == [None, None]\n"
+        "assert observer({'OTEL_SERVICE_NAME': 'lab'}, SYSTEM_CLOCK, str) is None\n"
+        "print('opentelemetry' in sys.modules)"
     )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout + ran.stderr
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == "False\n"
 
 
-def test_a_tracer_provider_that_is_not_there_is_named_and_nothing_else_is_said(
+@pytest.fixture
+def otlp(monkeypatch: pytest.MonkeyPatch) -> list[InMemorySpanExporter]:
+    """What OTLP's exporter over HTTP was made as, each time."""
+    made: list[InMemorySpanExporter] = []
+
+    class OTLPSpanExporter(InMemorySpanExporter):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
+
+    name = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
+    package = types.ModuleType(name)
+    package.OTLPSpanExporter = OTLPSpanExporter  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, name, package)
+    return made
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        ENDPOINT,
+        {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:4318"},
+        {"OTEL_TRACES_EXPORTER": " otlp "},
+        {"OTEL_SDK_DISABLED": "false", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf", **ENDPOINT},
+    ],
+)
+def test_where_the_environment_asks_for_otlp_every_turn_is_exported(
+    environ: Mapping[str, str], otlp: list[InMemorySpanExporter]
+) -> None:
+    for _ in range(2):
+        a_turn(observer(environ))
+    provider = tracing._provider(environ)
+    assert isinstance(provider, TracerProvider)
+    assert provider.force_flush()
+    (exporter,) = otlp
+    assert [span.name for span in exporter.get_finished_spans()] == [ROOT] * 2
+    assert isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {},
+        {"OTEL_SERVICE_NAME": "lab", "OTEL_RESOURCE_ATTRIBUTES": "a=b"},
+        {"OTEL_TRACES_EXPORTER": "none", **ENDPOINT},
+        {"OTEL_TRACES_EXPORTER": " "},
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": ""},
+        {"OTEL_SDK_DISABLED": "True", **ENDPOINT},
+    ],
+)
+def test_anything_else_is_off_without_a_word(
+    environ: Mapping[str, str],
+    otlp: list[InMemorySpanExporter],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert observer(environ) is None
+    assert (otlp, caplog.records) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("environ", "sentence"),
+    [
+        ({"OTEL_TRACES_EXPORTER": "console"}, "set a tracer provider in this process"),
+        ({**ENDPOINT, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "exporter-otlp-proto-grpc"),
+        (ENDPOINT, "parsimony-kernel[otel]"),
+    ],
+)
+def test_what_cannot_be_had_is_said_once_and_turns_go_on_untraced(
+    environ: Mapping[str, str],
+    sentence: str,
+    caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    said = said_by_a_process(
-        monkeypatch, OTEL_PYTHON_TRACER_PROVIDER="banana", OTEL_PYTHON_CONTEXT="banana"
-    )
-    assert said == (
-        "Turns are not traced: there is no tracer provider 'banana'; install what has it, or "
-        "leave OTEL_PYTHON_TRACER_PROVIDER out.\n"
-    )
-
-
-def test_the_console_is_refused_once_since_it_would_write_into_the_cells(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    said = said_by_a_process(
-        monkeypatch, OTEL_TRACES_EXPORTER="console", OTEL_PYTHON_CONTEXT="banana"
-    )
-    assert said == (
-        "Turns are not traced to 'console', which would write into the cells of the notebook; "
-        "name another exporter, such as 'otlp'.\n"
-    )
-
-
-def test_a_provider_of_the_person_s_goes_before_the_name_of_one_that_is_not_there(
-    in_process: TracerProvider, exporter: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OTEL_PYTHON_TRACER_PROVIDER", "banana")
-    a_turn(observer({"OTEL_PYTHON_TRACER_PROVIDER": "banana"}))
-    assert len(exporter.get_finished_spans()) == 1
-
-
-def test_opentelemetry_may_speak_again_once_it_is_imported(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    observer({"OTEL_PYTHON_TRACER_PROVIDER": "banana", **ENDPOINT})
-    logging.getLogger("opentelemetry.context").warning("of the person's own")
-    assert "of the person's own" in caplog.text
+    for transport in ("http", "grpc"):
+        name = f"opentelemetry.exporter.otlp.proto.{transport}.trace_exporter"
+        monkeypatch.setitem(sys.modules, name, None)
+    assert [observer(environ) for _ in range(3)] == [None] * 3
+    assert [sentence in record.getMessage() for record in caplog.records] == [True]
 
 
 def test_a_provider_that_is_set_later_is_used_from_then_on(
     monkeypatch: pytest.MonkeyPatch, exporter: InMemorySpanExporter
 ) -> None:
     assert observer({}) is None
-    monkeypatch.setattr(trace, "_TRACER_PROVIDER", provider_of(exporter))
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", provider_with(exporter))
     a_turn(observer({}))
     assert len(exporter.get_finished_spans()) == 1
 
@@ -216,91 +419,7 @@ def test_disabled_is_off_whatever_the_process_has_set(in_process: TracerProvider
     assert observer({"OTEL_SDK_DISABLED": "true"}) is None
 
 
-_EXPORTER = """
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-MADE = []
-class Exporter(InMemorySpanExporter):
-    def __init__(self):
-        super().__init__()
-        MADE.append(self)
-class Broken(Exporter):
-    def __init__(self):
-        raise OSError("no such collector")
-"""
-
-
-@pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A package with exporters, as ``pip`` leaves it: a module, and entry points beside it."""
-    (tmp_path / "their_exporters.py").write_text(_EXPORTER)
-    about = tmp_path / "their_exporters-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: their-exporters\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(
-        "[opentelemetry_traces_exporter]\n"
-        "theirs = their_exporters:Exporter\n"
-        "otlp_proto_grpc = their_exporters:Exporter\n"
-        "broken = their_exporters:Broken\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    import their_exporters  # type: ignore[import-not-found]
-
-    yield their_exporters
-    del sys.modules["their_exporters"]
-
-
-def sent(who: Observer | None, environ: Mapping[str, str]) -> None:
-    a_turn(who)
-    provider = tracing._provider(environ)
-    assert isinstance(provider, TracerProvider)
-    assert provider.force_flush()
-
-
-@pytest.mark.parametrize(
-    "environ",
-    [
-        {"OTEL_TRACES_EXPORTER": "theirs"},
-        ENDPOINT,
-        {**ENDPOINT, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
-        {"OTEL_TRACES_EXPORTER": "broken,theirs"},
-    ],
-)
-def test_an_exporter_that_the_environment_names_gets_the_traces_of_every_turn(
-    installed: Any, environ: Mapping[str, str]
-) -> None:
-    for _ in range(2):
-        sent(observer(environ), environ)
-    (made,) = installed.MADE
-    assert [span.name for span in made.get_finished_spans()] == ["invoke_agent agent"] * 2
-    assert isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
-
-
-@pytest.mark.parametrize(
-    ("environ", "sentence"),
-    [
-        ({"OTEL_TRACES_EXPORTER": "nowhere"}, "not traced to 'nowhere': install its exporter"),
-        ({**ENDPOINT, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, "not traced to 'otlp'"),
-        ({"OTEL_TRACES_EXPORTER": "broken"}, "not traced to 'broken': OSError: no such collector"),
-    ],
-)
-def test_an_exporter_that_cannot_be_had_is_said_once_and_turns_go_on_untraced(
-    installed: Any,
-    environ: Mapping[str, str],
-    sentence: str,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    assert [observer(environ) for _ in range(3)] == [None] * 3
-    assert [sentence in record.getMessage() for record in caplog.records] == [True]
-
-
-def test_without_the_package_the_extra_is_named_once(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    for name in [name for name in sys.modules if name.split(".")[0] == "opentelemetry"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "opentelemetry", None)
-    assert [observer(ENDPOINT) for _ in range(2)] == [None, None]
-    assert ["parsimony-kernel[otel]" in record.getMessage() for record in caplog.records] == [True]
+# -- what other people's code may do
 
 
 class Raising(SpanProcessor):
@@ -311,28 +430,6 @@ class Raising(SpanProcessor):
 class Refusing(SpanExporter):
     def export(self, spans: Any) -> SpanExportResult:
         raise ConnectionError("gone")
-
-
-def test_a_processor_that_raises_is_said_once_and_breaks_nothing(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    provider = TracerProvider()
-    provider.add_span_processor(Raising())
-    who = Observer(provider.get_tracer("test"))
-    a_turn(who)
-    a_turn(who)
-    said = [record.getMessage() for record in caplog.records]
-    assert said == ["A trace was lost: RuntimeError: full"]
-
-
-def test_an_exporter_that_raises_breaks_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    a_turn(Observer(provider_of(Refusing()).get_tracer("test")))
-    assert "gone" in caplog.text
-
-
-def test_a_provider_that_raises_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace, "_TRACER_PROVIDER", object())
-    assert observer({}) is None
 
 
 class Hanging(SpanExporter):
@@ -348,9 +445,34 @@ class Hanging(SpanExporter):
         return SpanExportResult.SUCCESS
 
 
+def with_tracer_of(provider: TracerProvider) -> Observer:
+    return Observer(provider.get_tracer("test"), ManualClock(), provider_of)
+
+
+def test_a_processor_that_raises_is_said_once_and_breaks_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    provider = TracerProvider()
+    provider.add_span_processor(Raising())
+    a_turn(with_tracer_of(provider))
+    a_turn(with_tracer_of(provider))
+    said = [record.getMessage() for record in caplog.records]
+    assert said == ["A trace was lost: RuntimeError: full"]
+
+
+def test_an_exporter_that_raises_breaks_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    a_turn(with_tracer_of(provider_with(Refusing())))
+    assert "gone" in caplog.text
+
+
+def test_a_provider_that_raises_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", object())
+    assert observer({}) is None
+
+
 def test_an_exporter_that_hangs_does_not_hold_the_turn() -> None:
     hanging = Hanging()
-    a_turn(Observer(provider_of(hanging).get_tracer("test")))
+    a_turn(with_tracer_of(provider_with(hanging)))
     assert not hanging.exported.is_set()
     hanging.let_go.set()
     assert hanging.exported.wait(timeout=60)

@@ -1,0 +1,134 @@
+"""Build the release and try it as a person gets it: `make release-check`.
+
+The source distribution is built, the wheel from it, and the wheel is installed into a fresh
+environment of each Python that is supported. There the quickstart runs, the doctor looks, and the
+contract tests pass. They lie in a folder without the packages, so that nothing but the wheel can
+be what they import.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+BUILD = ROOT / "build" / "release"
+PYTHONS = ("3.11", "3.12", "3.13")
+# What the contract tests read beside the package.
+BESIDE = (
+    "tests",
+    "benchmarks",
+    "notebooks",
+    "docs",
+    "pyproject.toml",
+    "README.md",
+    "CONTRIBUTING.md",
+)
+CONTRACT = "contract and (kernel or not slow) and not (browser or exhaustive)"
+WHERE = (
+    "import parsimony_kernel, parsimony_agent as a; print(parsimony_kernel.__file__, a.__file__)"
+)
+
+
+def find_python(version: str) -> str | None:
+    """An interpreter of ``version`` on the PATH or among pyenv's, which can make environments."""
+    places = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))
+    on_path = shutil.which(f"python{version}")
+    for candidate in [*map(str, reversed(places)), *([on_path] if on_path else [])]:
+        tried = [candidate, "-c", "import ensurepip, venv"]
+        if subprocess.run(tried, capture_output=True, check=False).returncode == 0:
+            return candidate
+    return None
+
+
+def run(*command: str | Path, cwd: Path) -> None:
+    """Run ``command`` in ``cwd``; ``CalledProcessError`` where it fails."""
+    print("$", *command, flush=True)
+    subprocess.run(command, cwd=cwd, check=True, env=environment())
+
+
+def environment() -> dict[str, str]:
+    """This environment without what leads back to the checkout or to an interpreter's own."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "PARSIMONY_", "VIRTUAL_ENV", "PYENV_"))
+    }
+
+
+def build(into: Path) -> Path:
+    """The wheel, built from the source distribution that is built first."""
+    run(sys.executable, "-m", "build", "--outdir", into, ROOT, cwd=ROOT)
+    (wheel,) = into.glob("*.whl")
+    return wheel
+
+
+def megabytes(folder: Path) -> float:
+    return sum(file.lstat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
+
+
+def heaviest(packages: Path, most: int = 12) -> str:
+    sizes = sorted(((megabytes(each), each.name) for each in packages.iterdir()), reverse=True)
+    return ", ".join(f"{name} {size:.0f}" for size, name in sizes[:most])
+
+
+def check(python: str, wheel: Path, home: Path, tests: list[str]) -> None:
+    """Install ``wheel`` for ``python`` below ``home``, and try it there."""
+    run(python, "-m", "venv", home / "venv", cwd=home)
+    bin_ = home / "venv" / ("Scripts" if os.name == "nt" else "bin")
+    pip = (bin_ / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    run(*pip, wheel, cwd=home)
+    (packages,) = (home / "venv").glob("**/site-packages")
+    print(f"Installed: {megabytes(home / 'venv'):.0f} MB. {heaviest(packages)}", flush=True)
+    empty = home / "empty"
+    empty.mkdir()
+    run(bin_ / "jupyter", "parsimony", "demo", cwd=empty)
+    run(bin_ / "jupyter", "parsimony", "doctor", cwd=empty)
+
+    run(*pip, f"{wheel}[test]", cwd=home)
+    copy = home / "copy"
+    copy.mkdir()
+    for name in BESIDE:
+        place = ROOT / name
+        if place.is_dir():
+            ignored = shutil.ignore_patterns("__pycache__", ".ockham", "executed")
+            shutil.copytree(place, copy / name, ignore=ignored)
+        else:
+            shutil.copy(place, copy / name)
+    asked = subprocess.run(
+        [bin_ / "python", "-c", WHERE], cwd=copy, capture_output=True, text=True, check=True
+    )
+    for file in asked.stdout.split():
+        if not Path(file).is_relative_to(packages):
+            raise SystemExit(f"The tests would import {file}, which is not of the wheel.")
+    pytest = (bin_ / "python", "-m", "pytest", "-n", "2", "--dist", "loadfile")
+    run(*pytest, "-m", CONTRACT, *tests, cwd=copy)
+
+
+def main() -> None:
+    """Check the release on each Python; the exit code is not 0 where something fails."""
+    reading = argparse.ArgumentParser(description=__doc__)
+    reading.add_argument("--python", action="append", choices=PYTHONS, help="only this version")
+    reading.add_argument("tests", nargs="*", default=["tests"], help="only these tests")
+    given = reading.parse_args()
+    found = {version: find_python(version) for version in given.python or PYTHONS}
+    if not any(found.values()):
+        raise SystemExit(f"None of Python {', '.join(found)} was found: nothing was checked.")
+    shutil.rmtree(BUILD, ignore_errors=True)
+    wheel = build(BUILD / "dist")
+    for version, python in found.items():
+        if python is None:
+            print(f"Python {version} was not found: not checked.", flush=True)
+            continue
+        began = time.monotonic()
+        home = BUILD / version
+        home.mkdir()
+        check(python, wheel, home, given.tests)
+        print(f"Python {version} is fine: {time.monotonic() - began:.0f} s.", flush=True)
+
+
+if __name__ == "__main__":
+    main()
