@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         TurnOptions,
         TurnSummary,
     )
-    from parsimony_kernel.tools import Tool, Tools
+    from parsimony_kernel.tools import Tools
 
 
 class Session(Protocol):
@@ -69,7 +69,9 @@ class Session(Protocol):
     @property
     def kept_tools(self) -> Mapping[str, str]: ...
 
-    def add_tool(self, name: str) -> Tool: ...
+    def add_tool(self, name: str, says_yes: Callable[[str], bool] = ...) -> Tools: ...
+
+    def mcp_servers(self) -> list[tuple[str, str, str]]: ...
 
     def remove_tool(self, name: str) -> None: ...
 
