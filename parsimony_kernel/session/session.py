@@ -233,6 +233,8 @@ class NotebookSession:
         try:
             guardrails = chosen.guardrails().model_copy(update={"ceiling_cost_usd": ceiling})
             notice = first_notice(models, chosen.share, self._sent.models_asked)
+            if chosen.asked_by:
+                notice = f"Asked by {chosen.asked_by}. {notice}".rstrip()
             models = self._sent.noting(models, run_id)
             agent = self._agent(
                 models,
