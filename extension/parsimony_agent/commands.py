@@ -182,7 +182,7 @@ def _says_yes(magics: AgentMagics, name: str, line: str) -> bool:
     if read is None:
         raise TurnError(
             f"This would start a program that nobody has allowed yet: {inline(line)}\n"
-            f"To allow it from now on: {magics.name} tools add {name} --yes"
+            f"To allow it from now on: {magics.name} tools --yes add {name}"
         )
     asked = f"This program is started with your rights: {inline(line)}\nStart it? yes or no: "
     return read(asked).strip().casefold() in ("y", "yes")

@@ -185,7 +185,7 @@ class _Connection:
         except ImportError as exc:
             remedy = 'pip install "parsimony-kernel[mcp]"'
             raise ServerError(f"MCP servers need the package mcp: {remedy}") from exc
-        program = self._server.command
+        program = self._server.program
         if program and shutil.which(program, path=self._server.env.get("PATH")) is None:
             raise ServerError(f"There is no program {program!r}: install it, or mend .mcp.json")
         self._waiting.clear()
@@ -376,7 +376,7 @@ class _Connection:
             ):
                 yield streams
             return
-        command = [server.command, *server.args]
+        command = [server.program, *server.args]
         if sys.platform == "linux":
             command = [sys.executable, "-ISc", _TIED, *command]
         parameters = self._mcp.StdioServerParameters(

@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 import shlex
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,11 @@ class Server(BaseModel):
     def _from_pairs(cls, given: Any) -> Any:
         """A mapping in ``.mcp.json`` is a list of pairs in Jupyter's own files."""
         return {e["name"]: e["value"] for e in given} if isinstance(given, list) else given
+
+    @property
+    def program(self) -> str:
+        """What is run: ``python`` is the kernel's own, as in the specification of a kernel."""
+        return sys.executable if self.command == "python" else self.command
 
     @property
     def line(self) -> str:

@@ -18,6 +18,7 @@ BEFORE = {
     "how-to/budgets-approval.md": POWER,
     "how-to/ci-nbval.md": POWER,
     "how-to/housekeeping.md": POWER,
+    "how-to/mcp.md": "",
     "how-to/memory.md": "",
     "how-to/platforms.md": "",
     "how-to/procedures.md": "",

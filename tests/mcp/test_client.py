@@ -28,6 +28,7 @@ from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.session import NotebookSession, open_session
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turns import SessionError, TurnOptions
+from parsimony_kernel.testing.kernel import live_kernel
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
 from parsimony_kernel.toolbox.mcp_servers import Server, servers_of
 
@@ -194,6 +195,25 @@ def test_without_the_package_the_error_names_it(
 def test_a_notebook_without_servers_loads_nothing_of_mcp() -> None:
     code = "import parsimony_kernel.session.session, sys; assert 'mcp' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.kernel
+def test_the_command_asks_for_a_yes_and_lists_what_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": SERVERS}))
+    monkeypatch.setenv("PARSIMONY_SUSPENSION_SECRET", "s")
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "user"))
+    with live_kernel(tmp_path) as kernel:
+        listed = kernel.run("%agent tools").text
+        assert "raw_server.py (with COLOUR)" in listed
+        assert "not started" in listed
+        refused = kernel.run("%agent tools add mcp:raw").text
+        assert "To allow it from now on: %agent tools --yes add mcp:raw" in refused
+        assert "Tool: raw__add." in kernel.run("%agent tools --yes add mcp:raw").text
+        assert "running" in kernel.run("%agent tools").text
+        assert "no longer a tool" in kernel.run("%agent tools remove mcp:raw").text
+        assert "Tool: raw__add." in kernel.run("%agent tools add mcp:raw").text
 
 
 # -- what passes the gate

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -131,6 +132,20 @@ async def test_a_client_is_told_no_more_than_a_model(kernel: LiveKernel) -> None
         kernel.run("%config ParsimonyAgent.share = ''")
     assert "secret_rate" in variables
     assert "0.1234" not in variables
+
+
+def test_the_client_of_the_page_works(kernel: LiveKernel, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/how-to/mcp.md").read_text(encoding="utf-8")
+    script = page.partition("```py\n")[2].partition("```")[0]
+    assert '"."' in script
+    script = script.replace('"."', '"/"').replace(
+        "args=command)", "args=command, env=dict(os.environ))"
+    )
+    kernel.run("shown_to_clients = 1")
+    ran = subprocess.run(
+        [sys.executable, "-c", f"import os\n{script}"], capture_output=True, text=True, check=True
+    )
+    assert "shown_to_clients" in ran.stdout
 
 
 async def test_without_a_notebook_the_client_is_told_so(tmp_path: Path) -> None:
