@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parsimony_agent.arguments import CellRequest
+from parsimony_agent.asking import reader
 from parsimony_agent.cell import working_folder
 from parsimony_agent.options import options_of
 from parsimony_agent.overview import PutBackWords, first_line, own_tools
@@ -25,7 +26,7 @@ from parsimony_kernel.llm.providers import price_in_words, suggestion
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turns import MENDING, SessionError, resolve_turn
 from parsimony_kernel.storage import durable
-from parsimony_kernel.view.escape import fenced, html_text, plain, shortened, unbroken
+from parsimony_kernel.view.escape import fenced, html_text, inline, plain, shortened, unbroken
 from parsimony_kernel.view.history import CodeStep, code_that_worked
 from parsimony_kernel.view.tabulate import counted
 
@@ -160,16 +161,31 @@ def model(magics: AgentMagics, name: str = "") -> Told:
     return f"{told} ({'; '.join(prices)}). Requests are sent with `--share {share}`."
 
 
-def tools(magics: AgentMagics, do: str = "", name: str = "") -> Told:
-    """List the tools, or add or remove one."""
+def tools(magics: AgentMagics, do: str = "", name: str = "", *, yes: bool = False) -> Told:
+    """List the tools, or add or remove one. An MCP server is started only where the person has said
+    yes to its command line, now by ``yes`` or when asked, or before."""
     session = magics.session
     if do == "add":
-        added = session.add_tool(name)
-        return f"Tool: {added.name}. {first_line(added.description)}".rstrip()
+        added = session.add_tool(name, says_yes=lambda line: yes or _says_yes(magics, name, line))
+        lines = (f"Tool: {each.name}. {first_line(each.description)}" for each in added.values())
+        return "\n".join(map(str.rstrip, lines))
     if do == "remove":
         session.remove_tool(name)
         return f"{name} is no longer a tool."
     return own_tools(session, magics.name)
+
+
+def _says_yes(magics: AgentMagics, name: str, line: str) -> bool:
+    """Ask whether a server may be started. ``TurnError`` where nobody can be asked."""
+    allows_input = getattr(getattr(magics.shell, "kernel", None), "_allow_stdin", False)
+    read = input if allows_input else reader()
+    if read is None:
+        raise TurnError(
+            f"This would start a program that nobody has allowed yet: {inline(line)}\n"
+            f"To allow it from now on: {magics.name} tools --yes add {name}"
+        )
+    asked = f"This program is started with your rights: {inline(line)}\nStart it? yes or no: "
+    return read(asked).strip().casefold() in ("y", "yes")
 
 
 async def refresh(

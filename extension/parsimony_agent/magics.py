@@ -160,7 +160,7 @@ class AgentMagics:
             return turns.ask(request, cell, stop, sign)
 
         try:
-            await self._run(ask)
+            await self.run(ask)
         finally:
             if sign is not None:
                 sign.withdraw()
@@ -188,7 +188,7 @@ class AgentMagics:
             async def tell(_: Turns, stop: CancellationRequest) -> None:
                 self.show(await do(self, *parsed.words, **parsed.flags, stop=stop))
 
-            return self._run(tell)
+            return self.run(tell)
         with _plainly():
             self.show(do(self, *parsed.words, **parsed.flags))
         return None
@@ -206,9 +206,9 @@ class AgentMagics:
 
     async def answer_here(self, turn_id: str, reply: str) -> None:
         """Answer for a caller outside the notebook; see ``parsimony_agent.answer_here``."""
-        await self._run(lambda turns, stop: turns.answer(reply, turn=turn_id, here=True, stop=stop))
+        await self.run(lambda turns, stop: turns.answer(reply, turn=turn_id, here=True, stop=stop))
 
-    async def _run(self, begin: Callable[[Turns, CancellationRequest], Awaitable[None]]) -> None:
+    async def run(self, begin: Callable[[Turns, CancellationRequest], Awaitable[None]]) -> None:
         """Open what a turn needs and run it; Stop ends the cell quietly all the while."""
         self.user_cells.leave_out()
         stop = CancellationRequest()

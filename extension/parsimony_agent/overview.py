@@ -182,8 +182,8 @@ def artifacts(magics: AgentMagics) -> Told:
     return table(head, rows, empty=empty, widest=_PATH, width=None)
 
 
-def own_tools(session: Session, magic: str) -> dict[str, Any]:
-    """Your functions that are tools."""
+def own_tools(session: Session, magic: str) -> Told:
+    """Your functions that are tools, and the MCP servers with what each brings."""
     own = session.tools  # resolved anew, so before what is kept
     kept = session.kept_tools
     rows: list[tuple[str, ...]] = [
@@ -192,7 +192,12 @@ def own_tools(session: Session, magic: str) -> dict[str, Any]:
     ]
     head = ("tool", "what it does", *(["kept as it was, for"] if kept else []))
     empty = f"No function of yours is a tool. {magic} tools add NAME makes one."
-    return table(head, rows, empty=empty)
+    servers = session.mcp_servers()
+    if not servers:
+        return table(head, rows, empty=empty)
+    told = [(f"mcp:{name}", line, state) for name, line, state in servers]
+    listed = table(("MCP server", "what is started", "state"), told, empty="", widest=_PATH)
+    return [table(head, rows, empty=empty), listed]
 
 
 def first_line(description: str) -> str:

@@ -155,10 +155,13 @@ def admit(
             state.messages.append(secrets.of_prose(snapshot_message(inventory)))
     chosen = _chosen(suspension, user_reply)
     is_button = chosen is Choice.run_it or user_reply.strip() in choices.labels_of(choices.APPROVAL)
-    if state.pending_call is None or not is_button:
+    asks = state.pending_call is not None and state.pending_call.asks
+    if asks:
+        state.reply = user_reply
+    elif state.pending_call is None or not is_button:
         state.messages.append({"role": "user", "content": secrets.clean(user_reply)})
     if state.pending_call is not None:
-        allowed = chosen is Choice.run_it
+        allowed = asks or chosen is Choice.run_it
         state.pending_call = state.pending_call.model_copy(update={"allowed": allowed})
     # Last, so that nothing can go wrong once it is taken.
     if not hooks.claim(suspension):

@@ -57,7 +57,7 @@ from parsimony_kernel.core.events import (
     UserInputRequested,
     is_terminal,
 )
-from parsimony_kernel.core.kinds import HELD, SOLVED, Action, Effect, Failure, FailureKind
+from parsimony_kernel.core.kinds import ASKS, HELD, SOLVED, Action, Effect, Failure, FailureKind
 from parsimony_kernel.core.refusals import GUIDANCE
 from parsimony_kernel.core.state import HeldCall, RunState, TurnSubstate, remember
 from parsimony_kernel.core.taxonomy import FailureType, TriageContext
@@ -69,7 +69,7 @@ from parsimony_kernel.llm.chain import Chain
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.toolbox.plan import Plan
 from parsimony_kernel.toolbox.stored_files import stored_file_tools
-from parsimony_kernel.tools import Tools
+from parsimony_kernel.tools import REPLY, Tools
 from parsimony_kernel.triage.classify import RulesClassifier
 
 T = TypeVar("T")
@@ -237,7 +237,8 @@ class Run:
             ToolCall(each.id, FunctionCall(each.name, each.arguments)) for each in (held, *behind)
         )
         if held.allowed:
-            async for event in self._in_order((call, *rest), approved=held.sha):
+            approved = held.sha.removeprefix(ASKS)
+            async for event in self._in_order((call, *rest), approved=approved):
                 yield event
             return
         back = self.progress.declined()
@@ -265,7 +266,7 @@ class Run:
         if approved is None:
             record_tool_call(state, name, arguments)
             state.turn.tool_calls_this_turn += 1
-        is_tried = self._begin(name)
+        is_tried, is_reply = self._begin(name), state.reply is not None
         began = self.clock.monotonic()
         try:
             begun_beside = self._beside.popleft() if self._beside else None
@@ -286,15 +287,17 @@ class Run:
         if is_tried:
             outcome = self._settled(outcome)
         if approved is not None:
-            note = outcome.envelope.get("note", "")
-            outcome = adding(outcome, "note", f"Allowed by the person. {note}".rstrip())
+            note, did = outcome.envelope.get("note", ""), "Answered" if is_reply else "Allowed"
+            outcome = adding(outcome, "note", f"{did} by the person. {note}".rstrip())
         keeping = self.hooks.kept(call, outcome, state)
         whole = await self._explained(call, await self._unless_stopped(keeping, outcome))
         # What the model reads, and what people do: the second stays on this machine.
         read, outcome = self._told(self.hooks.shared(call, whole)), self._told(whole)
         content = to_text(read.envelope)
         if outcome.failure is not None and HELD in outcome.failure.metadata:
-            async for event in self._held(call, rest, begun, outcome.failure, read):
+            sha = outcome.failure.metadata[HELD]
+            sha += (approved or "") if sha == ASKS else ""
+            async for event in self._held(call, rest, begun, sha, outcome.failure, read):
                 yield event
             return
         self._answer(call, content)
@@ -356,9 +359,13 @@ class Run:
             if len(pair) == 2 and has_room and all(map(self._overlaps, pair)):
                 self._beside.append(asyncio.ensure_future(self._step(calls[1:])))
 
-        outcome = await self.gate.step(
-            name, given, cancellation=self.cancellation, approved=approved, admitted=admitted
-        )
+        replied, self.state.reply = REPLY.set(self.state.reply), None
+        try:
+            outcome = await self.gate.step(
+                name, given, cancellation=self.cancellation, approved=approved, admitted=admitted
+            )
+        finally:
+            REPLY.reset(replied)
         return outcome, self.clock.monotonic() - started
 
     def _overlaps(self, name: str) -> bool:
@@ -471,6 +478,7 @@ class Run:
         call: ToolCall,
         rest: Sequence[ToolCall],
         begun: ToolEvent,
+        sha: str,
         failure: Failure,
         read: StepOutcome,
     ) -> AsyncGenerator[AgentEvent, None]:
@@ -478,7 +486,7 @@ class Run:
         state = self.state
         yield begun.model_copy(update={"completed": True, "result": {"waiting": "approval"}})
         await self.let_fall()
-        state.pending_call = _held_call(call, failure.metadata[HELD])
+        state.pending_call = _held_call(call, sha)
         state.pending_behind = list(map(_held_call, rest))
         yield self.snapshot()
         suspended = False

@@ -37,6 +37,18 @@ def uninstall(arguments: argparse.Namespace) -> int:
     return output.DONE
 
 
+def mcp(arguments: argparse.Namespace) -> int:
+    """Serve a running notebook to an MCP client, until that goes away."""
+    try:
+        from parsimony_kernel.mcp import server
+    except ModuleNotFoundError as missing:
+        if missing.name not in ("mcp", "mcp_types"):
+            raise
+        return output.fail('MCP needs the package mcp: pip install "parsimony-kernel[mcp]"')
+    server.serve(arguments.notebook, arguments.existing)
+    return output.DONE
+
+
 def doctor(arguments: argparse.Namespace) -> int:
     """Check what a run needs, and say what to do about what is missing."""
     from parsimony_kernel.doctor import run_checks

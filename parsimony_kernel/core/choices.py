@@ -77,7 +77,7 @@ def offered_in(record: SuspensionRecord) -> Sequence[str]:
     a record may be older than its ids, and a policy may offer other words."""
     if record.pending_effect:
         return OUTCOME
-    if record.pending_call is not None:
+    if record.pending_call is not None and not record.pending_call.asks:
         return APPROVAL
     if record.originating_failure_kind in LIMITS or record.originating_guard:
         return MORE

@@ -18,6 +18,8 @@ from parsimony_kernel.core.taxonomy import FailureType
 # a person is asked to allow.
 EFFECT_KEY = "effect_key"
 HELD = "approval"
+# What stands before that hash, or in its place, where the tool itself asks the person.
+ASKS = "asks:"
 # The key in the metadata of a remembered failure after which the run went on.
 SOLVED = "solved"
 

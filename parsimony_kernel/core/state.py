@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from parsimony_kernel.core.cancellation import CancellationRequest
-from parsimony_kernel.core.kinds import Failure, FailureKind
+from parsimony_kernel.core.kinds import ASKS, Failure, FailureKind
 from parsimony_kernel.core.taxonomy import FailureType
 
 MAX_LESSONS = 5
@@ -40,6 +40,11 @@ class HeldCall(BaseModel):
     arguments: str
     sha: str
     allowed: bool | None = None
+
+    @property
+    def asks(self) -> bool:
+        """Whether the tool itself asks, so that any answer lets the call go on."""
+        return self.sha.startswith(ASKS)
 
 
 class Carried(BaseModel):
@@ -147,6 +152,8 @@ class RunState(Carried):
     files: Any = Field(default=None, exclude=True)
     code_executor: Any = Field(default=None, exclude=True)
     cancellation: CancellationRequest | None = Field(default=None, exclude=True)
+    # What the person replied to a tool that asks, until it is called with that.
+    reply: str | None = Field(default=None, exclude=True)
 
     def record_failure_attempt(self, kind: FailureKind) -> int:
         """Count one more failure of ``kind`` and give the new count."""

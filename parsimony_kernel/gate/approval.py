@@ -39,6 +39,9 @@ class Approval(StrEnum):
     ask = "ask"
 
 
+# Why a person is asked about what does not reach outside.
+EVERY_STEP = "every step is to be allowed"
+
 # What code that reaches outside is called on record.
 _CODE = "code"
 
@@ -264,7 +267,7 @@ def _said(reach: Reach | str) -> str:
 
 def _ask(attempt: Attempt, tool: Tool, places: Sequence[str], sha: str) -> Failure:
     what = "this code" if tool.tool_type == "code" else attempt.action
-    why = "; ".join(places) or "every step is to be allowed"
+    why = "; ".join(places) or EVERY_STEP
     details: Any = list(places)
     return NOT_APPROVED.failure(
         f"{why[:1].upper()}{why[1:]}",

@@ -144,7 +144,8 @@ class _Body:
 
 async def _call(tool: Tool, inputs: Mapping[str, Any]) -> Any:
     parsed = tool.arguments.model_validate(dict(inputs))
-    given = {name: getattr(parsed, name) for name in parsed.model_fields_set}
+    extra = parsed.model_extra or {}  # whose names may be those of the model's own methods
+    given = {name: extra.get(name, getattr(parsed, name)) for name in parsed.model_fields_set}
     if inspect.iscoroutinefunction(tool.function):
         return await tool.function(**given)
     # Off the event loop, which has other things to wait for.

@@ -36,7 +36,9 @@ from parsimony_kernel.llm.extras import EXTRAS, PICTURES, THINKING, Extra, marke
 
 # The releases that were tried with tools; pyproject.toml says the same.
 TRIED_FROM = (1, 100)
-TRIED_UP_TO = (1, 105, 3)
+TRIED_UP_TO = (1, 110, 2)
+# These fail each call with tools unless the package mcp is there; the ones behind them do not.
+_WANTS_MCP = (1, 106)
 _COMPROMISED = {(1, 82, 7), (1, 82, 8)}
 
 # litellm gives up on its own only after the chokepoint did, which says so better.
@@ -336,7 +338,8 @@ def self_check() -> str | None:
 
     Reads the package's metadata and imports nothing.
     """
-    wanted = f"pip install 'litellm>={_dotted(TRIED_FROM)},<={_dotted(TRIED_UP_TO)}'"
+    tried = f">={_dotted(TRIED_FROM)},<={_dotted(TRIED_UP_TO)},!={_dotted(_WANTS_MCP)}.*"
+    wanted = f"pip install 'litellm{tried}'"
     try:
         version = importlib.metadata.version("litellm")
     except importlib.metadata.PackageNotFoundError:
@@ -347,10 +350,10 @@ def self_check() -> str | None:
             f"litellm {version} is a compromised release: remove it, change every key that it "
             f"could read, and run: {wanted}"
         )
-    if not TRIED_FROM <= numbers <= TRIED_UP_TO:
+    if not TRIED_FROM <= numbers <= TRIED_UP_TO or numbers[:2] == _WANTS_MCP:
         return (
-            f"litellm {version} is installed, and only {_dotted(TRIED_FROM)} to "
-            f"{_dotted(TRIED_UP_TO)} are known to work with tools; run: {wanted}"
+            f"litellm {version} is installed, and only {tried} is known to work with tools; "
+            f"run: {wanted}"
         )
     return None
 

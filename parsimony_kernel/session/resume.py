@@ -5,7 +5,6 @@ person's own namespace; else it goes on in this process, in a private one. The r
 question is answered once, so a kernel that lives but is busy is never taken for a dead one.
 """
 
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -13,11 +12,10 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from parsimony_kernel.core.state import HeldCall
 from parsimony_kernel.session.audit import journal_of
 from parsimony_kernel.session.identity import called
 from parsimony_kernel.session.session import open_session
-from parsimony_kernel.session.turn_log import is_at_work
+from parsimony_kernel.session.turn_log import held_lines, is_at_work
 from parsimony_kernel.session.turns import SessionError, resolve_turn, short_id
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.store import PendingRow
@@ -80,16 +78,6 @@ def described(row: PendingRow) -> dict[str, Any]:
         "choices": list(row.record.choices),
         "asked_at": row.record.suspended_at,
     }
-
-
-def held_lines(call: HeldCall) -> list[str]:
-    """What is to be allowed, exactly: code by its lines, any other call by its arguments."""
-    try:
-        given = json.loads(call.arguments)
-    except ValueError:
-        given = None
-    code = given.get("code") if isinstance(given, dict) else None
-    return (code if isinstance(code, str) else f"{call.name}({call.arguments})").splitlines()
 
 
 def choose(rows: tuple[PendingRow, ...], turn: str | None) -> PendingRow:

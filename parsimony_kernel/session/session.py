@@ -100,7 +100,9 @@ from parsimony_kernel.storage.durable import sweep_temporary
 from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.storage.store import PendingRow, SqliteJournal
 from parsimony_kernel.storage.workspace import find_workspace, journal_path
-from parsimony_kernel.tools import Tool, Tools
+from parsimony_kernel.toolbox.mcp_client import Servers
+from parsimony_kernel.toolbox.mcp_servers import PREFIX, ServerError
+from parsimony_kernel.tools import Tools
 from parsimony_kernel.triage.classify import Classifier, HybridClassifier
 from parsimony_kernel.triage.llm_classifier import LLMClassifier
 
@@ -163,6 +165,7 @@ class NotebookSession:
         self._running: _Running | None = None
         self._session_id = uuid.uuid4().hex
         self._own_tools = OwnTools(executor.variables, self._every_turns_tools)
+        self._servers = Servers(folder, workspace, self._environ)
         self.past = Past(
             executor, turns=self.turns, write=self._record, must_be_free=self._must_be_free
         )
@@ -231,6 +234,8 @@ class NotebookSession:
         try:
             guardrails = chosen.guardrails().model_copy(update={"ceiling_cost_usd": ceiling})
             notice = first_notice(models, chosen.share, self._sent.models_asked)
+            if chosen.asked_by:
+                notice = f"Asked by {chosen.asked_by}. {notice}".rstrip()
             models = self._sent.noting(models, run_id)
             agent = self._agent(
                 models,
@@ -250,7 +255,12 @@ class NotebookSession:
                     run_id=running.run_id,
                     request=request,
                     model=model_name,
-                    shared=(*shared, *self._written(running), *self._own_tools.kept_in_words()),
+                    shared=(
+                        *shared,
+                        *self._written(running),
+                        *self._own_tools.kept_in_words(),
+                        *self._servers.changes(),
+                    ),
                     approve=chosen.approve.value,
                     procedure=chosen.procedure or "",
                     notice=" ".join(filter(None, (self._notice, self._journal.news(), notice))),
@@ -496,24 +506,42 @@ class NotebookSession:
 
     @property
     def tools(self) -> Tools:
-        """The tools that a turn has beside those of every turn: functions of the person's."""
-        return self._own_tools.resolved()
+        """The tools that a turn has beside those of every turn: functions of the person's, and what
+        MCP servers bring."""
+        return self._servers.tools() + self._own_tools.resolved()
 
     @property
     def kept_tools(self) -> Mapping[str, str]:
         """Those of the person's tools that are not what the notebook defines now, and why."""
         return self._own_tools.kept
 
-    def add_tool(self, name: str) -> Tool:
-        """Make what ``name`` holds a tool from now on. ``SessionError`` if it cannot be one, or in
-        a turn."""
+    def add_tool(self, name: str, says_yes: Callable[[str], bool] = lambda line: False) -> Tools:
+        """Make what ``name`` holds a tool from now on, or start the MCP server ``mcp:NAME``.
+
+        ``says_yes`` puts the command line of a server that was not allowed before to the person.
+        ``SessionError`` if it cannot be one, or in a turn.
+        """
         self._must_be_free()
-        return self._own_tools.add(name)
+        if not name.startswith(PREFIX):
+            return Tools([self._own_tools.add(name)])
+        try:
+            return self._servers.add(name.removeprefix(PREFIX), says_yes)
+        except (ServerError, OSError) as exc:
+            raise SessionError(_sentence(str(exc))) from exc
+
+    def mcp_servers(self) -> list[tuple[str, str, str]]:
+        """The MCP servers that settings name: name, command line or address, whether it runs."""
+        try:
+            return self._servers.listing()
+        except ServerError as exc:
+            raise SessionError(_sentence(str(exc))) from exc
 
     def remove_tool(self, name: str) -> None:
-        """Take a tool of the person's away. ``SessionError`` without one, or in a turn."""
+        """Take a tool of the person's away, or end a server. ``SessionError`` without it, or in a
+        turn."""
         self._must_be_free()
-        self._own_tools.remove(name)
+        if not (name.startswith(PREFIX) and self._servers.remove(name.removeprefix(PREFIX))):
+            self._own_tools.remove(name)
 
     async def refresh(self, name: str, *, accept: bool = False, allow: bool = False) -> Refreshed:
         """Make a published artifact again, in a clean kernel; see ``artifacts.refresh``. Only with
@@ -534,7 +562,7 @@ class NotebookSession:
 
         ``SessionError`` says all that is wrong with it.
         """
-        tools = self._every_turns_tools() + self._own_tools.resolved()
+        tools = self._every_turns_tools() + self.tools
         return read_playbook(file, self._folder, self.executor, tools)
 
     @explained
@@ -549,6 +577,7 @@ class NotebookSession:
         turns. ``SessionError`` in a turn."""
         self._must_be_free()
         forgotten = memory.reset(self._journal, self._history, self._own_tools)
+        self._servers.close()
         self._model = self._first_model
         return forgotten
 
@@ -563,7 +592,8 @@ class NotebookSession:
         return True
 
     def close(self) -> None:
-        """Release the journal."""
+        """Release the journal, and end the servers."""
+        self._servers.close()
         self._journal.close()
 
     @explained
@@ -632,7 +662,7 @@ class NotebookSession:
         place = NotebookPlace(
             self.workspace, self._folder, self.executor, self._journal, self._clock
         )
-        own = tools_told(self._own_tools.resolved(), running.sharing.share)
+        own = tools_told(self.tools, running.sharing.share)
         hooks = NotebookHooks(
             place,
             self._breakers,

@@ -15,7 +15,8 @@ from parsimony_kernel.core.clock import SYSTEM_CLOCK
 from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.conversation import AgentMessage
 from parsimony_kernel.core.events import RunCancelled, RunStarted
-from parsimony_kernel.core.state import SuspensionRecord
+from parsimony_kernel.core.state import HeldCall, SuspensionRecord
+from parsimony_kernel.gate.approval import EVERY_STEP
 from parsimony_kernel.session.memory import earlier_turns
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.trouble import TROUBLE
@@ -130,6 +131,8 @@ class TurnLog:
         """The questions that can still be answered, newest first."""
         return tuple(
             PendingQuestion(
+                held="\n".join(held_lines(call)) if (call := row.record.pending_call) else "",
+                reaches=_reaches(row.record),
                 turn_id=row.turn.run_id,
                 ordinal=row.turn.ordinal,
                 request=row.turn.request,
@@ -228,3 +231,19 @@ def is_alive(pid: int, since: str) -> bool:
     except (psutil.Error, ValueError, OverflowError):
         return False
     return started <= ran_at + 1.0
+
+
+def held_lines(call: HeldCall) -> list[str]:
+    """What is to be allowed, exactly: code by its lines, any other call by its arguments."""
+    try:
+        given = json.loads(call.arguments)
+    except ValueError:
+        given = None
+    code = given.get("code") if isinstance(given, dict) else None
+    return (code if isinstance(code, str) else f"{call.name}({call.arguments})").splitlines()
+
+
+def _reaches(record: SuspensionRecord) -> bool:
+    """Whether the question is to allow something that reaches outside the notebook."""
+    call, why = record.pending_call, record.pending_question_context or ""
+    return call is not None and not call.asks and why.casefold() != EVERY_STEP

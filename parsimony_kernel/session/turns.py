@@ -52,6 +52,7 @@ class TurnOptions:
     ``share_figures`` shows charts to models that see, as ``full`` does anyway.
     ``notebook_cost_usd`` is what all turns of the notebook together may cost. ``classifier`` is
     ``rules``, ``hybrid`` (rules, then the turn's own model) or ``llm`` (that model alone).
+    ``asked_by`` names a program that asks for the person.
     ``claims`` is strict where the model is asked once for numbers that no result supports.
     """
 
@@ -71,6 +72,7 @@ class TurnOptions:
     notebook_cost_usd: float | None = None
     classifier: str = RULES
     claims: str = "mark"
+    asked_by: str = ""
 
     def guardrails(self) -> AgentGuardrails:
         """The limits of the turn."""
@@ -87,7 +89,8 @@ class TurnOptions:
 
 @dataclass(frozen=True)
 class PendingQuestion:
-    """A turn that waits for an answer."""
+    """A turn that waits for an answer. ``held`` is the code or the call that is to be allowed, and
+    ``reaches`` says that it is one that reaches outside."""
 
     turn_id: str
     ordinal: int
@@ -97,6 +100,8 @@ class PendingQuestion:
     choices: tuple[str, ...]
     asked_at: str
     nonce: str
+    held: str = ""
+    reaches: bool = False
 
 
 @dataclass(frozen=True)

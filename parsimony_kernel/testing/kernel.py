@@ -95,6 +95,11 @@ class LiveKernel:
         """Press Stop."""
         self._manager.interrupt_kernel()
 
+    @property
+    def connection_file(self) -> str:
+        """By which others reach it."""
+        return str(self._manager.connection_file)
+
     def is_alive(self) -> bool:
         """Whether the process is still there."""
         return bool(self._manager.is_alive())

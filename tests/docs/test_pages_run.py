@@ -19,6 +19,7 @@ BEFORE = {
     "how-to/ci-nbval.md": POWER,
     "how-to/frames.md": "",
     "how-to/housekeeping.md": POWER,
+    "how-to/mcp.md": "",
     "how-to/memory.md": "",
     "how-to/platforms.md": "",
     "how-to/procedures.md": "",

@@ -5,7 +5,7 @@ events after ``RunStarted``; an ``asyncio.Event`` among them is waited for.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -263,10 +263,13 @@ class FakeSession(_Session):
     def kept_tools(self) -> dict[str, str]:
         return self.kept
 
-    def add_tool(self, name: str) -> Tool:
+    def add_tool(self, name: str, says_yes: Callable[[str], bool] = lambda line: False) -> Tools:
         if name not in self.variables:
             raise SessionError(f"{name!r} is no function of this notebook: define it in a cell.")
-        return self._own_tools.setdefault(name, tool(self.variables[name]))
+        return Tools([self._own_tools.setdefault(name, tool(self.variables[name]))])
+
+    def mcp_servers(self) -> list[tuple[str, str, str]]:
+        return []
 
     def remove_tool(self, name: str) -> None:
         if name not in self._own_tools:

@@ -513,7 +513,7 @@ def test_a_handler_set_after_ours_does_not_bring_the_traceback_back(
     async def ask() -> None:
         raise QuestionPending("x")
 
-    shell.user_ns["run"] = lambda: extension.magics._run(lambda turns, stop: ask())
+    shell.user_ns["run"] = lambda: extension.magics.run(lambda turns, stop: ask())
     assert not shell.run_cell("await run()").success
     assert capsys.readouterr() == ("", "")
     assert shell.custom_exceptions == (Silent, KeyError)

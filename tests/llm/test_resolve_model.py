@@ -156,10 +156,12 @@ def test_what_counts_as_this_machine(url: str | None, local: bool) -> None:
 
 VERSIONS: list[tuple[str, str | None]] = [
     ("1.105.3", None),
+    ("1.110.2", None),
     ("1.100.0", None),
     ("1.105.3.dev1", None),
-    ("1.99.9", "litellm 1.99.9 is installed, and only 1.100 to 1.105.3"),
-    ("1.106.2", "litellm 1.106.2 is installed, and only 1.100 to 1.105.3"),
+    ("1.99.9", "litellm 1.99.9 is installed, and only >=1.100,<=1.110.2,!=1.106.*"),
+    ("1.106.2", "litellm 1.106.2 is installed, and only >=1.100,<=1.110.2,!=1.106.*"),
+    ("1.111.0", "litellm 1.111.0 is installed, and only >=1.100,<=1.110.2,!=1.106.*"),
     ("1.82.7", "compromised"),
     ("1.82.8", "compromised"),
 ]
@@ -176,7 +178,7 @@ def test_a_release_that_does_not_work_is_told_with_what_to_run(
     else:
         assert problem is not None
         assert told in problem
-        assert "pip install 'litellm>=1.100,<=1.105.3'" in problem
+        assert "pip install 'litellm>=1.100,<=1.110.2,!=1.106.*'" in problem
         failure = check_model("openai/gpt-5", {"OPENAI_API_KEY": "value"})
         assert failure is not None
         assert problem in failure.blockers
@@ -200,7 +202,7 @@ def test_the_tried_range_is_the_one_that_the_project_declares() -> None:
     low, high = (
         ".".join(map(str, v)) for v in (litellm_model.TRIED_FROM, litellm_model.TRIED_UP_TO)
     )
-    assert {f">={low}", f"<={high}"} <= set(wanted.removeprefix("litellm").split(","))
+    assert {f">={low}", f"<={high}", "!=1.106.*"} <= set(wanted.removeprefix("litellm").split(","))
 
 
 def test_the_providers_written_down_are_litellm_s() -> None:

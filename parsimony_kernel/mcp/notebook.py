@@ -1,0 +1,169 @@
+"""What an MCP client may do in a notebook, inside that notebook's kernel.
+
+The rule of the place: a client is told what a model would be told (``--share``), a turn of its asks
+before every step, and what reaches outside is allowed in the notebook and nowhere else.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from parsimony_agent import commands
+from parsimony_agent.arguments import CellRequest
+from parsimony_agent.cell import locate
+from parsimony_agent.options import options_of
+from parsimony_agent.pending import TurnError
+from parsimony_kernel.core.cancellation import CancellationRequest
+from parsimony_kernel.core.events import AgentEvent
+from parsimony_kernel.gate.approval import Approval
+from parsimony_kernel.session.inventory import notebook_in_words
+from parsimony_kernel.session.share import KEPT_OF_A_STEP, Share
+from parsimony_kernel.session.turns import PendingQuestion, TurnOptions, resolve_turn
+from parsimony_kernel.view.blocks import lasting
+from parsimony_kernel.view.escape import shortened
+from parsimony_kernel.view.fold import replay
+from parsimony_kernel.view.text import record_of
+
+if TYPE_CHECKING:
+    from parsimony_agent.magics import AgentMagics
+
+MIME = "application/vnd.parsimony.mcp+json"
+_MOST_CHARS = 24_000
+Answer = dict[str, Any]
+
+
+async def serve(action: str, client: str, given: Mapping[str, str]) -> None:
+    """Do what ``client`` asks, and display the answer as JSON for it.
+
+    ``TurnError`` says in one sentence what cannot be done.
+    """
+    from IPython.core.getipython import get_ipython
+    from IPython.display import display
+
+    from parsimony_agent.extension import installed
+
+    extension = installed(get_ipython())
+    if extension is None:
+        raise TurnError("The agent is not loaded in this notebook. Run: %load_ext parsimony_agent")
+    magics = extension.magics
+
+    async def act(_: Any, stop: CancellationRequest) -> None:
+        answer = await _ACTIONS[action](_Visit(magics, client), **given)
+        display({MIME: answer}, raw=True)
+
+    await magics.run(act)
+
+
+class _Visit:
+    """A client in a notebook."""
+
+    def __init__(self, magics: "AgentMagics", client: str) -> None:
+        self._magics = magics
+        self._client = client
+        self._session = magics.session
+
+    def _options(self, request: str = "") -> TurnOptions:
+        chosen = options_of(CellRequest(request), self._magics.settings)
+        return replace(chosen, approve=Approval.ask, asked_by=self._client)
+
+    async def ask(self, request: str) -> Answer:
+        """Run a turn."""
+        self._magics.follow_settings()
+        key = f"mcp-{uuid4().hex[:12]}"
+        await _through(self._session.turn(request, cell_key=key, options=self._options(request)))
+        return self._turn(self._session.turns()[-1].turn_id)
+
+    async def answer(self, reply: str, turn: str = "") -> Answer:
+        """Answer the question of a turn, the newest by default."""
+        asking = self._session.pending()
+        if turn:
+            turn_id = resolve_turn(self._session.turns(), turn).turn_id
+            asking = tuple(each for each in asking if each.turn_id == turn_id)
+        if not asking:
+            raise TurnError("No question waits for this answer.")
+        question = asking[0]
+        if question.reaches:
+            raise TurnError(f"{question.question} {self._where()}")
+        await _through(self._session.resume(reply, turn_id=question.turn_id, nonce=question.nonce))
+        return self._turn(question.turn_id)
+
+    async def undo(self, turn: str = "") -> Answer:
+        """Undo a turn, the newest by default."""
+        return {"text": str(commands.undo(self._magics, turn or None))}
+
+    async def why(self, name: str) -> Answer:
+        """Where a variable comes from."""
+        return self._told(lambda: self._session.past.why(name).text(), Share.schema)
+
+    async def variables(self) -> Answer:
+        """The variables, files and artifacts, as a model is told of them."""
+        share, session = self._options().share, self._session
+        told, _ = notebook_in_words(
+            session.executor,
+            locate(self._magics.shell).folder,
+            session.artifacts(),
+            earlier_turns=len(session.turns()),
+            replaceable=(),
+            share=share,
+        )
+        return {"text": told}
+
+    async def record(self, turn: str = "") -> Answer:
+        """The record of a turn, the newest by default."""
+        return self._turn(resolve_turn(self._session.turns(), turn or None).turn_id)
+
+    async def artifacts(self) -> Answer:
+        """What is published."""
+        found = self._session.artifacts()
+        lines = [f"{each.kind} {each.title!r}: {each.path}" for each in found]
+        return self._told(lambda: "\n".join(lines) or "Nothing is published yet.", Share.schema)
+
+    def _turn(self, turn_id: str) -> Answer:
+        """How far a turn is: its record, and its question if it asks."""
+        turn = resolve_turn(self._session.turns(), turn_id)
+        asking = [each for each in self._session.pending() if each.turn_id == turn_id]
+        blocks = lasting(replay(self._session.events(turn_id)).blocks)
+        answer = self._told(lambda: record_of(blocks), Share.samples)
+        answer["text"] = f"Turn {turn.ordinal}: {turn.status}.\n{answer['text']}"
+        return {**answer, "question": self._question(asking[0])} if asking else answer
+
+    def _question(self, asked: PendingQuestion) -> Answer:
+        words = filter(None, (asked.question, asked.context, asked.held))
+        where = self._where() if asked.reaches else ""
+        return {
+            "turn": asked.turn_id,
+            "words": "\n\n".join(words),
+            "choices": list(asked.choices),
+            "in_notebook": where,
+        }
+
+    def _where(self) -> str:
+        return f"This is allowed in the notebook only: {self._magics.name} answer"
+
+    def _told(self, tell: Callable[[], str], least: Share) -> Answer:
+        """What ``tell`` gives, where as much as ``least`` may be told."""
+        share, order = self._options().share, list(Share)
+        if order.index(share) > order.index(least):
+            return {"text": KEPT_OF_A_STEP[share]}
+        return {"text": shortened(tell(), _MOST_CHARS)}
+
+
+async def _through(events: AsyncIterator[AgentEvent]) -> None:
+    """Let a turn run to its end or its next question; the journal has what happens."""
+    async for _ in events:
+        pass
+
+
+_ACTIONS: Mapping[str, Callable[..., Awaitable[Answer]]] = {
+    action.__name__: action
+    for action in (
+        _Visit.ask,
+        _Visit.answer,
+        _Visit.undo,
+        _Visit.why,
+        _Visit.variables,
+        _Visit.record,
+        _Visit.artifacts,
+    )
+}

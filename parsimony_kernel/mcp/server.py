@@ -1,0 +1,220 @@
+"""``jupyter parsimony mcp``: a running notebook, served to an MCP client over stdio.
+
+This process holds nothing: each call finds the notebook's kernel and is carried there, so that the
+notebook may be opened, restarted and closed meanwhile.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from jupyter_client.asynchronous.client import AsyncKernelClient
+from jupyter_core.paths import jupyter_runtime_dir
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import (
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+    InputRequiredResult,
+    ToolAnnotations,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from parsimony_kernel import __version__
+from parsimony_kernel.mcp.notebook import MIME, Answer
+
+_ANSWERS_WITHIN_S = 5.0
+_READS = ToolAnnotations(read_only_hint=True)
+_RUNS = ToolAnnotations(read_only_hint=False, destructive_hint=True)
+_INSTRUCTIONS = """\
+A Jupyter notebook with an agent in it. ask runs a request there, in the person's own variables,
+and gives the record. A turn may stop with a question: it is for the person, not for you. What
+reaches outside of the notebook is allowed there only."""
+
+
+class Kernel:
+    """The kernel of the notebook that is served, found anew for each call.
+
+    Args:
+        folder: where the notebook lies; its file, if several notebooks there are running.
+        connection_file: names the kernel instead, e.g. of a console.
+    """
+
+    def __init__(self, folder: Path, connection_file: Path | None = None) -> None:
+        self._folder = folder.resolve()
+        self._connection_file = connection_file
+
+    def _find(self) -> str:
+        """The connection file. ``ToolError`` where no kernel, or more than one, is meant."""
+        if self._connection_file is not None:
+            return str(self._connection_file)
+        found = dict(_running(self._folder))
+        if len(found) == 1:
+            return found.popitem()[1]
+        if found:
+            raise ToolError(f"Several notebooks are running: name one of {', '.join(found)}.")
+        raise ToolError(f"No notebook of {self._folder} is running: open it, or start its kernel.")
+
+    async def act(self, action: str, client_name: str, **given: str) -> Answer:
+        """What the notebook answers. ``ToolError`` says why it does not."""
+        client = AsyncKernelClient(connection_file=self._find())
+        client.load_connection_file()
+        client.start_channels()
+        answers: list[Answer] = []
+        problems: list[str] = []
+        begun: list[str] = []
+
+        def hear(message: dict[str, Any]) -> None:
+            begun.append(message["msg_type"])
+            content = message["content"]
+            if MIME in content.get("data", {}):
+                answers.append(content["data"][MIME])
+            elif "evalue" in content:
+                problems.append(str(content["evalue"]))
+
+        # As data, in ASCII: whatever is asked, it stays a word and becomes no code.
+        code = (
+            "await __import__('parsimony_kernel.mcp.notebook', fromlist=['serve'])"
+            f".serve({action!a}, {client_name!a}, {given!a})"
+        )
+        try:
+            await client.wait_for_ready(timeout=_ANSWERS_WITHIN_S)
+            await client.execute_interactive(
+                code, store_history=False, allow_stdin=False, output_hook=hear
+            )
+        except RuntimeError as exc:
+            raise ToolError("The notebook is busy, or its kernel has ended: try later.") from exc
+        except asyncio.CancelledError:
+            if begun:
+                client.control_channel.send(client.session.msg("interrupt_request", {}))
+            raise
+        finally:
+            client.stop_channels()
+        if not answers:
+            raise ToolError(problems[0] if problems else "The notebook gave no answer.")
+        return answers[0]
+
+
+def _running(place: Path) -> Iterator[tuple[str, str]]:
+    """The notebooks that run, in or below the folder ``place`` or as that file: the path of each,
+    and the connection file of its kernel."""
+    for path in Path(jupyter_runtime_dir()).glob("kernel-*.json"):
+        try:
+            notebook = json.loads(path.read_bytes()).get("jupyter_session", "")
+        except (OSError, ValueError):
+            continue
+        if notebook and Path(notebook).is_relative_to(place):
+            yield notebook, str(path)
+
+
+def server_of(kernel: Kernel) -> MCPServer[Any]:
+    """The MCP server of a notebook."""
+    server: MCPServer[Any] = MCPServer(
+        "parsimony", instructions=_INSTRUCTIONS, version=__version__, log_level="ERROR"
+    )
+    runs = server.tool(annotations=_RUNS, structured_output=False)
+    reads = server.tool(annotations=_READS, structured_output=False)
+
+    @runs
+    async def ask(request: str, context: Context[Any, Any]) -> str | InputRequiredResult:
+        """Run a request as a turn of the notebook. Gives its record, or what it asks."""
+        return await _asking(kernel, context, "ask", request=request)
+
+    @runs
+    async def answer(
+        reply: str, context: Context[Any, Any], turn: str = ""
+    ) -> str | InputRequiredResult:
+        """Pass on what the person replied to a turn's question, the newest by default: the number
+        of a choice, or their words."""
+        return await _asking(kernel, context, "answer", reply=reply, turn=turn)
+
+    @runs
+    async def undo(context: Context[Any, Any], turn: str = "") -> str:
+        """Restore the variables and files to before a turn, the newest by default."""
+        return _text(await kernel.act("undo", _client(context), turn=turn))
+
+    @reads
+    async def why(name: str, context: Context[Any, Any]) -> str:
+        """Where a variable comes from, and which parts are stale."""
+        return _text(await kernel.act("why", _client(context), name=name))
+
+    @reads
+    async def variables(context: Context[Any, Any]) -> str:
+        """The notebook's variables, data files and published artifacts."""
+        return _text(await kernel.act("variables", _client(context)))
+
+    @reads
+    async def record(context: Context[Any, Any], turn: str = "") -> str:
+        """The record of a turn, the newest by default."""
+        return _text(await kernel.act("record", _client(context), turn=turn))
+
+    @reads
+    async def artifacts(context: Context[Any, Any]) -> str:
+        """What the notebooks here have published, with its paths."""
+        return _text(await kernel.act("artifacts", _client(context)))
+
+    return server
+
+
+async def _asking(
+    kernel: Kernel, context: Context[Any, Any], action: str, **given: str
+) -> str | InputRequiredResult:
+    """What came of a turn, each of its questions put to whoever sits at the client."""
+    client, capabilities = _client(context), context.client_capabilities
+
+    async def answered(turn: str, reply: Any) -> Answer:
+        if isinstance(reply, ElicitResult) and reply.action == "accept" and reply.content:
+            return await kernel.act("answer", client, turn=turn, reply=str(reply.content["reply"]))
+        return {**await kernel.act("record", client, turn=turn), "declined": True}
+
+    if context.request_state is None:
+        came = await kernel.act(action, client, **given)
+    else:  # the same call, made again with the reply
+        came = await answered(context.request_state, (context.input_responses or {}).get("reply"))
+    while question := came.get("question"):
+        can_be_asked = capabilities is not None and capabilities.elicitation is not None
+        if question["in_notebook"] or came.get("declined") or not can_be_asked:
+            break
+        schema = _form(question["choices"])
+        form = ElicitRequestFormParams(message=question["words"], requested_schema=schema)
+        if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            return InputRequiredResult(
+                result_type="input_required",
+                input_requests={"reply": ElicitRequest(params=form)},
+                request_state=question["turn"],
+            )
+        reply = await context.session.elicit_form(form.message, schema, context.request_id)
+        came = await answered(question["turn"], reply)
+    return _text(came)
+
+
+def _client(context: Context[Any, Any]) -> str:
+    """What the client calls itself."""
+    known = context.session.client_params
+    return known.client_info.name if known is not None else "a client of MCP"
+
+
+def _form(choices: list[str]) -> dict[str, Any]:
+    reply: dict[str, Any] = {"type": "string", "title": "Your answer"}
+    if choices:
+        reply["enum"] = choices
+    return {"type": "object", "properties": {"reply": reply}, "required": ["reply"]}
+
+
+def _text(answer: Answer) -> str:
+    """The answer as text, with how to answer where the turn asks."""
+    question = answer.get("question")
+    if question is None:
+        return str(answer["text"])
+    choices = (f"{number}. {each}" for number, each in enumerate(question["choices"], start=1))
+    how = question["in_notebook"] or "Ask the person, and pass on their reply with the tool answer."
+    return "\n".join((str(answer["text"]), "", question["words"], *choices, "", how))
+
+
+def serve(folder: Path, connection_file: Path | None) -> None:
+    """Serve until the client goes away."""
+    server_of(Kernel(folder, connection_file)).run()

@@ -1,0 +1,141 @@
+"""The MCP servers that settings files name, and those that the person has allowed to start.
+
+Nothing is started here. Allowed is one exact command line or address: the yes is kept outside the
+workspace under its hash, so that a file which somebody else changed asks again.
+"""
+
+import hashlib
+import json
+import re
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from parsimony_kernel.storage import durable
+
+PREFIX = "mcp:"
+_VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+
+
+class ServerError(Exception):
+    """Why a server cannot be used, in one sentence with the remedy."""
+
+
+class Server(BaseModel):
+    """One entry of a settings file.
+
+    ``command`` with ``args`` runs in ``folder``, or ``url`` is the address. The server gets the
+    variables of ``env`` beside the few that say where home and programs are. Anywhere in these,
+    ``${NAME}`` and ``${NAME:-default}`` stand for a variable of the kernel. ``timeout`` is what a
+    call may take, in seconds.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    source: Path
+    folder: Path
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    url: str = ""
+    headers: dict[str, str] = {}
+    timeout: float | None = Field(None, gt=0)
+
+    @field_validator("env", "headers", mode="before")
+    @classmethod
+    def _from_pairs(cls, given: Any) -> Any:
+        """A mapping in ``.mcp.json`` is a list of pairs in Jupyter's own files."""
+        return {e["name"]: e["value"] for e in given} if isinstance(given, list) else given
+
+    @property
+    def program(self) -> str:
+        """What is run: ``python`` is the kernel's own, as in the specification of a kernel."""
+        return sys.executable if self.command == "python" else self.command
+
+    @property
+    def line(self) -> str:
+        """What is started or reached, without the values of variables and headers."""
+        what = self.url or shlex.join((self.command, *self.args))
+        names = ", ".join((*self.env, *self.headers))
+        return f"{what} (with {names})" if names else what
+
+    @property
+    def sha(self) -> str:
+        """The hash of everything that decides what is started, and where."""
+        decides = self.model_dump_json(exclude={"name", "source", "timeout"})
+        return hashlib.sha256(decides.encode()).hexdigest()
+
+    def filled(self, environ: Mapping[str, str]) -> "Server":
+        """The same with the values of variables. ``ServerError`` names one that is not set."""
+
+        def value(found: re.Match[str]) -> str:
+            name, default = found.groups()
+            if environ.get(name, default) is None:
+                raise ServerError(
+                    f"The MCP server {self.name!r} wants the environment variable {name}, which is "
+                    "not set. Set it, and start the kernel anew."
+                )
+            return json.dumps(environ.get(name) or default or "")[1:-1]
+
+        return Server.model_validate_json(_VARIABLE.sub(value, self.model_dump_json()))
+
+
+def servers_of(folder: Path, workspace: Path) -> dict[str, Server]:
+    """The servers by name; of two with one name the nearer counts.
+
+    From ``folder`` upward within ``workspace`` these are ``.mcp.json``, and
+    ``.jupyter/mcp_settings.json`` as jupyter-ai has it; then the files of jupyter-mcp-manager in
+    Jupyter's configuration folders. ``ServerError`` where one cannot be read.
+    """
+    from jupyter_core.paths import jupyter_config_path  # deferred: few notebooks have a server
+
+    root, here = workspace.resolve(), folder.resolve()
+    within = [each for each in (here, *here.parents) if each.is_relative_to(root)]
+    paths = [(each / name, each) for each in within for name in _NEAR]
+    paths += [(Path(each) / name, here) for each in jupyter_config_path() for name in _JUPYTERS]
+    found: dict[str, Server] = {}
+    for path, runs_in in paths:
+        if path.is_file():
+            for server in _read(path, runs_in):
+                found.setdefault(server.name, server)
+    return found
+
+
+_NEAR = (".mcp.json", ".jupyter/mcp_settings.json")
+_JUPYTERS = ("mcp_settings.json", "mcp_servers.json")
+
+
+def _read(path: Path, folder: Path) -> Iterator[Server]:
+    try:
+        content = json.loads(path.read_bytes())
+        named = [{**entry, "name": name} for name, entry in content.get("mcpServers", {}).items()]
+        for entry in (*named, *content.get("mcp_servers", ())):
+            yield Server.model_validate({**entry, "source": path, "folder": folder})
+    except (OSError, ValueError, AttributeError, TypeError, KeyError) as exc:
+        why = " ".join(str(exc).split())[:200]
+        raise ServerError(
+            f"{path} cannot be read ({why}). It is JSON like "
+            '{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}.'
+        ) from exc
+
+
+class Allowed:
+    """The servers that this user said yes to: a file for each."""
+
+    def __init__(self) -> None:
+        from jupyter_core.paths import jupyter_data_dir  # deferred, as above
+
+        self._folder = Path(jupyter_data_dir()) / "parsimony" / "mcp"
+
+    def __contains__(self, server: Server) -> bool:
+        return (self._folder / server.sha).is_file()
+
+    def add(self, server: Server) -> None:
+        """Keep the yes. ``StorageError`` where that cannot be."""
+        durable.make_folder(self._folder, mode=0o700)
+        durable.create(self._folder / server.sha, f"{server.line}\n".encode(), mode=0o600)

@@ -1,0 +1,495 @@
+"""Tools from MCP servers: from the settings file to the gate, with every fault of a server."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsimony_kernel.core.events import (
+    AgentEvent,
+    RunCancelled,
+    RunCompleted,
+    RunStarted,
+    ToolResultObserved,
+    UserInputRequested,
+)
+from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.gate.approval import Approval
+from parsimony_kernel.session.session import NotebookSession, open_session
+from parsimony_kernel.session.share import Share
+from parsimony_kernel.session.turns import SessionError, TurnOptions
+from parsimony_kernel.testing.kernel import live_kernel
+from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
+from parsimony_kernel.toolbox.mcp_servers import Server, servers_of
+
+HERE = Path(__file__).parent
+Start = Callable[..., NotebookSession]
+
+
+def entry(script: str, *args: str, **more: Any) -> dict[str, Any]:
+    """A server of this folder, as a settings file names it."""
+    return {"command": sys.executable, "args": [str(HERE / script), *args], **more}
+
+
+DONE = call("return_done", summary="done")
+SERVERS = {
+    "raw": entry("raw_server.py", env={"COLOUR": "${COLOUR:-blue}"}),
+    "other": entry("other_server.py"),
+}
+
+
+async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
+    return [event async for event in events]
+
+
+async def turn(session: NotebookSession, **options: Any) -> list[AgentEvent]:
+    """One turn whose model calls what its script says."""
+    told = TurnOptions(**options)
+    return await gather(session.turn("go", cell_key="a", options=told))
+
+
+def answers(events: Sequence[AgentEvent]) -> list[str]:
+    """What the model read of each call."""
+    return [event.content for event in events if isinstance(event, ToolResultObserved)]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Open a session with a model that does what the steps say."""
+    opened: list[NotebookSession] = []
+
+    def begin(
+        steps: Sequence[Step] = (),
+        servers: Mapping[str, Any] = SERVERS,
+        add: Sequence[str] = (),
+        environ: Mapping[str, str] | None = None,
+    ) -> NotebookSession:
+        (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+        session = open_session(
+            executor=CodeExecutor(cwd=str(tmp_path)),
+            notebook="analysis.ipynb",
+            folder=tmp_path,
+            model=ScriptedModel(steps),
+            environ=environ or {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"},
+        )
+        opened.append(session)
+        for name in add:
+            session.add_tool(f"mcp:{name}", says_yes=lambda line: True)
+        return session
+
+    yield begin
+    for session in opened:
+        session.close()
+
+
+# -- settings, and the person's yes
+
+
+def test_the_nearest_settings_name_a_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below, jupyter = tmp_path / "below", tmp_path / "jupyter"
+    for folder in (below / ".jupyter", jupyter):
+        folder.mkdir(parents=True)
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(jupyter))
+    pairs = [{"name": "KEY", "value": "${KEY}"}]
+    written = {
+        below / ".mcp.json": {"mcpServers": {"one": {"command": "near", "args": ["a b"]}}},
+        below / ".jupyter/mcp_settings.json": {
+            "mcp_servers": [
+                {"name": "one", "command": "far"},
+                {"name": "two", "type": "http", "url": "http://x", "headers": pairs},
+            ]
+        },
+        tmp_path / ".mcp.json": {"mcpServers": {"three": {"command": "up", "env": {"A": "b"}}}},
+        jupyter / "mcp_servers.json": {"mcp_servers": [{"name": "four", "command": "last"}]},
+    }
+    for path, content in written.items():
+        path.write_text(json.dumps(content))
+    found = servers_of(below, tmp_path)
+    assert {name: server.line for name, server in found.items()} == {
+        "one": "near 'a b'",
+        "two": "http://x (with KEY)",
+        "three": "up (with A)",
+        "four": "last",
+    }
+    assert found["three"].folder == tmp_path
+    assert found["two"].filled({"KEY": 'a"b'}).headers == {"KEY": 'a"b'}
+
+
+@pytest.mark.parametrize(
+    ("change", "is_same"),
+    [
+        ({"args": ["-m", "evil"]}, False),
+        ({"env": {"NODE_OPTIONS": "--require evil"}}, False),
+        ({"folder": "/elsewhere"}, False),
+        ({"name": "renamed"}, True),
+        ({"source": "/moved/.mcp.json"}, True),
+    ],
+)
+def test_a_yes_is_for_one_command_line(change: dict[str, Any], is_same: bool) -> None:
+    given = {"name": "a", "source": "/x/.mcp.json", "folder": "/x", "command": "uvx"}
+    before = Server.model_validate(given)
+    assert (Server.model_validate(given | change).sha == before.sha) is is_same
+
+
+def test_a_server_is_listed_and_starts_only_after_a_yes(start: Start) -> None:
+    session = start()
+    line = f"{sys.executable} {HERE / 'raw_server.py'} (with COLOUR)"
+    assert session.mcp_servers()[0] == ("raw", line, "not started")
+    asked: list[str] = []
+
+    def says_no(line: str) -> bool:
+        asked.append(line)
+        return False
+
+    with pytest.raises(SessionError, match="Declined: 'raw' was not started"):
+        session.add_tool("mcp:raw", says_yes=says_no)
+    assert session.mcp_servers()[0][2] == "not started"
+    assert "raw__add" in session.add_tool("mcp:raw", says_yes=lambda line: True)
+    assert session.mcp_servers()[0][2] == "running"
+    session.remove_tool("mcp:raw")
+    assert dict(session.tools) == {}
+    session.add_tool("mcp:raw", says_yes=says_no)
+    assert asked == [line]
+
+
+@pytest.mark.parametrize(
+    ("name", "servers", "says"),
+    [
+        ("tim", SERVERS, "There is no MCP server 'tim' in .mcp.json: raw, other"),
+        ("x", {"x": {"command": "no-such-program"}}, "no program 'no-such-program': install it"),
+        ("x", {"x": {}}, "'x' in .* needs a command or a url"),
+        ("x", {"x": {"command": "python", "args": "abc"}}, r"\.mcp\.json cannot be read"),
+        ("x", {"x": entry("raw_server.py", env={"K": "${GONE}"})}, "the environment variable GONE"),
+        ("x", {"x": entry("no_such.py")}, "No such file or directory"),
+        ("x", {"x": {"url": "http://127.0.0.1:9/mcp"}}, "'x' cannot be used: .*"),
+    ],
+)
+def test_a_server_that_cannot_be_used_says_why(
+    start: Start, name: str, servers: Any, says: str
+) -> None:
+    session = start(servers=servers)
+    with pytest.raises(SessionError, match=says):
+        session.add_tool(f"mcp:{name}", says_yes=lambda line: True)
+
+
+def test_without_the_package_the_error_names_it(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    with pytest.raises(SessionError, match=r'pip install "parsimony-kernel\[mcp\]"'):
+        start(add=["raw"])
+
+
+def test_a_notebook_without_servers_loads_nothing_of_mcp() -> None:
+    code = "import parsimony_kernel.session.session, sys; assert 'mcp' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.kernel
+def test_the_command_asks_for_a_yes_and_lists_what_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": SERVERS}))
+    monkeypatch.setenv("PARSIMONY_SUSPENSION_SECRET", "s")
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "user"))
+    with live_kernel(tmp_path) as kernel:
+        listed = kernel.run("%agent tools").text
+        assert "raw_server.py (with COLOUR)" in listed
+        assert "not started" in listed
+        refused = kernel.run("%agent tools add mcp:raw").text
+        assert "To allow it from now on: %agent tools --yes add mcp:raw" in refused
+        assert "Tool: raw__add." in kernel.run("%agent tools --yes add mcp:raw").text
+        assert "running" in kernel.run("%agent tools").text
+        assert "no longer a tool" in kernel.run("%agent tools remove mcp:raw").text
+        assert "Tool: raw__add." in kernel.run("%agent tools add mcp:raw").text
+
+
+# -- what passes the gate
+
+
+async def test_a_tool_is_called_with_arguments_that_fit(start: Start) -> None:
+    steps = [call("raw__add", a="two"), call("raw__add", a=2, b=3), DONE]
+    refused, answered = answers(await turn(start(steps, add=["raw"])))[:2]
+    assert "'two' is not of type 'number'" in refused
+    assert '"field": "a"' in refused
+    assert '"5"' in answered
+
+
+@pytest.mark.parametrize(
+    ("tool", "approve", "asks"),
+    [
+        ("add", Approval.guarded, ""),
+        ("order", Approval.guarded, "Raw__order writes outside the notebook"),
+        ("order", Approval.auto, ""),
+        ("touch", Approval.guarded, "Raw__touch does not say whether it changes something"),
+        ("add", Approval.ask, ""),
+        ("touch", Approval.ask, "Raw__touch does not say whether"),
+    ],
+)
+async def test_its_hints_decide_who_is_asked(
+    start: Start, tool: str, approve: Approval, asks: str
+) -> None:
+    session = start([call(f"raw__{tool}", a=1), DONE], add=["raw"])
+    events = await turn(session, approve=approve)
+    assert isinstance(events[-1], UserInputRequested) is bool(asks)
+    if asks:
+        assert asks in str(events[-1])
+        events = await gather(session.resume("1"))
+    assert isinstance(events[-1], RunCompleted)
+
+
+async def test_what_says_nothing_of_its_effect_is_asked_about_once_a_turn(start: Start) -> None:
+    session = start([call("raw__touch", a=1), call("raw__touch", a=2), DONE], add=["raw"])
+    await turn(session)
+    events = await gather(session.resume("1"))
+    assert isinstance(events[-1], RunCompleted)
+    assert '"touch 2"' in answers(events)[1]
+
+
+async def test_a_server_gets_no_variable_but_those_that_settings_name(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_TOKEN", "abc")
+    session = start([call("raw__environment"), DONE], add=["raw"])
+    (names, *_) = answers(await turn(session))
+    assert {"COLOUR", "PATH"} <= set(json.loads(names)["result"].split())
+    assert "SECRET_TOKEN" not in names
+
+
+async def test_share_schema_tells_the_model_nothing_of_an_answer(start: Start) -> None:
+    session = start([call("raw__add", a=40, b=2), DONE], add=["raw"])
+    (answer, *_) = answers(await turn(session, share=Share.schema))
+    assert "42" not in answer
+    assert "kept in the notebook" in answer
+
+
+async def test_resources_are_listed_and_read(start: Start) -> None:
+    steps = [
+        call("read_resource", server="other"),
+        call("read_resource", server="other", uri="note://today"),
+        DONE,
+    ]
+    listed, read, *_ = answers(await turn(start(steps, add=["other"])))
+    assert "note://today" in listed
+    assert "remember the milk" in read
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    """A server that is reached over HTTP."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen([sys.executable, str(HERE / "other_server.py"), "--http", str(port)])
+    try:
+        while server.poll() is None:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                break
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        server.terminate()
+        server.wait()
+
+
+@pytest.mark.slow
+async def test_a_server_is_reached_over_http(start: Start, address: str) -> None:
+    servers = {"far": {"type": "http", "url": address, "headers": {"X-Key": "${KEY:-none}"}}}
+    steps = [call("far__add", a=1), call("far__choose"), DONE]
+    session = start(steps, servers=servers, add=["far"])
+    assert session.mcp_servers()[0][1] == f"{address} (with X-Key)"
+    (*events, asked) = await turn(session)
+    assert isinstance(asked, UserInputRequested)
+    assert '"result": 2' in answers(events)[0]
+    events = await gather(session.resume("Decline"))
+    assert "the person said decline" in answers(events)[0]
+
+
+@pytest.mark.slow
+async def test_a_server_from_the_package_index_works_as_it_comes(start: Start) -> None:
+    zones = {"source_timezone": "Asia/Tokyo", "target_timezone": "Asia/Kolkata", "time": "12:00"}
+    servers = {"time": {"command": sys.executable, "args": ["-m", "mcp_server_time"]}}
+    session = start([call("time__convert_time", **zones), DONE], servers=servers, add=["time"])
+    events = await turn(session, approve=Approval.auto)
+    assert "-3.5h" in answers(events)[0]
+    assert isinstance(events[-1], RunCompleted)
+
+
+# -- what a server asks
+
+
+@pytest.mark.parametrize("server", ["raw", "other"])
+async def test_what_a_server_asks_is_our_question(start: Start, server: str) -> None:
+    session = start([call(f"{server}__choose"), DONE], add=[server])
+    (*_, asked) = await turn(session)
+    assert isinstance(asked, UserInputRequested)
+    assert asked.question == "Which one do you want? Colour"
+    assert asked.choices == ("red", "blue", "Decline")
+    (*_, asked) = await gather(session.resume("2"))
+    assert isinstance(asked, UserInputRequested)
+    assert asked.question.startswith("Which one do you want? Pieces")
+    (*_, asked) = await gather(session.resume("many"))
+    assert isinstance(asked, UserInputRequested)
+    assert asked.question.startswith("'many' does not fit.")
+    events = await gather(session.resume("3"))
+    assert '"3 in blue"' in answers(events)[0]
+    assert "Answered by the person" in answers(events)[0]
+    assert isinstance(events[-1], RunCompleted)
+
+
+async def test_a_person_may_decline_what_a_server_asks(start: Start) -> None:
+    session = start([call("raw__choose"), DONE], add=["raw"])
+    await turn(session)
+    events = await gather(session.resume("Decline"))
+    assert "the person said decline" in answers(events)[0]
+
+
+async def test_an_answer_does_not_outlive_the_server_that_asked(start: Start) -> None:
+    session = start([call("raw__choose"), DONE, DONE], add=["raw"])
+    await turn(session)
+    session.remove_tool("mcp:raw")
+    session.add_tool("mcp:raw")
+    events = await gather(session.resume("2"))
+    assert "the call that asked has ended with its server" in answers(events)[0]
+
+
+# -- what goes wrong with a server
+
+
+@pytest.mark.parametrize(
+    ("calls", "says"),
+    [
+        (["raw__dies", "raw__dies"], ["ended before it answered; its last words: out of", "alive"]),
+        (["raw__garbage"], ['"done"']),
+        (["raw__huge"], ["xxx"]),
+        (["other__fails", "raw__add"], ["Error executing tool fails", '"2"']),
+    ],
+)
+async def test_a_fault_of_a_server_is_told_and_the_next_call_goes_on(
+    start: Start, calls: list[str], says: list[str]
+) -> None:
+    given = {"raw__add": {"a": 1}}
+    steps = [*(call(name, **given.get(name, {})) for name in calls), DONE, DONE]
+    events = await turn(start(steps, add=["raw", "other"]))
+    told = answers(events)
+    for answer, words in zip(told, says, strict=False):
+        assert words in answer
+        assert len(answer) < 25_000
+    assert isinstance(events[-1], RunCompleted)
+
+
+async def test_a_server_that_died_between_calls_is_started_again(start: Start) -> None:
+    session = start([call("raw__pid"), DONE, call("raw__pid"), DONE], add=["raw"])
+    (before, *_) = answers(await turn(session))
+    pid = int(json.loads(before)["result"])
+    os.kill(pid, signal.SIGKILL)
+    assert_ends(pid)
+    while session.mcp_servers()[0][2] == "running":
+        await asyncio.sleep(0.01)
+    (after, *_) = answers(await turn(session))
+    assert int(json.loads(after)["result"]) != pid
+
+
+async def test_a_write_whose_server_dies_is_not_done_twice(start: Start, tmp_path: Path) -> None:
+    steps = [call("raw__dies_writing"), DONE]
+    session = start(steps, add=["raw"])
+    (*_, asked) = await turn(session, approve=Approval.auto)
+    assert isinstance(asked, UserInputRequested)
+    assert asked.question == "Did raw__dies_writing take effect?"
+    events = await gather(session.resume("It did"))
+    assert isinstance(events[-1], RunCompleted)
+    assert (tmp_path / "orders").read_text() == "one\n"
+
+
+async def test_a_server_that_hangs_is_stopped_and_started_again(start: Start) -> None:
+    steps = [call("raw__pid"), call("raw__hangs"), call("raw__pid", a=1), DONE]
+    servers = {"raw": entry("raw_server.py", timeout=1)}
+    session = start(steps, servers=servers, add=["raw"])
+    before, late, after, *_ = answers(await turn(session))
+    assert "action_timeout" in late
+    assert before != after
+    assert_ends(int(json.loads(before)["result"]))
+
+
+async def test_stop_ends_a_call(start: Start) -> None:
+    session = start([call("raw__hangs")], add=["raw"])
+    events: list[AgentEvent] = []
+    async for event in session.turn("go", cell_key="a"):
+        events.append(event)
+        if "hangs" in str(event):
+            began = time.monotonic()
+            session.stop()
+    assert isinstance(events[-1], RunCancelled)
+    assert time.monotonic() - began < 0.5
+
+
+async def test_the_next_turn_sees_tools_that_are_new_and_says_so(start: Start) -> None:
+    session = start([call("raw__grow"), DONE, call("raw__grown"), DONE], add=["raw"])
+    await turn(session)
+    events = await turn(session)
+    begun = events[0]
+    assert isinstance(begun, RunStarted)
+    assert "the changed tools of the MCP server raw: grown" in begun.shared
+    assert '"new"' in answers(events)[0]
+
+
+# -- how servers end
+
+
+def assert_ends(pid: int, within_s: float = 8.0) -> None:
+    """The process ends, or has ended."""
+    until = time.monotonic() + within_s
+    while time.monotonic() < until:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return
+        if state == "Z":
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"the process {pid} still lives")
+
+
+_HOLDS = """
+import sys, time
+from pathlib import Path
+from parsimony_kernel.toolbox.mcp_client import Servers
+from parsimony_kernel.toolbox.mcp_servers import Allowed
+folder = Path(sys.argv[1])
+servers = Servers(folder, folder, {})
+servers.add("raw", lambda line: True)
+connection = servers._added["raw"]
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="elsewhere a server may outlive a killed kernel"
+)
+def test_servers_end_with_the_kernel_even_if_it_is_killed(tmp_path: Path) -> None:
+    mark = tmp_path / "server.pid"
+    stubborn = entry("raw_server.py", "--stubborn", f"--pid={mark}")
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"raw": stubborn}}))
+    kernel = subprocess.Popen(
+        [sys.executable, "-c", _HOLDS, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert kernel.stdout is not None
+    assert kernel.stdout.readline() == "ready\n"
+    os.kill(kernel.pid, signal.SIGKILL)
+    kernel.wait()
+    kernel.stdout.close()
+    assert_ends(int(mark.read_text()), within_s=2.0)

@@ -1,0 +1,153 @@
+"""A running notebook as an MCP server, with the official package as the client."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jupyter_core.paths import jupyter_runtime_dir
+from mcp import Client, StdioServerParameters
+from mcp_types import ElicitResult, Implementation
+
+from parsimony_kernel.testing.kernel import LiveKernel, live_kernel
+
+pytestmark = pytest.mark.kernel
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveKernel]:
+    folder = tmp_path_factory.mktemp("served")
+    with live_kernel(folder, environ={"PARSIMONY_SUSPENSION_SECRET": "s"}) as live:
+        live.run("from parsimony_kernel.testing.scripted import ScriptedModel, call")
+        # Where a Jupyter server puts it.
+        placed = Path(jupyter_runtime_dir()) / "kernel-served.json"
+        placed.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(live.connection_file, placed)
+        yield live
+        placed.unlink()
+
+
+def scripted(kernel: LiveKernel, *code: str) -> None:
+    """Let the next turn run ``code``, a step each, and end."""
+    steps = ", ".join(f"call('run_code', code={each!r})" for each in code)
+    kernel.run(f"model = ScriptedModel([{steps}, call('return_done', summary='It is 42.')])")
+    assert kernel.run("%agent model model").status == "ok"
+
+
+class Person:
+    """Whoever sits at the client: answers what is put to them, in order."""
+
+    def __init__(self, *replies: str | None) -> None:
+        self.replies = list(replies)
+        self.asked: list[str] = []
+
+    async def __call__(self, context: Any, asked: Any) -> ElicitResult:
+        self.asked.append(asked.message)
+        reply = self.replies.pop(0)
+        if reply is None:
+            return ElicitResult(action="decline")
+        assert reply in asked.requested_schema["properties"]["reply"].get("enum", [reply])
+        return ElicitResult(action="accept", content={"reply": reply})
+
+
+def served(person: Any = None, mode: Any = "auto", place: str = "/") -> Client:
+    """A client of ``jupyter parsimony mcp``."""
+    command = ["-m", "parsimony_kernel.cli.main", "mcp", "--notebook", place]
+    server = StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ))
+    name = Implementation(name="test-client", version="1")
+    return Client(server, elicitation_callback=person, client_info=name, mode=mode)
+
+
+async def told(client: Client, tool: str, **given: str) -> str:
+    """The text that a tool of the notebook answers."""
+    result = await client.call_tool(tool, given)
+    text = "\n".join(getattr(each, "text", "") for each in result.content)
+    return f"Error: {text}" if result.is_error else text
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_client_runs_a_turn_and_its_question_is_the_persons(
+    kernel: LiveKernel, mode: str
+) -> None:
+    scripted(kernel, "price = 6 * 7\nprice")
+    person = Person("Run it")
+    async with served(person, mode) as client:
+        text = await told(client, "ask", request="What is the price?")
+        assert "It is 42." in text
+        assert ": done." in text
+        assert "price = 6 * 7" in person.asked[0]
+        assert "price" in await told(client, "variables")
+        assert "turn" in await told(client, "why", name="price")
+        assert "What is the price?" in await told(client, "record")
+        assert "Nothing is published yet" in await told(client, "artifacts")
+        # All of it is the notebook's own.
+        assert kernel.run("price").text == "42"
+        assert "What is the price?" in kernel.run("%agent history").text
+        assert "Asked by test-client." in kernel.run("%agent show").text
+        assert "undone" in await told(client, "undo")
+    assert "NameError" in kernel.run("price").text
+
+
+async def test_a_client_that_cannot_ask_is_told_how_to_answer(kernel: LiveKernel) -> None:
+    scripted(kernel, "cost = 1")
+    async with served() as client:
+        text = await told(client, "ask", request="The cost")
+        assert "1. Run it" in text
+        assert "pass on their reply with the tool answer" in text
+        assert "It is 42." in await told(client, "answer", reply="1")
+        assert "Error" in await told(client, "answer", reply="1")
+
+
+async def test_a_question_that_a_person_declines_waits_in_the_notebook(kernel: LiveKernel) -> None:
+    scripted(kernel, "cost = 2")
+    async with served(Person(None)) as client:
+        assert "1. Run it" in await told(client, "ask", request="The cost again")
+    assert kernel.run("%agent answer 2").status == "ok"
+
+
+async def test_what_reaches_outside_is_allowed_in_the_notebook_only(kernel: LiveKernel) -> None:
+    scripted(kernel, "import urllib.request as u\nu.urlopen('http://example.org')")
+    person = Person()
+    async with served(person) as client:
+        text = await told(client, "ask", request="Fetch it")
+        assert "This is allowed in the notebook only: %agent answer" in text
+        assert person.asked == []
+        refused = await told(client, "answer", reply="Run it")
+        assert "This is allowed in the notebook only" in refused
+    assert "Do not run it" in kernel.run("%agent answer 2").text
+
+
+async def test_a_client_is_told_no_more_than_a_model(kernel: LiveKernel) -> None:
+    kernel.run("secret_rate = 0.1234")
+    kernel.run("%config ParsimonyAgent.share = 'schema'")
+    try:
+        async with served() as client:
+            assert "kept in the notebook" in await told(client, "record")
+            variables = await told(client, "variables")
+    finally:
+        kernel.run("%config ParsimonyAgent.share = ''")
+    assert "secret_rate" in variables
+    assert "0.1234" not in variables
+
+
+def test_the_client_of_the_page_works(kernel: LiveKernel, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/how-to/mcp.md").read_text(encoding="utf-8")
+    script = page.partition("```py\n")[2].partition("```")[0]
+    assert '"."' in script
+    script = script.replace('"."', '"/"').replace(
+        "args=command)", "args=command, env=dict(os.environ))"
+    )
+    kernel.run("shown_to_clients = 1")
+    ran = subprocess.run(
+        [sys.executable, "-c", f"import os\n{script}"], capture_output=True, text=True, check=True
+    )
+    assert "shown_to_clients" in ran.stdout
+
+
+async def test_without_a_notebook_the_client_is_told_so(tmp_path: Path) -> None:
+    async with served(place=str(tmp_path)) as client:
+        assert "No notebook of" in await told(client, "variables")
