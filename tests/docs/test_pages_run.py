@@ -19,6 +19,7 @@ BEFORE = {
     "how-to/ci-nbval.md": POWER,
     "how-to/housekeeping.md": POWER,
     "how-to/memory.md": "",
+    "how-to/other-agents.md": "",
     "how-to/platforms.md": "",
     "how-to/procedures.md": "",
     "how-to/publish.md": "",
