@@ -137,7 +137,8 @@ class Notebook(AbstractContextManager["Notebook"]):
             What it came to. An error of the code, its deadline and a refusal are values in it.
 
         Raises:
-            KeyboardInterrupt: it was stopped; ``undo`` takes back what it had done until then.
+            KeyboardInterrupt: it was stopped. In a script what it had done until then stays;
+                ``undo`` takes that back.
             SessionError: a turn of ``%%agent`` is running, or the journal cannot be written.
         """
         return _finished(self.run_code_async(code, purpose))

@@ -4,6 +4,7 @@ import _thread
 import asyncio
 import doctest
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from parsimony_agent.extension import install, uninstall
 from parsimony_kernel import Notebook, api
 from parsimony_kernel.core.outputs import DataFrameObject, PrimitiveObject
+from parsimony_kernel.testing.kernel import live_kernel
 
 FRAME = "import pandas as pd\nprices = pd.DataFrame({'item': ['a', 'b'], 'price': [3, 4]})\nprices"
 Open = Callable[..., Notebook]
@@ -239,3 +241,26 @@ def test_the_example_in_the_docstring_runs(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("PARSIMONY_SUSPENSION_SECRET", "a secret for tests")
     (example,) = [each for each in doctest.DocTestFinder().find(api) if each.examples]
     assert doctest.DocTestRunner().run(example).failed == 0
+
+
+@pytest.mark.kernel
+def test_stop_in_a_kernel_ends_the_code_and_leaves_the_kernel_at_work(tmp_path: Path) -> None:
+    busy = "seen.append(2)\nimport time\nprint('begun', file=open('begun', 'w'))\ntime.sleep(60)"
+    environ = {"PARSIMONY_WORKSPACE": str(tmp_path)}
+    with live_kernel(tmp_path, environ=environ) as kernel:
+        kernel.run("from parsimony_kernel import Notebook\nnotebook = Notebook()\nseen = [1]")
+        for call in ("notebook.run_code", "await notebook.run_code_async"):
+            running = kernel.begin(f"{call}({busy!r})")
+            for _ in range(600):
+                if (tmp_path / "begun").exists():
+                    break
+                time.sleep(0.05)
+            (tmp_path / "begun").unlink()
+            begun = time.monotonic()
+            kernel.interrupt()
+            ended = kernel.end(running)
+            assert ended.status == "error"
+            assert ended.reply["ename"] in ("KeyboardInterrupt", "CancelledError")
+            assert time.monotonic() - begun < 2
+            told = kernel.run("seen, notebook.run_python('len(seen)')")
+            assert told.text.strip() == "([1], '1 (int)')"
