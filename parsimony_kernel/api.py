@@ -296,7 +296,8 @@ class _Relay:
         action, arguments = "run_code", {"code": self.code, "purpose": self.purpose or None}
         if results:
             self.text = str(results[-1])
-            action, arguments = "return_done", {"summary": self.text.partition("\n")[0]}
+            first_line = self.text.strip().partition("\n")[0] or "Nothing was shown."
+            action, arguments = "return_done", {"summary": first_line}
         yield answer(calls=[ToolCall(action, FunctionCall(action, json.dumps(arguments)))])
 
 

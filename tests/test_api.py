@@ -13,6 +13,7 @@ import pytest
 
 from parsimony_agent.extension import install, uninstall
 from parsimony_kernel import Notebook, api
+from parsimony_kernel.core.events import ToolEvent
 from parsimony_kernel.core.outputs import DataFrameObject, PrimitiveObject
 from parsimony_kernel.testing.kernel import live_kernel
 
@@ -84,6 +85,30 @@ def test_a_failure_is_a_value_and_the_variables_are_as_before(
     assert said in result.text
     assert (result.refused, result.origins) == ("", {})
     assert notebook.variables()["seen"] == [1]
+
+
+@pytest.mark.parametrize("code", ["pass", "print()", "print('\\n\\nlate')", "print(' ')", "None"])
+def test_code_that_says_nothing_at_first_is_done_in_one_step(opened: Open, code: str) -> None:
+    notebook = opened()
+    assert notebook.run_code(code).ok
+    (turn,) = notebook._session.turns()
+    assert (turn.status, bool(turn.summary)) == ("done", True)
+    events = notebook._session.events(turn.turn_id)
+    steps = [each for each in events if isinstance(each, ToolEvent)]
+    assert len(steps) == 4
+
+
+def test_every_piece_of_code_is_asked_about_if_that_is_wanted(opened: Open) -> None:
+    asked: list[str] = []
+
+    def confirm(code: str, why: str) -> bool:
+        asked.append(why)
+        return len(asked) > 1
+
+    notebook = opened(approve="ask", confirm=confirm)
+    first, second = notebook.run_code("1 + 1"), notebook.run_code("1 + 1")
+    assert (first.ok, second.ok) == (False, True)
+    assert first.refused == asked[0] == "Every step is to be allowed"
 
 
 OUTSIDE = "from pathlib import Path\nsize = Path({!r}).write_text('x')"
