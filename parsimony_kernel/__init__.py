@@ -3,7 +3,8 @@
 The rooms, from the top down; an import never goes up (``[tool.importlinter]``, `make lint`):
 
 =====================================  ==========================================================
-``cli``, ``kernel``                    ``jupyter parsimony``; the Jupyter kernel
+``cli``, ``kernel``, ``api``           ``jupyter parsimony``; the Jupyter kernel; the notebook for
+                                       somebody else's agent
 ``parsimony_agent``                    the IPython extension, a package of its own
 ``session``, ``doctor``, ``display``   a notebook's turns; what is missing; a run in a terminal
 ``agent``                              one run: loop, funnel, renderer, suspension
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from parsimony_kernel.agent.agent import Agent
+    from parsimony_kernel.api import CodeResult, Notebook
     from parsimony_kernel.core.results import AgentResult, Chart, Dataset, Report, Script
     from parsimony_kernel.display import display_result, stream_to_display
     from parsimony_kernel.execution.datasets import load_dataset
@@ -41,6 +43,7 @@ KERNEL_NAME = "parsimony-agent"
 
 _EXPORTS = {
     "agent.agent": "Agent",
+    "api": "CodeResult Notebook",
     "core.results": "AgentResult Chart Dataset Report Script",
     "display": "display_result stream_to_display",
     "execution.datasets": "load_dataset",
@@ -58,7 +61,9 @@ __all__ = [
     "ArtifactRef",
     "Chart",
     "CodeExecutor",
+    "CodeResult",
     "Dataset",
+    "Notebook",
     "OutputFactory",
     "Report",
     "Script",

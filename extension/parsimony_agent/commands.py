@@ -96,12 +96,10 @@ def redo(magics: AgentMagics, named: str | None = None) -> Told:
 
 def _put_back(magics: AgentMagics, named: str | None, *, is_redo: bool) -> str:
     session = magics.session
-    magics.user_cells.settle()
-    turn = None if named is None else resolve_turn(session.turns(), named).ordinal
-    ordinal, back = (session.past.redo if is_redo else session.past.undo)(turn)
-    said = PutBackWords(ordinal, back, is_redo=is_redo).text(session.past.ordinals())
-    magics.user_cells.begin_anew()
-    return said
+    with magics.user_cells.apart():
+        turn = None if named is None else resolve_turn(session.turns(), named).ordinal
+        ordinal, back = (session.past.redo if is_redo else session.past.undo)(turn)
+        return PutBackWords(ordinal, back, is_redo=is_redo).text(session.past.ordinals())
 
 
 def forget(magics: AgentMagics, named: str) -> Told:

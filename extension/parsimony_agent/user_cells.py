@@ -8,7 +8,8 @@ a session: looking at cells imports nothing heavy and keeps nothing alive that t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -97,15 +98,21 @@ class UserCells:
         self._is_agent = True
         self._stop_watching(self._open)
 
-    def settle(self) -> None:
-        """Put on record what the running cell has done so far: the past is about to change."""
-        self._quietly(lambda: self._record_open(failed=False))
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Keep what happens in here apart from what the running cell does itself.
 
-    def begin_anew(self) -> None:
-        """What was done to the variables just now is on record already: an undo, a redo."""
-        for place, begun in enumerate(self._open):
-            looked = self._looked(begun.code)
-            self._open[place] = replace(begun, before=looked.keep(self._visible()), looked=looked)
+        What the cell has done so far is put on record first. What is done in here is on record
+        already: an undo, a redo, the code of an agent.
+        """
+        self._quietly(lambda: self._record_open(failed=False))
+        try:
+            yield
+        finally:
+            for place, begun in enumerate(self._open):
+                looked = self._looked(begun.code)
+                kept = looked.keep(self._visible())
+                self._open[place] = replace(begun, before=kept, looked=looked)
 
     def _begin(self, info: Any) -> None:
         self._quietly(lambda: self._look_before(info))

@@ -144,6 +144,8 @@ class Player:
     Raises ``CassetteMiss`` where the turn was not recorded at all.
     """
 
+    is_stand_in = True
+
     def __init__(
         self, recording: Recording, words: str, occurrence: int, place: Place, *, shown: str
     ) -> None:

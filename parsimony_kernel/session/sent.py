@@ -11,7 +11,6 @@ from parsimony_kernel.core.causes import CAPABILITY_GAP
 from parsimony_kernel.core.chat import OFFLINE, ChatModel, ModelRequest
 from parsimony_kernel.core.clock import Clock
 from parsimony_kernel.core.kinds import FailureRaised
-from parsimony_kernel.llm.cassette import Player
 from parsimony_kernel.llm.credentials import provider_of
 from parsimony_kernel.llm.providers import price_in_words
 from parsimony_kernel.llm.wrapper import WrapperModel
@@ -47,11 +46,9 @@ class SentRecord:
         return record.models_asked(self._database, turns)
 
     def noting(self, models: Sequence[ChatModel], run_id: str) -> tuple[ChatModel, ...]:
-        """``models``, with what is sent to them on record; a recording is sent nothing."""
+        """``models``, with what is sent to them on record, but for those that send nothing."""
         sending = Sending(self._database, run_id, self._clock)
-        return tuple(
-            model if isinstance(model, Player) else noted(model, sending) for model in models
-        )
+        return tuple(model if _is_stand_in(model) else noted(model, sending) for model in models)
 
 
 @dataclass(frozen=True)
@@ -97,7 +94,12 @@ def _with_price(name: str) -> str:
 
 
 def _is_away(model: ChatModel) -> bool:
-    return model.name != OFFLINE and not isinstance(model, Player)
+    return model.name != OFFLINE and not _is_stand_in(model)
+
+
+def _is_stand_in(model: ChatModel) -> bool:
+    """Whether nobody is behind it: a recording, or code that was written elsewhere."""
+    return getattr(model, "is_stand_in", False)
 
 
 def noted(model: ChatModel, sending: Sending) -> ChatModel:

@@ -8,8 +8,8 @@ import os
 import threading
 import uuid
 from collections import ChainMap
-from collections.abc import AsyncGenerator, Callable, Mapping, MutableMapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -194,6 +194,21 @@ class NotebookSession:
         if not self._cassettes.only_replay:
             self._require(model)
         self._model = model
+
+    @contextmanager
+    def lent(self, model: ChatModel) -> Iterator[None]:
+        """Let ``model`` answer in place of the notebook's own for as long as the context lasts.
+
+        Its turns are neither recorded to a cassette nor replayed from one. ``SessionError`` in a
+        turn.
+        """
+        self._must_be_free()
+        usual = self._model, self._cassettes
+        self._model, self._cassettes = model, Cassettes(self.notebook, self._folder, {})
+        try:
+            yield
+        finally:
+            self._model, self._cassettes = usual
 
     def configure(self, variables: Mapping[str, str]) -> None:
         """Set what holds for every model, by the names of the environment's variables."""

@@ -21,6 +21,7 @@ BEFORE = {
     "how-to/housekeeping.md": POWER,
     "how-to/mcp.md": "",
     "how-to/memory.md": "",
+    "how-to/other-agents.md": "",
     "how-to/platforms.md": "",
     "how-to/procedures.md": "",
     "how-to/publish.md": "",

@@ -1,0 +1,1 @@
+"""Lineage and undo beside ipyflow and kishu, on the same cells; see ``__main__``."""
