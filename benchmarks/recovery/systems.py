@@ -23,7 +23,7 @@ import time
 import traceback
 import urllib.request
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -195,9 +195,8 @@ class Parsimony(System):
         from parsimony_kernel.tools import tool
 
         if shift_s := job.get("shift_s"):
-            now = SystemClock.now
             shift = timedelta(seconds=shift_s)
-            SystemClock.now = lambda clock: now(clock) + shift  # type: ignore[method-assign]
+            SystemClock.now = lambda _clock: datetime.now(UTC) + shift  # type: ignore
 
         self.shell = InteractiveShell.instance()
         load_ipython_extension(self.shell)
