@@ -4,7 +4,7 @@
 
 makes an environment for each system where it is missing, runs every row of ``cases.toml`` in each,
 as shipped and tuned, and prints the tables of docs/explain/benchmarks.md. With ``--write`` the
-outcomes go to results.json and the bytes of every loss to evidence.md, both beside this file.
+outcomes go to results.json beside this file, and the bytes of every loss to docs/explain/recovery.
 ``--system``, ``--setup`` and ``--case`` choose some. The provider, the register and the verdicts
 are in this process (``oracle.py``, ``verdict.py``); the systems are in others (``systems.py``).
 """
@@ -32,6 +32,7 @@ from benchmarks.recovery.writing import evidence, tables
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+EVIDENCE = ROOT / "docs" / "explain" / "recovery"
 PINS: dict[str, tuple[str, ...]] = {
     "parsimony": (str(ROOT),),
     "pydantic-ai": ("pydantic-ai-slim[openai]==2.68.0", "openai==3.57.0"),
@@ -276,11 +277,13 @@ CHANGES: dict[str, Callable[[Json], None]] = {
 def prepare(system: str, folder: Path) -> Path:
     """The interpreter of ``system``'s environment in ``folder``, made where it is missing."""
     python = folder / system / "bin" / "python"
-    if not python.exists():
+    done = folder / system / "installed"
+    if not done.exists():
         print(f"Installing {' '.join(PINS[system])}", file=sys.stderr, flush=True)
         subprocess.run([sys.executable, "-m", "venv", folder / system], check=True)
         install = [str(python), "-m", "pip", "install", "--quiet", *PINS[system]]
         subprocess.run(install, check=True)
+        done.touch()
     return python
 
 
@@ -315,7 +318,7 @@ def main() -> None:
     parser.add_argument("--setup", action="append", choices=SETUPS, default=[])
     parser.add_argument("--case", action="append", default=[], help="only the row of this name")
     parser.add_argument("--at-once", type=int, default=3, help="how many columns run at a time")
-    parser.add_argument("--write", action="store_true", help="write results.json and evidence.md")
+    parser.add_argument("--write", action="store_true", help="write the results and the bytes")
     given = parser.parse_args()
     cases = [case for case in load()[0] if not given.case or case["name"] in given.case]
     systems = given.system or list(PINS)
@@ -330,13 +333,17 @@ def main() -> None:
     if given.write:
         lines = ",\n".join(json.dumps(told(outcome)) for outcome in outcomes)
         (HERE / "results.json").write_text(f"[\n{lines}\n]\n", encoding="utf-8")
-        (HERE / "evidence.md").write_text(evidence(cases, outcomes), encoding="utf-8")
+        for name, text in evidence(cases, outcomes).items():
+            EVIDENCE.mkdir(exist_ok=True)
+            (EVIDENCE / name).write_text(text, encoding="utf-8")
 
 
 def told(outcome: Outcome) -> Json:
-    """An outcome as results.json has it: without the bytes, which are in evidence.md."""
+    """An outcome as results.json has it: without what is elsewhere or right."""
     facts: Json = {name: value for name, value in asdict(outcome).items() if value not in ("", 0)}
     facts.pop("bytes", None)
+    if outcome.verdict == "recovered":
+        facts.pop("text", None)
     return facts
 
 

@@ -1,6 +1,5 @@
 """The tables of a run, and the bytes of its losses, as Markdown."""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -10,10 +9,9 @@ from benchmarks.recovery.verdict import VERDICTS, Outcome
 OURS = "parsimony"
 
 
-def anchor(outcome: Outcome) -> str:
-    """The name of the place in evidence.md that shows ``outcome``."""
-    words = f"{outcome.system} {outcome.setup} {outcome.case}".lower()
-    return re.sub(r"[^a-z0-9]+", "-", words).strip("-")
+def file_of(outcome: Outcome) -> str:
+    """The name of the file that shows the losses of the column of ``outcome``."""
+    return f"{outcome.system}-{outcome.setup.replace(' ', '-')}.txt"
 
 
 def tables(cases: Sequence[Json], outcomes: Sequence[Outcome]) -> str:
@@ -64,24 +62,22 @@ def _losses(rows: dict[str, Json], outcomes: Sequence[Outcome]) -> Iterator[str]
 def _cell(outcome: Outcome) -> str:
     why = outcome.why or "recovery was possible"
     lenient = f"; {outcome.lenient} with a lenient provider" if outcome.lenient else ""
-    return f"[{outcome.verdict}](evidence.md#{anchor(outcome)}): {why}{lenient}"
+    return f"[{outcome.verdict}](recovery/{file_of(outcome)}): {why}{lenient}"
 
 
-def evidence(cases: Sequence[Json], outcomes: Sequence[Outcome]) -> str:
-    """What each loss looks like on the wire, and what the system did."""
+def evidence(cases: Sequence[Json], outcomes: Sequence[Outcome]) -> dict[str, str]:
+    """What each loss looks like on the wire and what the system told, a text for each column."""
     rows = {case["name"]: case for case in cases}
-    parts = ["# Losses, as they were on the wire\n"]
+    texts: dict[str, str] = defaultdict(str)
     for outcome in outcomes:
-        if not outcome.is_loss(rows[outcome.case]):
-            continue
-        threads = ", ".join(f"<{each}>" for each in rows[outcome.case].get("threads", ()))
-        reported = f" Reported: {threads}." if threads else ""
-        parts.append(
-            f'<a id="{anchor(outcome)}"></a>\n\n'
-            f"## {outcome.case}: {outcome.system}, {outcome.setup}\n\n"
-            f"Wanted: {rows[outcome.case]['want']}. It came to: {outcome.verdict}"
-            f"{f', {outcome.why}' if outcome.why else ''}.{reported}\n\n"
-            f"What it told:\n\n````text\n{outcome.text}\n````\n\n"
-            f"The last exchanges with the provider:\n\n````text\n{outcome.bytes}\n````\n"
-        )
-    return "\n".join(parts)
+        case = rows[outcome.case]
+        if outcome.is_loss(case):
+            reported = "".join(f"\nReported: {each}" for each in case.get("threads", ()))
+            texts[file_of(outcome)] += (
+                f"=== {outcome.case}\n\n"
+                f"Wanted: {case['want']}. It came to: {outcome.verdict}"
+                f"{f', {outcome.why}' if outcome.why else ''}.{reported}\n\n"
+                f"--- What it told\n{outcome.text}\n\n"
+                f"--- The last exchanges with the provider\n{outcome.bytes}\n\n\n"
+            )
+    return texts
