@@ -10,6 +10,7 @@ are in this process (``oracle.py``, ``verdict.py``); the systems are in others (
 """
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -47,7 +48,7 @@ PINS: dict[str, tuple[str, ...]] = {
 }
 SETUPS = ("as shipped", "tuned")
 LIMIT_S = 20.0
-WARM_UP: Json = {"name": "", "want": "recover", "limit_s": 60, "is_warm_up": True}
+WARM_UP: Json = {"name": "", "want": "recover", "limit_s": 300, "is_warm_up": True}
 # What a system is told of a row.
 _FOR_THE_SYSTEM = ("tool", "model", "needs", "stream", "code")
 _YEARS_S = 10 * 365 * 86_400
@@ -77,17 +78,19 @@ class Worker:
             if not name.startswith(("PARSIMONY", "OPENAI", "LANG", "PYTEST", "VIRTUAL_ENV"))
         }
         environ |= {"HOME": str(home), "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LANG": "C.UTF-8"}
+        self._log = (home / "worker.log").open("w")
         self._process = subprocess.Popen(
             [str(python), str(HERE / "systems.py"), system],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=(home / "worker.log").open("w"),
+            stderr=self._log,
             text=True,
             env=environ,
         )
         self._lines: Queue[Json] = Queue()
-        threading.Thread(target=self._read, daemon=True).start()
-        self._lines.get(timeout=120)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self._lines.get(timeout=300)
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -107,16 +110,20 @@ class Worker:
             self._lines.get(timeout=limit_s)
         except Empty:
             for pid in pids:
-                os.killpg(pid, 9)
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(pid, 9)
             self._lines.get(timeout=30)
             return True
         return False
 
     def close(self) -> None:
         """End the process."""
-        assert self._process.stdin is not None
+        assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait()
+        self._reader.join()
+        self._process.stdout.close()
+        self._log.close()
 
 
 def run_case(
@@ -293,7 +300,7 @@ def run_column(system: str, setup: str, python: Path, cases: Sequence[Json]) -> 
     outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory() as home:
         worker = Worker(system, python, Path(home))
-        run_case(worker, WARM_UP, system, setup)
+        run_case(worker, WARM_UP, system, "as shipped")
         for case in cases:
             reason = not_applicable(case, needs, system, setup)
             if reason:
