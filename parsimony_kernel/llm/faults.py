@@ -70,9 +70,13 @@ _WRAPPING = re.compile(r"^(?:(?:litellm\.)?[A-Za-z]*(?:Error|Exception|Timeout)\
 
 
 def _said(chain: tuple[BaseException, ...]) -> str:
-    """The provider's words on one line, without the wrappers' names in front."""
+    """The provider's words on one line, without the wrappers' names in front.
+
+    Of a package that is missing, the import's own: a client wraps it as a lost connection.
+    """
     bodies = (body for link in chain if isinstance(body := error_body(link), Mapping))
     told = next((str(body["message"]) for body in bodies if body.get("message")), None)
-    text = told if told is not None else _WRAPPING.sub("", text_of(chain[0]))
+    missing = next((link for link in chain if isinstance(link, ImportError)), chain[0])
+    text = told if told is not None else _WRAPPING.sub("", text_of(missing))
     line = " ".join(text.split()).rstrip(".")
     return line if len(line) <= _SAID_LENGTH else line[:_SAID_LENGTH].rstrip() + "…"

@@ -3,6 +3,7 @@
 The rule of the place: what is gone is told to nobody, and stays on the disk.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -12,6 +13,7 @@ from parsimony_kernel.core.events import (
     AgentEvent,
     RunStarted,
     ToolEvent,
+    ToolResultObserved,
     TurnTakenBack,
     is_terminal,
 )
@@ -28,6 +30,8 @@ REQUEST_CHARS = 600
 SUMMARY_CHARS = 1_200
 CLAUSE_CHARS = 300
 CODE_CHARS = 1_500
+# How many calls of tools are told of a turn that is not done.
+MOST_CALLS = 5
 # How many artifacts a model is told of.
 MOST_ARTIFACTS = 20
 
@@ -55,9 +59,9 @@ def earlier_turns(
     """What the newest turns of other cells were asked and came to, oldest first.
 
     A request and an answer for each: the summary of a turn that is done, one clause of one that
-    is not or was taken back. Behind the request stands the code that a turn that is done ran.
-    Those that are gone, purged or running are left out, and so are the oldest of more than
-    ``limit_chars`` characters.
+    is not, with what its tools did all the same, or was taken back. Behind the request stands the
+    code that a turn that is done ran. Those that are gone, purged or running are left out, and so
+    are the oldest of more than ``limit_chars`` characters.
 
     Args:
         rows: the turns, oldest first.
@@ -102,7 +106,29 @@ def _came_to(row: TurnRow, events: Sequence[AgentEvent], *, keeps: bool) -> str:
         return _cut(row.summary, SUMMARY_CHARS) or "Done."
     # Names between backticks are read as what a turn has made; a question has those of others.
     why = _cut(" ".join(row.summary.replace("`", "'").split()), CLAUSE_CHARS)
-    return f"{_UNDONE[row.status]}: {why}" if why else f"{_UNDONE[row.status]}."
+    told = f"{_UNDONE[row.status]}: {why}" if why else f"{_UNDONE[row.status]}."
+    done = _done_by_tools(events)
+    return f"{told}\nDone before that, and not to be done again:\n{done}" if done else told
+
+
+def _done_by_tools(events: Sequence[AgentEvent]) -> str:
+    """The calls of the person's tools that worked, a line each, newest last."""
+    ended = [
+        event
+        for event in events
+        if isinstance(event, ToolEvent) and event.ok and event.tool_type == "function"
+    ]
+    results = {
+        event.tool_call_id: event.content
+        for event in events
+        if isinstance(event, ToolResultObserved)
+    }
+    lines = (
+        f"{each.tool_name} {json.dumps(each.arguments, ensure_ascii=False)}: "
+        f"{' '.join(results.get(each.tool_call_id, 'ok').split())}"
+        for each in ended[-MOST_CALLS:]
+    )
+    return "\n".join(_cut(line, CLAUSE_CHARS) for line in lines)
 
 
 def _code_of(events: Sequence[AgentEvent]) -> str:

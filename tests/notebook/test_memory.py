@@ -18,6 +18,7 @@ from parsimony_kernel.core.events import (
     RunCompleted,
     RunStarted,
     ToolEvent,
+    ToolResultObserved,
     TurnForgotten,
     TurnTakenBack,
 )
@@ -147,6 +148,27 @@ def test_a_turn_that_is_not_done_is_told_in_one_clause_that_says_so(status: str)
     assert "\n" not in answer
     assert len(answer) < 400
     assert told([row(1, status, summary="")])[0][1].endswith(".")
+
+
+def test_a_turn_that_is_not_done_tells_what_its_tools_did_all_the_same() -> None:
+    events: list[AgentEvent] = [
+        ToolEvent(
+            tool_name=name,
+            tool_call_id=name,
+            arguments={"n": 1},
+            completed=True,
+            ok=name == "record",
+        )
+        for name in ("record", "look")
+    ]
+    events.append(
+        ToolResultObserved(tool_name="record", tool_call_id="record", content="receipt R-1")
+    )
+    ((_, answer),) = told([row(1, "handed_off", summary="no provider")], {"r1": events})
+    assert answer == (
+        "Not done; it was handed back: no provider\n"
+        'Done before that, and not to be done again:\nrecord {"n": 1}: receipt R-1'
+    )
 
 
 @pytest.mark.parametrize("status", ["running", "replaced", "forgotten"])

@@ -242,7 +242,7 @@ async def test_a_client_that_lacks_a_package_is_handed_over_at_once(
     assert isinstance(ran.last, Handoff)
     assert ran.last.failure is not None
     assert ran.last.failure.kind is FailureKind.capability_gap
-    assert "client library cannot be used" in ran.last.rationale
+    assert "client library cannot be used: No module named 'tiktoken'" in ran.last.rationale
     assert ran.last.suggested_next_steps
     assert (ran.errors, ran.waits, provider.requests) == ([], (), [])
 

@@ -1,0 +1,68 @@
+"""The table of the recovery benchmark is sound, and a few of its rows come out as published."""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.recovery.__main__ import CHANGES, PINS, Worker, load, run_case
+from parsimony_kernel.testing.provider import Wire
+
+CASES, NEEDS = load()
+ROWS = {case["name"]: case for case in CASES}
+FIELDS = {
+    *("name", "group", "threads", "want", "replies", "for_ever", "at", "stream", "model", "tool"),
+    *("pages", "window", "code", "then", "effects", "requests", "secret", "says", "needs"),
+    *("shipped", "limit_s"),
+}
+STEPS = re.compile(
+    r"ask|go on|undo|answer( in two processes| a hundred times)?|SIG(KILL|INT) at .+"
+)
+
+
+def test_every_row_says_what_is_wanted_in_words_that_the_runner_knows() -> None:
+    assert len(ROWS) == len(CASES)
+    for case in CASES:
+        assert case.keys() <= FIELDS, case["name"]
+        assert case["want"] in ("recover", "stop")
+        assert case.get("needs", "limits") in NEEDS
+        for step in case.get("then", ()):
+            assert step in CHANGES or STEPS.fullmatch(step), step
+        for reply in case.get("replies", ()):
+            assert reply.get("wire", "cut") in set(Wire)
+        re.compile(case.get("says", ""))
+    assert all(why for lacks in NEEDS.values() for why in lacks.values())
+    assert {system for lacks in NEEDS.values() for system in lacks} <= PINS.keys()
+
+
+def test_rows_from_elsewhere_name_the_thread_that_reports_them() -> None:
+    threads = [thread for case in CASES for thread in case.get("threads", ())]
+    assert len([case for case in CASES if "threads" in case]) > 20
+    assert all(re.fullmatch(r"https://github\.com/[^/]+/[^/]+/\w+/\d+", each) for each in threads)
+
+
+@pytest.fixture(scope="module")
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    worker = Worker("parsimony", Path(sys.executable), tmp_path_factory.mktemp("home"))
+    yield worker
+    worker.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("row", "verdict"),
+    [
+        ("raises once with a secret in its message", "recovered"),
+        ("two calls at one index of a stream", "recovered"),
+        ("insufficient_quota", "stopped well"),
+        ("commits, then loses its connection", "stopped well"),
+        ("record forged", "stopped well"),
+    ],
+)
+def test_our_own_column_comes_out_as_published(worker: Worker, row: str, verdict: str) -> None:
+    case: dict[str, Any] = ROWS[row]
+    outcome = run_case(worker, case, "parsimony", "as shipped")
+    assert (outcome.verdict, outcome.why) == (verdict, "")
