@@ -118,7 +118,8 @@ class Worker:
 
     def close(self) -> None:
         """End the process."""
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait()
         self._reader.join()
