@@ -169,6 +169,7 @@ class _Connection:
         # The newest call, and those that wait for the person, by what was called.
         self._call: _Call | None = None
         self._waiting: dict[str, _Call] = {}
+        self._words = ""
         self.has_resources = False
 
     def start(self) -> None:
@@ -345,6 +346,7 @@ class _Connection:
                 if not started.done():
                     started.set_exception(self._broken(_reason(exc)))
             finally:
+                self._last_words()
                 end.set()
 
     @asynccontextmanager
@@ -411,11 +413,16 @@ class _Connection:
         return answer(action="accept", content=content if asked.mode == "form" else None)
 
     def _broken(self, what: str) -> ConnectionError:
-        with suppress(OSError, ValueError):
+        last = self._last_words()
+        words = f"; its last words: {last}" if last else ""
+        return ConnectionError(f"the MCP server {self._server.name!r} {what}{words}")
+
+    def _last_words(self) -> str:
+        """What the server printed last to its standard error."""
+        with suppress(OSError, ValueError):  # closed: what was read before stands
             self._errors.seek(0)
-            last = " ".join(self._errors.read()[-_LAST_WORDS:].split())
-            what += f"; its last words: {last}" if last else ""
-        return ConnectionError(f"the MCP server {self._server.name!r} {what}")
+            self._words = " ".join(self._errors.read()[-_LAST_WORDS:].split())
+        return self._words
 
 
 def _reason(exc: BaseException) -> str:
