@@ -475,8 +475,10 @@ def _fits(schema: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], Mapping[st
 
     def check(arguments: Mapping[str, Any]) -> Mapping[str, str] | None:
         import jsonschema  # type: ignore[import-untyped]
+        from referencing import Registry  # an empty one: nothing that a schema names is fetched
 
-        wrong = jsonschema.Draft202012Validator(schema).iter_errors(dict(arguments))
+        validator = jsonschema.Draft202012Validator(schema, registry=Registry())
+        wrong = validator.iter_errors(dict(arguments))
         return {".".join(map(str, e.path)) or "arguments": e.message for e in wrong} or None
 
     return check
