@@ -198,9 +198,11 @@ class _Connection:
         self._thread.start()
         try:
             started.result(_STARTS_WITHIN_S)
-        except TimeoutError as exc:
+        except BaseException as exc:  # Stop as well
             self.end()
-            raise self._broken(f"said nothing for {_STARTS_WITHIN_S:.0f} s") from exc
+            if isinstance(exc, TimeoutError):
+                raise self._broken(f"said nothing for {_STARTS_WITHIN_S:.0f} s") from exc
+            raise
         self._known = self._known or self._descriptions()
 
     @property
@@ -244,7 +246,7 @@ class _Connection:
         called: list[str] = []
 
         def reaches(arguments: Mapping[str, Any]) -> tuple[str, ...]:
-            if effect is not None or called or self._waiting:
+            if effect is not None or called or _key(told.name, arguments) in self._waiting:
                 return ()
             return (f"{name} does not say whether it changes something outside the notebook",)
 
@@ -266,7 +268,7 @@ class _Connection:
     async def _answer(self, name: str, arguments: dict[str, Any]) -> Any:
         """What a tool answers. A question of its server is the person's, and the call waits for it:
         it is made again with their reply."""
-        key = json.dumps([name, arguments], sort_keys=True, default=str)
+        key = _key(name, arguments)
         reply, waits = REPLY.get(), self._waiting.pop(key, None)
         if reply is None:
             call = await self._begin("call_tool", name, arguments)
@@ -423,6 +425,11 @@ class _Connection:
             self._errors.seek(0)
             self._words = " ".join(self._errors.read()[-_LAST_WORDS:].split())
         return self._words
+
+
+def _key(name: str, arguments: Mapping[str, Any]) -> str:
+    """By which a call is known when it is made again."""
+    return json.dumps([name, dict(arguments)], sort_keys=True, default=str)
 
 
 def _reason(exc: BaseException) -> str:
