@@ -32,6 +32,7 @@ from parsimony_kernel.session.identity import plain_name
 from parsimony_kernel.storage.database import JournalError
 
 _ANSWERS_WITHIN_S = 5.0
+_MOST_NAME = 80
 _READS = ToolAnnotations(read_only_hint=True)
 _RUNS = ToolAnnotations(read_only_hint=False, destructive_hint=True)
 _INSTRUCTIONS = """\
@@ -211,7 +212,7 @@ async def _asking(
 def _client(context: Context[Any, Any]) -> str:
     """What the client calls itself."""
     known = context.session.client_params
-    return known.client_info.name if known is not None else "a client of MCP"
+    return known.client_info.name[:_MOST_NAME] if known is not None else "a client of MCP"
 
 
 def _form(choices: list[str]) -> dict[str, Any]:

@@ -1,8 +1,10 @@
 """A running notebook as an MCP server, with the official package as the client."""
 
+import asyncio
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -132,6 +134,21 @@ async def test_what_reaches_outside_is_allowed_in_the_notebook_only(
         refused = await told(client, "answer", reply="Run it")
         assert "This is allowed in the notebook only" in refused
     assert "Do not run it" in kernel.run("%agent answer 2").text
+
+
+async def test_a_client_that_goes_away_stops_its_turn(kernel: LiveKernel, folder: Path) -> None:
+    scripted(kernel, "import time\nprint('x', file=open('begun.txt', 'w'))\ntime.sleep(60)")
+    person = Person("Run it")
+    async with served(folder, person) as client:
+        asking = asyncio.create_task(told(client, "ask", request="Take long"))
+        while not (folder / "begun.txt").exists():
+            await asyncio.sleep(0.05)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        began = time.monotonic()
+        assert kernel.run("1 + 1").text == "2"
+        assert time.monotonic() - began < 20
+    assert "cancelled" in kernel.run("%agent history").text
 
 
 async def test_a_client_is_told_no_more_than_a_model(kernel: LiveKernel, folder: Path) -> None:
