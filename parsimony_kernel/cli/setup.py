@@ -45,7 +45,7 @@ def mcp(arguments: argparse.Namespace) -> int:
         if missing.name not in ("mcp", "mcp_types"):
             raise
         return output.fail('MCP needs the package mcp: pip install "parsimony-kernel[mcp]"')
-    server.serve(arguments.notebook, arguments.existing)
+    server.serve(server.Kernel(arguments.folder, arguments.notebook, arguments.existing))
     return output.DONE
 
 

@@ -7,7 +7,8 @@ notebook may be opened, restarted and closed meanwhile.
 import asyncio
 import json
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import suppress
+from pathlib import Path, PurePath
 from typing import Any
 
 from jupyter_client.asynchronous.client import AsyncKernelClient
@@ -26,8 +27,12 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from parsimony_kernel import __version__
 from parsimony_kernel.mcp.notebook import MIME, Answer
+from parsimony_kernel.session.audit import journal_of, turns_of
+from parsimony_kernel.session.identity import plain_name
+from parsimony_kernel.storage.database import JournalError
 
 _ANSWERS_WITHIN_S = 5.0
+_MOST_NAME = 80
 _READS = ToolAnnotations(read_only_hint=True)
 _RUNS = ToolAnnotations(read_only_hint=False, destructive_hint=True)
 _INSTRUCTIONS = """\
@@ -40,24 +45,32 @@ class Kernel:
     """The kernel of the notebook that is served, found anew for each call.
 
     Args:
-        folder: where the notebook lies; its file, if several notebooks there are running.
+        folder: where the notebook lies, or a folder above.
+        notebook: its path in there, if several are running.
         connection_file: names the kernel instead, e.g. of a console.
     """
 
-    def __init__(self, folder: Path, connection_file: Path | None = None) -> None:
+    def __init__(self, folder: Path, notebook: str = "", connection_file: Path | None = None):
         self._folder = folder.resolve()
+        self._notebook = notebook
         self._connection_file = connection_file
 
     def _find(self) -> str:
         """The connection file. ``ToolError`` where no kernel, or more than one, is meant."""
         if self._connection_file is not None:
             return str(self._connection_file)
-        found = dict(_running(self._folder))
-        if len(found) == 1:
-            return found.popitem()[1]
-        if found:
-            raise ToolError(f"Several notebooks are running: name one of {', '.join(found)}.")
-        raise ToolError(f"No notebook of {self._folder} is running: open it, or start its kernel.")
+        running = {
+            file: notebook
+            for file, notebook in _running(self._folder)
+            if notebook.match(self._notebook or "*")
+        }
+        if len(running) == 1:
+            return next(iter(running))
+        if running:
+            names = ", ".join(map(str, running.values()))
+            raise ToolError(f"Several notebooks are running, start this with --notebook: {names}")
+        what = f"{self._notebook!r}" if self._notebook else "No notebook"
+        raise ToolError(f"{what} is running in {self._folder}: open it, or run a cell of it.")
 
     async def act(self, action: str, client_name: str, **given: str) -> Answer:
         """What the notebook answers. ``ToolError`` says why it does not."""
@@ -99,16 +112,20 @@ class Kernel:
         return answers[0]
 
 
-def _running(place: Path) -> Iterator[tuple[str, str]]:
-    """The notebooks that run, in or below the folder ``place`` or as that file: the path of each,
-    and the connection file of its kernel."""
+def _running(folder: Path) -> Iterator[tuple[str, PurePath]]:
+    """The notebooks that run in or below ``folder``: the connection file of each, and its path.
+
+    A Jupyter server writes down whose a kernel is; of others, the turns on record tell.
+    """
     for path in Path(jupyter_runtime_dir()).glob("kernel-*.json"):
-        try:
-            notebook = json.loads(path.read_bytes()).get("jupyter_session", "")
-        except (OSError, ValueError):
-            continue
-        if notebook and Path(notebook).is_relative_to(place):
-            yield notebook, str(path)
+        with suppress(OSError, ValueError):
+            notebook = PurePath(json.loads(path.read_bytes()).get("jupyter_session", ""))
+            if notebook.is_relative_to(folder):
+                yield str(path.resolve()), notebook.relative_to(folder)
+    with suppress(JournalError), journal_of(folder) as journal:
+        for turn in turns_of(journal):
+            if turn.connection_file and Path(turn.connection_file).is_file():
+                yield str(Path(turn.connection_file).resolve()), PurePath(plain_name(turn.notebook))
 
 
 def server_of(kernel: Kernel) -> MCPServer[Any]:
@@ -195,7 +212,7 @@ async def _asking(
 def _client(context: Context[Any, Any]) -> str:
     """What the client calls itself."""
     known = context.session.client_params
-    return known.client_info.name if known is not None else "a client of MCP"
+    return known.client_info.name[:_MOST_NAME] if known is not None else "a client of MCP"
 
 
 def _form(choices: list[str]) -> dict[str, Any]:
@@ -215,6 +232,6 @@ def _text(answer: Answer) -> str:
     return "\n".join((str(answer["text"]), "", question["words"], *choices, "", how))
 
 
-def serve(folder: Path, connection_file: Path | None) -> None:
+def serve(kernel: Kernel) -> None:
     """Serve until the client goes away."""
-    server_of(Kernel(folder, connection_file)).run()
+    server_of(kernel).run()

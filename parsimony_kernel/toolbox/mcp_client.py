@@ -169,6 +169,7 @@ class _Connection:
         # The newest call, and those that wait for the person, by what was called.
         self._call: _Call | None = None
         self._waiting: dict[str, _Call] = {}
+        self._words = ""
         self.has_resources = False
 
     def start(self) -> None:
@@ -197,9 +198,11 @@ class _Connection:
         self._thread.start()
         try:
             started.result(_STARTS_WITHIN_S)
-        except TimeoutError as exc:
+        except BaseException as exc:  # Stop as well
             self.end()
-            raise self._broken(f"said nothing for {_STARTS_WITHIN_S:.0f} s") from exc
+            if isinstance(exc, TimeoutError):
+                raise self._broken(f"said nothing for {_STARTS_WITHIN_S:.0f} s") from exc
+            raise
         self._known = self._known or self._descriptions()
 
     @property
@@ -243,7 +246,7 @@ class _Connection:
         called: list[str] = []
 
         def reaches(arguments: Mapping[str, Any]) -> tuple[str, ...]:
-            if effect is not None or called or self._waiting:
+            if effect is not None or called or _key(told.name, arguments) in self._waiting:
                 return ()
             return (f"{name} does not say whether it changes something outside the notebook",)
 
@@ -265,7 +268,7 @@ class _Connection:
     async def _answer(self, name: str, arguments: dict[str, Any]) -> Any:
         """What a tool answers. A question of its server is the person's, and the call waits for it:
         it is made again with their reply."""
-        key = json.dumps([name, arguments], sort_keys=True, default=str)
+        key = _key(name, arguments)
         reply, waits = REPLY.get(), self._waiting.pop(key, None)
         if reply is None:
             call = await self._begin("call_tool", name, arguments)
@@ -345,6 +348,7 @@ class _Connection:
                 if not started.done():
                     started.set_exception(self._broken(_reason(exc)))
             finally:
+                self._last_words()
                 end.set()
 
     @asynccontextmanager
@@ -411,11 +415,21 @@ class _Connection:
         return answer(action="accept", content=content if asked.mode == "form" else None)
 
     def _broken(self, what: str) -> ConnectionError:
-        with suppress(OSError, ValueError):
+        last = self._last_words()
+        words = f"; its last words: {last}" if last else ""
+        return ConnectionError(f"the MCP server {self._server.name!r} {what}{words}")
+
+    def _last_words(self) -> str:
+        """What the server printed last to its standard error."""
+        with suppress(OSError, ValueError):  # closed: what was read before stands
             self._errors.seek(0)
-            last = " ".join(self._errors.read()[-_LAST_WORDS:].split())
-            what += f"; its last words: {last}" if last else ""
-        return ConnectionError(f"the MCP server {self._server.name!r} {what}")
+            self._words = " ".join(self._errors.read()[-_LAST_WORDS:].split())
+        return self._words
+
+
+def _key(name: str, arguments: Mapping[str, Any]) -> str:
+    """By which a call is known when it is made again."""
+    return json.dumps([name, dict(arguments)], sort_keys=True, default=str)
 
 
 def _reason(exc: BaseException) -> str:
@@ -468,8 +482,10 @@ def _fits(schema: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], Mapping[st
 
     def check(arguments: Mapping[str, Any]) -> Mapping[str, str] | None:
         import jsonschema  # type: ignore[import-untyped]
+        from referencing import Registry  # an empty one: nothing that a schema names is fetched
 
-        wrong = jsonschema.Draft202012Validator(schema).iter_errors(dict(arguments))
+        validator = jsonschema.Draft202012Validator(schema, registry=Registry())
+        wrong = validator.iter_errors(dict(arguments))
         return {".".join(map(str, e.path)) or "arguments": e.message for e in wrong} or None
 
     return check

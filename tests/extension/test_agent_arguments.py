@@ -180,11 +180,14 @@ def test_words_stand_behind_a_sub_command(line: str, words: tuple[str, ...]) -> 
     [
         ("history 1 2", "%agent history takes at most one word, [TURN], and got '1 2'."),
         ("artifacts all", "%agent artifacts takes nothing, and got 'all'."),
-        ("tools area", "%agent tools takes [add|remove NAME], and got 'area'."),
-        ("tools add", "%agent tools takes [add|remove NAME], and got 'add'."),
+        ("tools area", "%agent tools takes [--yes] [add|remove NAME|mcp:SERVER], and got 'area'."),
+        ("tools add", "%agent tools takes [--yes] [add|remove NAME|mcp:SERVER], and got 'add'."),
         ("tools ad area", "and got 'ad area'. Did you mean 'add'?"),
         ("tools area", "For example: %agent tools add my_function"),
-        ("tools add a b", "%agent tools takes at most 2 words, [add|remove NAME], and got"),
+        (
+            "tools add a b",
+            "%agent tools takes at most 2 words, [--yes] [add|remove NAME|mcp:SERVER], and got",
+        ),
         ("metrics prometeus", "got 'prometeus'. Did you mean 'prometheus'?"),
     ],
 )

@@ -135,7 +135,10 @@ def test_the_request_is_literal_and_the_record_is_printed(
         ("%agent answer", "UsageError: %agent answer needs the answer"),
         ("%agent artifacts all", "UsageError: %agent artifacts takes nothing, and got 'all'."),
         ("%agent history 1", "Parsimony Agent: There are no turns in this notebook yet."),
-        ("%agent tools area", "UsageError: %agent tools takes [add|remove NAME], and got 'area'."),
+        (
+            "%agent tools area",
+            "UsageError: %agent tools takes [--yes] [add|remove NAME|mcp:SERVER], and got 'area'.",
+        ),
         ("%agent tools remove area", "Parsimony Agent: 'area' is no tool of yours."),
         ("%agent show 1 2", "UsageError: %agent show takes at most one word, [TURN]"),
         ("%agent show", "Parsimony Agent: There are no turns in this notebook yet."),

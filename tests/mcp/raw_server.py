@@ -30,6 +30,7 @@ TOOLS = {
     "huge": READS,
     "grow": READS,
     "choose": READS,
+    "order_asking": WRITES,
     "pid": READS,
     "environment": READS,
     "order": WRITES,
@@ -64,7 +65,7 @@ def call(number: Any, name: str, given: dict[str, Any]) -> None:
             os._exit(3)
         case "hangs":
             time.sleep(600)
-        case "choose":
+        case "choose" | "order_asking":
             asked = {"message": "Which one do you want?", "requestedSchema": COLOUR}
             ask = {"jsonrpc": "2.0", "id": "ask", "method": "elicitation/create", "params": asked}
             print(json.dumps(ask), flush=True)

@@ -349,6 +349,24 @@ async def test_what_a_server_asks_is_our_question(start: Start, server: str) -> 
     assert isinstance(events[-1], RunCompleted)
 
 
+async def test_a_write_that_asks_is_allowed_once_and_done_once(start: Start) -> None:
+    again = call("raw__order_asking", a=1)
+    session = start([call("raw__order_asking", a=1), again, DONE], add=["raw"])
+    questions = [(await turn(session))[-1]]
+    for reply in ("Run it", "red", "2"):
+        events = await gather(session.resume(reply))
+        questions.append(events[-1])
+    assert [getattr(each, "question", "")[:12] for each in questions[:3]] == [
+        "May raw__ord",
+        "Which one do",
+        "Which one do",
+    ]
+    first, second, *_ = answers(events)
+    assert '"2 in red"' in first
+    assert "It was done before, and not again" in second
+    assert isinstance(events[-1], RunCompleted)
+
+
 async def test_a_person_may_decline_what_a_server_asks(start: Start) -> None:
     session = start([call("raw__choose"), DONE], add=["raw"])
     await turn(session)
@@ -382,7 +400,8 @@ async def test_a_fault_of_a_server_is_told_and_the_next_call_goes_on(
 ) -> None:
     given = {"raw__add": {"a": 1}}
     steps = [*(call(name, **given.get(name, {})) for name in calls), DONE, DONE]
-    events = await turn(start(steps, add=["raw", "other"]))
+    servers = sorted({name.partition("__")[0] for name in calls})
+    events = await turn(start(steps, add=servers))
     told = answers(events)
     for answer, words in zip(told, says, strict=False):
         assert words in answer

@@ -1,9 +1,10 @@
 """A running notebook as an MCP server, with the official package as the client."""
 
+import asyncio
 import os
-import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,16 +20,24 @@ pytestmark = pytest.mark.kernel
 
 
 @pytest.fixture(scope="module")
-def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveKernel]:
-    folder = tmp_path_factory.mktemp("served")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("served")
+
+
+@pytest.fixture(scope="module")
+def placed() -> Path:
+    """Where a Jupyter server puts the connection file."""
+    return Path(jupyter_runtime_dir()) / "kernel-served.json"
+
+
+@pytest.fixture(scope="module")
+def kernel(folder: Path, placed: Path) -> Iterator[LiveKernel]:
     with live_kernel(folder, environ={"PARSIMONY_SUSPENSION_SECRET": "s"}) as live:
         live.run("from parsimony_kernel.testing.scripted import ScriptedModel, call")
-        # Where a Jupyter server puts it.
-        placed = Path(jupyter_runtime_dir()) / "kernel-served.json"
         placed.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(live.connection_file, placed)
+        placed.symlink_to(live.connection_file)
         yield live
-        placed.unlink()
+        placed.unlink(missing_ok=True)
 
 
 def scripted(kernel: LiveKernel, *code: str) -> None:
@@ -54,9 +63,9 @@ class Person:
         return ElicitResult(action="accept", content={"reply": reply})
 
 
-def served(person: Any = None, mode: Any = "auto", place: str = "/") -> Client:
+def served(folder: Path, person: Any = None, mode: Any = "auto") -> Client:
     """A client of ``jupyter parsimony mcp``."""
-    command = ["-m", "parsimony_kernel.cli.main", "mcp", "--notebook", place]
+    command = ["-m", "parsimony_kernel.cli.main", "mcp", "--folder", str(folder)]
     server = StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ))
     name = Implementation(name="test-client", version="1")
     return Client(server, elicitation_callback=person, client_info=name, mode=mode)
@@ -71,11 +80,11 @@ async def told(client: Client, tool: str, **given: str) -> str:
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_client_runs_a_turn_and_its_question_is_the_persons(
-    kernel: LiveKernel, mode: str
+    kernel: LiveKernel, folder: Path, mode: str
 ) -> None:
     scripted(kernel, "price = 6 * 7\nprice")
     person = Person("Run it")
-    async with served(person, mode) as client:
+    async with served(folder, person, mode) as client:
         text = await told(client, "ask", request="What is the price?")
         assert "It is 42." in text
         assert ": done." in text
@@ -92,9 +101,11 @@ async def test_a_client_runs_a_turn_and_its_question_is_the_persons(
     assert "NameError" in kernel.run("price").text
 
 
-async def test_a_client_that_cannot_ask_is_told_how_to_answer(kernel: LiveKernel) -> None:
+async def test_a_client_that_cannot_ask_is_told_how_to_answer(
+    kernel: LiveKernel, folder: Path
+) -> None:
     scripted(kernel, "cost = 1")
-    async with served() as client:
+    async with served(folder) as client:
         text = await told(client, "ask", request="The cost")
         assert "1. Run it" in text
         assert "pass on their reply with the tool answer" in text
@@ -102,17 +113,21 @@ async def test_a_client_that_cannot_ask_is_told_how_to_answer(kernel: LiveKernel
         assert "Error" in await told(client, "answer", reply="1")
 
 
-async def test_a_question_that_a_person_declines_waits_in_the_notebook(kernel: LiveKernel) -> None:
+async def test_a_question_that_a_person_declines_waits_in_the_notebook(
+    kernel: LiveKernel, folder: Path
+) -> None:
     scripted(kernel, "cost = 2")
-    async with served(Person(None)) as client:
+    async with served(folder, Person(None)) as client:
         assert "1. Run it" in await told(client, "ask", request="The cost again")
     assert kernel.run("%agent answer 2").status == "ok"
 
 
-async def test_what_reaches_outside_is_allowed_in_the_notebook_only(kernel: LiveKernel) -> None:
+async def test_what_reaches_outside_is_allowed_in_the_notebook_only(
+    kernel: LiveKernel, folder: Path
+) -> None:
     scripted(kernel, "import urllib.request as u\nu.urlopen('http://example.org')")
     person = Person()
-    async with served(person) as client:
+    async with served(folder, person) as client:
         text = await told(client, "ask", request="Fetch it")
         assert "This is allowed in the notebook only: %agent answer" in text
         assert person.asked == []
@@ -121,24 +136,39 @@ async def test_what_reaches_outside_is_allowed_in_the_notebook_only(kernel: Live
     assert "Do not run it" in kernel.run("%agent answer 2").text
 
 
-async def test_a_client_is_told_no_more_than_a_model(kernel: LiveKernel) -> None:
+async def test_a_client_that_goes_away_stops_its_turn(kernel: LiveKernel, folder: Path) -> None:
+    scripted(kernel, "import time\nprint('x', file=open('begun.txt', 'w'))\ntime.sleep(60)")
+    person = Person("Run it")
+    async with served(folder, person) as client:
+        asking = asyncio.create_task(told(client, "ask", request="Take long"))
+        while not (folder / "begun.txt").exists():
+            await asyncio.sleep(0.05)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        began = time.monotonic()
+        assert kernel.run("1 + 1").text == "2"
+        assert time.monotonic() - began < 20
+    assert "cancelled" in kernel.run("%agent history").text
+
+
+async def test_a_client_is_told_no_more_than_a_model(kernel: LiveKernel, folder: Path) -> None:
     kernel.run("secret_rate = 0.1234")
     kernel.run("%config ParsimonyAgent.share = 'schema'")
     try:
-        async with served() as client:
+        async with served(folder) as client:
             assert "kept in the notebook" in await told(client, "record")
             variables = await told(client, "variables")
     finally:
-        kernel.run("%config ParsimonyAgent.share = ''")
+        kernel.run("%config ParsimonyAgent.share = 'samples'")
     assert "secret_rate" in variables
     assert "0.1234" not in variables
 
 
-def test_the_client_of_the_page_works(kernel: LiveKernel, tmp_path: Path) -> None:
+def test_the_client_of_the_page_works(kernel: LiveKernel, folder: Path) -> None:
     page = (Path(__file__).parents[2] / "docs/how-to/mcp.md").read_text(encoding="utf-8")
     script = page.partition("```py\n")[2].partition("```")[0]
     assert '"."' in script
-    script = script.replace('"."', '"/"').replace(
+    script = script.replace('"."', repr(str(folder))).replace(
         "args=command)", "args=command, env=dict(os.environ))"
     )
     kernel.run("shown_to_clients = 1")
@@ -148,6 +178,18 @@ def test_the_client_of_the_page_works(kernel: LiveKernel, tmp_path: Path) -> Non
     assert "shown_to_clients" in ran.stdout
 
 
+async def test_a_kernel_that_no_server_named_is_found_by_its_turns(
+    kernel: LiveKernel, folder: Path, placed: Path
+) -> None:
+    kernel.run("%%agent\nhello")
+    placed.unlink()
+    try:
+        async with served(folder) as client:
+            assert "hello" in await told(client, "record")
+    finally:
+        placed.symlink_to(kernel.connection_file)
+
+
 async def test_without_a_notebook_the_client_is_told_so(tmp_path: Path) -> None:
-    async with served(place=str(tmp_path)) as client:
-        assert "No notebook of" in await told(client, "variables")
+    async with served(tmp_path) as client:
+        assert "No notebook is running in" in await told(client, "variables")
