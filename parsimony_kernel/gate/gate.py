@@ -209,12 +209,14 @@ class Gate:
 
     def _refuse(self, action: str, failure: Failure) -> StepOutcome:
         # Cleaned once, here: the envelope, the lessons and a handoff all tell it again.
-        read = told(failure)
+        read, following = told(failure), self.valid_next_actions
+        if "breaker" in failure.metadata:  # its service is down; better than nothing all the same
+            following = tuple(name for name in following if name != action) or following
         envelope = refused(
             action,
             read,
             state="over" if self._over else self._state,
-            valid_next_actions=self.valid_next_actions,
+            valid_next_actions=following,
         )
         return StepOutcome(envelope, ToolResult.from_failure(read), read)
 
