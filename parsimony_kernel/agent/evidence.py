@@ -63,9 +63,6 @@ def earlier(messages: Sequence[Any]) -> Iterator[str]:
         if message.get("role") == "assistant":
             yield _text(message)
     inventories = [_text(each) for each in held if is_snapshot(each)]
-    if held and _is_request(held[begin]):
-        # One that was asked before inventories were messages of their own has it beside the words.
-        inventories.insert(0, _text(held[begin]))
     published = _inventory(inventories[-1]).get("artifacts") if inventories else ()
     yield from (json.dumps(each, ensure_ascii=False) for each in published or ())
 
@@ -127,11 +124,8 @@ def _begin(messages: Sequence[dict[str, Any]]) -> int:
 
 def _is_request(message: dict[str, Any]) -> bool:
     text = _text(message)
-    return (
-        message.get("role") == "user"
-        and text.startswith((f"<{REQUEST_TAG}>", f"<{CONTEXT_TAG}>"))
-        and text.endswith(f"</{REQUEST_TAG}>")
-    )
+    is_whole = text.startswith(f"<{REQUEST_TAG}>") and text.endswith(f"</{REQUEST_TAG}>")
+    return message.get("role") == "user" and is_whole
 
 
 def _inventory(text: str) -> dict[str, Any]:

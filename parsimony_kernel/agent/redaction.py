@@ -7,7 +7,7 @@ beginning of one is held back until it is clear, and nothing else is.
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
-from itertools import takewhile
+from os.path import commonprefix
 from typing import Any, TypeVar
 
 from parsimony_kernel.core.events import (
@@ -111,27 +111,22 @@ class Words:
         lines = self._line.rfind("\n", 0, sure) + 1
         cut = lines or (sure if len(self._line) > _LONGEST_LINE else 0)
         if not cut:
-            return self._more(self._line[:sure])
-        told, self._line = self._told_of(self._line[:cut]), self._line[cut:]
-        return told + self._more(self._line[: sure - cut])
+            return self._new(self._line[:sure])
+        told, self._line = self._new(self._line[:cut], is_end=True), self._line[cut:]
+        return told + self._new(self._line[: sure - cut])
 
     def end(self) -> str:
         """The rest."""
         line, self._line = self._line, ""
-        return self._told_of(line)
+        return self._new(line, is_end=True)
 
-    def _more(self, line: str) -> str:
-        cleaned = self._secrets.clean(line)
-        if not cleaned.startswith(self._told):
-            return ""  # what was told has become a secret's; the end of the line settles it
-        new, self._told = cleaned[len(self._told) :], cleaned
-        return new
-
-    def _told_of(self, line: str) -> str:
+    def _new(self, line: str, *, is_end: bool = False) -> str:
         cleaned, told = self._secrets.clean(line), self._told
-        self._told = ""
-        same = takewhile(lambda pair: pair[0] == pair[1], zip(cleaned, told, strict=False))
-        return cleaned[sum(1 for _ in same) :]
+        same = commonprefix([cleaned, told])  # noqa: RUF071 - letters are meant
+        if same != told and not is_end:
+            return ""  # what was told has become a secret's; the end of the line settles it
+        self._told = "" if is_end else cleaned
+        return cleaned[len(same) :]
 
     def _sure(self) -> int:
         """How much of the line is whole words, and no beginning of a known value."""

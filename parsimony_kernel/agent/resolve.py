@@ -1,6 +1,5 @@
 """From what a person configured to a model, and whether it can work before it is asked."""
 
-import difflib
 import json
 import os
 import re
@@ -9,6 +8,7 @@ from typing import Any
 
 from parsimony_kernel.core.causes import CAPABILITY_GAP
 from parsimony_kernel.core.chat import OFFLINE, ChatModel
+from parsimony_kernel.core.fuzzy import nearest
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.llm import credentials, litellm_model
 from parsimony_kernel.llm.providers import is_known, known, suggestion
@@ -149,8 +149,8 @@ def check_model(name: str, environ: Mapping[str, str] = os.environ) -> Failure |
 
 
 def _nearest(provider: str) -> str:
-    near = difflib.get_close_matches(provider, sorted(known()), n=1, cutoff=0.5)
-    meant = f"Did you mean {near[0]!r}? " if near else ""
+    near = nearest(provider, sorted(known()))
+    meant = f"Did you mean {near!r}? " if near else ""
     return f"{meant}For any server that speaks OpenAI's API, write openai/ and set OPENAI_BASE_URL."
 
 

@@ -18,9 +18,8 @@ from parsimony_kernel.core.kinds import HELD, Action, Effect, Failure, FailureKi
 from parsimony_kernel.core.reach import ACTING, Reach, ReachKind
 from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.execution.permit import Permit
-from parsimony_kernel.gate.inputs import inputs_of
 from parsimony_kernel.gate.stages import Attempt
-from parsimony_kernel.gate.writes import asked
+from parsimony_kernel.gate.writes import asked, inputs_of
 from parsimony_kernel.lineage.files import Files
 from parsimony_kernel.tools import Tool, ToolResult
 

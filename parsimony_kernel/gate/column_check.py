@@ -121,15 +121,15 @@ def _is_doubted(frame: Frame, doubted: frozenset[str], frames: Mapping[str, Fram
 def _refusal(
     missing: Sequence[Missing], frames: Mapping[str, Frame], said: Callable[[], str]
 ) -> Failure:
-    near = {each: near_columns(each.column, frames[each.frame].names()) for each in missing}
-    several = [each for each in missing if len(near[each]) > 1]
-    words = said() if several else ""
-    for each in several:
-        if not words.strip() or _is_the_persons(each.column, near[each], words):
-            return _question(each, near[each][:MAX_CHOICES])
-    details = [
-        _detail(each, near[each], words, frames[each.frame]) for each in missing[:MAX_CHOICES]
-    ]
+    words, details = said(), []
+    for each in missing:
+        near = near_columns(each.column, frames[each.frame].names())
+        # Whether the person spoke of the name, and of none of the columns that it may stand for.
+        is_theirs = is_said(each.column, words) and not any(is_said(c, words) for c in near)
+        if len(near) > 1 and (is_theirs or not words.strip()):
+            return _question(each, near[:MAX_CHOICES])
+        details.append(_detail(each, near, words, frames[each.frame]))
+    del details[MAX_CHOICES:]
     reason = "; ".join(
         f"`{each['frame']}` has no column {each['column']!r}{_hint(each)}" for each in details
     )
@@ -144,11 +144,6 @@ def _refusal(
     )
 
 
-def _is_the_persons(name: str, near: Sequence[str], words: str) -> bool:
-    """Whether the person spoke of ``name``, and of none of the columns that it may stand for."""
-    return is_said(name, words) and not any(is_said(each, words) for each in near)
-
-
 def _detail(each: Missing, near: Sequence[str], words: str, frame: Frame) -> dict[str, Any]:
     """What the model is told of one column: the only one that is near, or that the person named."""
     detail: dict[str, Any] = {
@@ -157,11 +152,11 @@ def _detail(each: Missing, near: Sequence[str], words: str, frame: Frame) -> dic
         "column": cell(each.column),
         "columns": [cell(column) for column in frame.columns[:MAX_NAMED]],
     }
-    meant = near if len(near) == 1 else [column for column in near if is_said(column, words)]
     if len(near) > 1:
         detail["choices"] = list(near[:MAX_CHOICES])
-    if len(meant) == 1:
-        detail["did_you_mean"] = meant[0]
+        near = [column for column in near if is_said(column, words)]
+    if len(near) == 1:
+        detail["did_you_mean"] = near[0]
     return detail
 
 

@@ -54,7 +54,7 @@ def succeeded(
         "requested": render.of(requested, max_text=_MAX_NAME),
         "result": render.of(result),
         "state": state,
-        "valid_next_actions": render.of(list(valid_next_actions), max_text=_MAX_NAME),
+        "valid_next_actions": list(valid_next_actions),
     }
     if notes := " ".join(filter(None, (note, "" if render.is_whole else _NOTE))):
         envelope["note"] = render.of(notes, max_text=MAX_SENTENCE)
@@ -86,11 +86,9 @@ def refused(
         "message": render.of(failure.explanation, max_text=MAX_SENTENCE),
         "result": render.of(failure.partial_data),
         "state": state,
-        "valid_next_actions": render.of(list(valid_next_actions), max_text=_MAX_NAME),
+        "valid_next_actions": list(valid_next_actions),
     }
-    if envelope["result"] in (None, {}, []):
-        del envelope["result"]
-    return bounded(envelope)
+    return bounded({k: v for k, v in envelope.items() if k != "result" or v not in (None, {}, [])})
 
 
 def told(failure: Failure) -> Failure:
@@ -131,8 +129,7 @@ def bounded(envelope: Envelope) -> Envelope:
     """The envelope within ``MAX_BYTES``, at the cost of its largest fields."""
     while _size(envelope) > MAX_BYTES:
         largest = max(envelope, key=lambda name: _size(envelope[name]))
-        is_a_list = largest in _LISTS and len(envelope[largest]) > 1
-        envelope[largest] = (_fewer if is_a_list else _shorter)(envelope[largest])
+        envelope[largest] = _smaller(envelope[largest], is_names=largest in _LISTS)
     return envelope
 
 
@@ -140,12 +137,10 @@ def _size(value: Any) -> int:
     return len(to_text(value).encode())
 
 
-def _fewer(names: list[str]) -> list[str]:
-    return [*names[: (len(names) - 1) // 2], "…"]
-
-
-def _shorter(value: Any) -> Any:
+def _smaller(value: Any, *, is_names: bool) -> Any:
     match value:
+        case [_, _, *_] if is_names:
+            return [*value[: (len(value) - 1) // 2], "…"]
         case str():
             return short(value, len(value) // 2)
         case {"truncated": True, "text": str(text)}:

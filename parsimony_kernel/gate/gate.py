@@ -196,10 +196,11 @@ class Gate:
             self._over = True
         if self._walker is not None:
             self._walker.advance(action)
+        state, told = (self._state, data) if request is None else _ended(request)
         envelope = succeeded(
             action,
-            _say(request) if request is not None else data,
-            state=self._state if request is None else _state_after(request),
+            told,
+            state=state,
             note=result.note,
             valid_next_actions=self.valid_next_actions,
             not_found=not_found,
@@ -208,12 +209,14 @@ class Gate:
 
     def _refuse(self, action: str, failure: Failure) -> StepOutcome:
         # Cleaned once, here: the envelope, the lessons and a handoff all tell it again.
-        read = told(failure)
+        read, following = told(failure), self.valid_next_actions
+        if "breaker" in failure.metadata:  # its service is down; better than nothing all the same
+            following = tuple(name for name in following if name != action) or following
         envelope = refused(
             action,
             read,
             state="over" if self._over else self._state,
-            valid_next_actions=self.valid_next_actions,
+            valid_next_actions=following,
         )
         return StepOutcome(envelope, ToolResult.from_failure(read), read)
 
@@ -257,13 +260,9 @@ def _asked(stage: Stage, attempt: Attempt) -> Failure | None:
         )
 
 
-def _say(request: TerminationRequest | SuspensionRequest) -> str:
+def _ended(request: TerminationRequest | SuspensionRequest) -> tuple[str, str]:
+    """The state of a run that a tool has ended or suspended, and what the model is told."""
     if isinstance(request, SuspensionRequest):
-        return "The question was put to the person; the answer follows as their next message."
-    return "The run has ended."
-
-
-def _state_after(request: TerminationRequest | SuspensionRequest) -> str:
-    if isinstance(request, SuspensionRequest):
-        return "suspended"
-    return "done" if request.is_done else "handed_off"
+        told = "The question was put to the person; the answer follows as their next message."
+        return "suspended", told
+    return "done" if request.is_done else "handed_off", "The run has ended."

@@ -76,7 +76,9 @@ class Renderer:
         left_out = max(0, len(text) - 2 * _WINDOW)
         if left_out:
             text = text[:_WINDOW] + text[-_WINDOW:]
-        shown = short(self._clean(utf8(text)), self._max_text, left_out)
+        shown = self._clean(utf8(text))
+        if left_out or len(shown) > self._max_text:
+            shown = short(shown, self._max_text, left_out)
         self._left -= len(shown)
         return shown
 

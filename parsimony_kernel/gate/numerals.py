@@ -50,7 +50,6 @@ class Numeral(NamedTuple):
     text: str
     start: int
     values: tuple[Value, ...]
-    plain: int
     digits: int
     percent: bool
     scaled: bool
@@ -96,9 +95,7 @@ def amounts(text: str, *, scaled: float = 1.0, percent: bool = False) -> Iterabl
             values += [Value(v.number * 1.8 + 32, 2 * v.unit) for v in plain]
         digits = re.sub(r"\D", "", found[0]).lstrip("0")
         said = len(digits.rstrip("0") if plain[0].unit >= 1 else digits)
-        yield Numeral(
-            found[0], found.start(), tuple(values), len(plain), said, is_percent, scale > 0
-        )
+        yield Numeral(found[0], found.start(), tuple(values), said, is_percent, scale > 0)
 
 
 def readings(token: str) -> list[Value]:

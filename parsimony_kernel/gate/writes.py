@@ -1,13 +1,14 @@
 """Writes: each is done once in a run.
 
 What is committed is told again, what is uncertain is looked up or asked, and so is what another
-run began and never ended. An intent is on record before the body runs.
+run began and never ended. An intent is on record before the body runs. The inputs of a call are
+spelled one way: that is what an approval and an idempotency key are made of.
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.causes import LATE_UNCERTAIN, WRITE_UNRECORDED
@@ -15,7 +16,6 @@ from parsimony_kernel.core.choices import OUTCOME
 from parsimony_kernel.core.effects import Effects, Standing, action_sha
 from parsimony_kernel.core.kinds import EFFECT_KEY, Action, Effect, Failure
 from parsimony_kernel.core.text import words_of
-from parsimony_kernel.gate.inputs import inputs_of
 from parsimony_kernel.gate.jsonable import plain
 from parsimony_kernel.gate.running import goes_on
 from parsimony_kernel.tools import Tool, ToolFunction, ToolResult, is_bool
@@ -27,17 +27,8 @@ _NOT_RUN = "was not run, for its record fails"
 _ON_RECORD = "It was done before, and not again: this is its answer from the record."
 
 
-class Run(Protocol):
-    """Runs a body under its deadline; everything but a stop is in the result."""
-
-    async def __call__(
-        self,
-        tool: Tool,
-        inputs: Mapping[str, Any],
-        cancellation: CancellationRequest | None,
-        *,
-        key: str = "",
-    ) -> ToolResult: ...
+# Runs a body under its deadline; everything but a stop is in the result.
+Run = Callable[..., Awaitable[ToolResult]]
 
 
 class Writes:
@@ -208,3 +199,34 @@ def _did_not_happen(failure: Failure, tool: Tool) -> Failure:
         suggested_action=Action.retry if tool.retryable_on_error else Action.handoff,
         metadata={**failure.metadata, "effect": Effect.none, "tool_name": tool.name},
     )
+
+
+def inputs_of(tool: Tool, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """``inputs`` as the body understands them, with its defaults, as JSON: ``"10"`` is 10 where a
+    number is asked for.
+
+    What does not come out the same each time, or says less as JSON, stays as it was sent, and so
+    does all of what does not fit.
+    """
+    try:
+        model = tool.arguments
+        parsed, again = model.model_validate(dict(inputs)), model.model_validate(dict(inputs))
+        dumped = parsed.model_dump(mode="json", warnings=False)
+        read = model.model_validate({name: dumped[name] for name in parsed.model_fields_set})
+        kept = [
+            name
+            for name in dumped
+            if getattr(parsed, name) == getattr(again, name) == getattr(read, name)
+        ]
+    except Exception:  # boundary: user object - with checks of its own
+        return dict(inputs)
+    return {**inputs, **{name: _whole(dumped[name]) for name in kept}}
+
+
+def _whole(value: Any) -> Any:
+    """The JSON ``value`` with each number the same with and without a fraction of nothing."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_whole(each) for each in value]
+    return {k: _whole(v) for k, v in value.items()} if isinstance(value, dict) else value

@@ -38,28 +38,15 @@ class Shop:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.refunds: list[str] = []
-        self.progress = 0
 
     @property
     def tools(self) -> Tools:
-        """``look`` shows the same of everything, ``poll`` something new each time."""
+        """``look`` shows the same of everything, and ``refund`` writes."""
 
         @tool(effect="none")
         async def look(at: str) -> str:
             """Look."""
             self.asked.append(at)
-            return "Delayed, ETA Friday"
-
-        @tool(effect="none")
-        async def poll(job: str) -> dict[str, int]:
-            """Look how far a job is."""
-            self.progress += 1
-            return {"per_cent": self.progress}
-
-        @tool(effect="none")
-        async def search(query: str) -> str:
-            """Search."""
-            self.asked.append(query)
             return "Delayed, ETA Friday"
 
         @tool(effect="write")
@@ -68,7 +55,7 @@ class Shop:
             self.refunds.append(payment)
             return {"receipt": f"R{len(self.refunds)}", "note": "n" * 4_000}
 
-        return Tools([look, poll, search, refund])
+        return Tools([look, refund])
 
 
 class Run:

@@ -87,6 +87,7 @@ async def test_after_five_faults_in_a_row_the_tool_is_not_asked_and_the_model_is
         "fetch is not reachable: it failed 5 times in a row; it is left alone for 48 s more. "
         "Nothing was run: another way is needed."
     )
+    assert outcome.envelope["valid_next_actions"] == [*termination_tools()]
     failure = failure_of(outcome)
     assert (failure.type, failure.effect) == (FailureType.EXTERNAL_FAULT, Effect.none)
     assert outcome.is_guidance

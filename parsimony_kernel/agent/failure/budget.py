@@ -7,6 +7,7 @@ model does not count is charged by size and by its price, or a budget would neve
 
 import asyncio
 from dataclasses import dataclass, replace
+from typing import Any
 
 from parsimony_kernel.core.causes import BUDGET_USED, LIMIT_UNKEEPABLE
 from parsimony_kernel.core.chat import ChatModel, Completion, ModelRequest, Usage
@@ -64,7 +65,7 @@ class Budget:
                 return _unpriced(model.name, min(limit for _, limit in self._cost_limits))
             demands += [Demand("cost", spent, price, limit) for spent, limit in self._cost_limits]
             if self.guardrails.ceiling_cost_usd is not None and demands[-1].is_over:
-                return _at_ceiling(demands[-1])
+                return _over(demands[-1], is_ceiling=True)
         for demand in demands:
             if demand.is_over:
                 return _over(demand)
@@ -181,38 +182,26 @@ async def _price(model: ChatModel, request: ModelRequest, prompt: int, answer: i
         return None
 
 
-def _over(demand: Demand) -> Failure:
-    needed = (
-        f"${demand.reserved:.4f}" if demand.guard == "cost" else f"{demand.reserved:,.0f} tokens"
-    )
-    noun = "cost" if demand.guard == "cost" else "token"
-    # As much again would not do either: that is no question.
-    hopeless = demand.reserved > demand.limit
-    cause = LIMIT_UNKEEPABLE if hopeless else BUDGET_USED
-    return cause.failure(
-        f"{demand.in_words()} are used and the next request may need {needed}",
-        action=Action.handoff if hopeless else Action.ask_user,
-        guard=demand.guard,
-        used=demand.used,
-        reserved=demand.reserved,
-        limit=demand.limit,
-        question=f"The run has reached its {noun} budget. Go on with as much again?",
-        **({"remedy": f"Allow more than {needed} for this turn."} if hopeless else {}),
-    )
-
-
-def _at_ceiling(demand: Demand) -> Failure:
-    """What no answer of a person's can go on from."""
-    return LIMIT_UNKEEPABLE.failure(
-        f"The ceiling of the cost is reached: {demand.in_words()} are used and the next request "
-        f"may need ${demand.reserved:.4f}",
-        action=Action.stop,
-        guard="cost",
-        used=demand.used,
-        reserved=demand.reserved,
-        limit=demand.limit,
-        remedy=CEILING_REMEDY,
-    )
+def _over(demand: Demand, *, is_ceiling: bool = False) -> Failure:
+    """What asks for more than there is; at a ceiling no answer of a person's can go on."""
+    is_cost = demand.guard == "cost"
+    needed = f"${demand.reserved:.4f}" if is_cost else f"{demand.reserved:,.0f} tokens"
+    said = f"{demand.in_words()} are used and the next request may need {needed}"
+    known: dict[str, Any] = {
+        "guard": demand.guard,
+        "used": demand.used,
+        "reserved": demand.reserved,
+        "limit": demand.limit,
+    }
+    if is_ceiling:
+        said = f"The ceiling of the cost is reached: {said}"
+        return LIMIT_UNKEEPABLE.failure(said, action=Action.stop, remedy=CEILING_REMEDY, **known)
+    noun = "cost" if is_cost else "token"
+    known["question"] = f"The run has reached its {noun} budget. Go on with as much again?"
+    if demand.reserved > demand.limit:  # as much again would not do either: that is no question
+        remedy = f"Allow more than {needed} for this turn."
+        return LIMIT_UNKEEPABLE.failure(said, action=Action.handoff, remedy=remedy, **known)
+    return BUDGET_USED.failure(said, action=Action.ask_user, **known)
 
 
 def _unpriced(name: str, limit: float) -> Failure:

@@ -186,15 +186,17 @@ def check_record(
 
 def _is_bare(record: SuspensionRecord) -> bool:
     """Whether the record holds nothing that a seal has to vouch for."""
-    return not (
-        record.messages
-        or record.seal
-        or any(
-            getattr(record, name)
-            != SuspensionRecord.model_fields[name].get_default(call_default_factory=True)
-            for name in _newer_fields(1)
-        )
-    )
+    return not (record.messages or record.seal or _set_beyond(record, 1))
+
+
+def _set_beyond(record: SuspensionRecord, version: int) -> list[str]:
+    """The fields that came after ``version`` and have another value than their default."""
+    known = SuspensionRecord.model_fields
+    return [
+        name
+        for name in sorted(_newer_fields(version))
+        if getattr(record, name) != known[name].get_default(call_default_factory=True)
+    ]
 
 
 def _check_version(record: SuspensionRecord) -> None:
@@ -210,13 +212,7 @@ def _check_version(record: SuspensionRecord) -> None:
             f"no Parsimony writes suspension records of version {version}: run the cell again; "
             "nothing was run"
         )
-    known = SuspensionRecord.model_fields
-    smuggled = [
-        name
-        for name in sorted(_newer_fields(version))
-        if getattr(record, name) != known[name].get_default(call_default_factory=True)
-    ]
-    if smuggled:
+    if smuggled := _set_beyond(record, version):
         raise SuspensionTokenMismatch(
             "the suspension record was changed after it was sealed, for version "
             f"{version} has no {', '.join(smuggled)}; nothing was run"
