@@ -139,6 +139,8 @@ async def test_a_turn_on_a_cluster_survives_a_worker_that_is_killed(
         seen = str(model.requests[-1].messages)
         assert ("KilledWorker" in seen) == (not allowed)
         assert executor.variables()["totals"].fetch().to_dict() == totals
+        told = executor.variables()["events"].summary
+        assert (told.library, told.rows, told.column_count) == ("dask", None, 2)
         sources = {
             source
             for origin in executor.origin_ledger.ancestry("totals")
