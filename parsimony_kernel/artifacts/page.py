@@ -22,6 +22,7 @@ from parsimony_kernel.artifacts.codecs import CodecError, render_png, render_svg
 from parsimony_kernel.artifacts.reports import LINKS, Report, artifact_named, reader
 from parsimony_kernel.artifacts.store import SHORT_ID, LogEntry
 from parsimony_kernel.core.templates import rendered
+from parsimony_kernel.core.text import plural
 from parsimony_kernel.identity import ArtifactRef, content_sha
 from parsimony_kernel.storage import durable
 
@@ -250,7 +251,7 @@ def _table(exhibit: Exhibit) -> dict[str, Any]:
 
 
 def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {plural(noun, number)}"
 
 
 # -- the file

@@ -4,6 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 
+def plural(noun: str, count: int) -> str:
+    """The word for so many."""
+    return noun if count == 1 else f"{noun}s"
+
+
 def utf8(text: str) -> str:
     """``text`` as it can be sent: a lone surrogate becomes a question mark."""
     # A file name or a broken stream can bring lone surrogates, which no client can send.

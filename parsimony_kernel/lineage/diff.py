@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from parsimony_kernel.core.text import plural
 from parsimony_kernel.lineage.checkpoint import ABSENT, GONE, Change
 from parsimony_kernel.lineage.classes import is_atomic, is_frame
 from parsimony_kernel.lineage.copiers import fields, is_array
@@ -22,7 +23,6 @@ from parsimony_kernel.lineage.frame_diff import (
     frame_lines,
     is_known,
     is_table,
-    plural,
     short,
 )
 

@@ -9,6 +9,7 @@ import sys
 import sysconfig
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -122,12 +123,11 @@ def sources_in(
 
 
 def _has_files(pattern: Path) -> bool:
-    """Whether files match a pattern, or may where it is for all folders below one; one of any
-    suffix is not taken for one."""
-    text = str(pattern)
-    if "*" not in text or not pattern.suffix or "*" in pattern.suffix:
+    """Whether files match a pattern, or may where it is for several folders: these are not looked
+    into. One of any suffix is not taken for a pattern."""
+    if "*" not in str(pattern) or not pattern.suffix or "*" in pattern.suffix:
         return False
-    base, _, deeper = text.partition("**")
-    if deeper:
-        return Path(base).is_dir()
-    return any(Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor))))
+    named = list(takewhile(lambda part: "*" not in part, pattern.parts))
+    folder = Path(*named)
+    is_one = len(named) == len(pattern.parts) - 1
+    return any(folder.glob(pattern.name)) if is_one else folder.is_dir()

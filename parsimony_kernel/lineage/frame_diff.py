@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from parsimony_kernel.core.text import plural
 from parsimony_kernel.lineage.classes import (
     ATOMS,
     is_frame,
@@ -332,11 +333,6 @@ def _by(shape: tuple[int, ...]) -> str:
 def listed(labels: Any, most: int = MOST_SHOWN) -> str:
     """The first of ``labels``, in words."""
     return ", ".join(map(short, labels[:most])) + (" …" if len(labels) > most else "")
-
-
-def plural(noun: str, count: int) -> str:
-    """The word for so many."""
-    return noun if count == 1 else f"{noun}s"
 
 
 def differs_from(one: Any, other: Any) -> bool:

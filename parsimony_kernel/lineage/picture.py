@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from parsimony_kernel.core.templates import rendered
+from parsimony_kernel.core.text import plural
 from parsimony_kernel.lineage.why import Explanation, Input, Step
 
 MOST_NODES = 40
@@ -107,8 +108,8 @@ def _nodes_of(shown: Sequence[Step], left_out: int) -> dict[Key, _Node]:
             kind,
             step.code,
         )
-    word = "step" if left_out == 1 else "steps"
-    earlier = _Node(f"{left_out:,} earlier {word}" if left_out else "earlier steps", "not drawn")
+    count = f"{left_out:,} " if left_out else ""
+    earlier = _Node(f"{count}earlier {plural('step', left_out)}", "not drawn")
     for step in shown:
         node = nodes[_key(step)]
         for each in step.inputs:

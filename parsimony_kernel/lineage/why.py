@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from parsimony_kernel.analysis.read import read
+from parsimony_kernel.core.text import plural
 from parsimony_kernel.lineage.ledger import InputRef, OriginLedger, VariableOrigin
 
 MOST_STEPS = 20
@@ -231,13 +232,13 @@ def _text(told: Explanation, width: int) -> str:
                 break_on_hyphens=False,
             )
     if told.left_out:
-        lines.append(f"and {told.left_out:,} earlier {_plural('step', told.left_out)}")
+        lines.append(f"and {told.left_out:,} earlier {plural('step', told.left_out)}")
     return "\n".join(lines)
 
 
 def _heading(told: Explanation) -> str:
     steps = len(told.steps) + told.left_out
-    line = f"{_safe(told.name)} comes from {steps:,} {_plural('step', steps)}"
+    line = f"{_safe(told.name)} comes from {steps:,} {plural('step', steps)}"
     line += ", newest first." if steps > 1 else "."
     if told.stale:
         names = dict.fromkeys(_safe(each.name) for each in told.stale)
@@ -260,7 +261,7 @@ def _details(step: Step) -> Iterable[str]:
         yield f"reads {_safe(source)}"
     if len(step.sources) > _MOST_INPUTS:
         more = len(step.sources) - _MOST_INPUTS
-        yield f"reads {more:,} more {_plural('source', more)}"
+        yield f"reads {more:,} more {plural('source', more)}"
 
 
 def stale_words(each: Input) -> str:
@@ -275,10 +276,6 @@ def _listed(names: Collection[str]) -> str:
     told = list(names)[:_MOST_INPUTS]
     more = len(names) - len(told)
     return ", ".join(told) + (f" and {more:,} more" if more else "")
-
-
-def _plural(word: str, count: int) -> str:
-    return word if count == 1 else f"{word}s"
 
 
 def _time(at: str) -> str:

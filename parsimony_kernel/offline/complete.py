@@ -32,6 +32,11 @@ class Completion(Marks):
     def _complete(self) -> None:
         """Decide what the slots come to, and ask where that is open."""
         query = self.query
+        if library := self.table.library:
+            raise No(
+                f"{self.table.name} is a table of {library}, and the built-in model computes with "
+                "pandas: convert it in a cell first."
+            )
         slots = (query.do, query.measures, query.groups, query.filters, self.columns)
         goes_on = self.goes_on or (query.chart and not any(slots))
         if goes_on and (before := self.before()) is not None:

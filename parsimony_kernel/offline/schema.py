@@ -66,11 +66,13 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table by the name of its variable; ``rows`` are ``None`` where they were not counted."""
+    """A table by the name of its variable; ``rows`` are ``None`` where they were not counted,
+    ``library`` is empty for pandas."""
 
     name: str
     rows: int | None
     columns: tuple[Column, ...]
+    library: str = ""
 
     def column(self, name: str) -> Column | None:
         """The column of that name."""
@@ -101,7 +103,8 @@ def read_table(summary: Mapping[str, Any], name: str = "") -> Table | None:
     more = summary.get("more_columns")
     extra = [Column(str(each), "text") for each in more] if isinstance(more, list) else []
     whole = rows if isinstance(rows, int) else None
-    return Table(str(name or summary.get("name") or ""), whole, (*known, *extra))
+    library = str(summary.get("library") or "")
+    return Table(str(name or summary.get("name") or ""), whole, (*known, *extra), library)
 
 
 def _column(name: str, dtype: str, samples: Any) -> Column:

@@ -14,6 +14,7 @@ from typing import Any
 from parsimony_kernel.agent.prompts import notebook_context
 from parsimony_kernel.artifacts.provenance import environment
 from parsimony_kernel.core.outputs import DataFrameObject
+from parsimony_kernel.core.text import plural
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory, rank, summarise
 from parsimony_kernel.execution.inspection import attempt, is_exactly
@@ -103,17 +104,17 @@ def notebook_in_words(
     )
     shared = []
     if earlier_turns:
-        shared.append(f"{earlier_turns} earlier {_plural('request', earlier_turns)}")
+        shared.append(f"{earlier_turns} earlier {plural('request', earlier_turns)}")
     if variables:
         names = ", ".join(str(variable.get("name")) for variable in variables)
         shared.append(f"{_TOLD[share]}: {names}")
     if files:
-        names, data = _plural("name", len(files)), _plural("file", len(files))
+        names, data = plural("name", len(files)), plural("file", len(files))
         shared.append(f"{names} of {len(files)} data {data}")
     if beginnings:
         shared.append(f"first lines of {', '.join(beginnings)}")
     if published:
-        titles, things = (_plural(each, len(published)) for each in ("title", "artifact"))
+        titles, things = (plural(each, len(published)) for each in ("title", "artifact"))
         shared.append(f"{titles} of {len(published)} {things}")
     return context, tuple(shared)
 
@@ -265,7 +266,3 @@ def _subfolders(folder: Path) -> list[Path]:
         )
     except OSError:
         return []
-
-
-def _plural(noun: str, count: int) -> str:
-    return noun if count == 1 else f"{noun}s"

@@ -4,6 +4,7 @@ import ast
 import os
 import re
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +70,16 @@ class Cluster:
     def _watch(self) -> None:
         while not self._is_over.wait(0.05):
             self.most_bytes = max(self.most_bytes, self.kernel.memory_info().rss)
-            for each in () if self.killed or not self._begun else self._workers():
-                if work_of(each) > self._begun[each.pid] + 0.2:
-                    each.kill()
-                    self.killed = each.pid
-                    break
+            if self._begun and not self.killed:
+                with suppress(psutil.Error):  # one of them has just ended
+                    self._kill_one()
+
+    def _kill_one(self) -> None:
+        for each in self._workers():
+            # It takes more than this to load what the task needs, and little to wait for one.
+            if not self.killed and work_of(each) > self._begun[each.pid] + 0.6:
+                each.kill()
+                self.killed = each.pid
 
 
 def work_of(process: psutil.Process) -> float:
@@ -133,6 +139,8 @@ async def test_a_turn_on_a_cluster_survives_a_worker_that_is_killed(
         seen = str(model.requests[-1].messages)
         assert ("KilledWorker" in seen) == (not allowed)
         assert executor.variables()["totals"].fetch().to_dict() == totals
+        told = executor.variables()["events"].summary
+        assert (told.library, told.rows, told.column_count) == ("dask", None, 2)
         sources = {
             source
             for origin in executor.origin_ledger.ancestry("totals")

@@ -13,7 +13,10 @@ import pandas as pd
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
+from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.artifacts.codecs import CodecError, decode_dataset, encode_dataset
+from parsimony_kernel.core.conversation import AgentContext
+from parsimony_kernel.core.events import Handoff
 from parsimony_kernel.core.outputs import DataFrameObject, KernelOutput
 from parsimony_kernel.execution.factory import OutputFactory, summarise
 from parsimony_kernel.execution.frames import in_words
@@ -378,3 +381,15 @@ def test_a_real_model_is_told_which_libraries_there_are(tmp_path: Path) -> None:
     for name in ("pandas", "polars", "duckdb", "ibis-framework", "dask"):
         assert f"{name} {version(name)}" in context
     assert "pyspark" not in context
+
+
+async def test_the_built_in_model_says_that_it_computes_with_pandas(place: Place) -> None:
+    context, _ = notebook_in_words(
+        place.executor, place.folder, (), earlier_turns=0, replaceable=()
+    )
+    agent = Agent(model="offline", code_executor=place.executor)
+    result = await agent.ask("total sold by city in sales", ctx=AgentContext(notebook=context))
+    assert result.ok == (place.row.library == "pandas")
+    if not result.ok:
+        (last,) = (each for each in result.events if isinstance(each, Handoff))
+        assert f"sales is a table of {place.row.library}" in last.rationale
