@@ -164,7 +164,7 @@ async def test_it_reads_and_uses_the_folder_for_temporary_files(
         "    with open(os.path.join(place, 'x'), 'w') as file: file.write('1')\n"
         "    os.remove(os.path.join(place, 'x'))\n    os.mkdir(os.path.join(place, 'y'))\n"
         "with open(os.devnull, 'w') as file: file.write('1')\n"
-        "memory = sqlite3.connect(':memory:')\nbuffer = io.BytesIO()\n"
+        "sqlite3.connect(':memory:').close()\nbuffer = io.BytesIO()\n"
         "read = pd.read_csv('a.csv')\nread.to_parquet(buffer)\nint(read.n.sum())",
         dry_run=True,
     )
