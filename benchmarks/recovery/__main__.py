@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -168,14 +169,16 @@ def run_case(
             for name, event, count in signals:
                 if oracle.wait(event, count, limit_s):
                     time.sleep(0.1)
-                    subprocess.run(["kill", f"-{name}", *map(str, pids)], check=False)
+                    for pid in pids:
+                        with contextlib.suppress(ProcessLookupError):
+                            os.kill(pid, signal.Signals[name])
             is_hung = worker.finish(pids, limit_s) or is_hung
             out = Path(job["out"])
             lines = out.read_text(encoding="utf-8").splitlines() if out.exists() else []
             # The answers of several processes count together, else the last process counts.
             came = [*came, *map(json.loads, lines)] if is_answered else [*map(json.loads, lines)]
             is_answered = "answer" in acts
-            if "KILL" in {name for name, _, _ in signals}:
+            if "SIGKILL" in {name for name, _, _ in signals}:
                 job["again"] = True
         printed = Path(job["printed"])
         shown = printed.read_text(encoding="utf-8", errors="replace") if printed.exists() else ""
@@ -192,7 +195,7 @@ def _phases(then: Sequence[str]) -> Iterator[Phase]:
     for step in then:
         if step.startswith("SIG"):
             name, _, event, *count = step.split()
-            signals.append((name.removeprefix("SIG"), event, int(count[0]) if count else 1))
+            signals.append((name, event, int(count[0]) if count else 1))
         elif step in ("go on", "undo") and not signals:
             acts.append(step.replace(" ", "_"))
     yield acts, _nothing, signals
@@ -352,6 +355,8 @@ def told(outcome: Outcome) -> Json:
     facts.pop("bytes", None)
     if outcome.verdict == "recovered":
         facts.pop("text", None)
+    if "text" in facts:
+        facts["text"] = facts["text"][:200]
     return facts
 
 

@@ -11,6 +11,7 @@ imported before the system is.
 
 import asyncio
 import contextlib
+import functools
 import hashlib
 import importlib
 import io
@@ -25,7 +26,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 Json = dict[str, Any]
 
@@ -64,11 +65,6 @@ class Bench:
             return bench.act("record", n)
 
         async def record_async(n: int) -> Any:
-            """Record a number in the register and give its receipt.
-
-            Args:
-                n: The number to record.
-            """
             return await bench.act_async(n)
 
         def look() -> str:
@@ -90,9 +86,9 @@ class Bench:
             bench.post("wipe", 0)
             return "The register is empty."
 
-        record_async.__name__ = record_async.__qualname__ = "record"
-        chosen = record_async if self.job.get("needs") == "async" else record
-        return {"record": chosen, "look": look, "fetch": fetch, "wipe": wipe}
+        if self.job.get("needs") == "async":
+            record = functools.wraps(record)(record_async)
+        return {"record": record, "look": look, "fetch": fetch, "wipe": wipe}
 
     def post(self, path: str, n: int) -> str:
         """Have an effect; what the register says.
@@ -366,15 +362,10 @@ class Langgraph(System):
         if self.is_tuned:
             client |= {"timeout": TIMEOUT_S, "max_retries": RETRIES}
             structured = importlib.import_module("langchain.agents.structured_output")
-            options["response_format"] = structured.ToolStrategy(
-                {
-                    "title": "Receipt",
-                    "description": "The receipt of the register.",
-                    "type": "object",
-                    "properties": {"receipt": {"type": "string"}},
-                    "required": ["receipt"],
-                }
-            )
+            pydantic = importlib.import_module("pydantic")
+            checked = Annotated[str, pydantic.AfterValidator(self._has_receipt)]
+            answer = pydantic.create_model("Receipt", receipt=(checked, ...))
+            options["response_format"] = structured.ToolStrategy(answer)
             options["middleware"] = [
                 mended.ModelCallLimitMiddleware(run_limit=MOST_REQUESTS, exit_behavior="error"),
                 mended.ModelRetryMiddleware(max_retries=1, on_failure="error", initial_delay=0.5),
@@ -401,6 +392,11 @@ class Langgraph(System):
             self.agent.step_timeout = 10
         self.config: Json = {"configurable": {"thread_id": "1"}}
         self.resumed = importlib.import_module("langgraph.types").Command
+
+    def _has_receipt(self, text: str) -> str:
+        if self.job["receipt"] not in text:
+            raise ValueError("This is no receipt of the register. Record the number.")
+        return text
 
     @staticmethod
     def _said(error: Exception, request: Any) -> str:

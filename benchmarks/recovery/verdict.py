@@ -9,7 +9,7 @@ from benchmarks.recovery.oracle import RECEIPT, Exchange, Json, Oracle
 VERDICTS = ("recovered", "stopped well", "stopped badly", "lost", "not judged", "not applicable")
 # As much of a text and of the bytes as is kept.
 _SHOWN = 600
-_HEAD, _TAIL = 120, 600
+_HEAD, _TAIL = 120, 450
 # Folders of this machine say nothing to a reader.
 _FOLDER = re.compile(r"(/tmp/|/root/|/home/)[^\s'\"]*/")
 _KEY = "sk-loopback0123456789abcdef"
@@ -94,7 +94,7 @@ def _verdict(
         return "stopped badly", "a secret got out"
     most = case.get("requests")
     if most is not None and oracle.requests > most:
-        return "stopped badly", f"made {oracle.requests} requests, {most} are bearable"
+        return "stopped badly", f"made {oracle.requests} requests, at most {most} are right"
     if is_hung:
         if setup == "as shipped" and not any(
             step.startswith("SIG") for step in case.get("then", ())
