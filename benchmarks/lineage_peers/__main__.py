@@ -38,7 +38,7 @@ PACKAGES = {
     "ipyflow": ("ipyflow==0.0.231",),
     "kishu": ("kishu==0.3.4",),
 }
-_ROUNDS = 20
+_ROUNDS = 10
 _SHOWN = ("pandas", "numpy", "ipython", "ipykernel")
 
 
