@@ -38,18 +38,19 @@ PACKAGES = {
     "ipyflow": ("ipyflow==0.0.231",),
     "kishu": ("kishu==0.3.4",),
 }
-_ROUNDS = 20
+_ROUNDS = 10
 _SHOWN = ("pandas", "numpy", "ipython", "ipykernel")
 
 
 def environment(folder: Path, tool: str) -> Path:
     """The Python of a tool's environment, which is made if it is not there."""
     place = folder / tool
-    python = place / "bin" / "python"
-    if not python.exists():
+    python, made = place / "bin" / "python", place / "made"
+    if not made.exists():
         subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
         install = [str(python), "-m", "pip", "install", "--quiet", *SHARED, *PACKAGES[tool]]
         subprocess.run(install, check=True)
+        made.touch()
     return python
 
 
