@@ -8,6 +8,7 @@ and gives them as text.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 from xml.sax.saxutils import escape, quoteattr
 
@@ -51,11 +52,21 @@ def render_for_llm(
     ]
 
 
+@dataclass(frozen=True)
+class _Manner:
+    """How results are told; where that changes, all are rendered anew."""
+
+    compaction: int = 0
+    in_text: bool = True
+    most: int = KEPT_RESULTS
+
+
 class IncrementalRenderer:
     """The messages of one run's requests, with old results shortened by size.
 
     A message that was rendered before is the very same dict again: callers copy before they
-    change one. Rests on messages that never change, and on tool results in one order.
+    change one. Rests on ``RunState.messages`` growing at its end only; a list that was replaced
+    or cut is noticed and rendered anew.
 
     Args:
         callable_: the names of the tools that the requests describe; all, where none is named.
@@ -63,11 +74,21 @@ class IncrementalRenderer:
 
     def __init__(self, callable_: Sequence[str] = ()) -> None:
         self._callable = list(callable_)
+        self._head: list[dict[str, Any]] = []
+        self._begin(_Manner())
+
+    def _begin(self, manner: "_Manner") -> None:
+        self._manner = manner
         self._known: Sequence[str] = self._callable  # what was last said to be callable
         self._columns: set[tuple[str, str]] = set()  # those whose values were told
-        self._head: list[dict[str, Any]] = []
-        # By id and manner; each message is kept beside, so that its id stays its own.
-        self._rendered: dict[tuple[int, str], tuple[Any, dict[str, Any]]] = {}
+        self._read = 0  # how many messages of the state were taken in
+        self._newest: Any = None
+        self._sources: list[Any] = []  # those of them that are rendered
+        self._rendered: list[dict[str, Any]] = []
+        self._cut = _Cut(manner.most)
+        self._minimal_before = 0
+        self._last_tool = -1
+        self._has_snapshot = False
 
     def render(
         self,
@@ -83,37 +104,63 @@ class IncrementalRenderer:
         Without ``in_text`` results stand as envelopes, and all in full. ``most`` is how many
         characters of them are kept before old ones are shortened.
         """
+        self._follow(state, _Manner(state.compaction, in_text, most))
         head = list(_head(instructions))
         if head != self._head:
             self._head = head
-        selected = select_messages_to_render(state.messages)
-        cutoff = _cut(selected, most) if in_text else 0
-        compaction = state.compaction if in_text else 0
-        lessons, pending = lessons_to_mind(state.lessons_learned), state.pending_instruction or ""
         return [
             *self._head,
-            *(
-                self._told(message, "text" if in_text and mode == "default" else mode)
-                for message, mode in _with_modes(selected, cutoff, compaction)
+            *self._rendered,
+            *_addendum(
+                state,
+                lessons=lessons_to_mind(state.lessons_learned),
+                pending=state.pending_instruction or "",
             ),
-            *_addendum(state, lessons=lessons, pending=pending),
         ]
 
-    def _told(self, message: Any, manner: str) -> dict[str, Any]:
-        known = self._rendered.get((id(message), manner))
-        if known is not None:
-            return known[1]
-        told = _render(message, "minimal" if manner == "minimal" else "default")
-        if manner == "text":
-            self._put_in_text(message, told)
-        self._rendered[id(message), manner] = message, told
-        return told
+    def _follow(self, state: RunState, manner: "_Manner") -> None:
+        messages = state.messages
+        grew = len(messages) >= self._read and (
+            self._read == 0 or messages[self._read - 1] is self._newest
+        )
+        added: Sequence[Any] = messages[self._read :] if grew else ()
+        snapshots = sum(1 for message in added if is_snapshot(message)) + self._has_snapshot
+        # A newer snapshot of the context takes an older one out of the middle.
+        if not grew or manner != self._manner or snapshots > 1:
+            self._begin(manner)
+            added = select_messages_to_render(messages)
+        self._take(added)
+        self._has_snapshot = self._has_snapshot or any(map(is_snapshot, added))
+        self._read = len(messages)
+        self._newest = messages[-1] if messages else None
 
-    def _put_in_text(self, message: Any, told: dict[str, Any]) -> None:
+    def _take(self, added: Sequence[Any]) -> None:
+        first = len(self._sources)
+        self._sources.extend(added)
+        last_tool, compaction = self._last_tool, self._manner.compaction
+        for index, message in enumerate(added, first):
+            self._rendered.append(self._told(message))
+            if _role(message) == "tool":
+                content = message["content"] if isinstance(message, dict) else message.content
+                self._cut.add(index, len(str(content)))
+                last_tool = index
+        cutoff = len(self._sources) if compaction else self._cut.index
+        # What was rendered before changes only where it fell behind the cut, or is the newest
+        # tool result no more.
+        stale = {*range(self._minimal_before, cutoff), self._last_tool} - {-1}
+        for index in stale if self._manner.in_text else ():
+            source = self._sources[index]
+            if _mode(index, source, cutoff, last_tool, compaction) == "minimal":
+                self._rendered[index] = _render(source, "minimal")
+        self._minimal_before, self._last_tool = cutoff, last_tool
+
+    def _told(self, message: Any) -> dict[str, Any]:
+        """``message`` in full."""
+        told = _render(message, "default")
         is_ours = isinstance(message, dict) and message["role"] == "tool"
-        envelope = envelope_in(message["content"]) if is_ours else None
+        envelope = envelope_in(message["content"]) if is_ours and self._manner.in_text else None
         if envelope is None:
-            return
+            return told
         following = envelope.get("valid_next_actions")
         named = following if isinstance(following, list) else ()
         described = [each for each in named if not self._callable or each in self._callable]
@@ -121,6 +168,7 @@ class IncrementalRenderer:
         told["content"] = as_text(envelope, self._known, self._columns)
         # None at a question: whoever goes on may call what could be called before.
         self._known = described or self._known
+        return told
 
 
 def recent_iterations_cutoff(
@@ -147,8 +195,13 @@ def infer_message_mode(
 
 def select_messages_to_render(messages: Sequence[Any]) -> list[Any]:
     """All messages, but of those that are snapshots of the context only the newest."""
-    old = [i for i, m in enumerate(messages) if _role(m) == "user" and is_snapshot(m)][:-1]
-    return [message for i, message in enumerate(messages) if i not in old] if old else [*messages]
+    newest = max(
+        (i for i, message in enumerate(messages) if is_snapshot(message)),
+        default=-1,
+    )
+    return [
+        message for i, message in enumerate(messages) if i == newest or not is_snapshot(message)
+    ]
 
 
 def render_lessons_learned(lessons: Iterable[Failure]) -> str:
@@ -212,54 +265,52 @@ def _plan(state: RunState) -> str:
 
 def _conversation(state: RunState) -> Iterator[dict[str, Any]]:
     selected = select_messages_to_render(state.messages)
-    cutoff = recent_iterations_cutoff(selected)
-    for message, mode in _with_modes(selected, cutoff, state.compaction):
-        yield _render(message, mode)
+    cutoff, last_tool = _cuts(selected, state.compaction, recent_iterations_cutoff(selected))
+    for index, message in enumerate(selected):
+        yield _render(message, _mode(index, message, cutoff, last_tool, state.compaction))
 
 
-def _cut(messages: Sequence[Any], most: int) -> int:
+class _Cut:
     """The index before which a run shortens results: it moves on in leaps."""
-    cutoff, allowed, size = 0, most, 0
-    full: list[tuple[int, int]] = []  # results behind it: index and size
-    for index, message in enumerate(messages):
-        if _role(message) != "tool":
-            continue
-        content = message["content"] if isinstance(message, dict) else message.content
-        full.append((index, len(str(content))))
-        size += full[-1][1]
-        if size > allowed and len(full) > 2:
-            full = full[-2:]
-            cutoff, size = full[0][0], sum(each for _, each in full)
-            allowed = size + min(MORE_RESULTS, most)
-    return cutoff
+
+    def __init__(self, most: int) -> None:
+        self.index = 0
+        self._most = most
+        self._allowed = most
+        self._full: list[tuple[int, int]] = []  # results behind it: index and size
+        self._size = 0
+
+    def add(self, index: int, size: int) -> None:
+        """Take in the result that stands at ``index`` and has ``size`` characters in full."""
+        self._full.append((index, size))
+        self._size += size
+        if self._size > self._allowed and len(self._full) > 2:
+            self._full = self._full[-2:]
+            self.index = self._full[0][0]
+            self._size = sum(each for _, each in self._full)
+            self._allowed = self._size + min(MORE_RESULTS, self._most)
 
 
-def _with_modes(
-    messages: Sequence[Any], cutoff: int, compaction: int
-) -> Iterator[tuple[Any, Mode]]:
-    """Each message with how much of it is told; ``compaction`` shortens results behind the cut."""
+def _cuts(messages: Sequence[Any], compaction: int, cutoff: int) -> tuple[int, int]:
+    """Before which index tool results are shortened, and where the newest one stands."""
     newest = range(len(messages) - 1, -1, -1)
     last_tool = next((i for i in newest if _role(messages[i]) == "tool"), -1)
-    cutoff = len(messages) if compaction else cutoff
-    for index, message in enumerate(messages):
-        role = _role(message)
-        if role == "user" and is_picture(message):
-            role = "tool"
-        if role != "tool":
-            yield message, "default"
-            continue
-        is_newest = index == last_tool and compaction < 2
-        yield (
-            message,
-            infer_message_mode(
-                index=index, is_last_tool_message=is_newest, role=role, default_cutoff=cutoff
-            ),
-        )
+    return len(messages) if compaction else cutoff, last_tool
+
+
+def _mode(index: int, message: Any, cutoff: int, last_tool: int, compaction: int) -> Mode:
+    if is_picture(message):
+        return "minimal" if index < cutoff else "default"
+    return infer_message_mode(
+        index=index,
+        is_last_tool_message=index == last_tool and compaction < 2,
+        role=_role(message),
+        default_cutoff=cutoff,
+    )
 
 
 def _role(message: Any) -> str:
-    role: str = message["role"] if isinstance(message, dict) else message.role
-    return role
+    return str(message["role"] if isinstance(message, dict) else message.role)
 
 
 def _render(message: Any, mode: Mode) -> dict[str, Any]:

@@ -145,12 +145,14 @@ growth = st.lists(
 )
 
 
-@given(growth)
+@given(growth, st.booleans())
 def test_rendering_what_is_new_gives_the_bytes_of_rendering_all(
-    parts: list[tuple[list[Message], int]],
+    parts: list[tuple[list[Message], int]], replaced: bool
 ) -> None:
     renderer, state = IncrementalRenderer(), RunState()
     for number, (added, compaction) in enumerate(parts):
+        if replaced and number == 2:
+            state.messages = [user("a list of its own")]
         state.messages.extend(added)
         state.compaction = max(state.compaction, compaction)
         state.pending_instruction = "now" if number % 2 else None
