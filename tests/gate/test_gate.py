@@ -1,6 +1,7 @@
 """One function, one envelope."""
 
 import asyncio
+import json
 
 import pytest
 
@@ -8,6 +9,7 @@ from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.kinds import Action, Effect
 from parsimony_kernel.core.taxonomy import FailureType
+from parsimony_kernel.gate.envelope import MAX_BYTES, to_text
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.gate.stages import STAGES, Attempt
 from parsimony_kernel.tools import Tools, tool
@@ -103,6 +105,33 @@ async def test_a_stop_ends_a_running_body_and_leaves_nothing_running(gate: Gate)
     assert ended == ["ended"]
 
 
+async def test_an_envelope_is_bounded_whatever_a_tool_returns(gate: Gate) -> None:
+    @tool
+    async def flood() -> list[str]:
+        """A lot."""
+        return ["x" * 3_000] * 500
+
+    outcome = await Gate(Tools([flood]), timeout_s=5).step("flood", {})
+    assert outcome.ok
+    assert len(to_text(outcome.envelope)) < MAX_BYTES
+    assert outcome.envelope["result"]["truncated"] is True
+    assert json.loads(to_text(outcome.envelope))["requested"] == "flood"
+
+
+async def test_a_secret_in_an_error_is_not_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVICE_API_KEY", "hush-hush-1234567890")
+
+    @tool
+    async def leak() -> None:
+        """Leak."""
+        raise RuntimeError("denied for hush-hush-1234567890")
+
+    outcome = await Gate(Tools([leak]), timeout_s=5).step("leak", {})
+    assert "hush-hush" not in to_text(outcome.envelope)
+    assert outcome.failure is not None
+    assert "hush-hush" not in outcome.failure.explanation
+
+
 async def test_a_check_that_breaks_lets_nothing_pass_and_says_so(gate: Gate) -> None:
     def broken(attempt: Attempt) -> None:
         raise RecursionError("too deep")
@@ -116,3 +145,21 @@ async def test_a_check_that_breaks_lets_nothing_pass_and_says_so(gate: Gate) -> 
     assert outcome.failure.suggested_action is Action.handoff
     assert outcome.envelope["valid_next_actions"] == NAMES
     assert ran == []
+
+
+@pytest.mark.parametrize(
+    ("action", "inputs"),
+    [
+        ("query_db", {"id": "A", "q" * 500_000: 1}),
+        ("query_db", {"id": "A", **{f"f{each}": each for each in range(5_000)}}),
+        ("n" * 500_000, {}),
+    ],
+    ids=["a long name", "many names", "a long action"],
+)
+async def test_a_refusal_of_something_huge_is_small(
+    gate: Gate, action: str, inputs: dict[str, object]
+) -> None:
+    outcome = await gate.step(action, inputs)
+    assert len(to_text(outcome.envelope).encode()) <= MAX_BYTES
+    assert outcome.is_guidance
+    assert len(repr(outcome.failure)) < 40_000

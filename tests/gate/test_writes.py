@@ -125,6 +125,13 @@ async def test_a_committed_write_is_told_again_and_not_done_again(office: Office
     assert office.sent == ["ann"]
 
 
+async def test_other_arguments_are_another_write(office: Office) -> None:
+    gate = gate_of(sending(office), effects=office.effects)
+    await gate.step("send", {"to": "ann"})
+    await gate.step("send", {"to": "bob"})
+    assert office.sent == ["ann", "bob"]
+
+
 class Till:
     """A place outside that takes money, and the tool that pays there."""
 
@@ -240,6 +247,15 @@ async def test_what_another_run_began_and_never_ended_is_not_run_but_asked(
     assert office.sent == []
 
 
+async def test_only_the_same_action_with_the_same_inputs_stands_in_the_way(
+    office: Office,
+) -> None:
+    begun(office.effects)
+    gate = Gate(Tools([sending(office)]), timeout_s=5, effects=office.effects, run_id="r2")
+    assert (await gate.step("send", {"to": "bob"})).ok
+    assert office.sent == ["bob"]
+
+
 @pytest.mark.parametrize("happened", [True, False])
 async def test_what_the_person_says_of_it_settles_both_runs(office: Office, happened: bool) -> None:
     begun(office.effects)
@@ -273,6 +289,29 @@ async def test_what_is_looked_up_of_it_settles_both_runs(office: Office, happene
     else:
         assert failure_of(outcome).suggested_action is Action.retry
         assert office.effects.standing(KEY) is None
+
+
+async def test_a_body_of_another_run_that_runs_on_may_still_do_it(office: Office) -> None:
+    release, done = threading.Event(), threading.Event()
+
+    @tool(name="send", effect="write", timeout_s=BEGUN, reconcile=looked_up(office))
+    def late(to: str) -> None:
+        """Waits for a thread of its own, which sends later."""
+
+        def send() -> None:
+            release.wait()
+            office.sent.append(to)
+            done.set()
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        sender.join()
+
+    await sent(late, office.effects)
+    assert failure_of(await in_another_run(late, office.effects)).effect is Effect.uncertain
+    release.set()
+    assert await asyncio.to_thread(done.wait, 60)
+    assert (await in_another_run(late, office.effects)).envelope["result"] == "found for ann"
 
 
 def test_of_two_that_intend_the_same_only_the_first_may_go_on(effects: Effects) -> None:
@@ -316,6 +355,15 @@ async def test_a_write_that_is_told_again_is_not_asked_about_again(office: Offic
     other = failure_of(await gate.step("send", {"to": "bob"}))
     assert other.metadata["question"] == "May send run?"
     assert office.sent == ["ann"]
+
+
+async def test_nobody_is_asked_for_leave_to_look_up_what_a_write_has_done(
+    office: Office,
+) -> None:
+    begun(office.effects)
+    failure = failure_of(await allowing(office, sending(office)).step("send", INPUTS))
+    assert failure.metadata["question"] == "Did send take effect?"
+    assert office.sent == []
 
 
 async def test_a_write_that_did_not_happen_waits_for_leave_again(office: Office) -> None:
@@ -468,6 +516,12 @@ async def test_a_write_that_was_turned_away_may_run_again(office: Office, error:
     failure = failure_of(await sent(sending(office, raising(error)), office.effects))
     assert failure.effect is Effect.none
     assert (await sent(sending(office), office.effects)).ok
+
+
+async def test_what_broke_off_as_a_result_is_not_repeated_either(office: Office) -> None:
+    told = ToolResult.from_exception(named("ServiceUnavailable", "503 Service Unavailable"))
+    failure = failure_of(await sent(sending(office, lambda: told), office.effects))
+    assert failure.effect is Effect.uncertain
 
 
 def numbers() -> Iterator[int]:

@@ -51,6 +51,13 @@ def test_only_the_user_can_read_a_key(tmp_path: Path) -> None:
     assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
 
 
+def test_two_places_never_share_an_id(tmp_path: Path) -> None:
+    one = Keyring.open(tmp_path / "a", {}).current()
+    two = Keyring.open(tmp_path / "b", {}).current()
+    assert one.key_id != two.key_id
+    assert Keyring.open(tmp_path / "a", {}).get(two.key_id) is None
+
+
 def test_the_environment_overrides_and_old_keys_stay_readable(tmp_path: Path) -> None:
     old = Keyring.open(tmp_path, {}).current()
     keyring = Keyring.open(tmp_path, {"PARSIMONY_SUSPENSION_SECRET": "mine"})
@@ -69,6 +76,11 @@ def test_without_a_folder_keys_lie_in_jupyters_data_directory(
     assert (tmp_path / "parsimony" / "keys" / f"{key.key_id}.key").is_file()
 
 
+def test_no_secret_is_ever_shown(tmp_path: Path) -> None:
+    keyring = Keyring.open(tmp_path, {"PARSIMONY_SUSPENSION_SECRET": "hush-hush"})
+    assert "hush" not in repr(keyring) + repr(keyring.current()) + str(keyring.current())
+
+
 @pytest.mark.parametrize("key_id", ["", "../../etc/passwd", "current", "A" * 16, "0" * 16, "a\0"])
 def test_an_id_that_names_no_key_gives_none(tmp_path: Path, key_id: str) -> None:
     keyring = Keyring.open(tmp_path, {})
@@ -85,6 +97,23 @@ def test_a_damaged_key_is_no_key_and_the_remedy_is_said(tmp_path: Path) -> None:
         keyring.current()
     (tmp_path / "current").unlink()
     assert keyring.current().key_id != key.key_id
+
+
+def test_an_empty_pointer_is_said(tmp_path: Path) -> None:
+    (tmp_path / "current").write_bytes(b"")
+    with pytest.raises(KeyringError, match="missing or damaged"):
+        Keyring.open(tmp_path, {}).current()
+    assert [path.name for path in tmp_path.iterdir()] == ["current"]
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(KeyringError) as caught:
+        Keyring.open(tmp_path / "file" / "keys", {}).current()
+    message = str(caught.value)
+    assert message.startswith("There is no key to sign questions with: Cannot create the folder")
+    assert "or set PARSIMONY_SUSPENSION_SECRET" in message
+    assert "\n" not in message
 
 
 _FIRST = """
@@ -121,6 +150,15 @@ def test_after_a_rotation_the_old_key_is_good_for_the_grace_and_signs_no_more(
     assert keyring.get(new.key_id) == new
 
 
+def test_a_time_that_is_given_counts_instead_of_the_clock(tmp_path: Path) -> None:
+    keyring = at(tmp_path, ManualClock())
+    old = keyring.current()
+    keyring.rotate(START + timedelta(days=100))
+    later = START + timedelta(days=107)
+    assert keyring.get(old.key_id, later) == old
+    assert keyring.get(old.key_id, later + timedelta(seconds=1)) is None
+
+
 def test_every_key_has_a_grace_of_its_own(tmp_path: Path) -> None:
     clock = ManualClock()
     keyring = at(tmp_path, clock)
@@ -138,6 +176,14 @@ def test_every_key_has_a_grace_of_its_own(tmp_path: Path) -> None:
         None,
         *(START + timedelta(days=days) for days in (12, 8, 4)),
     ]
+
+
+def test_a_rotation_without_a_key_makes_the_first(tmp_path: Path) -> None:
+    keyring = at(tmp_path / "keys", ManualClock())
+    assert keyring.keys() == ()
+    assert not (tmp_path / "keys").exists()
+    assert keyring.rotate() == keyring.current()
+    assert [state for _, state in states(keyring)] == ["current"]
 
 
 def test_a_revoked_secret_is_nowhere_any_more_and_a_tombstone_says_so(tmp_path: Path) -> None:
@@ -197,6 +243,16 @@ def test_the_environment_s_key_is_changed_where_it_is_set(tmp_path: Path) -> Non
     assert keyring.current().secret == "hush"
 
 
+def test_files_of_a_rotation_and_a_revocation_are_the_user_s_alone(tmp_path: Path) -> None:
+    keyring = at(tmp_path / "keys", ManualClock())
+    keyring.revoke(keyring.current().key_id)
+    keyring.rotate()
+    keyring.rotate()
+    files = list((tmp_path / "keys").iterdir())
+    assert len(files) == 6
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+
+
 def test_what_is_told_of_keys_holds_no_secret(tmp_path: Path) -> None:
     keyring = Keyring.open(tmp_path, {"PARSIMONY_SUSPENSION_SECRET": "hush-hush"}, ManualClock())
     key = at(tmp_path, ManualClock()).current()
@@ -247,6 +303,16 @@ def test_a_question_whose_key_is_not_usable_is_told_why_and_what_to_do(tmp_path:
     assert given.why_not("env") == ""
 
 
+def test_a_keyring_of_version_0_1_goes_on(tmp_path: Path) -> None:
+    first = at(tmp_path, ManualClock()).current()
+    assert (tmp_path / "current").read_text() == first.key_id
+    os.utime(tmp_path / "current", (START.timestamp(), START.timestamp()))
+    keyring = at(tmp_path, ManualClock())
+    assert [info.created_at for info in told(keyring)] == [START]
+    keyring.rotate()
+    assert keyring.get(first.key_id) == first
+
+
 @pytest.mark.parametrize("text", ["", "no key", "{first}\n2026-01-01T00:00:00+00:00"])
 def test_a_damaged_link_is_said_and_removing_it_is_the_remedy(tmp_path: Path, text: str) -> None:
     keyring = at(tmp_path, ManualClock())
@@ -260,6 +326,27 @@ def test_a_damaged_link_is_said_and_removing_it_is_the_remedy(tmp_path: Path, te
     assert keyring.get(first.key_id) == first
     link.unlink()
     assert keyring.current() == first
+
+
+def test_a_date_that_cannot_be_read_is_that_of_the_file(tmp_path: Path) -> None:
+    keyring = at(tmp_path, ManualClock())
+    first = keyring.current()
+    second = keyring.rotate()
+    link = tmp_path / f"{first.key_id}.next"
+    for text in ("yesterday", "2026-07-08T00:00:00"):
+        link.write_text(f"{second.key_id}\n{text}")
+        os.utime(link, (START.timestamp(), START.timestamp()))
+        assert [info.retired_at for info in told(keyring)] == [None, START]
+
+
+def test_an_empty_key_file_is_no_key(tmp_path: Path) -> None:
+    keyring = at(tmp_path, ManualClock())
+    key = keyring.current()
+    (tmp_path / f"{key.key_id}.key").write_bytes(b"")
+    assert keyring.get(key.key_id) is None
+    assert states(keyring) == [(key.key_id, "damaged")]
+    assert keyring.rotate().secret
+    assert keyring.current().key_id != key.key_id
 
 
 def test_an_empty_secret_is_no_key_even_under_its_own_digest(tmp_path: Path) -> None:
@@ -345,6 +432,13 @@ def test_what_is_no_small_file_in_place_of_a_link_is_said_and_keeps_nothing_from
         assert states(keyring)[1] == (key.key_id, "revoked")
 
 
+def test_a_sound_keyring_passes_its_check(tmp_path: Path) -> None:
+    keyring = at(tmp_path, ManualClock())
+    keyring.check()
+    keyring.current()
+    keyring.check()
+
+
 def test_a_link_dated_far_ahead_keeps_no_key_in_grace_for_longer(tmp_path: Path) -> None:
     keyring = Keyring.open(tmp_path, {})
     old = keyring.current()
@@ -380,6 +474,30 @@ def test_processes_that_rotate_at_once_all_get_keys_that_are_good(
     assert {key_id for key_id, _ in states(keyring)} == {first.key_id, *made}
     assert all(keyring.get(key_id) for key_id in (first.key_id, *made))
     assert {path.stem for path in folder.glob("*.key")} == {first.key_id, *made}
+
+
+_REVOKE = """
+from pathlib import Path
+from parsimony_kernel.storage.keyring import Keyring
+keyring = Keyring.open(Path(place), {})
+key = keyring.current()
+wait()
+if int(me[1:]) % 2:
+    keyring.revoke(key.key_id)
+print(keyring.current().key_id)
+"""
+
+
+def test_a_key_that_is_revoked_while_others_sign_stays_revoked(
+    tmp_path: Path, race: Callable[[str, Path], list[str]]
+) -> None:
+    folder = tmp_path / "keys"
+    first = Keyring.open(folder, {}).current()
+    after = set(race(_REVOKE, folder)) - {first.key_id}
+    keyring = Keyring.open(folder, {})
+    assert after == {keyring.current().key_id}
+    assert keyring.get(first.key_id) is None
+    assert first.secret not in kept(folder)
 
 
 # Revokes the newest key from elsewhere right before each file in turn that a question opens.
