@@ -96,9 +96,8 @@ def is_frame(value: Any) -> bool:
 
 def is_plan(value: Any) -> bool:
     """Whether it is a table that is computed later."""
-    return attempt(
-        lambda: (head := _head(value)) is not None and head.rows is None, lambda _: False
-    )
+    head = attempt(lambda: _head(value), lambda _: None)
+    return head is not None and head.rows is None
 
 
 def in_words(value: Any) -> str:
@@ -311,7 +310,7 @@ def _arrow_head(value: Any) -> _Head | None:
 
 
 def _spark_head(value: Any) -> _Head:
-    names, dtypes = zip(*value.dtypes, strict=True) if value.dtypes else ((), ())
+    names, dtypes = ([each[at] for each in value.dtypes] for at in (0, 1))
     return _Head(None, len(names), names[:NAMED_COLUMNS], dtypes[:FULL_COLUMNS])
 
 
