@@ -59,11 +59,15 @@ class Artifact:
 
 @dataclass(frozen=True)
 class StepError:
-    """Why a step failed: one sentence, and the place in its code when it has one."""
+    """Why a step failed: one sentence, and the place in its code when it has one.
+
+    ``reason`` is the wire name of a refusal or the type of a failure; empty where it is unknown.
+    """
 
     sentence: str
     line: int | None = None
     source_line: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -207,9 +211,9 @@ class EndBlock(Block):
 
 @dataclass(frozen=True)
 class FooterBlock(Block):
-    """What the run has used so far. ``cost_usd`` is ``None`` when no price is known.
+    """What the run has used so far. Zero limits mean no limit.
 
-    ``cost_partial`` says that some answers have no known price. Zero limits mean no limit.
+    ``priced_usd`` is what the answers with a known price cost; ``unpriced_calls`` had none.
     """
 
     volatile: ClassVar[bool] = True
@@ -220,12 +224,22 @@ class FooterBlock(Block):
     max_rounds: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    cost_usd: float | None = 0.0
-    cost_partial: bool = False
+    priced_usd: float = 0.0
+    unpriced_calls: int = 0
     elapsed_s: float = 0.0
     max_elapsed_s: float = 0.0
     max_tokens: int = 0
     max_cost_usd: float = 0.0
+
+    @property
+    def cost_usd(self) -> float | None:
+        """The cost in US dollars; ``None`` when no price is known."""
+        return None if self.calls and self.unpriced_calls == self.calls else self.priced_usd
+
+    @property
+    def cost_partial(self) -> bool:
+        """Whether some answers have no known price, and others have one."""
+        return 0 < self.unpriced_calls < self.calls
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What each block says, once, for all three texts.
+"""What each block says, once, for both texts.
 
 ``outline`` turns a block into a section of a few kinds of parts; the writers know only the
 parts. So the texts hold the same information by construction. A string in a part may be foreign

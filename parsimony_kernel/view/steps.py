@@ -17,6 +17,7 @@ from parsimony_kernel.core.outputs import (
     PrimitiveObject,
 )
 from parsimony_kernel.core.refusals import GUIDANCE
+from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.view.blocks import (
     Artifact,
     FigureBlock,
@@ -36,6 +37,7 @@ from parsimony_kernel.view.run_view import (
     cut_each,
     cut_steady,
     settled,
+    using,
     with_block,
 )
 
@@ -54,7 +56,7 @@ _WRITTEN = "The model wrote this call into its words."
 def _new_step(view: RunView, event: ev.ToolEvent, number: int = 0) -> RunView:
     """With one step more: ``number`` where it is one that had to wait, which keeps its own."""
     view = _without_call(view, event)
-    number = number or view.steps + 1
+    number = number or view.used.steps + 1
     given = event.arguments
     code = given.get("code")
     step = StepBlock(
@@ -73,12 +75,8 @@ def _new_step(view: RunView, event: ev.ToolEvent, number: int = 0) -> RunView:
         note="" if event.around is None else _WRITTEN,
     )
     about = f": {step.purpose}" if step.purpose else ""
-    return replace(
-        view,
-        steps=max(view.steps, number),
-        activity=f"Step {number} is running{about}",
-        closed=(*view.closed, step),
-    )
+    view = using(view, steps=max(view.used.steps, number))
+    return replace(view, activity=f"Step {number} is running{about}", closed=(*view.closed, step))
 
 
 def _without_call(view: RunView, event: ev.ToolEvent) -> RunView:
@@ -171,10 +169,11 @@ def step_ended(view: RunView, event: ev.ToolEvent) -> RunView:
     step = replace(
         step,
         state=_state(envelope, failed=failed, stopped=stopped),
-        error=_error_of(envelope, output) if failed and not stopped else None,
+        error=_error_of(event, envelope, output) if failed and not stopped else None,
         note=f"{step.note} {said}".strip(),
     )
-    view = replace(view, activity="Thinking", elapsed_s=view.elapsed_s + (event.duration_s or 0.0))
+    view = using(view, elapsed_s=view.used.elapsed_s + (event.duration_s or 0.0))
+    view = replace(view, activity="Thinking")
     if output is None:
         outputs = (*step.outputs, *_answer_of(event, envelope))
         return with_block(view, index, replace(step, outputs=outputs))
@@ -228,29 +227,18 @@ def _state(envelope: dict[str, Any], *, failed: bool, stopped: bool) -> StepStat
 
 
 def _bounded(output: DataFrameObject | PrimitiveObject) -> DataFrameObject | PrimitiveObject:
-    return _bounded_frame(output) if isinstance(output, DataFrameObject) else _bounded_value(output)
+    if isinstance(output, PrimitiveObject):
+        return _bounded_value(output)
+    return DataFrameObject.model_validate(_cut_within(output.model_dump()))
 
 
-def _bounded_frame(frame: DataFrameObject) -> DataFrameObject:
-    columns = tuple(
-        column.model_copy(
-            update={
-                "name": cut(column.name, ARGUMENT_CHARS),
-                "dtype": cut(column.dtype, ARGUMENT_CHARS),
-                "samples": cut_each(column.samples),
-            }
-        )
-        for column in frame.columns
-    )
-    return frame.model_copy(
-        update={
-            "name": None if frame.name is None else cut(frame.name, ARGUMENT_CHARS),
-            "columns": columns,
-            "more_columns": cut_each(frame.more_columns),
-            "preview_columns": cut_each(frame.preview_columns),
-            "preview": tuple(map(cut_each, frame.preview)),
-        }
-    )
+def _cut_within(value: Any) -> Any:
+    """``value`` with every text in it within the limit of an argument."""
+    if isinstance(value, str):
+        return cut(value, ARGUMENT_CHARS)
+    if isinstance(value, dict):
+        return {key: _cut_within(each) for key, each in value.items()}
+    return tuple(map(_cut_within, value)) if isinstance(value, list | tuple) else value
 
 
 def _bounded_value(output: PrimitiveObject) -> PrimitiveObject:
@@ -279,17 +267,22 @@ def _output_of(envelope: dict[str, Any]) -> KernelOutput | None:
         return KernelOutput(**known) if known else None
 
 
-def _error_of(envelope: dict[str, Any], output: KernelOutput | None) -> StepError:
+def _error_of(
+    event: ev.ToolEvent, envelope: dict[str, Any], output: KernelOutput | None
+) -> StepError:
+    reason = str(envelope.get("error", ""))
+    if reason not in GUIDANCE:
+        is_typed = event.failure is not None and event.failure.type is not FailureType.UNKNOWN
+        reason = event.failure.type.value if event.failure and is_typed else ""
     raised: KernelOutputType | None = output.error if output is not None else None
     if isinstance(raised, ExceptionObject):
-        message = raised.message.strip()
-        sentence = f"{raised.name}: {message}" if message else raised.name
-        return StepError(cut_steady(sentence), raised.line, cut(raised.source_line, 400))
+        sentence = f"{raised.name}: {raised.message.strip()}".removesuffix(": ")
+        return StepError(cut_steady(sentence), raised.line, cut(raised.source_line, 400), reason)
     for name in ("message", "reason", "error_message", "error"):
         told = envelope.get(name)
         if isinstance(told, str) and told.strip():
-            return StepError(cut_steady(told))
-    return StepError("It did not work, and the tool did not say why.")
+            return StepError(cut_steady(told), reason=reason)
+    return StepError("It did not work, and the tool did not say why.", reason=reason)
 
 
 # -- charts: each shown once, and only what draws without loading anything
