@@ -147,12 +147,13 @@ class FigureBlock(Block):
 
 @dataclass(frozen=True)
 class RecoveryBlock(Block):
-    """A failure and what is done about it. ``kind`` and ``action`` are wire names or empty;
-    ``fallback`` is the model that takes over, ``put_back`` what going back did, in words,
+    """A failure and what is done about it. ``kind``, ``type`` and ``action`` are wire names or
+    empty; ``fallback`` is the model that takes over, ``put_back`` what going back did, in words,
     ``delay_s`` the whole seconds before the next try."""
 
     message: str
     kind: str = ""
+    type: str = ""
     action: str = ""
     attempt: int = 0
     budget: int = 0

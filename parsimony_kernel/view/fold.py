@@ -42,6 +42,7 @@ from parsimony_kernel.view.steps import (
     running_step,
     step_begun,
     step_ended,
+    type_of,
     with_answered_steps,
     with_refused_steps,
     with_state,
@@ -229,6 +230,7 @@ def _recovering(view: RunView, event: ev.AgentError) -> RunView:
         key=f"recovery-{len(view.closed)}",
         message=cut_steady(failure.explanation if failure else event.message),
         kind=failure.kind.value if failure else "",
+        type=type_of(failure),
         action=cut(
             str(event.action or (failure and failure.suggested_action) or ""), ARGUMENT_CHARS
         ),

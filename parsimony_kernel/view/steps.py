@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from parsimony_kernel.core import events as ev
+from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.outputs import (
     DataFrameObject,
     ExceptionObject,
@@ -267,13 +268,17 @@ def _output_of(envelope: dict[str, Any]) -> KernelOutput | None:
         return KernelOutput(**known) if known else None
 
 
+def type_of(failure: Failure | None) -> str:
+    """The type of ``failure``; empty where it is unknown."""
+    is_known = failure is not None and failure.type is not FailureType.UNKNOWN
+    return failure.type.value if failure and is_known else ""
+
+
 def _error_of(
     event: ev.ToolEvent, envelope: dict[str, Any], output: KernelOutput | None
 ) -> StepError:
     reason = str(envelope.get("error", ""))
-    if reason not in GUIDANCE:
-        is_typed = event.failure is not None and event.failure.type is not FailureType.UNKNOWN
-        reason = event.failure.type.value if event.failure and is_typed else ""
+    reason = reason if reason in GUIDANCE else type_of(event.failure)
     raised: KernelOutputType | None = output.error if output is not None else None
     if isinstance(raised, ExceptionObject):
         sentence = f"{raised.name}: {raised.message.strip()}".removesuffix(": ")
