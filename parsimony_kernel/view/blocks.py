@@ -42,19 +42,12 @@ class Passage:
 
 @dataclass(frozen=True)
 class Artifact:
-    """A published snapshot. ``path`` and a report's ``page`` are relative to the workspace."""
+    """A published snapshot; ``path`` is relative to the workspace."""
 
     kind: str
     title: str
     path: str
-    variable: str = ""
     reused: bool = False
-    page: str = ""
-
-    @property
-    def place(self) -> str:
-        """Where a person looks: the page where there is one."""
-        return self.page or self.path
 
 
 @dataclass(frozen=True)
@@ -90,12 +83,11 @@ class Block:
 
 @dataclass(frozen=True)
 class RequestBlock(Block):
-    """What the person asked for, of which model, and what of the notebook went along.
+    """What the person asked for, and what of the notebook went along.
 
     ``notice`` says what leaves the machine, where the notebook has not said so before."""
 
     words: str
-    model: str = ""
     shared: tuple[str, ...] = ()
     notice: str = ""
 
@@ -141,7 +133,6 @@ class FigureBlock(Block):
     spec: dict[str, Any] | None = field(default=None, hash=False)
     png_base64: str | None = field(default=None, repr=False)
     svg: str | None = field(default=None, repr=False)
-    published: Artifact | None = None
     identity: str = ""
 
 

@@ -43,8 +43,6 @@ from parsimony_kernel.view.steps import (
     step_begun,
     step_ended,
     type_of,
-    with_answered_steps,
-    with_refused_steps,
     with_state,
 )
 
@@ -139,7 +137,6 @@ def _started(view: RunView, event: ev.RunStarted) -> RunView:
         request = RequestBlock(
             key="request-0",
             words=cut(event.request, PROSE_CHARS),
-            model=cut(event.model, ARGUMENT_CHARS),
             shared=cut_each(event.shared),
             notice=cut(" ".join(filter(None, (event.notice, _replaced(event.replaced))))),
         )
@@ -165,7 +162,8 @@ def _replied(view: RunView, event: ev.RunStarted, reply: str) -> RunView:
         ids = asked.choice_ids
         chosen = ids.index(event.choice) if event.choice in ids else None
         view = with_block(view, index, replace(asked, reply=reply, chosen=chosen))
-    view = with_answered_steps(view)
+    # What waited waits no more; it was allowed if its call begins again.
+    view = with_state(view, "waiting", "answered")
     said = ReplyBlock(f"reply-{len(view.closed)}", reply, cut_each(event.gone))
     return replace(view, activity="Going on with your answer", closed=(*view.closed, said))
 
@@ -177,7 +175,9 @@ def _replaced(names: Sequence[str]) -> str:
 
 def _answered(view: RunView, event: ev.LLMCallCompleted) -> RunView:
     used = view.used
-    view = replace(settled(with_refused_steps(view)), activity="Working")
+    # What the person's answer did not begin again was not allowed.
+    view = with_state(view, "answered", "refused")
+    view = replace(settled(view), activity="Working")
     return using(
         view,
         elapsed_s=used.elapsed_s + event.duration_s,
@@ -194,9 +194,7 @@ def _published(view: RunView, event: ev.ArtifactPublished) -> RunView:
         kind=cut(event.kind, ARGUMENT_CHARS),
         title=cut(event.title, ARGUMENT_CHARS),
         path=cut(event.path, ARGUMENT_CHARS),
-        variable=cut(event.variable, ARGUMENT_CHARS),
         reused=event.reused,
-        page=cut(event.page, ARGUMENT_CHARS),
     )
     view = settled(view)
     kept = tuple(each for each in view.artifacts if each.path != artifact.path)
@@ -206,7 +204,7 @@ def _published(view: RunView, event: ev.ArtifactPublished) -> RunView:
         index = len(view.closed) - 1
     mentions: tuple[FigureMention, ...] = ()
     if event.figure:
-        view, mention = drawn(view, figure_of(event.figure, artifact.title), artifact)
+        view, mention = drawn(view, figure_of(event.figure, artifact.title))
         mentions = (mention,)
     if index is not None:
         step = view.closed[index]
@@ -290,7 +288,7 @@ def _at_end(
 
 def _ended(view: RunView, status: str, end: EndBlock | QuestionBlock) -> RunView:
     view = settled(view)
-    view = with_state(with_refused_steps(view), "running", "stopped")
+    view = with_state(with_state(view, "answered", "refused"), "running", "stopped")
     if status != "suspended":  # then nobody was asked
         view = with_state(view, "waiting", "stopped")
     if status != "suspended" and view.withheld:

@@ -103,7 +103,9 @@ def _told(block: Block, before: Block | None) -> Iterator[Line]:
 def _step_words(step: StepBlock) -> str:
     """Why it failed, or what it is for: the model's words, or else the code or the arguments."""
     if step.error is not None:
-        return _typed(step.error.reason, step.error.sentence)
+        error = step.error
+        place = "" if error.line is None else f" at line {error.line}: {error.source_line.strip()}"
+        return _typed(error.reason, f"{error.sentence}{place}")
     given = ", ".join(f"{name}: {value}" for name, value in step.arguments)
     return step.purpose or cut(step.code.head.strip() or given, ARGUMENT_CHARS)
 

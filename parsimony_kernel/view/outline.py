@@ -225,7 +225,7 @@ def _output(output: DataFrameObject | PrimitiveObject | FigureMention) -> tuple[
 def _figure(block: FigureBlock) -> Section:
     title, described = block.title.strip(), block.description.strip()
     parts: list[Part] = [Title(title)] if title else []
-    parts.append(Picture(block, described or title or _UNDESCRIBED))
+    parts.append(Picture(described or title or _UNDESCRIBED))
     if described != title or not title:
         parts.append(Paragraph((described or _UNDESCRIBED,), "note"))
     return Section("figure", f"Figure {block.number}", tuple(parts))

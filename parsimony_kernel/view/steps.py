@@ -20,7 +20,6 @@ from parsimony_kernel.core.outputs import (
 from parsimony_kernel.core.refusals import GUIDANCE
 from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.view.blocks import (
-    Artifact,
     FigureBlock,
     FigureMention,
     Passage,
@@ -111,16 +110,6 @@ def step_begun(view: RunView, event: ev.ToolEvent) -> RunView:
     )
     number = next(waited, 0)
     return _new_step(with_state(view, "answered", "allowed", event.tool_call_id), event, number)
-
-
-def with_answered_steps(view: RunView) -> RunView:
-    """What waited for a person waits no more; it was allowed if its call begins again."""
-    return with_state(view, "waiting", "answered")
-
-
-def with_refused_steps(view: RunView) -> RunView:
-    """The run goes on behind an answer, and what did not begin again was not allowed."""
-    return with_state(view, "answered", "refused")
 
 
 def with_state(view: RunView, old: StepState, new: StepState, call_id: str = "") -> RunView:
@@ -305,9 +294,7 @@ def figure_of(data: dict[str, Any], title: str) -> FigureObject:
     return figure if figure.title else figure.model_copy(update={"title": title})
 
 
-def drawn(
-    view: RunView, figure: FigureObject, artifact: Artifact | None = None
-) -> tuple[RunView, FigureMention]:
+def drawn(view: RunView, figure: FigureObject) -> tuple[RunView, FigureMention]:
     """With ``figure`` among the blocks, once: drawing it again only adds what it lacked."""
     canonical = _canonical(figure.spec)
     told = canonical or figure.png_base64 or figure.svg or f"{figure.title}\n{figure.description}"
@@ -319,7 +306,6 @@ def drawn(
         description=cut(figure.description),
         png_base64=figure.png_base64 if _fits(figure.png_base64) else None,
         svg=figure.svg if _fits(figure.svg) else None,
-        published=artifact,
         identity=identity,
     )
     for index, block in enumerate(view.closed):
@@ -330,7 +316,6 @@ def drawn(
                 description=block.description or drawn.description,
                 png_base64=block.png_base64 or drawn.png_base64,
                 svg=block.svg or drawn.svg,
-                published=artifact or block.published,
             )
             return with_block(view, index, merged), FigureMention(
                 merged.number, merged.title, merged.description
