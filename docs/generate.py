@@ -19,7 +19,7 @@ from parsimony_kernel.cli import main as cli
 from parsimony_kernel.core.causes import CAUSES
 from parsimony_kernel.core.kinds import FailureKind, default_action_for
 from parsimony_kernel.core.policy import DefaultPolicy
-from parsimony_kernel.offline.planner import as_markdown
+from parsimony_kernel.offline.marks import table as patterns
 from parsimony_kernel.view.outline import ACTION_WORDS, KIND_WORDS
 
 FOLDER = Path(__file__).parent / "reference"
@@ -148,6 +148,11 @@ def failures() -> str:
 
 def offline() -> str:
     """What the offline model understands."""
+    requests = [
+        (", then ".join(f"`{row[key]}`" for key in ("after", "example") if key in row), row["says"])
+        for row in patterns()["row"]
+        if "example" in row
+    ]
     return "\n\n".join(
         [
             "# What the built-in model understands",
@@ -159,7 +164,7 @@ def offline() -> str:
             "A text file is read as it is written: separator, decimal mark, thousands, encoding "
             "and the order of day and month are found, shown in the code that loads it, and asked "
             "about where two readings fit. A workbook with several sheets asks for one.",
-            as_markdown().strip(),
+            table(("a request", "what it does"), requests),
         ]
     )
 

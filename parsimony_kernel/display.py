@@ -87,7 +87,7 @@ def _words(result: AgentResult) -> EndBlock:
         "notebook": result.scripts,
     }
     artifacts = tuple(
-        Artifact(kind, each.title, each.path, each.variable)
+        Artifact(kind, each.title, each.path)
         for kind, published in by_kind.items()
         for each in published
     )

@@ -440,7 +440,7 @@ class TurnRecord:
         it runs, because it may hold the thread. Where something else is waited for, the elapsed
         time is drawn about once a second.
         """
-        clock, base, start = self._clock, self.view.elapsed_s, self._clock.monotonic()
+        clock, base, start = self._clock, self.view.used.elapsed_s, self._clock.monotonic()
         waiting: asyncio.Task[None] | None = None
         ticking: asyncio.Task[None] | None = None
         stop: Control | None = None

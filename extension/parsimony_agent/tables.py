@@ -16,6 +16,7 @@ from parsimony_kernel.view.escape import (
     shortened,
     unbroken,
 )
+from parsimony_kernel.view.text import wrapped
 
 WIDTH = 80
 _WIDEST = 60
@@ -93,35 +94,9 @@ def _narrowed(widths: Sequence[int], width: int) -> list[int]:
 
 
 def _lines(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
-    folded = [list(_folded(cell, width)) for cell, width in zip(row, widths, strict=True)]
+    folded = [wrapped((cell,), width) for cell, width in zip(row, widths, strict=True)]
     for parts in zip_longest(*folded, fillvalue=""):
         padded = (
             part + " " * (width - columns(part)) for part, width in zip(parts, widths, strict=True)
         )
         yield _GAP.join(padded).rstrip()
-
-
-def _folded(text: str, width: int) -> Iterator[str]:
-    """``text`` in pieces of at most ``width`` columns, between words where that is possible."""
-    line = ""
-    for word in text.split(" "):
-        longer = f"{line} {word}" if line else word
-        if columns(longer) <= width:
-            line = longer
-            continue
-        if line:
-            yield line
-        while columns(word) > width:
-            end = _fitting(word, width)
-            yield word[:end]
-            word = word[end:]
-        line = word
-    yield line
-
-
-def _fitting(word: str, width: int) -> int:
-    """How many of the first characters of ``word`` take at most ``width`` columns; at least 1."""
-    end = 1
-    while end < len(word) and columns(word[: end + 1]) <= width:
-        end += 1
-    return end

@@ -105,16 +105,6 @@ def examples() -> list[str]:
     return [str(row["example"]) for row in table()["row"] if "example" in row]
 
 
-def as_markdown() -> str:
-    """The table of examples in Markdown."""
-    rows = ["| a request | what it does |", "| --- | --- |"]
-    for row in table()["row"]:
-        if "example" in row:
-            after = f"`{row['after']}`, then " if "after" in row else ""
-            rows.append(f"| {after}`{row['example']}` | {row['says']} |")
-    return "\n".join(rows)
-
-
 @dataclass
 class _Planner:
     turn: Transcript

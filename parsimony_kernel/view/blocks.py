@@ -42,28 +42,25 @@ class Passage:
 
 @dataclass(frozen=True)
 class Artifact:
-    """A published snapshot. ``path`` and a report's ``page`` are relative to the workspace."""
+    """A published snapshot; ``path`` is relative to the workspace."""
 
     kind: str
     title: str
     path: str
-    variable: str = ""
     reused: bool = False
-    page: str = ""
-
-    @property
-    def place(self) -> str:
-        """Where a person looks: the page where there is one."""
-        return self.page or self.path
 
 
 @dataclass(frozen=True)
 class StepError:
-    """Why a step failed: one sentence, and the place in its code when it has one."""
+    """Why a step failed: one sentence, and the place in its code when it has one.
+
+    ``reason`` is the wire name of a refusal or the type of a failure; empty where it is unknown.
+    """
 
     sentence: str
     line: int | None = None
     source_line: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,12 +83,11 @@ class Block:
 
 @dataclass(frozen=True)
 class RequestBlock(Block):
-    """What the person asked for, of which model, and what of the notebook went along.
+    """What the person asked for, and what of the notebook went along.
 
     ``notice`` says what leaves the machine, where the notebook has not said so before."""
 
     words: str
-    model: str = ""
     shared: tuple[str, ...] = ()
     notice: str = ""
 
@@ -137,18 +133,18 @@ class FigureBlock(Block):
     spec: dict[str, Any] | None = field(default=None, hash=False)
     png_base64: str | None = field(default=None, repr=False)
     svg: str | None = field(default=None, repr=False)
-    published: Artifact | None = None
     identity: str = ""
 
 
 @dataclass(frozen=True)
 class RecoveryBlock(Block):
-    """A failure and what is done about it. ``kind`` and ``action`` are wire names or empty;
-    ``fallback`` is the model that takes over, ``put_back`` what going back did, in words,
+    """A failure and what is done about it. ``kind``, ``type`` and ``action`` are wire names or
+    empty; ``fallback`` is the model that takes over, ``put_back`` what going back did, in words,
     ``delay_s`` the whole seconds before the next try."""
 
     message: str
     kind: str = ""
+    type: str = ""
     action: str = ""
     attempt: int = 0
     budget: int = 0
@@ -207,9 +203,9 @@ class EndBlock(Block):
 
 @dataclass(frozen=True)
 class FooterBlock(Block):
-    """What the run has used so far. ``cost_usd`` is ``None`` when no price is known.
+    """What the run has used so far. Zero limits mean no limit.
 
-    ``cost_partial`` says that some answers have no known price. Zero limits mean no limit.
+    ``priced_usd`` is what the answers with a known price cost; ``unpriced_calls`` had none.
     """
 
     volatile: ClassVar[bool] = True
@@ -220,12 +216,22 @@ class FooterBlock(Block):
     max_rounds: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    cost_usd: float | None = 0.0
-    cost_partial: bool = False
+    priced_usd: float = 0.0
+    unpriced_calls: int = 0
     elapsed_s: float = 0.0
     max_elapsed_s: float = 0.0
     max_tokens: int = 0
     max_cost_usd: float = 0.0
+
+    @property
+    def cost_usd(self) -> float | None:
+        """The cost in US dollars; ``None`` when no price is known."""
+        return None if self.calls and self.unpriced_calls == self.calls else self.priced_usd
+
+    @property
+    def cost_partial(self) -> bool:
+        """Whether some answers have no known price, and others have one."""
+        return 0 < self.unpriced_calls < self.calls
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from parsimony_kernel.view.run_view import (
     cut_each,
     cut_steady,
     settled,
+    using,
     with_block,
 )
 from parsimony_kernel.view.steps import (
@@ -41,8 +42,7 @@ from parsimony_kernel.view.steps import (
     running_step,
     step_begun,
     step_ended,
-    with_answered_steps,
-    with_refused_steps,
+    type_of,
     with_state,
 )
 
@@ -76,12 +76,9 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
         case ev.ArtifactPublished():
             return _published(view, event)
         case ev.StateSnapshot():
-            return replace(
-                view,
-                rounds=max(view.rounds, event.iteration),
-                elapsed_s=event.elapsed_s or view.elapsed_s,
-                variables=cut_each(event.variables),
-            )
+            rounds = max(view.rounds, event.iteration)
+            view = using(view, elapsed_s=event.elapsed_s or view.used.elapsed_s)
+            return replace(view, rounds=rounds, variables=cut_each(event.variables))
         case ev.Heartbeat():
             silent = f"{event.silent_s:.0f} s"
             return replace(
@@ -136,54 +133,39 @@ def _streamed(view: RunView, *, text: str = "", reasoning: str = "") -> RunView:
 
 
 def _started(view: RunView, event: ev.RunStarted) -> RunView:
-    begun = RunView(
-        status="running",
-        activity="Reading the request",
-        run_id=event.run_id,
-        model=cut(event.model, ARGUMENT_CHARS),
-        max_rounds=event.max_iterations,
-        max_elapsed_s=event.max_execution_time_s,
-        max_tokens=event.max_tokens or 0,
-        max_cost_usd=event.max_cost_usd or 0.0,
-        closed=(
-            RequestBlock(
-                key="request-0",
-                words=cut(event.request, PROSE_CHARS),
-                model=cut(event.model, ARGUMENT_CHARS),
-                shared=cut_each(event.shared),
-                notice=cut(" ".join(filter(None, (event.notice, _replaced(event.replaced))))),
-            ),
-        ),
-    )
-    if event.reply is None:
-        return begun
-    reply = cut(event.reply)
-    earlier = begun if view.status == "idle" else settled(view)
-    for index in range(len(earlier.closed) - 1, -1, -1):
-        asked = earlier.closed[index]
-        if isinstance(asked, QuestionBlock):
-            if asked.reply is None:
-                ids = asked.choice_ids
-                chosen = ids.index(event.choice) if event.choice in ids else None
-                answered = replace(asked, reply=reply, chosen=chosen)
-                earlier = with_block(earlier, index, answered)
-            break
-    earlier = with_answered_steps(earlier)
-    start = len(earlier.closed)
-    return replace(
-        earlier,
-        status="running",
-        activity="Going on with your answer",
-        model=cut(event.model, ARGUMENT_CHARS),
-        max_rounds=event.max_iterations or earlier.max_rounds,
-        max_elapsed_s=event.max_execution_time_s or earlier.max_elapsed_s,
-        max_tokens=event.max_tokens or earlier.max_tokens,
-        max_cost_usd=event.max_cost_usd or earlier.max_cost_usd,
-        closed=(
-            *earlier.closed,
-            ReplyBlock(key=f"reply-{start}", reply=reply, gone=cut_each(event.gone)),
-        ),
-    )
+    if event.reply is None or view.status == "idle":
+        request = RequestBlock(
+            key="request-0",
+            words=cut(event.request, PROSE_CHARS),
+            shared=cut_each(event.shared),
+            notice=cut(" ".join(filter(None, (event.notice, _replaced(event.replaced))))),
+        )
+        view = RunView(run_id=event.run_id, activity="Reading the request", closed=(request,))
+    if event.reply is not None:
+        view = _replied(settled(view), event, cut(event.reply))
+    limits = {
+        "max_rounds": event.max_iterations,
+        "max_elapsed_s": event.max_execution_time_s,
+        "max_tokens": event.max_tokens,
+        "max_cost_usd": event.max_cost_usd,
+    }
+    given = {name: limit for name, limit in limits.items() if limit}
+    return using(replace(view, status="running"), model=cut(event.model, ARGUMENT_CHARS), **given)
+
+
+def _replied(view: RunView, event: ev.RunStarted, reply: str) -> RunView:
+    """``view`` going on with the answer to its newest question."""
+    questions = (at for at, each in enumerate(view.closed) if isinstance(each, QuestionBlock))
+    index = max(questions, default=None)
+    asked = None if index is None else view.closed[index]
+    if index is not None and isinstance(asked, QuestionBlock) and asked.reply is None:
+        ids = asked.choice_ids
+        chosen = ids.index(event.choice) if event.choice in ids else None
+        view = with_block(view, index, replace(asked, reply=reply, chosen=chosen))
+    # What waited waits no more; it was allowed if its call begins again.
+    view = with_state(view, "waiting", "answered")
+    said = ReplyBlock(f"reply-{len(view.closed)}", reply, cut_each(event.gone))
+    return replace(view, activity="Going on with your answer", closed=(*view.closed, said))
 
 
 def _replaced(names: Sequence[str]) -> str:
@@ -192,15 +174,18 @@ def _replaced(names: Sequence[str]) -> str:
 
 
 def _answered(view: RunView, event: ev.LLMCallCompleted) -> RunView:
-    return replace(
-        settled(with_refused_steps(view)),
-        activity="Working",
-        elapsed_s=view.elapsed_s + event.duration_s,
-        calls=view.calls + 1,
-        unpriced_calls=view.unpriced_calls + (event.cost_usd is None),
-        cost_usd=view.cost_usd + (event.cost_usd or 0.0),
-        prompt_tokens=view.prompt_tokens + event.prompt_tokens,
-        completion_tokens=view.completion_tokens + event.completion_tokens,
+    used = view.used
+    # What the person's answer did not begin again was not allowed.
+    view = with_state(view, "answered", "refused")
+    view = replace(settled(view), activity="Working")
+    return using(
+        view,
+        elapsed_s=used.elapsed_s + event.duration_s,
+        calls=used.calls + 1,
+        unpriced_calls=used.unpriced_calls + (event.cost_usd is None),
+        priced_usd=used.priced_usd + (event.cost_usd or 0.0),
+        prompt_tokens=used.prompt_tokens + event.prompt_tokens,
+        completion_tokens=used.completion_tokens + event.completion_tokens,
     )
 
 
@@ -209,9 +194,7 @@ def _published(view: RunView, event: ev.ArtifactPublished) -> RunView:
         kind=cut(event.kind, ARGUMENT_CHARS),
         title=cut(event.title, ARGUMENT_CHARS),
         path=cut(event.path, ARGUMENT_CHARS),
-        variable=cut(event.variable, ARGUMENT_CHARS),
         reused=event.reused,
-        page=cut(event.page, ARGUMENT_CHARS),
     )
     view = settled(view)
     kept = tuple(each for each in view.artifacts if each.path != artifact.path)
@@ -221,7 +204,7 @@ def _published(view: RunView, event: ev.ArtifactPublished) -> RunView:
         index = len(view.closed) - 1
     mentions: tuple[FigureMention, ...] = ()
     if event.figure:
-        view, mention = drawn(view, figure_of(event.figure, artifact.title), artifact)
+        view, mention = drawn(view, figure_of(event.figure, artifact.title))
         mentions = (mention,)
     if index is not None:
         step = view.closed[index]
@@ -245,6 +228,7 @@ def _recovering(view: RunView, event: ev.AgentError) -> RunView:
         key=f"recovery-{len(view.closed)}",
         message=cut_steady(failure.explanation if failure else event.message),
         kind=failure.kind.value if failure else "",
+        type=type_of(failure),
         action=cut(
             str(event.action or (failure and failure.suggested_action) or ""), ARGUMENT_CHARS
         ),
@@ -304,7 +288,7 @@ def _at_end(
 
 def _ended(view: RunView, status: str, end: EndBlock | QuestionBlock) -> RunView:
     view = settled(view)
-    view = with_state(with_refused_steps(view), "running", "stopped")
+    view = with_state(with_state(view, "answered", "refused"), "running", "stopped")
     if status != "suspended":  # then nobody was asked
         view = with_state(view, "waiting", "stopped")
     if status != "suspended" and view.withheld:

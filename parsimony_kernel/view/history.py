@@ -1,27 +1,30 @@
 """A turn's story in lines: what was done in order, what came of it, how it was recovered.
 
-From the events of the turn alone, so that it reads the same in every process. A step has the
-number that the record gives it. Texts are foreign and are escaped by whoever writes them.
+From the blocks of its record, so that both tell the same, with the numbers of the record's steps.
+Texts are foreign and are escaped by whoever writes them.
 """
 
-import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from parsimony_kernel.core import events as ev
-from parsimony_kernel.core.kinds import Failure
-from parsimony_kernel.core.refusals import GUIDANCE
-from parsimony_kernel.core.taxonomy import FailureType
-from parsimony_kernel.view.blocks import StepBlock
-from parsimony_kernel.view.escape import inline, steady
+from parsimony_kernel.view.blocks import (
+    Block,
+    BudgetBlock,
+    EndBlock,
+    QuestionBlock,
+    RecoveryBlock,
+    ReplyBlock,
+    RequestBlock,
+    StepBlock,
+)
+from parsimony_kernel.view.escape import inline
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.run_view import ARGUMENT_CHARS, cut
 
-OK, REFUSED, FAILED, WAITING, UNFINISHED = "ok", "refused", "failed", "waiting", "unfinished"
-
-# What was done about a failure that did not end the run.
-RECOVERIES = {"narrow_scope": "narrowed", "ROLLBACK": "rolled back", "RESUME": "resumed"}
+REFUSED, FAILED = "refused", "failed"
+_OUTCOMES = {"done": "ok", "running": "unfinished", "answered": "waiting", "allowed": "waiting"}
+_ENDS = {"result": "done", "handoff": "handed off", "partial": "stopped"}
 
 
 @dataclass(frozen=True)
@@ -29,8 +32,8 @@ class Line:
     """One line of a story.
 
     ``step`` is the number of a step and empty for everything else; ``what`` is an action, the
-    kind of a failure, or ``request``, ``question``, ``answer``, ``budget``, ``run``, ``end`` or
-    ``variables``.
+    kind of a failure, or ``request``, ``question``, ``answer``, ``budget``, ``run``, ``end``,
+    ``variables`` or ``turn``.
     """
 
     step: str
@@ -40,16 +43,24 @@ class Line:
 
 
 def story(events: Iterable[ev.AgentEvent]) -> tuple[Line, ...]:
-    """The lines of one turn. Events of which nothing is to be said have none."""
-    told = _Story()
-    last: ev.AgentEvent | None = None
-    for event in events:
-        told.hear(event)
-        if not isinstance(event, ev.TurnTakenBack | ev.TurnForgotten):
-            last = event
+    """The lines of one turn. What nobody acts on, such as prose, has none."""
+    known = tuple(events)
+    afterwards = [e for e in known if isinstance(e, ev.TurnTakenBack | ev.TurnForgotten)]
+    blocks = replay(known).closed
+    ends = [block for block in blocks if isinstance(block, EndBlock)]
+    lines: list[Line] = []
+    before: Block | None = None
+    for block in blocks:
+        # Of several ends, the others are answers that were refused.
+        if not isinstance(block, EndBlock) or block is ends[-1]:
+            lines += _told(block, before)
+        before = block
+    last = next((each for each in reversed(known) if each not in afterwards), None)
     if last is not None and not ev.is_terminal(last):
-        told.say("end", "open", "It is running, or was cut off: its end is not on record.")
-    return tuple(told.lines)
+        lines.append(
+            Line("", "end", "open", "It is running, or was cut off: its end is not on record.")
+        )
+    return (*lines, *map(_afterwards, afterwards))
 
 
 def troubles(lines: Iterable[Line]) -> tuple[int, int]:
@@ -58,175 +69,76 @@ def troubles(lines: Iterable[Line]) -> tuple[int, int]:
     return outcomes.count(REFUSED), outcomes.count(FAILED)
 
 
-class _Story:
-    def __init__(self) -> None:
-        self.lines: list[Line] = []
-        self._steps = 0
-        self._running: dict[str, int] = {}
-        # The numbers of steps that wait for a person, by their calls.
-        self._waiting: dict[str, str] = {}
-        # The trouble that the newest line told.
-        self._trouble: Failure | None = None
-        # Whether the model has ended the run itself, which the line of the end tells.
-        self._is_ended = False
-
-    def say(self, what: str, outcome: str, words: str = "", step: str = "") -> None:
-        self._trouble = None
-        self.lines.append(Line(step, what, outcome, cut(steady(words))))
-
-    def hear(self, event: ev.AgentEvent) -> None:
-        match event:
-            case ev.RunStarted(reply=None):
-                self.say("request", "", event.request)
-            case ev.RunStarted():
-                gone = f" (gone since: {', '.join(event.gone)})" if event.gone else ""
-                self.say("answer", "", f"{event.reply}{gone}")
-            case ev.ToolEvent(completed=False):
-                # What a terminating tool says is told by the line of the end.
-                if event.tool_type != "termination":
-                    self._begin(event)
-            case ev.ToolEvent():
-                self._end(event)
-            case ev.BudgetWarning():
-                spent = f"{event.used:g} of {event.limit:g}"
-                self.say("budget", "warned", f"{event.guard}: {spent} used")
-            case ev.AgentError():
-                self._recover(event)
-            case ev.UserInputRequested():
-                self._ask(event)
-            case ev.RunCompleted():
-                self.say("end", "done", event.summary)
-            case ev.Handoff():
-                if event.failure is not None and not self._is_ended:
-                    self._fail(event.failure)
-                self.say("end", "handed off", _handed_off(event))
-            case ev.PartialRunSummary():
-                self.say("end", "stopped", event.missing)
-            case ev.RunCancelled():
-                self.say("end", "cancelled", event.reason or event.message)
-            case ev.TurnTakenBack():
-                self._take_back(event)
-            case ev.TurnForgotten():
-                self.say("turn", "forgotten")
-
-    def _begin(self, event: ev.ToolEvent) -> None:
-        number = self._waiting.pop(event.tool_call_id, "")
-        if not number:
-            self._steps += 1
-            number = str(self._steps)
-        self._running[event.tool_call_id] = len(self.lines)
-        self.say(event.tool_name, UNFINISHED, _asked_for(event.arguments), number)
-
-    def _end(self, event: ev.ToolEvent) -> None:
-        result = event.result or {}
-        troubled = event.ok is False or "error" in result
-        if event.tool_type == "termination" and not troubled:
-            self._is_ended = True
-            return
-        place = self._running.pop(event.tool_call_id, None)
-        if place is None:
-            self._begin(event)
-            place = self._running.pop(event.tool_call_id)
-        begun = self.lines[place]
-        outcome, words = _outcome(event, result, troubled)
-        if outcome == WAITING:
-            self._waiting[event.tool_call_id] = begun.step
-        self.lines[place] = replace(begun, outcome=outcome, words=cut(steady(words)) or begun.words)
-        self._trouble = event.failure if outcome in (REFUSED, FAILED) else None
-
-    def _recover(self, event: ev.AgentError) -> None:
-        failure = event.failure
-        what = "run" if failure is None else failure.kind.value
-        if failure is not None:
-            self._fail(failure)
-        else:
-            self.say(what, FAILED, event.message)
-        action = event.action or ""
-        if event.fallback:
-            self.say(what, "fallback", f"going on with {event.fallback}")
-        elif not event.recoverable:
-            self.say(what, "not recovered")
-        elif action == "retry":
-            self.say(what, f"retry {event.attempt} of {event.budget}")
-        else:
-            how = RECOVERIES.get(event.strategy) or RECOVERIES.get(action, action or "went on")
-            self.say(what, how, event.put_back)
-
-    def _take_back(self, event: ev.TurnTakenBack) -> None:
-        again = "set again" if event.redone else "restored"
-        gone = "deleted" if event.redone else "removed"
-        parts = (
-            (event.restored, again),
-            (event.removed, gone),
-            (event.kept, "changed since, so kept"),
-            (event.lost, "perhaps changed, for there was no copy"),
-        )
-        words = "; ".join(f"{', '.join(names)}: {what}" for names, what in parts if names)
-        self.say("variables", "re-applied" if event.redone else "undone", words)
-
-    def _ask(self, event: ev.UserInputRequested) -> None:
-        context, kind = event.context or "", event.originating_failure_kind
-        # What waits for a person has not failed.
-        waits = bool(self.lines) and self.lines[-1].outcome == WAITING
-        if kind is not None and not waits:
-            if not self._is_told(context):
-                self.say(kind, FAILED, context)
-            context = ""
-        choices = "; ".join(f"{at} {each}" for at, each in enumerate(event.choices, 1))
-        self.say("question", "asked", _joined(event.question, context, choices))
-
-    def _fail(self, failure: Failure) -> None:
-        """Tell ``failure``; where the line before has told it, only its type if that is new."""
-        trouble = self._trouble
-        if trouble is None or not self._is_told(failure.explanation):
-            self.say(failure.kind, FAILED, _typed(failure, failure.explanation))
-        elif self.lines[-1].outcome == FAILED and trouble.type is FailureType.UNKNOWN:
-            told = self.lines[-1]
-            self.lines[-1] = replace(told, words=cut(_typed(failure, told.words)))
-
-    def _is_told(self, explanation: str) -> bool:
-        return self._trouble is not None and self._trouble.explanation == explanation
+def _told(block: Block, before: Block | None) -> Iterator[Line]:
+    match block:
+        case RequestBlock():
+            yield Line("", "request", "", cut(block.words))
+        case StepBlock():
+            outcome = _OUTCOMES.get(block.state, block.state)
+            yield Line(str(block.number), block.tool, outcome, cut(_step_words(block)))
+        case RecoveryBlock():
+            what = block.kind or "run"
+            error = before.error if isinstance(before, StepBlock) else None
+            if error is None or block.kind == "transient_provider":
+                yield Line("", what, FAILED, _typed(block.type, block.message))
+                error = None
+            # A classifier may have found the type of a step's failure only after the step.
+            found = block.type if error is not None and not error.reason else ""
+            outcome, words = _recovered(block)
+            yield Line("", what, outcome, words or found)
+        case BudgetBlock():
+            yield Line("", "budget", "warned", f"most of the {block.guard} are used")
+        case QuestionBlock():
+            choices = "; ".join(f"{at} {each}" for at, each in enumerate(block.choices, 1))
+            yield Line("", "question", "asked", _joined(block.question, block.context, choices))
+        case ReplyBlock():
+            gone = f" (gone since: {', '.join(block.gone)})" if block.gone else ""
+            yield Line("", "answer", "", f"{block.reply}{gone}")
+        case EndBlock():
+            lists = (f"{label}: {'; '.join(texts)}" for label, texts in block.lists if texts)
+            outcome = _ENDS.get(block.kind, block.kind)
+            yield Line("", "end", outcome, cut(_joined(block.words, *lists)))
 
 
-def _asked_for(arguments: dict[str, Any]) -> str:
-    """What a step is for: the model's words for it, or else the code or the arguments."""
-    for name in ("purpose", "code"):
-        given = arguments.get(name)
-        if isinstance(given, str) and given.strip():
-            return cut(given, ARGUMENT_CHARS)
-    if not arguments:
-        return ""
-    return cut(json.dumps(arguments, ensure_ascii=False, default=str), ARGUMENT_CHARS)
+def _step_words(step: StepBlock) -> str:
+    """Why it failed, or what it is for: the model's words, or else the code or the arguments."""
+    if step.error is not None:
+        error = step.error
+        place = "" if error.line is None else f" at line {error.line}: {error.source_line.strip()}"
+        return _typed(error.reason, f"{error.sentence}{place}")
+    given = ", ".join(f"{name}: {value}" for name, value in step.arguments)
+    return step.purpose or cut(step.code.head.strip() or given, ARGUMENT_CHARS)
 
 
-def _outcome(event: ev.ToolEvent, result: dict[str, Any], troubled: bool) -> tuple[str, str]:
-    if result.get("stopped"):
-        return "stopped", ""
-    if "waiting" in result:
-        return WAITING, ""
-    if not troubled:
-        return OK, ""
-    error = str(result.get("error", "action_error"))
-    sentence = str(result.get("message") or error)
-    if error in GUIDANCE:
-        return REFUSED, f"{error}: {sentence}"
-    return FAILED, sentence if event.failure is None else _typed(event.failure, sentence)
+def _recovered(block: RecoveryBlock) -> tuple[str, str]:
+    """What was done about a failure, and what came of that."""
+    if block.fallback:
+        return "fallback", f"going on with {block.fallback}"
+    if not block.recoverable:
+        return "not recovered", ""
+    if block.put_back:
+        return "rolled back", block.put_back
+    if block.action == "retry":
+        return f"retry {block.attempt} of {block.budget}", ""
+    return "narrowed" if block.action == "narrow_scope" else block.action or "went on", ""
 
 
-def _typed(failure: Failure, sentence: str) -> str:
-    """``sentence`` behind the failure's type, where that is known."""
-    is_known = failure.type is not FailureType.UNKNOWN
-    return f"{failure.type.value}: {sentence}" if is_known else sentence
-
-
-def _handed_off(event: ev.Handoff) -> str:
-    blockers = "; ".join(each for each in event.blockers if each != event.rationale)
-    steps = "; ".join(event.suggested_next_steps)
-    return _joined(
-        event.rationale,
-        f"in the way: {blockers}" if blockers else "",
-        f"you can: {steps}" if steps else "",
+def _afterwards(event: ev.AgentEvent) -> Line:
+    """What was done to the turn behind its end."""
+    if not isinstance(event, ev.TurnTakenBack):
+        return Line("", "turn", "forgotten")
+    parts = (
+        (event.restored, "set again" if event.redone else "restored"),
+        (event.removed, "deleted" if event.redone else "removed"),
+        (event.kept, "changed since, so kept"),
+        (event.lost, "perhaps changed, for there was no copy"),
     )
+    words = "; ".join(f"{', '.join(names)}: {what}" for names, what in parts if names)
+    return Line("", "variables", "re-applied" if event.redone else "undone", cut(words))
+
+
+def _typed(reason: str, sentence: str) -> str:
+    return f"{reason}: {sentence}" if reason else sentence
 
 
 def _joined(*parts: str) -> str:

@@ -23,7 +23,6 @@ from parsimony_kernel.view.escape import fit, html_text, inline, plain, unbroken
 from parsimony_kernel.view.outline import outline
 from parsimony_kernel.view.parts import CELL_CHARS, Listing, Mono, Sentence, Strong, words_of
 
-ROOT = "parsimony-record"
 HIGHLIGHTED_CHARS = 8_000
 COLOURED_CHARS = 64_000
 PICTURES_CHARS = 4 << 20

@@ -1,4 +1,4 @@
-"""What each block says, once, for all three texts.
+"""What each block says, once, for both texts.
 
 ``outline`` turns a block into a section of a few kinds of parts; the writers know only the
 parts. So the texts hold the same information by construction. A string in a part may be foreign
@@ -225,7 +225,7 @@ def _output(output: DataFrameObject | PrimitiveObject | FigureMention) -> tuple[
 def _figure(block: FigureBlock) -> Section:
     title, described = block.title.strip(), block.description.strip()
     parts: list[Part] = [Title(title)] if title else []
-    parts.append(Picture(block, described or title or _UNDESCRIBED))
+    parts.append(Picture(described or title or _UNDESCRIBED))
     if described != title or not title:
         parts.append(Paragraph((described or _UNDESCRIBED,), "note"))
     return Section("figure", f"Figure {block.number}", tuple(parts))

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from parsimony_kernel.view.blocks import FigureBlock, Passage
+from parsimony_kernel.view.blocks import Passage
 
 CELL_CHARS = 60
 
@@ -103,9 +103,8 @@ class Folded:
 
 @dataclass(frozen=True)
 class Picture:
-    """A chart: its pixels when there are some, and the words that stand for them."""
+    """Where a chart stands, and the words that stand for it."""
 
-    figure: FigureBlock
     alternative: str
 
 

@@ -5,8 +5,8 @@ The value that the fold carries, and the few moves that every kind of event make
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any
 
 from parsimony_kernel.core.text import encodable
@@ -34,25 +34,14 @@ class RunView:
 
     status: str = "idle"
     run_id: str = ""
-    model: str = ""
+    used: FooterBlock = field(default_factory=partial(FooterBlock, "footer"))
     closed: tuple[Block, ...] = ()
     prose: ProseBlock | None = None
     activity: str = ""
     artifacts: tuple[Artifact, ...] = ()
     variables: tuple[str, ...] = ()
-    steps: int = 0
     figures: int = 0
     rounds: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost_usd: float = 0.0
-    calls: int = 0
-    unpriced_calls: int = 0
-    elapsed_s: float = 0.0
-    max_rounds: int = 0
-    max_elapsed_s: float = 0.0
-    max_tokens: int = 0
-    max_cost_usd: float = 0.0
     # What the last answer says and no result supports; the answer itself, where it was refused.
     not_found: tuple[str, ...] = ()
     withheld: str = ""
@@ -65,9 +54,9 @@ class RunView:
         moving: list[Block] = []
         if self.prose is not None and (self.prose.text or self.prose.reasoning):
             moving.append(self.prose)
-        moving.append(_footer(self))
+        moving.append(self.used)
         if self.status == "running":
-            moving.append(ProgressBlock("progress", self.activity, self.elapsed_s))
+            moving.append(ProgressBlock("progress", self.activity, self.used.elapsed_s))
         return (*self.closed, *moving)
 
 
@@ -77,44 +66,19 @@ EMPTY = RunView()
 def metadata_of(view: RunView) -> dict[str, Any]:
     """The facts that differ from run to run, for the metadata of a display. A number that JSON
     has no word for is null: a display with it is not sent at all."""
+    told = ("model", "steps", "prompt_tokens", "completion_tokens", "cost_usd")
     facts = {
         "run_id": view.run_id,
         "status": view.status,
-        "model": view.model,
         "rounds": view.rounds,
-        "steps": view.steps,
-        "prompt_tokens": view.prompt_tokens,
-        "completion_tokens": view.completion_tokens,
-        "cost_usd": _cost(view),
-        "elapsed_s": round(view.elapsed_s, 3),
+        **{name: getattr(view.used, name) for name in told},
+        "elapsed_s": round(view.used.elapsed_s, 3),
     }
     finite = {
         name: None if isinstance(fact, float) and not math.isfinite(fact) else encodable(fact)
         for name, fact in facts.items()
     }
     return {"parsimony": finite}
-
-
-def _cost(view: RunView) -> float | None:
-    return None if view.calls and view.unpriced_calls == view.calls else view.cost_usd
-
-
-def _footer(view: RunView) -> FooterBlock:
-    return FooterBlock(
-        key="footer",
-        model=view.model,
-        steps=view.steps,
-        calls=view.calls,
-        max_rounds=view.max_rounds,
-        prompt_tokens=view.prompt_tokens,
-        completion_tokens=view.completion_tokens,
-        cost_usd=_cost(view),
-        cost_partial=0 < view.unpriced_calls < view.calls,
-        elapsed_s=view.elapsed_s,
-        max_elapsed_s=view.max_elapsed_s,
-        max_tokens=view.max_tokens,
-        max_cost_usd=view.max_cost_usd,
-    )
 
 
 def cut(text: str, limit: int = SENTENCE_CHARS) -> str:
@@ -139,6 +103,11 @@ def settled(view: RunView) -> RunView:
         return view
     closed = (*view.closed, prose) if prose.text or prose.reasoning else view.closed
     return replace(view, prose=None, closed=closed)
+
+
+def using(view: RunView, **used: Any) -> RunView:
+    """With other figures of what the run has used."""
+    return replace(view, used=replace(view.used, **used))
 
 
 def with_block(view: RunView, index: int, block: Block) -> RunView:

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from parsimony_kernel.core import events as ev
+from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.outputs import (
     DataFrameObject,
     ExceptionObject,
@@ -17,8 +18,8 @@ from parsimony_kernel.core.outputs import (
     PrimitiveObject,
 )
 from parsimony_kernel.core.refusals import GUIDANCE
+from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.view.blocks import (
-    Artifact,
     FigureBlock,
     FigureMention,
     Passage,
@@ -36,6 +37,7 @@ from parsimony_kernel.view.run_view import (
     cut_each,
     cut_steady,
     settled,
+    using,
     with_block,
 )
 
@@ -54,7 +56,7 @@ _WRITTEN = "The model wrote this call into its words."
 def _new_step(view: RunView, event: ev.ToolEvent, number: int = 0) -> RunView:
     """With one step more: ``number`` where it is one that had to wait, which keeps its own."""
     view = _without_call(view, event)
-    number = number or view.steps + 1
+    number = number or view.used.steps + 1
     given = event.arguments
     code = given.get("code")
     step = StepBlock(
@@ -73,12 +75,8 @@ def _new_step(view: RunView, event: ev.ToolEvent, number: int = 0) -> RunView:
         note="" if event.around is None else _WRITTEN,
     )
     about = f": {step.purpose}" if step.purpose else ""
-    return replace(
-        view,
-        steps=max(view.steps, number),
-        activity=f"Step {number} is running{about}",
-        closed=(*view.closed, step),
-    )
+    view = using(view, steps=max(view.used.steps, number))
+    return replace(view, activity=f"Step {number} is running{about}", closed=(*view.closed, step))
 
 
 def _without_call(view: RunView, event: ev.ToolEvent) -> RunView:
@@ -112,16 +110,6 @@ def step_begun(view: RunView, event: ev.ToolEvent) -> RunView:
     )
     number = next(waited, 0)
     return _new_step(with_state(view, "answered", "allowed", event.tool_call_id), event, number)
-
-
-def with_answered_steps(view: RunView) -> RunView:
-    """What waited for a person waits no more; it was allowed if its call begins again."""
-    return with_state(view, "waiting", "answered")
-
-
-def with_refused_steps(view: RunView) -> RunView:
-    """The run goes on behind an answer, and what did not begin again was not allowed."""
-    return with_state(view, "answered", "refused")
 
 
 def with_state(view: RunView, old: StepState, new: StepState, call_id: str = "") -> RunView:
@@ -171,10 +159,11 @@ def step_ended(view: RunView, event: ev.ToolEvent) -> RunView:
     step = replace(
         step,
         state=_state(envelope, failed=failed, stopped=stopped),
-        error=_error_of(envelope, output) if failed and not stopped else None,
+        error=_error_of(event, envelope, output) if failed and not stopped else None,
         note=f"{step.note} {said}".strip(),
     )
-    view = replace(view, activity="Thinking", elapsed_s=view.elapsed_s + (event.duration_s or 0.0))
+    view = using(view, elapsed_s=view.used.elapsed_s + (event.duration_s or 0.0))
+    view = replace(view, activity="Thinking")
     if output is None:
         outputs = (*step.outputs, *_answer_of(event, envelope))
         return with_block(view, index, replace(step, outputs=outputs))
@@ -228,29 +217,18 @@ def _state(envelope: dict[str, Any], *, failed: bool, stopped: bool) -> StepStat
 
 
 def _bounded(output: DataFrameObject | PrimitiveObject) -> DataFrameObject | PrimitiveObject:
-    return _bounded_frame(output) if isinstance(output, DataFrameObject) else _bounded_value(output)
+    if isinstance(output, PrimitiveObject):
+        return _bounded_value(output)
+    return DataFrameObject.model_validate(_cut_within(output.model_dump()))
 
 
-def _bounded_frame(frame: DataFrameObject) -> DataFrameObject:
-    columns = tuple(
-        column.model_copy(
-            update={
-                "name": cut(column.name, ARGUMENT_CHARS),
-                "dtype": cut(column.dtype, ARGUMENT_CHARS),
-                "samples": cut_each(column.samples),
-            }
-        )
-        for column in frame.columns
-    )
-    return frame.model_copy(
-        update={
-            "name": None if frame.name is None else cut(frame.name, ARGUMENT_CHARS),
-            "columns": columns,
-            "more_columns": cut_each(frame.more_columns),
-            "preview_columns": cut_each(frame.preview_columns),
-            "preview": tuple(map(cut_each, frame.preview)),
-        }
-    )
+def _cut_within(value: Any) -> Any:
+    """``value`` with every text in it within the limit of an argument."""
+    if isinstance(value, str):
+        return cut(value, ARGUMENT_CHARS)
+    if isinstance(value, dict):
+        return {key: _cut_within(each) for key, each in value.items()}
+    return tuple(map(_cut_within, value)) if isinstance(value, list | tuple) else value
 
 
 def _bounded_value(output: PrimitiveObject) -> PrimitiveObject:
@@ -279,17 +257,26 @@ def _output_of(envelope: dict[str, Any]) -> KernelOutput | None:
         return KernelOutput(**known) if known else None
 
 
-def _error_of(envelope: dict[str, Any], output: KernelOutput | None) -> StepError:
+def type_of(failure: Failure | None) -> str:
+    """The type of ``failure``; empty where it is unknown."""
+    is_known = failure is not None and failure.type is not FailureType.UNKNOWN
+    return failure.type.value if failure and is_known else ""
+
+
+def _error_of(
+    event: ev.ToolEvent, envelope: dict[str, Any], output: KernelOutput | None
+) -> StepError:
+    reason = str(envelope.get("error", ""))
+    reason = reason if reason in GUIDANCE else type_of(event.failure)
     raised: KernelOutputType | None = output.error if output is not None else None
     if isinstance(raised, ExceptionObject):
-        message = raised.message.strip()
-        sentence = f"{raised.name}: {message}" if message else raised.name
-        return StepError(cut_steady(sentence), raised.line, cut(raised.source_line, 400))
+        sentence = f"{raised.name}: {raised.message.strip()}".removesuffix(": ")
+        return StepError(cut_steady(sentence), raised.line, cut(raised.source_line, 400), reason)
     for name in ("message", "reason", "error_message", "error"):
         told = envelope.get(name)
         if isinstance(told, str) and told.strip():
-            return StepError(cut_steady(told))
-    return StepError("It did not work, and the tool did not say why.")
+            return StepError(cut_steady(told), reason=reason)
+    return StepError("It did not work, and the tool did not say why.", reason=reason)
 
 
 # -- charts: each shown once, and only what draws without loading anything
@@ -307,9 +294,7 @@ def figure_of(data: dict[str, Any], title: str) -> FigureObject:
     return figure if figure.title else figure.model_copy(update={"title": title})
 
 
-def drawn(
-    view: RunView, figure: FigureObject, artifact: Artifact | None = None
-) -> tuple[RunView, FigureMention]:
+def drawn(view: RunView, figure: FigureObject) -> tuple[RunView, FigureMention]:
     """With ``figure`` among the blocks, once: drawing it again only adds what it lacked."""
     canonical = _canonical(figure.spec)
     told = canonical or figure.png_base64 or figure.svg or f"{figure.title}\n{figure.description}"
@@ -321,7 +306,6 @@ def drawn(
         description=cut(figure.description),
         png_base64=figure.png_base64 if _fits(figure.png_base64) else None,
         svg=figure.svg if _fits(figure.svg) else None,
-        published=artifact,
         identity=identity,
     )
     for index, block in enumerate(view.closed):
@@ -332,7 +316,6 @@ def drawn(
                 description=block.description or drawn.description,
                 png_base64=block.png_base64 or drawn.png_base64,
                 svg=block.svg or drawn.svg,
-                published=artifact or block.published,
             )
             return with_block(view, index, merged), FigureMention(
                 merged.number, merged.title, merged.description

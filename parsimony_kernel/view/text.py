@@ -21,6 +21,7 @@ from parsimony_kernel.view.parts import (
     Printed,
     Section,
     Sentence,
+    Span,
     Table,
     Title,
 )
@@ -43,29 +44,44 @@ def record_of(blocks: Sequence[Block], width: int = 80) -> str:
     return "\n\n".join(filter(None, parts))
 
 
+# Stands before each word of a machine while a sentence is wrapped; no foreign text holds it.
+_WHOLE = "\0"
+_DEEPEST = 40
+
+
 def wrapped(spans: Sentence, width: int, first: str = "", rest: str = "") -> list[str]:
     """``spans`` in lines, the first led by ``first`` and the others by ``rest``.
 
-    A word of a sentence that is wider than a line is broken; a ``Mono`` is not.
+    A word of a sentence that is wider than a line is broken; a ``Mono`` is not. The indentation of
+    a further line is a part of it, as in code.
     """
     lines: list[str] = []
-    for paragraph in _words_by_line(spans):
-        lead = rest if lines else first
-        line, empty = lead, True
-        for word, breakable in paragraph:
+    for paragraph in "".join(map(_joinable, spans)).split("\n"):
+        words = paragraph.split()
+        if words and lines:
+            words[0] = " " * min(_DEEPEST, len(paragraph) - len(paragraph.lstrip())) + words[0]
+        line, empty = rest if lines else first, True
+        for marked in words:
+            word = marked.replace(_WHOLE, "")
             gap = "" if empty else " "
             if not empty and columns(line) + 1 + columns(word) > width:
                 lines.append(line)
-                line, empty, gap = rest, True, ""
-            while breakable and columns(line) + columns(word) > width:
+                line, gap = rest, ""
+            while _WHOLE not in marked and columns(line) + columns(word) > width:
                 taken = _taken(word, width - columns(line))
                 if taken == len(word):
                     break
                 lines.append(line + word[:taken])
-                line, word, empty = rest, word[taken:], True
+                line, word, gap = rest, word[taken:], ""
             line, empty = line + gap + word, False
         lines.append(line.rstrip())
     return lines
+
+
+def _joinable(span: Span) -> str:
+    if isinstance(span, Mono):
+        return " ".join(_WHOLE + word for word in inline(span.text).split())
+    return plain(span if isinstance(span, str) else span.text)
 
 
 def _taken(word: str, room: int) -> int:
@@ -75,42 +91,6 @@ def _taken(word: str, room: int) -> int:
         if room < 0:
             return max(1, index)
     return len(word)
-
-
-def _words_by_line(spans: Sentence) -> list[list[tuple[str, bool]]]:
-    """The words of each line with whether they may be broken; spans that touch share a word."""
-    lines: list[list[tuple[str, bool]]] = [[]]
-    joined = False
-    for span in spans:
-        machine = isinstance(span, Mono)
-        text = plain(span if isinstance(span, str) else span.text)
-        if machine:
-            text = inline(text)
-        for number, line in enumerate(text.split("\n")):
-            if number:
-                lines.append([])
-                joined = False
-            words = line.split()
-            if not words:
-                joined = joined and not line
-                continue
-            if number:
-                # The indentation of a line is a part of it, as in code.
-                words[0] = line.expandtabs(4)[: _indentation(line)] + words[0]
-            elif joined and not line[0].isspace() and lines[-1]:
-                word, breakable = lines[-1].pop()
-                words[0] = word + words[0]
-                lines[-1].append((words[0], breakable and not machine))
-                words = words[1:]
-            lines[-1].extend((word, not machine) for word in words)
-            joined = not line[-1].isspace()
-    return lines
-
-
-def _indentation(line: str) -> int:
-    """The columns before the first word of ``line``, 40 at most."""
-    wide = line.expandtabs(4)
-    return min(40, len(wide) - len(wide.lstrip()))
 
 
 def _section(section: Section, width: int) -> list[str]:

