@@ -11,6 +11,7 @@ from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
 from parsimony_kernel.core.conversation import AgentMessage, request_message
 from parsimony_kernel.core.events import (
     AgentEvent,
+    RunCompleted,
     RunStarted,
     ToolEvent,
     ToolResultObserved,
@@ -42,6 +43,7 @@ _UNDONE = {
     "handed_off": "Not done; it was handed back",
     "stopped": "Not done; it stopped early",
     "cancelled": "Not done; it was cancelled",
+    "replaced": "Not done; this is its request again",
 }
 
 
@@ -58,10 +60,11 @@ def earlier_turns(
 ) -> tuple[AgentMessage, ...]:
     """What the newest turns of other cells were asked and came to, oldest first.
 
-    A request and an answer for each: the summary of a turn that is done, one clause of one that
-    is not, with what its tools did all the same, or was taken back. Behind the request stands the
-    code that a turn that is done ran. Those that are gone, purged or running are left out, and so
-    are the oldest of more than ``limit_chars`` characters.
+    Behind them stands what the cell's own turn before did, where that was cut off. A request and an
+    answer for each: the summary of a turn that is done, one clause of one that is not, with what
+    its tools did all the same, or was taken back. Behind the request stands the code that a turn
+    that is done ran. Those that are gone, purged or running are left out, and so are the oldest
+    of more than ``limit_chars`` characters.
 
     Args:
         rows: the turns, oldest first.
@@ -75,14 +78,19 @@ def earlier_turns(
     told = [
         row
         for row in rows
-        if row.cell_key != cell_key and row.request and row.status in {"done", *_UNDONE}
+        if row.cell_key != cell_key and row.request and row.status in {"done", *_UNDONE} - GONE
     ][-MOST_TURNS:]
+    # What the cell did before its kernel died is known to nobody else.
+    told += [row for row in rows if (row.cell_key, row.status) == (cell_key, "replaced")][-1:]
     pairs: list[tuple[AgentMessage, AgentMessage]] = []
     room = limit_chars
     for row in reversed(told):
         events: Sequence[AgentEvent] = ()
         with suppress(JournalError):
             events = events_of(row.run_id)
+        ended = any(isinstance(event, RunCompleted) for event in events)
+        if row.status == "replaced" and (ended or not _done_by_tools(events)):
+            continue
         keeps = share is Share.schema and not _is_free_of_values(events)
         # The words of an error are no words of the person's.
         asked = MENDING if keeps and row.request.startswith(MENDING) else row.request

@@ -171,6 +171,17 @@ def test_a_turn_that_is_not_done_tells_what_its_tools_did_all_the_same() -> None
     )
 
 
+def test_a_cell_that_is_run_again_after_its_kernel_died_is_told_what_it_did_then() -> None:
+    did = ToolEvent(
+        tool_name="record", tool_call_id="record", arguments={"n": 1}, completed=True, ok=True
+    )
+    own = replace(row(1, "replaced"), summary="")
+    ((_, answer),) = told([own], {"r1": [did]}, cell_key="cell 1")
+    assert answer.splitlines()[-1] == 'record {"n": 1}: ok'
+    assert told([own], {"r1": [did, RunCompleted(summary="Done.")]}, cell_key="cell 1") == []
+    assert told([own], {"r1": []}, cell_key="cell 1") == []
+
+
 @pytest.mark.parametrize("status", ["running", "replaced", "forgotten"])
 def test_a_turn_that_runs_or_is_gone_is_not_told(status: str) -> None:
     assert [request for request, _ in told([row(1), row(2, status)])] == [told([row(1)])[0][0]]
