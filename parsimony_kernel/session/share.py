@@ -5,11 +5,12 @@ what nobody knows to be free of values is kept back.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.kinds import HELD, Failure
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
 from parsimony_kernel.core.refusals import GUIDANCE, RefusalError
@@ -77,6 +78,7 @@ KEPT_OF_THE_NOTEBOOK: Mapping[Share, str] = {
         "name that you need; they see what your code shows and prints."
     ),
 }
+KEPT_NAME = "(a value, kept in the notebook)"
 KEPT_BY_CHOICE = "The person chose what is told here; there may be more in the notebook."
 
 # What of an envelope is the gate's own: names of tools, states, hints.
@@ -102,6 +104,15 @@ _NAMING = frozenset(
     {"FileRefused", "LiveNameCollisionError", "PublishError", "UnknownArtifactError"}
 )
 _NAMING_IN = frozenset({("NameError", "inspect_variable"), ("ReportError", "return_report")})
+# What a record holds and no header: a number with a fraction, a sum of money, a date, an address.
+_IN_A_RECORD = re.compile(
+    r"[-+]?\d*[.,]\d+(?:e[-+]?\d+)?|[-+]\d+|[$€£¥].*\d.*|.*\d[\d,.]*\s?[$€£¥%]"
+    r"|\d{1,4}[-/.]\d{1,2}(?:[-/.]\d{1,4}(?:[T ].*)?)?|\d{1,2}:\d\d.*|\S+@\S+\.\w+",
+    re.IGNORECASE,
+)
+# What an index without a name is called in a summary.
+_UNNAMED = "index"
+_WORD = re.compile(r"\w+")
 _DTYPE = re.compile(r"(?:datetime64|timedelta64|interval|period)\[[\w, :/+.-]+\]|[A-Za-z_]\w*")
 
 
@@ -127,18 +138,63 @@ def shared(outcome: StepOutcome, share: Share, step: Step) -> StepOutcome:
             return _failed(outcome, share, step)
 
 
-def shape_of(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """The summary of a value without anything of it: its name, its type, its shape."""
-    shape = _some(summary, "type", "name", "library", "rows", "python_type", "more_columns")
+def shape_of(summary: Mapping[str, Any], code: str | None = None) -> dict[str, Any]:
+    """The summary of a value without anything of it: its name, its type, its shape.
+
+    The names of columns are told, but for those that are values: see ``_names_kept``. Those that
+    stand in ``code`` are known to who wrote it.
+    """
+    shape = _some(summary, "type", "name", "library", "rows", "python_type")
     shape |= _some(summary, "columns_left_out")
     columns = summary.get("columns")
     if isinstance(columns, list):
+        each = [column for column in columns if isinstance(column, dict)]
+        more = [str(name) for name in summary.get("more_columns", ())]
+        known = frozenset() if code is None else read(code).strings | frozenset(_WORD.findall(code))
+        kept = _names_kept(each, more, by_agent=code is not None)
+
+        def told(name: Any) -> Any:
+            return KEPT_NAME if str(name) in kept - known else name
+
         shape["columns"] = [
-            {"name": column.get("name"), "dtype": _dtype(column.get("dtype"))}
-            for column in columns
-            if isinstance(column, dict)
+            {"name": told(column.get("name")), "dtype": _dtype(column.get("dtype"))}
+            for column in each
         ]
+        if more:
+            shape["more_columns"] = [told(name) for name in more]
     return shape
+
+
+def _names_kept(
+    columns: Sequence[Mapping[str, Any]], more: Sequence[str], *, by_agent: bool
+) -> frozenset[str]:
+    """The names of a table's columns that are values of the data.
+
+    All of them where they look like the first record of a file without a header. Those beside an
+    index of names without a name of its own, as a row has it, whose label they are; of code that
+    an agent ran also those of a whole table that lies on its side.
+    """
+    names = [str(column.get("name")) for column in columns]
+    if looks_like_a_record([*names, *more]):
+        return frozenset([*names, *more])
+    index = [name for name, column in zip(names, columns, strict=True) if column.get("index")]
+    beside = [*names[len(index) :], *more]
+    is_on_its_side = index == [_UNNAMED] and not _dtype(columns[0].get("dtype")).startswith("int")
+    if is_on_its_side and (by_agent or len(beside) == 1):
+        return frozenset(beside)
+    return frozenset()
+
+
+def looks_like_a_record(names: Collection[str]) -> bool:
+    """Whether the names of a table's columns are values, as those that a file without a header
+    gives. Years, and whole numbers counted from 0 or 1, are names."""
+    counted = sorted(int(name) for name in names if name.isdecimal())
+    are_years = all(1800 <= number <= 2100 for number in counted)
+    from_the_start = counted and counted[0] in (0, 1)
+    are_positions = from_the_start and counted == [*range(counted[0], counted[0] + len(counted))]
+    if counted and not are_years and not are_positions:
+        return True
+    return any(_IN_A_RECORD.fullmatch(name) for name in names)
 
 
 def tools_told(own: Tools, share: Share) -> Tools:
@@ -191,11 +247,11 @@ def _of_code(output: KernelOutput, code: str) -> dict[str, Any]:
         told["outputs"] = [
             _error(each, code)
             if isinstance(each, ExceptionObject)
-            else shape_of(plain(each.for_model()))
+            else shape_of(plain(each.for_model()), code)
             for each in output.shown
         ]
     if output.variables:
-        told["variables"] = [shape_of(plain(each.for_model())) for each in output.variables]
+        told["variables"] = [shape_of(plain(each.for_model()), code) for each in output.variables]
     for name, names in (("overwritten", output.overwritten), ("deleted", output.deleted)):
         if names:
             told[name] = plain(list(names))
@@ -237,7 +293,8 @@ def _read_artifact(answer: Any) -> Any:
     told = _some(answer, *_ARTIFACT, "path", "rows", "more_columns", "sources")
     columns = answer.get("columns")
     if isinstance(columns, dict):
-        told["columns"] = {name: _dtype(dtype) for name, dtype in columns.items()}
+        named = {name: _dtype(dtype) for name, dtype in columns.items()}
+        told["columns"] = KEPT_NAME if looks_like_a_record(columns) else named
     return told
 
 
@@ -313,11 +370,18 @@ def _is_the_gates(failure: Failure, share: Share, step: Step) -> bool:
     if step.action in step.own:
         return failure.refusal in (RefusalError.unknown_action, RefusalError.invalid_transition)
     if failure.refusal in GUIDANCE:
-        kept = {HELD, QUOTES_A_GUARD, *((LISTS_COLUMNS,) if share is Share.none else ())}
-        return not kept & failure.metadata.keys()
+        if LISTS_COLUMNS in failure.metadata and (share is Share.none or _lists_a_record(failure)):
+            return False
+        return not {HELD, QUOTES_A_GUARD} & failure.metadata.keys()
     kind = failure.metadata.get("envelope", {}).get("error_type")
     names = kind in _NAMING or (kind, step.action) in _NAMING_IN
     return share is Share.schema and names
+
+
+def _lists_a_record(failure: Failure) -> bool:
+    """Whether the columns that a refusal lists are the first record of a file."""
+    details = _each(failure.metadata.get("envelope", {}).get("details"))
+    return any(looks_like_a_record(each.get("columns", ())) for each in details)
 
 
 def _trouble(failure: Failure, share: Share, step: Step) -> tuple[Envelope, str]:
@@ -349,8 +413,13 @@ def _trouble(failure: Failure, share: Share, step: Step) -> tuple[Envelope, str]
 
 def _fields_in(details: Any) -> list[str]:
     """The arguments that a refusal names."""
-    each = details if isinstance(details, list) else [details]
-    return [one["field"] for one in each if isinstance(one, dict) and "field" in one]
+    return [each["field"] for each in _each(details) if "field" in each]
+
+
+def _each(details: Any) -> list[dict[str, Any]]:
+    """The details of a refusal, which are one or several."""
+    listed = details if isinstance(details, list) else [details]
+    return [each for each in listed if isinstance(each, dict)]
 
 
 # -- parts

@@ -29,7 +29,7 @@ from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.session.plain_errors import kind_of, words_of
 from parsimony_kernel.session.session import NotebookSession, open_session
-from parsimony_kernel.session.share import Share, Step, shape_of, shared
+from parsimony_kernel.session.share import KEPT_NAME, Share, Step, shape_of, shared
 from parsimony_kernel.session.turns import MENDING, TurnOptions
 from parsimony_kernel.testing import scripted
 from parsimony_kernel.testing.scripted import ScriptedModel, call
@@ -194,6 +194,39 @@ def test_of_nothing_only_that_it_is_kept_is_told(start: Start) -> None:
 def test_a_dtype_lists_no_values(dtype: str, told: str) -> None:
     shape = shape_of({"type": "dataframe", "columns": [{"name": "a", "dtype": dtype}]})
     assert shape["columns"] == [{"name": "a", "dtype": told}]
+
+
+@pytest.mark.parametrize(
+    ("names", "is_one"),
+    [
+        (("Ada", "36"), True),
+        (("Ada", "5100.5"), True),
+        (("Ada", "2024-01-02"), True),
+        (("Ada", "$1,200"), True),
+        (("Ada", "ada@example.org"), True),
+        (("region", "amount", "Unnamed: 2"), False),
+        (("country", "1990", "2000"), False),
+        (("month", "1", "2", "3"), False),
+        (("0", "1"), False),
+    ],
+)
+def test_names_that_are_the_first_record_of_a_file_are_kept(
+    names: tuple[str, ...], is_one: bool
+) -> None:
+    columns = [{"name": name, "dtype": "int64"} for name in names]
+    told = shape_of({"type": "dataframe", "columns": columns}, "")["columns"]
+    assert [each["name"] == KEPT_NAME for each in told] == [is_one] * len(names)
+
+
+ROW = {"type": "dataframe", "columns": [{"name": "index", "index": True}, {"name": "Ada"}]}
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [(None, KEPT_NAME), ("df.iloc[0]", KEPT_NAME), ("df.loc['Ada']", "Ada")],
+)
+def test_the_label_of_a_row_is_told_where_the_code_says_it(code: str | None, told: str) -> None:
+    assert shape_of(ROW, code)["columns"][1]["name"] == told
 
 
 # -- of what

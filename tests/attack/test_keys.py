@@ -1,0 +1,82 @@
+"""Keys under sixty usual names, in the environment of a run that prints and raises all of them."""
+
+import json
+import secrets
+import string
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from parsimony_kernel.core.events import AgentEvent, RunCompleted
+from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.gate.approval import Approval
+from parsimony_kernel.session.session import open_session
+from parsimony_kernel.session.turns import TurnOptions
+from parsimony_kernel.testing.scripted import ScriptedModel, call
+
+SERVICES = (
+    "OPENAI ANTHROPIC GEMINI MISTRAL GROQ COHERE TOGETHER DEEPSEEK PERPLEXITY FIREWORKS "
+    "VOYAGE PINECONE TAVILY SERPER NOTION"
+)
+OTHERS = (
+    "AZURE_OPENAI_KEY AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN GITHUB_TOKEN GITHUB_PAT GH_TOKEN "
+    "GITLAB_TOKEN GITLAB_PRIVATE_TOKEN BITBUCKET_APP_PASSWORD HF_TOKEN HUGGING_FACE_HUB_TOKEN "
+    "REPLICATE_API_TOKEN WANDB_API_KEY COMET_API_KEY NEPTUNE_API_TOKEN KAGGLE_KEY DB_PASS "
+    "DB_PASSWORD PGPASSWORD MYSQL_PWD MYSQL_ROOT_PASSWORD REDIS_PASSWORD MONGO_PASSWORD "
+    "SNOWFLAKE_PASSWORD DATABRICKS_TOKEN FRED_API_KEY QUANDL_API_KEY ALPHAVANTAGE_API_KEY "
+    "SLACK_BOT_TOKEN SLACK_SIGNING_SECRET DISCORD_TOKEN TELEGRAM_BOT_TOKEN TWILIO_AUTH_TOKEN "
+    "SENDGRID_API_KEY STRIPE_SECRET_KEY PYPI_TOKEN NPM_TOKEN DOCKER_PASSWORD VAULT_TOKEN "
+    "JWT_SECRET DJANGO_SECRET_KEY AZURE_CLIENT_SECRET SERVICE_CREDENTIAL SSH_PASSPHRASE "
+    "DEPLOY_CREDENTIALS"
+)
+NAMES = [*(f"{service}_API_KEY" for service in SERVICES.split()), *OTHERS.split()]
+
+
+def drawn() -> str:
+    """A value that no shape of a known key gives away."""
+    letters = string.ascii_letters + string.digits
+    return "q" + "".join(secrets.choice(letters) for _ in range(20)) + "7"
+
+
+async def ended(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
+    """All events of a turn."""
+    return [event async for event in events]
+
+
+async def test_no_key_of_the_environment_is_sent_or_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert len(NAMES) == len(set(NAMES)) == 60
+    keys = {name: drawn() for name in NAMES}
+    for name, value in keys.items():
+        monkeypatch.setenv(name, value)
+    executor = CodeExecutor(cwd=str(tmp_path))
+    await executor.execute(f"held = {list(keys.values())!r}")
+    model = ScriptedModel(
+        [
+            call("run_code", code="for each in held: print('found', each)"),
+            call("run_code", code="held[:30]"),
+            call("run_code", code="held[30:]"),
+            call("run_code", code="raise ValueError(' '.join(held))"),
+            call("return_done", summary=" ".join(keys.values())),
+        ]
+    )
+    session = open_session(
+        executor=executor,
+        notebook="n.ipynb",
+        folder=tmp_path,
+        model=model,
+        environ={"PARSIMONY_SUSPENSION_SECRET": "s", **keys},
+    )
+    request = "use " + " ".join(keys.values())
+    options = TurnOptions(approve=Approval.auto)
+    events = await ended(session.turn(request, cell_key="c", options=options))
+    assert isinstance(events[-1], RunCompleted)
+    session.close()
+    model.assert_exhausted()
+    sent = json.dumps([list(each.messages) for each in model.requests])
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert [name for name, value in keys.items() if value in sent] == []
+    assert [name for name, value in keys.items() if value.encode() in written] == []
+    assert [name for name, value in keys.items() if value in repr(events)] == []
