@@ -26,7 +26,7 @@ from parsimony_kernel.llm.providers import price_in_words, suggestion
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turns import MENDING, SessionError, resolve_turn
 from parsimony_kernel.storage import durable
-from parsimony_kernel.view.escape import fenced, html_text, inline, plain, shortened, unbroken
+from parsimony_kernel.view.escape import html_text, inline, plain, shortened, unbroken
 from parsimony_kernel.view.history import CodeStep, code_that_worked
 from parsimony_kernel.view.tabulate import counted
 
@@ -228,7 +228,6 @@ def code(
 def _shown(source: str) -> dict[str, Any]:
     return {
         "text/plain": plain(source).rstrip("\n"),
-        "text/markdown": fenced(source, "python"),
         "text/html": f"<pre>{unbroken(html_text(source))}</pre>",
     }
 
@@ -251,10 +250,7 @@ def script(magics: AgentMagics, name: str, file: str = "") -> Told:
     """Show a short script that rebuilds a variable, or write it into a new file."""
     source = magics.session.past.script(name).code
     if not file:
-        return {
-            "text/plain": source.rstrip(),
-            "text/markdown": fenced(source.rstrip(), "python"),
-        }
+        return _shown(source.rstrip())
     place = working_folder() / file
     _create(place, source.encode("utf-8", "surrogatepass"))
     lines = counted(source.rstrip().count("\n") + 1, "line")

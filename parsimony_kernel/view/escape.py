@@ -1,7 +1,7 @@
 """Foreign text made harmless.
 
 Every string of a model, a tool or data passes ``plain`` before it is written anywhere, and then
-``html_text`` or ``fenced`` where it is written as HTML or as Markdown's code.
+``html_text`` where it is written as HTML.
 """
 
 import html
@@ -69,14 +69,6 @@ _BEFORE_BLANK = re.compile(r"\n([^\S\n]*)(?=\n)")
 def unbroken(markup: str) -> str:
     """``markup`` with the same meaning and without a line that is blank."""
     return _BEFORE_BLANK.sub(r"&#10;\1", markup)
-
-
-def fenced(text: str, language: str = "") -> str:
-    """``text`` as a fenced block, the fence longer than any within."""
-    body = plain(text).strip("\n")
-    longest = max(map(len, re.findall("`+", body)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{body}\n{fence}"
 
 
 def columns(text: str) -> int:

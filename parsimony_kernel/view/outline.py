@@ -38,9 +38,9 @@ from parsimony_kernel.view.parts import (
     Printed,
     Section,
     Sentence,
-    Span,
     Strong,
     Title,
+    enumerated,
     spans_of,
     written,
 )
@@ -280,12 +280,7 @@ def _question(block: QuestionBlock) -> Section:
 def _names(label: str, names: Sequence[str]) -> tuple[Part, ...]:
     if not names:
         return ()
-    spans: list[Span] = [label]
-    for position, name in enumerate(names[:NAMED]):
-        spans.extend((", ", Mono(name)) if position else (Mono(name),))
-    if len(names) > NAMED:
-        spans.append(f" and {len(names) - NAMED:,} more")
-    return (Paragraph(tuple(spans), "note"),)
+    return (Paragraph((label, *enumerated([(Mono(name),) for name in names], NAMED)), "note"),)
 
 
 def _items(texts: Sequence[str]) -> Items:
@@ -307,14 +302,10 @@ def _published(artifacts: Sequence[Artifact]) -> tuple[Part, ...]:
     """What was published, by its titles; ``%agent artifacts`` has the paths."""
     if not artifacts:
         return ()
-    spans: list[Span] = ["Published: "]
-    for position, artifact in enumerate(artifacts[:LISTED]):
-        again = " (unchanged)" if artifact.reused else ""
-        kind = f"{', ' if position else ''}{_kind(artifact)} "
-        spans += [kind, Strong(artifact.title), again]
-    if len(artifacts) > LISTED:
-        spans.append(f" and {len(artifacts) - LISTED:,} more")
-    return (Paragraph(tuple(spans), "note"),)
+    told: list[Sentence] = [
+        (f"{_kind(each)} ", Strong(each.title), " (unchanged)" * each.reused) for each in artifacts
+    ]
+    return (Paragraph(("Published: ", *enumerated(told, LISTED)), "note"),)
 
 
 def _kind(artifact: Artifact) -> str:

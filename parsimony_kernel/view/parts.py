@@ -4,6 +4,7 @@ A string in a part may be foreign; whoever writes it escapes it.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -33,6 +34,16 @@ Sentence = tuple[Span, ...]
 def words_of(sentence: Sentence) -> str:
     """``sentence`` as text alone."""
     return "".join(span if isinstance(span, str) else span.text for span in sentence)
+
+
+def enumerated(sentences: Sequence[Sentence], most: int) -> Sentence:
+    """The first ``most`` of ``sentences`` between commas, and how many more there are."""
+    spans: list[Span] = []
+    for position, sentence in enumerate(sentences[:most]):
+        spans += (", ", *sentence) if position else sentence
+    if len(sentences) > most:
+        spans.append(f" and {len(sentences) - most:,} more")
+    return tuple(spans)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from parsimony_kernel.view.blocks import (
     StepBlock,
     TableBlock,
 )
-from parsimony_kernel.view.parts import Mono, Sentence, Span
+from parsimony_kernel.view.parts import Mono, Sentence, enumerated
 from parsimony_kernel.view.tabulate import counted
 
 # How a stretch ends.
@@ -171,10 +171,6 @@ def _recovered(block: RecoveryBlock, *, is_under_way: bool) -> Iterator[str]:
 
 def _summary(steps: Sequence[StepBlock], outcome: Block | None) -> Sentence:
     taken = len({step.number for step in steps})
-    spans: list[Span] = [counted(taken, "step") if taken else "Details"]
+    told = counted(taken, "step") if taken else "Details"
     names = getattr(outcome, "variables", ())
-    for position, name in enumerate(names[:_NAMED]):
-        spans += [", " if position else " · ", Mono(name)]
-    if len(names) > _NAMED:
-        spans.append(f" and {len(names) - _NAMED:,} more")
-    return tuple(spans)
+    return (told, " · " * bool(names), *enumerated([(Mono(name),) for name in names], _NAMED))

@@ -249,12 +249,8 @@ def _output_of(envelope: dict[str, Any]) -> KernelOutput | None:
         return None
     try:
         return KernelOutput.model_validate(data)
-    except ValidationError:
-        # A record of another version: what can still be read is the streams.
-        known = {
-            name: data[name] for name in ("stdout", "stderr") if isinstance(data.get(name), str)
-        }
-        return KernelOutput(**known) if known else None
+    except ValidationError:  # what nothing of ours has written
+        return None
 
 
 def type_of(failure: Failure | None) -> str:
