@@ -6,6 +6,7 @@ processes are there for who asks for them.
 
 import ast
 import atexit
+import builtins
 import gc
 import os
 import socket
@@ -179,6 +180,7 @@ def one_shell() -> Iterator[Any]:
 @pytest.fixture
 def shell(one_shell: Any) -> Iterator[Any]:
     """The shell without the variables of other tests."""
+    vars(builtins).pop("_", None)  # Python's own display sets it, and IPython then keeps no `_`
     before = set(one_shell.user_ns)
     yield one_shell
     for name in set(one_shell.user_ns) - before:

@@ -248,4 +248,4 @@ def test_accepting_a_journal_says_what_was_found_in_it(
     assert main(["trust", "--folder", str(tmp_path)]) == 0
     assert "What was found before: the rows of 'turns'" in capsys.readouterr().out
     assert main(["verify", "--folder", str(tmp_path)]) == 0
-    assert "by its seal" in capsys.readouterr().out
+    assert "its seal" in capsys.readouterr().out

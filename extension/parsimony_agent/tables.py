@@ -16,7 +16,6 @@ from parsimony_kernel.view.escape import (
     shortened,
     unbroken,
 )
-from parsimony_kernel.view.text import wrapped
 
 WIDTH = 80
 _WIDEST = 60
@@ -94,6 +93,8 @@ def _narrowed(widths: Sequence[int], width: int) -> list[int]:
 
 
 def _lines(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    from parsimony_kernel.view.text import wrapped  # deferred: pydantic
+
     folded = [wrapped((cell,), width) for cell, width in zip(row, widths, strict=True)]
     for parts in zip_longest(*folded, fillvalue=""):
         padded = (
