@@ -34,7 +34,7 @@ from parsimony_kernel.view.fold import replay
 
 # How often a call looks whether the one before it has ended, in seconds.
 _WAIT_S = 0.01
-_MIMES = {".txt": "text/plain", ".md": "text/html", ".html": "text/html"}
+_MIMES = {".txt": "text/plain", ".md": "text/markdown", ".html": "text/html"}
 
 
 @dataclass(frozen=True)
@@ -208,12 +208,12 @@ class Notebook(AbstractContextManager["Notebook"]):
         A notebook draws it where this object is shown. A step has the number of its turn.
 
         Args:
-            mime: ``text/plain`` or ``text/html``.
+            mime: ``text/plain``, ``text/markdown`` or ``text/html``.
         """
         return str(self._repr_mimebundle_()[mime])
 
     def save(self, path: str | Path) -> Path:
-        """Write the record as text or HTML, which Markdown may hold, by the suffix of ``path``.
+        """Write the record as text, Markdown or HTML, by the suffix of ``path``.
 
         Raises:
             ValueError: the suffix is none of ``.txt``, ``.md`` and ``.html``.

@@ -212,9 +212,7 @@ def test_what_a_model_reads_is_short_and_obeys_what_is_shared(opened: Open) -> N
     assert "3" not in told.replace("rows", "")
 
 
-def test_the_record_is_saved_as_text_and_html_which_markdown_may_hold(
-    opened: Open, tmp_path: Path
-) -> None:
+def test_the_record_is_saved_as_text_markdown_and_html(opened: Open, tmp_path: Path) -> None:
     notebook = opened(agent="theirs")
     notebook.run_code("weight = 41", "set the weight")
     for suffix in (".txt", ".md", ".html"):

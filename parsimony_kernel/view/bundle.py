@@ -10,6 +10,7 @@ from typing import Any
 from parsimony_kernel.view.blocks import Block, FigureBlock
 from parsimony_kernel.view.escape import inline
 from parsimony_kernel.view.html import html_of, png_of
+from parsimony_kernel.view.markdown import markdown_of
 from parsimony_kernel.view.outline import outline
 from parsimony_kernel.view.parts import Picture, Sentence
 from parsimony_kernel.view.segment import Segment, segment_of
@@ -48,9 +49,9 @@ def record_html(blocks: Sequence[Block]) -> str:
 def bundle(blocks: Sequence[Block], summary: Sentence = (), *, styled: bool = True) -> Bundle:
     """MIME data and metadata of one display.
 
-    ``text/plain`` and ``text/html``, which exporters put into Markdown as it is. A figure alone is
-    given as its specification and its pixels with the description as ``text/plain``, without HTML:
-    a front end and an exporter take HTML before a picture.
+    ``text/plain``, ``text/markdown`` and ``text/html``. A figure alone is given as its
+    specification and its pixels with the description as ``text/plain``, without the other two:
+    a front end and an exporter take HTML or Markdown before a picture.
 
     Args:
         summary: what the fold is called in which all of it is put away.
@@ -63,6 +64,7 @@ def bundle(blocks: Sequence[Block], summary: Sentence = (), *, styled: bool = Tr
             return _drawn(figure, png)
     data = {
         "text/plain": text_of(blocks, summary=summary) or " ",
+        "text/markdown": markdown_of(blocks, summary) or " ",
         "text/html": html_of(blocks, summary, styled=styled),
     }
     return data, {}

@@ -1,7 +1,7 @@
-"""Foreign text made harmless.
+"""Foreign text made harmless, once for each of the three texts.
 
 Every string of a model, a tool or data passes ``plain`` before it is written anywhere, and then
-``html_text`` where it is written as HTML.
+``html_text``, ``markdown_inline``, ``markdown_code`` or ``fenced`` where it is written as such.
 """
 
 import html
@@ -69,6 +69,41 @@ _BEFORE_BLANK = re.compile(r"\n([^\S\n]*)(?=\n)")
 def unbroken(markup: str) -> str:
     """``markup`` with the same meaning and without a line that is blank."""
     return _BEFORE_BLANK.sub(r"&#10;\1", markup)
+
+
+_MARKED = re.compile(r"[\\`*_\[\]|~$#@{}]|:(?=//)|(?<=www)\.|(?<=WWW)\.", re.IGNORECASE)
+_LINE_START = re.compile(r"^(\s*)(?:([-+=:])|(\d{1,9})([.)]))")
+
+
+def markdown_inline(text: str) -> str:
+    """One line of ``text`` for Markdown: no emphasis, link, image, markup, mathematics or list."""
+    line = _MARKED.sub(r"\\\g<0>", inline(text))
+    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _LINE_START.sub(
+        lambda found: f"\\{found[2]}" if found[2] is not None else f"{found[3]}\\{found[4]}",
+        line,
+    )
+
+
+def _longest_run(text: str, char: str) -> int:
+    return max((len(run) for run in re.findall(re.escape(char) + "+", text)), default=0)
+
+
+def markdown_code(text: str) -> str:
+    """One line of ``text`` as a code span."""
+    line = inline(text)
+    if not line:
+        return ""
+    ticks = "`" * (_longest_run(line, "`") + 1)
+    pad = " " if line[0] == "`" or line[-1] == "`" else ""
+    return f"{ticks}{pad}{line}{pad}{ticks}"
+
+
+def fenced(text: str, language: str = "") -> str:
+    """``text`` as a fenced block, the fence longer than any within."""
+    body = plain(text).strip("\n")
+    fence = "`" * max(3, _longest_run(body, "`") + 1)
+    return f"{fence}{language}\n{body}\n{fence}"
 
 
 def columns(text: str) -> int:

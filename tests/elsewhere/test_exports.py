@@ -131,6 +131,7 @@ def test_no_state_of_widgets_is_saved(saved: Any) -> None:
     assert kinds <= {
         "text/plain",
         "text/html",
+        "text/markdown",
         "image/png",
         "application/vnd.vegalite.v5+json",
     }

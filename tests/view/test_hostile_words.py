@@ -4,6 +4,7 @@ import re
 from functools import cache
 
 import markdown_it
+import mistune
 import nbformat
 import pytest
 from hostile_run import WORDS, loadable, run_of
@@ -19,6 +20,7 @@ from parsimony_kernel.view.bundle import bundle
 from parsimony_kernel.view.escape import unbroken
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.html import html_of
+from parsimony_kernel.view.markdown import markdown_of
 from parsimony_kernel.view.run_view import RunView
 from parsimony_kernel.view.segment import segment_of
 from parsimony_kernel.view.text import text_of
@@ -46,7 +48,19 @@ def test_no_text_becomes_markup_in_html(words: str) -> None:
         assert_harmless(html_of(blocks))
 
 
+_MARKUP = mistune.create_markdown(escape=False, plugins=["table", "strikethrough", "url"])
 _COMMON = markdown_it.MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+
+
+@settings(max_examples=settings().max_examples // 4)
+@given(texts)
+def test_no_text_becomes_markup_in_markdown(words: str) -> None:
+    source = markdown_of(hostile(words).blocks)
+    for written in (str(_MARKUP(source)), _COMMON.render(source)):
+        for tag, attributes in Parsed(written).tags:
+            assert tag not in {"a", "img", "script", "style", "button", "iframe", "input"}, written
+            assert tag not in {"h1", "h2", "h3", "h4", "h5", "h6", "hr"}, written
+            assert not any(name.startswith(("on", "data-")) for name in attributes), written
 
 
 @cache

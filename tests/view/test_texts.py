@@ -1,4 +1,4 @@
-"""One record, two texts."""
+"""One record, three texts."""
 
 import json
 import math
@@ -13,6 +13,7 @@ from parsimony_kernel.view.blocks import FigureBlock, lasting
 from parsimony_kernel.view.bundle import VEGALITE_MIME, bundle
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.html import html_of
+from parsimony_kernel.view.markdown import markdown_of
 from parsimony_kernel.view.outline import outline
 from parsimony_kernel.view.parts import Printed, Title
 from parsimony_kernel.view.run_view import metadata_of, using
@@ -31,12 +32,14 @@ SENTENCES = {
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_both_say_the_same(name: str) -> None:
+def test_all_three_say_the_same(name: str) -> None:
     blocks = lasting(replay(RUNS[name]).blocks)
     seen = Parsed(html_of(blocks)).words
+    marked = re.sub(r"\\(.)", r"\1", markdown_of(blocks))
     plain = " ".join(text_of(blocks).split())
     for sentence in SENTENCES[name]:
         assert sentence in seen, sentence
+        assert sentence in marked, sentence
         assert sentence in plain, sentence
 
 
@@ -68,7 +71,8 @@ def test_an_answer_that_nothing_supports_is_shown_with_its_mark(
     events: list[AgentEvent], line: str
 ) -> None:
     blocks = lasting(replay([started(), *events]).blocks)
-    for text in (Parsed(html_of(blocks)).words, text_of(blocks)):
+    marked = re.sub(r"\\(.)", r"\1", markdown_of(blocks))
+    for text in (Parsed(html_of(blocks)).words, marked, text_of(blocks)):
         places = [text.index(each) for each in (SAID, "Not found in a result", line)]
         assert places == sorted(places)
 

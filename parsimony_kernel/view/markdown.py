@@ -1,0 +1,122 @@
+"""The record as GitHub's Markdown, for exports.
+
+No headings: a front end would put them into the notebook's table of contents. No raw HTML and no
+link. What is foreign is escaped, code stands in fences that are longer than any within.
+"""
+
+from collections.abc import Iterable
+
+from parsimony_kernel.view.blocks import Block, Passage
+from parsimony_kernel.view.escape import fenced, fit, markdown_code, markdown_inline, plain
+from parsimony_kernel.view.outline import outline
+from parsimony_kernel.view.parts import (
+    CELL_CHARS,
+    Folded,
+    Items,
+    Listing,
+    Mono,
+    Paragraph,
+    Part,
+    Picture,
+    Printed,
+    Section,
+    Sentence,
+    Strong,
+    Table,
+    Title,
+)
+
+
+def markdown_of(blocks: Iterable[Block], summary: Sentence = ()) -> str:
+    """``blocks`` as Markdown, under a ``summary`` if there is one."""
+    pieces = [_sentence(summary), *(_section(outline(block)) for block in blocks)]
+    return "\n\n".join(fit([piece for piece in pieces if piece], lambda note: f"*{note}*"))
+
+
+def _section(section: Section) -> str:
+    return "\n\n".join(written for part in section.parts if (written := _part(part)))
+
+
+def _part(part: Part) -> str:
+    match part:
+        case Title():
+            rest = [markdown_inline(each) for each in (part.detail, part.state) if each.strip()]
+            return " · ".join([f"**{markdown_inline(part.name)}**", *rest])
+        case Paragraph():
+            return _sentence(part.spans, quoted=part.tone == "words")
+        case Items():
+            return "\n".join(
+                ("1. " if part.is_ordered else "- ") + (_sentence(item).replace("\n", " ") or "\\-")
+                for item in part.items
+            )
+        case Listing():
+            return fenced(_joined(part.passage), part.language)
+        case Printed():
+            return f"{part.label}:\n\n{fenced(_joined(part.passage), 'text')}"
+        case Table():
+            return _table(part)
+        case Folded():
+            text = _sentence((_joined(part.passage),), quoted=True)
+            return f"> {part.summary}:\n{text}" if text else ""
+        case Picture():
+            return ""
+
+
+def _joined(passage: Passage) -> str:
+    if not passage.omitted:
+        return passage.head
+    return f"{passage.head}\n… {passage.omitted:,} characters left out …\n{passage.tail}"
+
+
+def _sentence(spans: Sentence, *, quoted: bool = False) -> str:
+    """``spans`` with hard breaks at their newlines; blank lines end a paragraph."""
+    lines: list[str] = [""]
+    for span in spans:
+        match span:
+            case Mono():
+                lines[-1] += markdown_code(span.text)
+            case Strong():
+                strong = markdown_inline(span.text)
+                lines[-1] += f"**{strong}**" if strong else ""
+            case str():
+                for number, line in enumerate(plain(span).split("\n")):
+                    if number:
+                        lines.append("")
+                    lines[-1] += _within(line)
+    text = "\n".join(line.strip() for line in lines).strip("\n")
+    broken = [
+        line + "  " if line and after else line
+        for line, after in zip(text.split("\n"), [*text.split("\n")[1:], ""], strict=True)
+    ]
+    return "\n".join(f"> {line}" if quoted else line for line in broken) if text else ""
+
+
+def _within(line: str) -> str:
+    """``line`` escaped, its outer spaces kept: other spans stand beside it."""
+    if not line.strip():
+        return " " if line else ""
+    before = " " if line[0].isspace() else ""
+    after = " " if line[-1].isspace() else ""
+    return before + markdown_inline(line) + after
+
+
+def _table(table: Table) -> str:
+    written = [_sentence(table.caption).replace("\n", " ")] if table.is_captioned else []
+    if table.columns:
+        rows = [
+            [*row[: len(table.columns)], *[""] * (len(table.columns) - len(row))]
+            for row in table.rows
+        ]
+        lines = [
+            _row(markdown_inline(name) for name in table.columns),
+            _row("---:" if numeric else "---" for numeric in table.numeric),
+            *(_row(markdown_inline(cell[:CELL_CHARS]) for cell in row) for row in rows),
+        ]
+        written.append("\n".join(lines))
+    if table.note:
+        written.append(f"*{markdown_inline(table.note)}*")
+    return "\n\n".join(written)
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
