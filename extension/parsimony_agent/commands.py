@@ -74,8 +74,8 @@ async def fix(magics: AgentMagics, words: str = "", *, stop: Stop = None) -> Non
         )
     share = options_of(CellRequest("fix"), magics.settings).share
     request = described(error, words, tells_values=share in (Share.full, Share.samples))
-    cell = magics.cells.next_turn(f"fix {request}")
-    await magics.turns.ask(CellRequest(request), cell, stop, elsewhere=True)
+    cell_key = magics.cells.next_turn(f"fix {request}")
+    await magics.turns.ask(CellRequest(request), cell_key, stop, elsewhere=True)
 
 
 def stop(magics: AgentMagics) -> Told:

@@ -27,7 +27,7 @@ from parsimony_kernel.agent.prompts import INSTRUCTIONS
 from parsimony_kernel.agent.resolve import EFFORT, check_models, names_in, resolve_models
 from parsimony_kernel.artifacts.publish import PAGES, LiveName, Publisher
 from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed
-from parsimony_kernel.artifacts.store import ArtifactStore
+from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
 from parsimony_kernel.artifacts.verify import Verification, verify
 from parsimony_kernel.core import choices
 from parsimony_kernel.core.cancellation import CancellationRequest
@@ -88,7 +88,6 @@ from parsimony_kernel.session.turn_log import (
 )
 from parsimony_kernel.session.turns import (
     PendingQuestion,
-    PublishedArtifact,
     SessionError,
     TurnOptions,
     TurnSummary,
@@ -509,7 +508,7 @@ class NotebookSession:
         )
 
     @explained
-    def artifacts(self) -> tuple[PublishedArtifact, ...]:
+    def artifacts(self) -> tuple[LogEntry, ...]:
         """What is published in the workspace, newest snapshot of each, this notebook's first."""
         return self._artifacts()
 
@@ -634,7 +633,7 @@ class NotebookSession:
                 "stop it with the Stop button or %agent stop."
             )
 
-    def _artifacts(self, *, most: int | None = None) -> tuple[PublishedArtifact, ...]:
+    def _artifacts(self, *, most: int | None = None) -> tuple[LogEntry, ...]:
         return memory.published(self._store, self._journal, self.notebook, most=most)
 
     def _publisher(self) -> Publisher:

@@ -121,18 +121,6 @@ class TurnSummary:
     summary: str
 
 
-@dataclass(frozen=True)
-class PublishedArtifact:
-    """The newest snapshot of one artifact. ``path`` is relative to the workspace."""
-
-    kind: str
-    logical_id: str
-    content_sha: str
-    path: str
-    title: str
-    published_at: str
-
-
 def short_id(run_id: str) -> str:
     """Shorten an id to what a person has to type. It never looks like the number of a turn."""
     found = re.match(r"\d{8,}\D|.{1,8}", run_id)
