@@ -35,6 +35,12 @@ class SessionError(Exception):
     """Why a turn cannot be had, in one sentence with the remedy."""
 
 
+def sentence(text: str) -> str:
+    """``text`` as a sentence of its own."""
+    clean = text.strip()
+    return clean[:1].upper() + clean[1:] + ("" if clean.endswith((".", "!", "?")) else ".")
+
+
 @dataclass(frozen=True)
 class TurnOptions:
     """What one cell may set. Times are in seconds; ``max_cost_usd`` in US dollars.
