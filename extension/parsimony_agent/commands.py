@@ -15,7 +15,7 @@ from parsimony_agent.arguments import CellRequest
 from parsimony_agent.asking import reader
 from parsimony_agent.cell import working_folder
 from parsimony_agent.options import options_of
-from parsimony_agent.overview import PutBackWords, first_line, own_tools
+from parsimony_agent.overview import first_line, own_tools, put_back_words
 from parsimony_agent.pending import OneLine, Silent, TurnError, TurnStopped
 from parsimony_agent.sessions import chosen_model
 from parsimony_kernel.artifacts.refresh import in_words
@@ -99,7 +99,7 @@ def _put_back(magics: AgentMagics, named: str | None, *, is_redo: bool) -> str:
     with magics.user_cells.apart():
         turn = None if named is None else resolve_turn(session.turns(), named).ordinal
         ordinal, back = (session.past.redo if is_redo else session.past.undo)(turn)
-        return PutBackWords(ordinal, back, is_redo=is_redo).text(session.past.ordinals())
+        return put_back_words(ordinal, back, session.past.ordinals(), is_redo=is_redo)
 
 
 def forget(magics: AgentMagics, named: str) -> Told:
