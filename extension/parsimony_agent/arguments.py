@@ -16,7 +16,6 @@ from typing import Any
 
 from parsimony_agent.pending import Misuse
 
-_TERM_WIDTH = 24
 _TIME_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -318,16 +317,16 @@ def _check_words(
         raise Misuse(f"{named} takes {command.synopsis}, and got {rest!r}.{near} {example}")
 
 
-def _columns(rows: list[tuple[str, str]]) -> str:
-    """``rows`` as terms and what they mean, in 80 columns."""
+def terms(rows: Iterable[tuple[str, str]], column: int = 24) -> str:
+    """``rows`` as terms and what they mean, in 80 columns, the meanings from ``column`` on."""
     lines: list[str] = []
     for term, meaning in rows:
-        told = textwrap.wrap(meaning, 80 - _TERM_WIDTH)
-        if len(term) > _TERM_WIDTH - 4:
+        told = textwrap.wrap(meaning, 80 - column)
+        if len(term) > column - 4:
             lines.append(f"  {term}")
         else:
-            lines.append(f"  {term:<{_TERM_WIDTH - 2}}{told.pop(0)}")
-        lines.extend(" " * _TERM_WIDTH + line for line in told)
+            lines.append(f"  {term:<{column - 2}}{told.pop(0)}")
+        lines.extend(" " * column + line for line in told)
     return "\n".join(lines)
 
 
@@ -339,7 +338,7 @@ def help_text(name: str = "agent") -> str:
         row = (f"{command.name} {command.synopsis}".strip(), command.help)
         groups.setdefault(command.group, []).append(row)
         of_commands += [(f"{command.name} {flag.spelled}", flag.help) for flag in command.flags]
-    commands = [f"{group}:\n{_columns(rows)}\n" for group, rows in groups.items()]
+    commands = [f"{group}:\n{terms(rows)}\n" for group, rows in groups.items()]
     return "\n".join(
         [
             f"%%{name} [flags]",
@@ -355,9 +354,9 @@ def help_text(name: str = "agent") -> str:
             "",
             *commands,
             f"Flags of %%{name}, before the request:",
-            _columns([(flag.spelled, flag.help) for flag in CELL_FLAGS]),
+            terms([(flag.spelled, flag.help) for flag in CELL_FLAGS]),
             "",
             "Flags of sub-commands:",
-            _columns(of_commands),
+            terms(of_commands),
         ]
     )

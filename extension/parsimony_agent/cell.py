@@ -15,14 +15,6 @@ from parsimony_agent.pending import TurnError
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """The cell that runs. ``has_id`` says that a front end named it."""
-
-    key: str
-    has_id: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Location:
     """The notebook's file name and its folder."""
 
@@ -38,14 +30,15 @@ class Cells:
         self._execution: object = None
         self._keys: dict[str, int] = {}
 
-    def _parent(self) -> Mapping[str, Any]:
+    def parent(self) -> Mapping[str, Any]:
+        """The message of the front end that had the cell run; empty where there is none."""
         get_parent = getattr(self._shell, "get_parent", None)
         parent = get_parent() if get_parent is not None else None
         return parent if isinstance(parent, Mapping) else {}
 
     def id(self) -> str:
         """The front end's id of the cell that runs now; empty where it sends none."""
-        cell_id = (self._parent().get("metadata") or {}).get("cellId")
+        cell_id = (self.parent().get("metadata") or {}).get("cellId")
         return cell_id if isinstance(cell_id, str) else ""
 
     def has_id(self) -> bool:
@@ -57,15 +50,15 @@ class Cells:
         raw = source.encode("utf-8", "surrogatepass")
         return self.id() or hashlib.sha256(raw).hexdigest()[:16]
 
-    def next_turn(self, source: str) -> Cell:
-        """The cell that runs now, for one turn more of it."""
-        header = self._parent().get("header") or {}
+    def next_turn(self, source: str) -> str:
+        """The key of the cell that runs now, for one turn more of it."""
+        header = self.parent().get("header") or {}
         execution = header.get("msg_id") or self._shell.execution_count
         if execution != self._execution:
             self._execution, self._keys = execution, {}
         key = self.key(source)
         count = self._keys[key] = self._keys.get(key, 0) + 1
-        return Cell(key if count == 1 else f"{key}#{count}", self.has_id())
+        return key if count == 1 else f"{key}#{count}"
 
 
 def working_folder() -> Path:

@@ -15,7 +15,7 @@ from parsimony_agent.arguments import CellRequest
 from parsimony_agent.asking import reader
 from parsimony_agent.cell import working_folder
 from parsimony_agent.options import options_of
-from parsimony_agent.overview import PutBackWords, first_line, own_tools
+from parsimony_agent.overview import first_line, own_tools, put_back_words
 from parsimony_agent.pending import OneLine, Silent, TurnError, TurnStopped
 from parsimony_agent.sessions import chosen_model
 from parsimony_kernel.artifacts.refresh import in_words
@@ -74,8 +74,8 @@ async def fix(magics: AgentMagics, words: str = "", *, stop: Stop = None) -> Non
         )
     share = options_of(CellRequest("fix"), magics.settings).share
     request = described(error, words, tells_values=share in (Share.full, Share.samples))
-    cell = magics.cells.next_turn(f"fix {request}")
-    await magics.turns.ask(CellRequest(request), cell, stop, elsewhere=True)
+    cell_key = magics.cells.next_turn(f"fix {request}")
+    await magics.turns.ask(CellRequest(request), cell_key, stop, elsewhere=True)
 
 
 def stop(magics: AgentMagics) -> Told:
@@ -99,7 +99,7 @@ def _put_back(magics: AgentMagics, named: str | None, *, is_redo: bool) -> str:
     with magics.user_cells.apart():
         turn = None if named is None else resolve_turn(session.turns(), named).ordinal
         ordinal, back = (session.past.redo if is_redo else session.past.undo)(turn)
-        return PutBackWords(ordinal, back, is_redo=is_redo).text(session.past.ordinals())
+        return put_back_words(ordinal, back, session.past.ordinals(), is_redo=is_redo)
 
 
 def forget(magics: AgentMagics, named: str) -> Told:

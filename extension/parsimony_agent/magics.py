@@ -23,7 +23,7 @@ from parsimony_agent.arguments import (
     parse_cell,
     parse_command,
 )
-from parsimony_agent.cell import Cell, Cells, working_folder
+from parsimony_agent.cell import Cells, working_folder
 from parsimony_agent.pending import Misuse, Silent, TurnError, TurnStopped
 from parsimony_agent.publisher import FirstSign, TextOutlet, outlet_of
 from parsimony_agent.sessions import Session, SessionFactory, open_in
@@ -139,13 +139,15 @@ class AgentMagics:
             raise Misuse(
                 f"The request is empty. Say below the first line what you want:\n{example}"
             )
-        cell_now = self.cells.next_turn(f"{line}\n{body}")
+        cell_key = self.cells.next_turn(f"{line}\n{body}")
         if request.dry_run:
+            from parsimony_agent.outgoing import previewed  # deferred: as all that a turn needs
+
             with _plainly():
-                self._preview(request, cell_now)
+                self.show(previewed(self, request, cell_key, magic=f"%{self.name}"))
             return _nothing()
 
-        return self._ask(request, cell_now, self._first_sign())
+        return self._ask(request, cell_key, self._first_sign())
 
     def _first_sign(self) -> FirstSign | None:
         """What can be seen of the turn before anything is imported for it, where that can be
@@ -154,27 +156,16 @@ class AgentMagics:
         is_live = self.cells.has_id() and self.settings.told("display")[0] in ("auto", "live")
         return FirstSign(outlet) if is_live and not isinstance(outlet, TextOutlet) else None
 
-    async def _ask(self, request: CellRequest, cell: Cell, sign: FirstSign | None) -> None:
+    async def _ask(self, request: CellRequest, cell_key: str, sign: FirstSign | None) -> None:
         def ask(turns: Turns, stop: CancellationRequest) -> Awaitable[None]:
             self.follow_settings()
-            return turns.ask(request, cell, stop, sign)
+            return turns.ask(request, cell_key, stop, sign)
 
         try:
             await self.run(ask)
         finally:
             if sign is not None:
                 sign.withdraw()
-
-    def _preview(self, request: CellRequest, cell: Cell) -> None:
-        from parsimony_agent.options import in_notebook, options_of
-        from parsimony_agent.request_text import sent_words  # deferred: as all that a turn needs
-
-        session = self.session
-        self.follow_settings()
-        options = options_of(request, self.settings)
-        options = in_notebook(options, session, self.shell, f"%{self.name}")
-        sent = session.preview(request.text, cell_key=cell.key, options=options)
-        self.show(sent_words(sent, request.model or session.model_name))
 
     def _command(self, line: str) -> Coroutine[Any, Any, None] | None:
         parsed = parse_command(line, self.name)

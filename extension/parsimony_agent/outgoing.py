@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from parsimony_agent.arguments import CellRequest
 from parsimony_agent.options import in_notebook, options_of
 from parsimony_agent.pending import TurnError
-from parsimony_agent.request_text import message_words, sent_words, tools_words
 from parsimony_agent.tables import note, words
 from parsimony_kernel.core.chat import OFFLINE, ModelRequest
 from parsimony_kernel.core.events import RunStarted
+from parsimony_kernel.core.pictures import pictures_in, size_of, tokens_of
 from parsimony_kernel.session.turns import resolve_turn
 from parsimony_kernel.view.escape import fit, html_text, plain, unbroken
 from parsimony_kernel.view.tabulate import counted
@@ -36,11 +38,17 @@ def context(
     no_context: bool = False,
 ) -> Told:
     """What a turn with these words would send to the notebook's model."""
-    magics.follow_settings()
     request = CellRequest(words, share=share, context=context, no_context=no_context)
-    session, magic = magics.session, f"{magics.name} context"
+    return previewed(magics, request, magic=f"{magics.name} context")
+
+
+def previewed(magics: AgentMagics, request: CellRequest, cell_key: str = "", *, magic: str) -> Told:
+    """What the turn of ``request`` would send first. ``magic`` is what was written, for errors."""
+    magics.follow_settings()
+    session = magics.session
     options = in_notebook(options_of(request, magics.settings), session, magics.shell, magic)
-    return sent_words(session.preview(words, options=options), session.model_name)
+    asked = session.preview(request.text, cell_key=cell_key, options=options)
+    return sent_words(asked, request.model or session.model_name)
 
 
 def sent(magics: AgentMagics, named: str | None = None, *, number: int | None = None) -> Told:
@@ -158,3 +166,47 @@ def _size(value: Mapping[str, Any]) -> int:
 
 def _when(asked: SentRequest) -> str:
     return f"{asked.at[:19].replace('T', ' ')} UTC"
+
+
+def sent_words(request: ModelRequest, model: str) -> str:
+    """A request to the letter: each message with its role, then the tools that it offers.
+
+    What stands around it on the wire is the provider's own.
+    """
+    head = f"To {model}, {len(request.messages)} messages and {len(request.tools)} tools:"
+    return "\n\n".join([head, *map(message_words, request.messages), tools_words(request)])
+
+
+def message_words(message: Mapping[str, Any]) -> str:
+    """One message to the letter, under its role."""
+    rest = {name: value for name, value in message.items() if name not in ("role", "content")}
+    content: Any = message.get("content") or ""
+    if pictures := list(map(_picture_words, pictures_in(message))):
+        content = "\n".join([*(part["text"] for part in content if "text" in part), *pictures])
+    said = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    rest_said = json.dumps(rest, ensure_ascii=False) if rest else ""
+    return literal("\n".join(filter(None, (f"── {message.get('role')} ──", said, rest_said))))
+
+
+def _picture_words(png_base64: str) -> str:
+    """A picture by its size in pixels, tokens and bytes, and its digest."""
+    png = base64.b64decode(png_base64)
+    width, height = size_of(png)
+    return (
+        f"[picture: PNG of {width} × {height} pixels, about {tokens_of(png_base64):,} tokens, "
+        f"{len(png):,} bytes, sha256 {hashlib.sha256(png).hexdigest()}]"
+    )
+
+
+def tools_words(request: ModelRequest) -> str:
+    """The tools that a request offers, to the letter."""
+    tools = [json.dumps(tool, ensure_ascii=False) for tool in request.tools]
+    return literal("── tools ──\n" + "\n".join(tools))
+
+
+def literal(text: str) -> str:
+    """``text`` with what cannot be seen, or changes how the rest looks, as Python escapes it."""
+    return "".join(
+        char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode()
+        for char in text
+    )

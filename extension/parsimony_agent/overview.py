@@ -6,8 +6,7 @@ Everything is read from the session when it is asked for, so it is the same afte
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from traitlets import TraitError
 
@@ -15,7 +14,7 @@ from parsimony_agent.arguments import help_text
 from parsimony_agent.cell import working_folder
 from parsimony_agent.options import value_of
 from parsimony_agent.settings import SETTINGS
-from parsimony_agent.tables import note, table
+from parsimony_agent.tables import note, steps_table, table
 from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.doctor import run_checks
 from parsimony_kernel.lineage.checkpoint import PutBack
@@ -45,7 +44,7 @@ def history(magics: AgentMagics, named: str | None = None) -> Told:
     session = magics.session
     turns = session.turns()
     if named is not None:
-        return _story(session, resolve_turn(turns, named).turn_id)
+        return steps_table(story(session.events(resolve_turn(turns, named).turn_id)))
     trouble = {each.turn_id: _trouble(session, each.turn_id) for each in turns[-RECENT_TURNS:]}
     rows = [
         (
@@ -70,15 +69,6 @@ def _trouble(session: Session, turn_id: str) -> str:
     return ", ".join(f"{number} {what}" for number, what in told if number)
 
 
-def _story(session: Session, turn_id: str) -> dict[str, Any]:
-    """One turn, a line a step."""
-    rows = [
-        (each.step, each.what, each.outcome, each.words) for each in story(session.events(turn_id))
-    ]
-    head = ("step", "what", "outcome", "in words")
-    return table(head, rows, empty="Nothing of this turn is on record.", widest=_SAYS)
-
-
 def why(magics: AgentMagics, name: str) -> Told:
     """Where a variable comes from, as a drawing and in words."""
     told = magics.session.past.why(name)
@@ -94,51 +84,44 @@ def diff(magics: AgentMagics, named: str | None = None) -> Told:
     return "\n".join([f"Turn {ordinal}:", *(f"  {line}" for line in found.lines())])
 
 
-@dataclass(frozen=True)
-class PutBackWords:
-    """What an undo or a redo of turn ``ordinal`` did, in words."""
+def put_back_words(ordinal: int, back: PutBack, turns: Mapping[str, int], *, is_redo: bool) -> str:
+    """What an undo or a redo of turn ``ordinal`` did: how far it went, a line for each group of
+    names, and what follows from it.
 
-    ordinal: int
-    back: PutBack
-    is_redo: bool
-
-    def text(self, turns: Mapping[str, int]) -> str:
-        """A line for how far it went, one for each group of names, and what follows from it.
-
-        Args:
-            turns: the numbers of turns by the runs that made them.
-        """
-        back, done = self.back, "re-applied" if self.is_redo else "undone"
-        if back:
-            head = f"Turn {self.ordinal} {done}{' in part' if back.kept else ''}."
-        else:
-            head = f"Nothing of turn {self.ordinal} {done}."
-        whys: dict[str, list[str]] = {}
-        for name in back.kept:
-            whys.setdefault(back.reasons.get(name, _CHANGED), []).append(name)
-        groups: list[tuple[str, Sequence[str]]] = [
-            ("Set again as the turn left them" if self.is_redo else "Restored", back.restored),
-            ("Deleted again" if self.is_redo else "Removed", back.removed),
-            *((f"Kept ({why})", names) for why, names in sorted(whys.items())),
-            ("Perhaps changed, for there was no copy", back.lost),
-        ]
-        lines = [f"  {what}: {', '.join(names)}" for what, names in groups if names]
-        lines += [
-            f"  {line}"
-            for line in warnings(
-                back.dependents,
-                self.ordinal,
-                removed=back.removed,
-                turns=turns,
-                redone=self.is_redo,
-            )
-        ]
-        if back.kept and not back:
-            first = "re-applied the turns before it" if self.is_redo else "undone what came since"
-            lines.append(f"  It stays on record: try again once you have {first}.")
-        if back and not self.is_redo:
-            lines.append("  New files, published artifacts and what happened outside stay.")
-        return "\n".join([head, *lines])
+    Args:
+        turns: the numbers of turns by the runs that made them.
+    """
+    done = "re-applied" if is_redo else "undone"
+    if back:
+        head = f"Turn {ordinal} {done}{' in part' if back.kept else ''}."
+    else:
+        head = f"Nothing of turn {ordinal} {done}."
+    whys: dict[str, list[str]] = {}
+    for name in back.kept:
+        whys.setdefault(back.reasons.get(name, _CHANGED), []).append(name)
+    groups: list[tuple[str, Sequence[str]]] = [
+        ("Set again as the turn left them" if is_redo else "Restored", back.restored),
+        ("Deleted again" if is_redo else "Removed", back.removed),
+        *((f"Kept ({why})", names) for why, names in sorted(whys.items())),
+        ("Perhaps changed, for there was no copy", back.lost),
+    ]
+    lines = [f"  {what}: {', '.join(names)}" for what, names in groups if names]
+    lines += [
+        f"  {line}"
+        for line in warnings(
+            back.dependents,
+            ordinal,
+            removed=back.removed,
+            turns=turns,
+            redone=is_redo,
+        )
+    ]
+    if back.kept and not back:
+        first = "re-applied the turns before it" if is_redo else "undone what came since"
+        lines.append(f"  It stays on record: try again once you have {first}.")
+    if back and not is_redo:
+        lines.append("  New files, published artifacts and what happened outside stay.")
+    return "\n".join([head, *lines])
 
 
 def verify(magics: AgentMagics) -> Told:

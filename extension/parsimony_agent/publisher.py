@@ -7,7 +7,7 @@ meanwhile. So an outlet holds what it writes to and never goes through what is c
 import sys
 import uuid
 from collections.abc import Mapping
-from typing import Any, Protocol, TextIO
+from typing import Any, Protocol
 
 Mime = Mapping[str, Any]
 
@@ -25,7 +25,27 @@ class Outlet(Protocol):
     ) -> None: ...
 
 
-class KernelOutlet:
+class _Sender:
+    """An outlet that sends each bundle as one message."""
+
+    def show(
+        self,
+        data: Mime,
+        metadata: Mime | None = None,
+        *,
+        display_id: str | None = None,
+        update: bool = False,
+    ) -> None:
+        transient = {"display_id": display_id} if display_id else {}
+        self._send(dict(data), dict(metadata or {}), transient, update)
+
+    def _send(
+        self, data: dict[str, Any], metadata: dict[str, Any], transient: Mime, update: bool
+    ) -> None:
+        raise NotImplementedError
+
+
+class KernelOutlet(_Sender):
     """Sends on the kernel's IOPub channel, as output of the cell that runs at construction.
 
     Its messages keep that cell as their parent, from every thread and also after the cell ended.
@@ -37,13 +57,8 @@ class KernelOutlet:
         self._topic = publisher.topic
         self._parent = dict(publisher.parent_header)
 
-    def show(
-        self,
-        data: Mime,
-        metadata: Mime | None = None,
-        *,
-        display_id: str | None = None,
-        update: bool = False,
+    def _send(
+        self, data: dict[str, Any], metadata: dict[str, Any], transient: Mime, update: bool
     ) -> None:
         # What the cell printed before stands before what is shown now.
         sys.stdout.flush()
@@ -51,51 +66,32 @@ class KernelOutlet:
         self._session.send(
             self._socket,
             "update_display_data" if update else "display_data",
-            {
-                "data": dict(data),
-                "metadata": dict(metadata or {}),
-                "transient": {"display_id": display_id} if display_id else {},
-            },
+            {"data": data, "metadata": metadata, "transient": transient},
             parent={"header": self._parent},
             ident=self._topic,
         )
 
 
-class PublisherOutlet:
+class PublisherOutlet(_Sender):
     """Publishes through a shell's display publisher, for shells that capture."""
 
     def __init__(self, publisher: Any) -> None:
         self._publisher = publisher
 
-    def show(
-        self,
-        data: Mime,
-        metadata: Mime | None = None,
-        *,
-        display_id: str | None = None,
-        update: bool = False,
+    def _send(
+        self, data: dict[str, Any], metadata: dict[str, Any], transient: Mime, update: bool
     ) -> None:
-        self._publisher.publish(
-            dict(data),
-            dict(metadata or {}),
-            transient={"display_id": display_id} if display_id else {},
-            update=update,
-        )
+        self._publisher.publish(data, metadata, transient=transient, update=update)
 
 
-class TextOutlet:
+class TextOutlet(_Sender):
     """Prints the text of what is shown, once; a terminal cannot take anything back."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stdout
+    def __init__(self) -> None:
+        self._stream = sys.stdout
 
-    def show(
-        self,
-        data: Mime,
-        metadata: Mime | None = None,
-        *,
-        display_id: str | None = None,
-        update: bool = False,
+    def _send(
+        self, data: dict[str, Any], metadata: dict[str, Any], transient: Mime, update: bool
     ) -> None:
         if not update and data.get("text/plain"):
             print(data["text/plain"], end="\n\n", file=self._stream, flush=True)

@@ -13,7 +13,7 @@ from typing import Any
 from parsimony_agent import tables
 from parsimony_agent.arguments import CellRequest
 from parsimony_agent.asking import Read, ask_by_input, reader
-from parsimony_agent.cell import Cell, Cells, locate
+from parsimony_agent.cell import Cells, locate
 from parsimony_agent.controls import Prompt, StopButton, is_heard_mid_cell
 from parsimony_agent.options import check_target, in_notebook, options_of, value_of
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
@@ -92,7 +92,7 @@ class Turns:
     async def ask(
         self,
         request: CellRequest,
-        cell: Cell,
+        cell_key: str,
         stop: CancellationRequest | None = None,
         sign: FirstSign | None = None,
         *,
@@ -117,14 +117,14 @@ class Turns:
             check_target(request.out, self._shell.user_ns, f"%{self._magic}")
 
         def begun() -> None:
-            self._leave(self._turn_of_cell.get(cell.key, ""), "The cell was run again.")
-            self._turn_of_cell[cell.key] = record.run_id
+            self._leave(self._turn_of_cell.get(cell_key, ""), "The cell was run again.")
+            self._turn_of_cell[cell_key] = record.run_id
             self._records[record.run_id] = record
             if request.out:
                 self._outs[record.run_id] = request.out
             _pass_on(stop, session)
 
-        events = session.turn(request.text, cell_key=cell.key, options=options)
+        events = session.turn(request.text, cell_key=cell_key, options=options)
         await self._follow(record, events, begun)
         await self._end_cell(record, mode, outlet)
 
@@ -213,14 +213,8 @@ class Turns:
 
         Who runs notebooks in a batch neither names their cells nor takes input for them.
         """
-        return self._cells.has_id() or bool(self._request().get("allow_stdin"))
-
-    def _request(self) -> Mapping[str, Any]:
-        """What the front end sent to have the cell run."""
-        get_parent = getattr(self._shell, "get_parent", None)
-        parent = get_parent() if get_parent is not None else None
-        content: Mapping[str, Any] = (parent or {}).get("content") or {}
-        return content
+        request = self._cells.parent().get("content") or {}
+        return self._cells.has_id() or bool(request.get("allow_stdin"))
 
     def _place(
         self,

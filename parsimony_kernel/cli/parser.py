@@ -4,13 +4,13 @@ Trouble with what was typed is one line with its remedy and exit code 2.
 """
 
 import argparse
-import difflib
-import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
+
+from parsimony_agent.arguments import nearest, terms
 
 PROGRAM = "jupyter parsimony"
 EXIT_CODES = """\
@@ -54,17 +54,11 @@ class Parser(argparse.ArgumentParser):
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """``" Did you mean 'x'?"`` for the nearest of ``known``, or nothing when none is near."""
-    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f" Did you mean {found[0]!r}?" if found else ""
-
-
 def add_command(commands: Commands, name: str, spec: Mapping[str, Any]) -> Parser:
     """A command with its help, from its table in ``commands.toml``."""
     says, keys = spec["says"], spec.get("json")
     parts = (
-        [_table("with --json, one object with the keys:", keys.items(), _KEYS_AT)] if keys else []
+        [f"with --json, one object with the keys:\n{terms(keys.items(), _KEYS_AT)}"] if keys else []
     )
     parser = commands.add_parser(
         name,
@@ -107,20 +101,7 @@ def _run(where: str, arguments: argparse.Namespace) -> int:
 def epilog_of(examples: Examples) -> str:
     """The end of a command's help: its examples, and the exit codes."""
     rows = [(f"{PROGRAM} {typed}", meaning) for typed, meaning in examples]
-    return f"{_table('for example:', rows, _MEANING_AT)}\n\n{EXIT_CODES}"
-
-
-def _table(heading: str, rows: Iterable[tuple[str, str]], column: int) -> str:
-    """``rows`` under ``heading`` in 80 columns, the meanings from ``column`` on."""
-    lines = [heading]
-    for term, meaning in rows:
-        told = textwrap.wrap(meaning, 80 - column)
-        if len(term) + 4 <= column:
-            lines.append(f"  {term:<{column - 2}}{told.pop(0)}")
-        else:
-            lines.append(f"  {term}")
-        lines += [" " * column + line for line in told]
-    return "\n".join(lines)
+    return f"for example:\n{terms(rows, _MEANING_AT)}\n\n{EXIT_CODES}"
 
 
 def seconds(text: str) -> float:

@@ -7,15 +7,14 @@ from operator import attrgetter
 from pathlib import PurePath
 from typing import Any
 
+from parsimony_agent.arguments import nearest
 from parsimony_kernel.cli import output
-from parsimony_kernel.cli.parser import nearest
 from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.session.audit import journal_of, turns_of
 from parsimony_kernel.session.turns import SessionError, resolve_turn, short_id
 from parsimony_kernel.storage.store import TurnRow
 
 _LISTED = 5
-_STORY_WORDS = 600
 _REMEDY = "List them with: jupyter parsimony runs"
 _TOLD = ("status", "request", "model", "started_at", "ended_at", "summary")
 
@@ -36,7 +35,7 @@ def runs(arguments: argparse.Namespace) -> int:
 
 def show(arguments: argparse.Namespace) -> int:
     """Show the record of a turn as its cell does, from the journal alone."""
-    from parsimony_agent.tables import table
+    from parsimony_agent.tables import steps_table
     from parsimony_kernel.view.history import code_that_worked, story
 
     with journal_of(arguments.folder.resolve()) as journal:
@@ -57,10 +56,7 @@ def show(arguments: argparse.Namespace) -> int:
             return output.fail("No code of this turn worked: see it without --code.")
         output.say(code)
     elif arguments.steps:
-        told = [(line.step, line.what, line.outcome, line.words) for line in steps]
-        head = ("step", "what", "outcome", "in words")
-        empty = "Nothing of this turn is on record."
-        output.say(str(table(head, told, empty=empty, widest=_STORY_WORDS)["text/plain"]))
+        output.say(str(steps_table(steps)["text/plain"]))
     else:
         output.say(_record(events))
     return output.DONE

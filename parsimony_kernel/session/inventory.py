@@ -13,6 +13,7 @@ from typing import Any
 
 from parsimony_kernel.agent.prompts import notebook_context
 from parsimony_kernel.artifacts.provenance import environment
+from parsimony_kernel.artifacts.store import LogEntry
 from parsimony_kernel.core.outputs import DataFrameObject
 from parsimony_kernel.core.text import plural
 from parsimony_kernel.execution.base import BaseCodeExecutor
@@ -25,7 +26,6 @@ from parsimony_kernel.session.share import (
     Share,
     shape_of,
 )
-from parsimony_kernel.session.turns import PublishedArtifact
 
 _INVENTORY_S = 2.0
 _MAX_ARTIFACTS = 20
@@ -58,7 +58,7 @@ _TOLD = {
 def notebook_in_words(
     executor: BaseCodeExecutor,
     folder: Path,
-    artifacts: Sequence[PublishedArtifact],
+    artifacts: Sequence[LogEntry],
     *,
     request: str = "",
     earlier_turns: int,

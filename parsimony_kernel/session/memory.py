@@ -20,7 +20,7 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.session.own_tools import OwnTools
 from parsimony_kernel.session.share import Share
-from parsimony_kernel.session.turns import MENDING, PublishedArtifact, SessionError
+from parsimony_kernel.session.turns import MENDING, SessionError
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.store import GONE, SqliteJournal, TurnRow
 
@@ -186,7 +186,7 @@ def _cut(text: str, most: int) -> str:
 
 def published(
     store: ArtifactStore, journal: SqliteJournal, notebook: str, *, most: int | None = None
-) -> tuple[PublishedArtifact, ...]:
+) -> tuple[LogEntry, ...]:
     """The newest snapshot of each artifact of the workspace, as far as it is nobody's who is gone.
 
     A snapshot of a turn that is gone counts where another turn has published the same. Those of
@@ -202,7 +202,7 @@ def published(
     if most is not None:
         own = own[-most:]
         others = others[max(len(others) + len(own) - most, 0) :]
-    return tuple(_as_told(entry) for entry in (*own, *others))
+    return (*own, *others)
 
 
 def _standing(store: ArtifactStore, journal: SqliteJournal) -> Sequence[LogEntry]:
@@ -222,17 +222,6 @@ def _standing(store: ArtifactStore, journal: SqliteJournal) -> Sequence[LogEntry
         log = (entry,) if stands(entry) else store.history(entry.kind, entry.logical_id).entries
         found += [each for each in log if stands(each)][-1:]
     return found
-
-
-def _as_told(entry: LogEntry) -> PublishedArtifact:
-    return PublishedArtifact(
-        kind=entry.kind,
-        logical_id=entry.logical_id,
-        content_sha=entry.content_sha,
-        path=entry.path,
-        title=entry.title,
-        published_at=entry.published_at,
-    )
 
 
 # -- forgetting

@@ -9,7 +9,7 @@ from parsimony_kernel.lineage.diff import Diff
 from parsimony_kernel.lineage.script import Script, SliceError, slice_of
 from parsimony_kernel.lineage.why import Explanation, why
 from parsimony_kernel.session.changes import Changes, merged
-from parsimony_kernel.session.turns import SessionError, TurnSummary
+from parsimony_kernel.session.turns import SessionError, TurnSummary, sentence
 
 Turns = Callable[[], Sequence[TurnSummary]]
 Write = Callable[[str, TurnTakenBack], None]
@@ -54,7 +54,7 @@ class Past:
         try:
             return slice_of(self._executor.origin_ledger, name, turns=self.ordinals())
         except SliceError as exc:
-            raise SessionError(_sentence(str(exc))) from exc
+            raise SessionError(sentence(str(exc))) from exc
 
     def diff(self, ordinal: int | None = None) -> tuple[int, Diff]:
         """What a turn, by default the newest that changed something, did to the variables.
@@ -72,10 +72,7 @@ class Past:
         """
         self._must_be_free()
         chosen, run_id = self._chosen(ordinal, self.changes.runs, "be taken back")
-        back = self.changes.undo(run_id, self._executor)
-        if back:
-            self._write(run_id, _event(back, redone=False))
-        return chosen, back
+        return chosen, self._turned(run_id)
 
     def redo(self, ordinal: int | None = None) -> tuple[int, PutBack]:
         """Do again what was taken back of a turn, by default the one undone last.
@@ -84,10 +81,7 @@ class Past:
         """
         self._must_be_free()
         chosen, run_id = self._chosen(ordinal, self.changes.undone, "be done again", newest=False)
-        back = self.changes.redo(run_id, self._executor)
-        if back:
-            self._write(run_id, _event(back, redone=True))
-        return chosen, back
+        return chosen, self._turned(run_id, redone=True)
 
     def replace(self, run_ids: Collection[str], *, by: str) -> PutBack:
         """Take back what ``run_ids``, earlier runs of the cell of run ``by``, did to the variables.
@@ -98,14 +92,8 @@ class Past:
         earlier = {*run_ids} & {*self.changes.runs, *self.changes.undone}
         if earlier:
             self._replaced[by] = earlier
-        done: list[PutBack] = []
-        for run_id in reversed(self.changes.runs):
-            if run_id in earlier:
-                back = self.changes.undo(run_id, self._executor)
-                if back:
-                    self._write(run_id, _event(back, redone=False))
-                done.append(back)
-        return merged(done)
+        newest_first = [run_id for run_id in reversed(self.changes.runs) if run_id in earlier]
+        return merged([self._turned(run_id) for run_id in newest_first])
 
     def settle(self, run_id: str) -> None:
         """The run is done, so it stands in the place of those that it replaced."""
@@ -114,6 +102,21 @@ class Past:
     def ordinals(self) -> Mapping[str, int]:
         """The number of each turn, by its id."""
         return {turn.turn_id: turn.ordinal for turn in self._turns()}
+
+    def _turned(self, run_id: str, *, redone: bool = False) -> PutBack:
+        """Undo a run, or with ``redone`` re-apply it, on record where that did anything."""
+        turn = self.changes.redo if redone else self.changes.undo
+        back = turn(run_id, self._executor)
+        if back:
+            event = TurnTakenBack(
+                restored=back.restored,
+                removed=back.removed,
+                kept=back.kept,
+                lost=back.lost,
+                redone=redone,
+            )
+            self._write(run_id, event)
+        return back
 
     def _chosen(
         self, ordinal: int | None, runs: Sequence[str], what: str, *, newest: bool = True
@@ -136,17 +139,3 @@ class Past:
                 f"{', '.join(map(str, sorted(known)))}."
             )
         return chosen, known[chosen]
-
-
-def _event(back: PutBack, *, redone: bool) -> TurnTakenBack:
-    return TurnTakenBack(
-        restored=back.restored,
-        removed=back.removed,
-        kept=back.kept,
-        lost=back.lost,
-        redone=redone,
-    )
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"

@@ -13,7 +13,7 @@ from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.failure.suspension import (
@@ -27,7 +27,7 @@ from parsimony_kernel.agent.prompts import INSTRUCTIONS
 from parsimony_kernel.agent.resolve import EFFORT, check_models, names_in, resolve_models
 from parsimony_kernel.artifacts.publish import PAGES, LiveName, Publisher
 from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed
-from parsimony_kernel.artifacts.store import ArtifactStore
+from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
 from parsimony_kernel.artifacts.verify import Verification, verify
 from parsimony_kernel.core import choices
 from parsimony_kernel.core.cancellation import CancellationRequest
@@ -47,7 +47,7 @@ from parsimony_kernel.core.state import RunState
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.interrupt import stop_on_sigint, stop_running_code
 from parsimony_kernel.execution.run_scope import RunScope
-from parsimony_kernel.gate.approval import Approval, Granted
+from parsimony_kernel.gate.approval import Granted
 from parsimony_kernel.gate.task_file import Playbook
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.limits.redis_store import breakers_for
@@ -84,14 +84,15 @@ from parsimony_kernel.session.turn_log import (
     digest_of,
     is_alive,
     limits_of,
+    options_of,
     owner_of,
 )
 from parsimony_kernel.session.turns import (
     PendingQuestion,
-    PublishedArtifact,
     SessionError,
     TurnOptions,
     TurnSummary,
+    sentence,
     shown_limits,
 )
 from parsimony_kernel.session.upkeep import effects_in, refresh_watched
@@ -117,12 +118,17 @@ class _Running:
     ordinal: int
     cell_key: str
     secrets: Secrets = field(default_factory=Secrets)
-    sharing: Sharing = field(default_factory=Sharing)
+    options: TurnOptions = field(default_factory=TurnOptions)
     seen: set[LiveName] = field(default_factory=set)
     instructions: tuple[Written, ...] = ()
     # Whether a model reads words: the one that is built in has no use for a date.
     is_reader: bool = True
     cancellation: CancellationRequest = field(default_factory=CancellationRequest)
+
+    @property
+    def sharing(self) -> Sharing:
+        """What the turn tells its model of the notebook."""
+        return Sharing(self.options.share, self.options.context, self.options.share_figures)
 
 
 class NotebookSession:
@@ -242,32 +248,24 @@ class NotebookSession:
         self._must_be_free()
         secrets = Secrets.of(models, {**os.environ, **self._environ})
         request = secrets.clean(request)
-        running = _Running(run_id, 0, cell_key, secrets, _sharing(chosen))
-        limit = chosen.notebook_cost_usd
-        ceiling = left_of(limit, self.spent_usd() if limit is not None else 0.0)
+        running = _Running(run_id, 0, cell_key, secrets, chosen)
+        guardrails = self._within_budget(chosen.guardrails(), chosen.notebook_cost_usd)
         self._running = running
         try:
-            guardrails = chosen.guardrails().model_copy(update={"ceiling_cost_usd": ceiling})
             notice = first_notice(models, chosen.share, self._sent.models_asked)
             if chosen.asked_by:
                 notice = f"Asked by {chosen.asked_by}. {notice}".rstrip()
             models = self._sent.noting(models, run_id)
-            agent = self._agent(
-                models,
-                running,
-                guardrails,
-                chosen.approve,
-                chosen.procedure or "",
-                chosen.classifier,
-            )
+            agent = self._agent(models, running, guardrails)
             running.ordinal = self._log.begin(
                 running.run_id, cell_key=cell_key, request=request, model=model_name
             )
             with self._log.opening(running.run_id):
                 back = self.past.replace(self._log.of_cell(cell_key), by=running.run_id)
                 state, shared = self._opened(agent, running, request, also=back.removed)
-                started = RunStarted(
-                    run_id=running.run_id,
+                started = _started(
+                    running,
+                    shown_limits(guardrails),
                     request=request,
                     model=model_name,
                     shared=(
@@ -280,19 +278,11 @@ class NotebookSession:
                     procedure=chosen.procedure or "",
                     notice=" ".join(filter(None, (self._notice, self._journal.news(), notice))),
                     replaced=(*back.restored, *back.removed),
-                    share=chosen.share.value,
-                    context=chosen.context,
-                    share_figures=chosen.share_figures,
-                    notebook_cost_usd=limit,
-                    classifier=chosen.classifier,
-                    effort=chosen.effort,
-                    instructions=hashes(running.instructions),
-                    **shown_limits(guardrails),
                 )
                 state.begun = digest_of(started)
                 self._journal.append(running.run_id, started)
             self._notice = ""
-            stream = within_budget(run_loop(agent, state), limit)
+            stream = within_budget(run_loop(agent, state), chosen.notebook_cost_usd)
             async with aclosing(self._drive(running, started, stream)) as events:
                 async for event in events:
                     yield event
@@ -360,15 +350,8 @@ class NotebookSession:
         self._must_be_free()
         models = resolve_models(chosen.model or self._model, self._around(chosen.effort))
         secrets = Secrets.of(models, {**os.environ, **self._environ})
-        running = _Running(uuid.uuid4().hex, 0, cell_key, secrets, _sharing(chosen))
-        agent = self._agent(
-            models,
-            running,
-            chosen.guardrails(),
-            chosen.approve,
-            chosen.procedure or "",
-            chosen.classifier,
-        )
+        running = _Running(uuid.uuid4().hex, 0, cell_key, secrets, chosen)
+        agent = self._agent(models, running, chosen.guardrails())
         state, _ = self._opened(agent, running, secrets.clean(request))
         return first_request(agent, state)
 
@@ -419,16 +402,13 @@ class NotebookSession:
         running.seen.update(record.minted_live_names)
         self._running = running
         try:
-            running.sharing = _sharing_of(begun)
-            begun_with = None if begun is None else begun.notebook_cost_usd
-            limit = begun_with if notebook_cost_usd is None else notebook_cost_usd
-            left = left_of(limit, self.spent_usd() if limit is not None else 0.0)
-            ceiling = None if left is None else left + record.cumulative_cost_usd
-            guardrails = limits_of(begun).model_copy(update={"ceiling_cost_usd": ceiling})
+            running.options = options_of(begun)
+            if notebook_cost_usd is not None:
+                running.options = replace(running.options, notebook_cost_usd=notebook_cost_usd)
+            limit = running.options.notebook_cost_usd
+            guardrails = self._within_budget(limits_of(begun), limit, record.cumulative_cost_usd)
             models = self._sent.noting(models, record.run_id)
-            approval = Approval(begun.approve) if begun and begun.approve else Approval.guarded
-            followed, classifier = (begun.procedure, begun.classifier) if begun else ("", "")
-            agent = self._agent(models, running, guardrails, approval, followed, classifier)
+            agent = self._agent(models, running, guardrails)
             gone, _ = differences(self.executor, record)
             state = admit(
                 agent,
@@ -439,22 +419,15 @@ class NotebookSession:
                 cancellation=running.cancellation,
                 max_suspension_age_s=MAX_QUESTION_AGE_S,
             )
-            started = RunStarted(
-                run_id=running.run_id,
+            started = _started(
+                running,
+                shown_limits(guardrails, state),
                 request=row.turn.request,
                 model=", ".join(model.name for model in models),
                 reply=secrets.clean(answer),
                 choice=choice,
                 gone=gone if running.sharing.share is not Share.none else (),
-                share=running.sharing.share.value,
-                context=running.sharing.chosen,
-                share_figures=running.sharing.figures,
-                notebook_cost_usd=limit,
-                classifier=classifier,
-                effort=effort,
-                instructions=hashes(running.instructions),
                 shared=in_words(running.instructions, begun),
-                **shown_limits(guardrails, state),
             )
             self._log.take_up(running.run_id, record, started)
             stream = within_budget(or_ask_again(go_on(agent, state, record, answer)), limit)
@@ -466,7 +439,7 @@ class NotebookSession:
                         self._log.wait_on(running.run_id, record)
                     yield event
         except (*_REFUSED, ValueError) as exc:
-            raise SessionError(_sentence(str(exc))) from exc
+            raise SessionError(sentence(str(exc))) from exc
         except (*TROUBLE, CassetteMiss) as exc:
             raise SessionError(str(exc)) from exc
         finally:
@@ -509,7 +482,7 @@ class NotebookSession:
         )
 
     @explained
-    def artifacts(self) -> tuple[PublishedArtifact, ...]:
+    def artifacts(self) -> tuple[LogEntry, ...]:
         """What is published in the workspace, newest snapshot of each, this notebook's first."""
         return self._artifacts()
 
@@ -542,14 +515,14 @@ class NotebookSession:
         try:
             return self._servers.add(name.removeprefix(PREFIX), says_yes)
         except (ServerError, OSError) as exc:
-            raise SessionError(_sentence(str(exc))) from exc
+            raise SessionError(sentence(str(exc))) from exc
 
     def mcp_servers(self) -> list[tuple[str, str, str]]:
         """The MCP servers that settings name: name, command line or address, whether it runs."""
         try:
             return self._servers.listing()
         except ServerError as exc:
-            raise SessionError(_sentence(str(exc))) from exc
+            raise SessionError(sentence(str(exc))) from exc
 
     def remove_tool(self, name: str) -> None:
         """Take a tool of the person's away, or end a server. ``SessionError`` without it, or in a
@@ -570,7 +543,7 @@ class NotebookSession:
                 publisher = self._publisher()
                 return await refresh_watched(publisher, name, effects, accept=accept, allow=allow)
         except (*TROUBLE, *NOT_REFRESHED) as exc:
-            raise SessionError(_sentence(str(exc))) from exc
+            raise SessionError(sentence(str(exc))) from exc
 
     def playbook(self, file: str) -> Playbook:
         """What ``file`` says of a task, checked as a turn would.
@@ -619,7 +592,7 @@ class NotebookSession:
         try:
             failure = check_models(model, self._environ) if isinstance(model, str) else None
             if failure is not None:
-                raise SessionError(_sentence(failure.explanation))
+                raise SessionError(sentence(failure.explanation))
             return resolve_models(model, self._around(effort))
         except ValueError as exc:
             raise SessionError(f"The settings of models cannot be read: they take {exc}.") from exc
@@ -634,7 +607,7 @@ class NotebookSession:
                 "stop it with the Stop button or %agent stop."
             )
 
-    def _artifacts(self, *, most: int | None = None) -> tuple[PublishedArtifact, ...]:
+    def _artifacts(self, *, most: int | None = None) -> tuple[LogEntry, ...]:
         return memory.published(self._store, self._journal, self.notebook, most=most)
 
     def _publisher(self) -> Publisher:
@@ -665,28 +638,34 @@ class NotebookSession:
     def _every_turns_tools(self) -> Tools:
         return self._tools(_Running("", 0, ""), AgentGuardrails(), lambda event: None)
 
+    def _within_budget(
+        self, guardrails: AgentGuardrails, limit_usd: float | None, spent_by_turn_usd: float = 0.0
+    ) -> AgentGuardrails:
+        """``guardrails``, with what the budget of the notebook leaves to a turn.
+
+        Raises ``SessionError`` when that is nothing.
+        """
+        left = left_of(limit_usd, self.spent_usd() if limit_usd is not None else 0.0)
+        ceiling = None if left is None else left + spent_by_turn_usd
+        return guardrails.model_copy(update={"ceiling_cost_usd": ceiling})
+
     def _agent(
-        self,
-        models: Sequence[ChatModel],
-        running: _Running,
-        guardrails: AgentGuardrails,
-        approval: Approval,
-        procedure: str,
-        classifier: str,
+        self, models: Sequence[ChatModel], running: _Running, guardrails: AgentGuardrails
     ) -> Agent:
+        chosen, sharing = running.options, running.sharing
         place = NotebookPlace(
             self.workspace, self._folder, self.executor, self._journal, self._clock
         )
-        own = tools_told(self.tools, running.sharing.share)
+        own = tools_told(self.tools, sharing.share)
         hooks = NotebookHooks(
             place,
             self._breakers,
             self._tool_breakers,
-            approval,
+            chosen.approve,
             self._owner,
             self.past.changes,
             running.secrets,
-            replace(running.sharing, own_tools=frozenset(own)),
+            replace(sharing, own_tools=frozenset(own)),
             lambda: self._in_words(running)[0],
             self._publisher(),
             bool(self._artifacts(most=1)),
@@ -694,10 +673,10 @@ class NotebookSession:
         )
         tools = self._tools(running, guardrails, hooks.emit) + own
         running.is_reader = any(model.name != OFFLINE for model in models)
-        playbook = read_playbook(procedure, self._folder, self.executor, tools)
-        sharing = running.sharing
+        playbook = read_playbook(chosen.procedure or "", self._folder, self.executor, tools)
         if sharing.share is not Share.none and sharing.chosen != ():
             running.instructions = read_instructions(self._folder, self.workspace)
+        named = playbook.classifier or chosen.classifier
         return Agent(
             model_config=models,
             code_executor=self.executor,
@@ -713,7 +692,7 @@ class NotebookSession:
             instructions="\n\n".join((INSTRUCTIONS, *(w.block for w in running.instructions))),
             pinned_constraints=playbook.constraints,
             policy=playbook.policy,
-            classifier=self._classifier(playbook.classifier or classifier, models, running, hooks),
+            classifier=self._classifier(named, models, running, hooks),
             hooks=hooks,
             clock=self._clock,
         )
@@ -786,21 +765,21 @@ class NotebookSession:
         return self._log.question(turn_id, nonce, self._clock.now())
 
 
-def _sharing_of(begun: RunStarted | None) -> Sharing:
-    """What a turn tells of the notebook since it began; one that cannot be known, nothing."""
-    if begun is None:
-        return Sharing(Share.none)
-    share = Share(begun.share) if begun.share else Share.samples
-    return Sharing(share, begun.context, begun.share_figures)
-
-
-def _sharing(options: TurnOptions) -> Sharing:
-    return Sharing(options.share, options.context, options.share_figures)
-
-
-def _sentence(text: str) -> str:
-    clean = text.strip()
-    return clean[:1].upper() + clean[1:] + ("" if clean.endswith((".", "!", "?")) else ".")
+def _started(running: _Running, limits: Mapping[str, Any], **told: Any) -> RunStarted:
+    """How a turn begins or goes on: its options, its ``limits``, and what else is ``told``."""
+    chosen = running.options
+    return RunStarted(
+        run_id=running.run_id,
+        share=chosen.share.value,
+        context=chosen.context,
+        share_figures=chosen.share_figures,
+        notebook_cost_usd=chosen.notebook_cost_usd,
+        classifier=chosen.classifier,
+        effort=chosen.effort,
+        instructions=hashes(running.instructions),
+        **limits,
+        **told,
+    )
 
 
 def open_session(

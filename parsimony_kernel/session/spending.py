@@ -2,7 +2,8 @@
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from operator import add
 
 from parsimony_kernel.agent.failure.budget import CEILING_REMEDY
 from parsimony_kernel.core.events import AgentEvent, LLMCallCompleted, PartialRunSummary
@@ -23,15 +24,7 @@ class Used:
     cached_tokens: int = 0
 
     def __add__(self, other: "Used") -> "Used":
-        return Used(
-            self.calls + other.calls,
-            self.prompt_tokens + other.prompt_tokens,
-            self.completion_tokens + other.completion_tokens,
-            self.cost_usd + other.cost_usd,
-            self.unpriced + other.unpriced,
-            self.seconds + other.seconds,
-            self.cached_tokens + other.cached_tokens,
-        )
+        return Used(*map(add, astuple(self), astuple(other)))
 
 
 def used(events: Iterable[AgentEvent]) -> Used:

@@ -16,11 +16,17 @@ from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.conversation import AgentMessage
 from parsimony_kernel.core.events import RunCancelled, RunStarted
 from parsimony_kernel.core.state import HeldCall, SuspensionRecord
-from parsimony_kernel.gate.approval import EVERY_STEP
+from parsimony_kernel.gate.approval import EVERY_STEP, Approval
 from parsimony_kernel.session.memory import earlier_turns
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.trouble import TROUBLE
-from parsimony_kernel.session.turns import LIMITS, PendingQuestion, SessionError, TurnSummary
+from parsimony_kernel.session.turns import (
+    LIMITS,
+    PendingQuestion,
+    SessionError,
+    TurnOptions,
+    TurnSummary,
+)
 from parsimony_kernel.storage.keyring import GRACE_S
 from parsimony_kernel.storage.store import PendingRow, SqliteJournal
 
@@ -190,6 +196,23 @@ def limits_of(begun: RunStarted | None) -> AgentGuardrails:
     if begun is None or not begun.max_iterations:
         return AgentGuardrails()
     return AgentGuardrails(**{name: getattr(begun, name) for name in LIMITS})
+
+
+def options_of(begun: RunStarted | None) -> TurnOptions:
+    """What a turn began with, apart from its limits. One that is not on record tells its model
+    nothing of the notebook. Raises ``ValueError`` for a mode that does not exist."""
+    if begun is None:
+        return TurnOptions(share=Share.none, classifier="")
+    return TurnOptions(
+        effort=begun.effort,
+        approve=Approval(begun.approve or Approval.guarded),
+        procedure=begun.procedure,
+        share=Share(begun.share or Share.samples),
+        context=begun.context,
+        share_figures=begun.share_figures,
+        notebook_cost_usd=begun.notebook_cost_usd,
+        classifier=begun.classifier,
+    )
 
 
 def abandon_cut_off(journal: SqliteJournal, notebook: str) -> None:

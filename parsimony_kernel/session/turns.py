@@ -35,6 +35,12 @@ class SessionError(Exception):
     """Why a turn cannot be had, in one sentence with the remedy."""
 
 
+def sentence(text: str) -> str:
+    """``text`` as a sentence of its own."""
+    clean = text.strip()
+    return clean[:1].upper() + clean[1:] + ("" if clean.endswith((".", "!", "?")) else ".")
+
+
 @dataclass(frozen=True)
 class TurnOptions:
     """What one cell may set. Times are in seconds; ``max_cost_usd`` in US dollars.
@@ -119,18 +125,6 @@ class TurnSummary:
     model: str
     started_at: str
     summary: str
-
-
-@dataclass(frozen=True)
-class PublishedArtifact:
-    """The newest snapshot of one artifact. ``path`` is relative to the workspace."""
-
-    kind: str
-    logical_id: str
-    content_sha: str
-    path: str
-    title: str
-    published_at: str
 
 
 def short_id(run_id: str) -> str:

@@ -32,7 +32,6 @@ from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.session.sent import SentRequest
 from parsimony_kernel.session.turns import (
     PendingQuestion,
-    PublishedArtifact,
     SessionError,
     TurnOptions,
     TurnSummary,
@@ -103,7 +102,7 @@ class FakeSession(_Session):
         self.cancelled_for = "the cell was cancelled"
         self.trouble: Exception | None = None
         self.by_turn: dict[str, list[AgentEvent]] = {}
-        self.published: tuple[PublishedArtifact, ...] = ()
+        self.published: tuple[LogEntry, ...] = ()
         self.refreshed: list[tuple[str, bool]] = []
         self.past: Any = FakePast(self)
         self._own_tools: dict[str, Tool] = {}
@@ -301,7 +300,7 @@ class FakeSession(_Session):
         self.by_turn.clear()
         return forgotten
 
-    def artifacts(self) -> tuple[PublishedArtifact, ...]:
+    def artifacts(self) -> tuple[LogEntry, ...]:
         if self.trouble is not None:
             raise self.trouble
         return self.published

@@ -17,12 +17,12 @@ def kernel_shell(msg_id: str, **metadata: object) -> Any:
 def test_a_front_end_s_cell_id_is_the_key() -> None:
     cells = Cells(kernel_shell("m1", cellId="abc"))
     assert cells.has_id()
-    assert cells.next_turn("plot").key == "abc"
+    assert cells.next_turn("plot") == "abc"
 
 
 def test_without_an_id_the_same_source_is_the_same_turn_and_another_is_another() -> None:
     cell = Cells(kernel_shell("m1")).next_turn("plot")
-    assert not cell.has_id
+    assert not Cells(kernel_shell("m1")).has_id()
     assert cell == Cells(kernel_shell("m2")).next_turn("plot")
     assert cell != Cells(kernel_shell("m2")).next_turn("plot it")
 
@@ -30,15 +30,14 @@ def test_without_an_id_the_same_source_is_the_same_turn_and_another_is_another()
 def test_a_program_that_starts_two_turns_in_one_cell_gets_two_keys_each_time() -> None:
     shell = kernel_shell("m1", cellId="abc")
     cells = Cells(shell)
-    assert [cells.next_turn(text).key for text in ("a", "b")] == ["abc", "abc#2"]
+    assert [cells.next_turn(text) for text in ("a", "b")] == ["abc", "abc#2"]
     shell.get_parent()["header"]["msg_id"] = "m2"
-    assert cells.next_turn("a").key == "abc"
+    assert cells.next_turn("a") == "abc"
 
 
 def test_a_terminal_has_no_parent_message() -> None:
     shell = SimpleNamespace(execution_count=1, user_ns={})
     assert not Cells(shell).has_id()
-    assert not Cells(shell).next_turn("plot").has_id
 
 
 def test_the_notebook_is_where_jupyter_says_then_where_vs_code_says(

@@ -18,9 +18,10 @@ from parsimony_agent.extension import install, uninstall
 from parsimony_agent.overview import history
 from parsimony_agent.pending import QuestionPending, Silent, TurnError
 from parsimony_agent.sessions import chosen_model
+from parsimony_kernel.artifacts.store import LogEntry
 from parsimony_kernel.core.events import RunCompleted, TextDelta, ToolEvent
 from parsimony_kernel.core.kinds import Failure, FailureKind
-from parsimony_kernel.session.turns import PublishedArtifact, SessionError
+from parsimony_kernel.session.turns import SessionError
 
 DONE = RunCompleted(summary="Finished as asked.")
 
@@ -164,8 +165,6 @@ def test_what_cannot_be_run_is_said_without_a_traceback_and_fails_the_cell(
 def test_a_session_that_cannot_be_opened_is_one_sentence(
     shell: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from parsimony_kernel.session.turns import SessionError
-
     def refuse(_: Any) -> FakeSession:
         raise SessionError("The folder '/x' cannot be written.")
 
@@ -201,15 +200,13 @@ def test_help_is_the_same_wherever_it_is_asked_for(
 def test_the_lists_say_what_there_is(
     shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    session.published = (
-        PublishedArtifact("chart", "l", "s", ".ockham/x.json", "A chart", "2026-01-01T08:31:00Z"),
-    )
+    session.published = (LogEntry(kind="chart", logical_id="l", content_sha="s", title="A chart"),)
     shell.run_cell("%%agent\nplot it")
     capsys.readouterr()
     shell.run_cell("%agent history")
     assert "1     done    plot it" in capsys.readouterr().out
     shell.run_cell("%agent artifacts")
-    assert "chart  A chart  .ockham/x.json" in capsys.readouterr().out
+    assert f"chart  A chart  {session.published[0].path}" in capsys.readouterr().out
     shell.run_cell("%agent model other")
     assert capsys.readouterr().out == "Model: other\n"
     shell.run_cell("%agent stop")

@@ -15,12 +15,13 @@ from parsimony_agent.arguments import CellRequest
 from parsimony_agent.completion import sources
 from parsimony_agent.extension import install, uninstall
 from parsimony_agent.options import in_notebook, options_of
+from parsimony_agent.outgoing import literal
 from parsimony_agent.pending import Misuse
-from parsimony_agent.request_text import literal
 from parsimony_agent.settings import ParsimonyAgent
+from parsimony_kernel.artifacts.store import LogEntry
 from parsimony_kernel.core.events import RunCompleted, RunStarted
 from parsimony_kernel.session.share import Share
-from parsimony_kernel.session.turns import PublishedArtifact, TurnOptions
+from parsimony_kernel.session.turns import TurnOptions
 from parsimony_kernel.view.escape import plain
 
 DONE = RunCompleted(summary="Done.")
@@ -36,7 +37,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSession:
     session = FakeSession(*[[DONE]] * 4)
     session.variables = {"prices": [1], "rates": [2]}
     session.published = tuple(
-        PublishedArtifact("chart", title, "ab", f"{title}.json", title, "2026-01-01T08:30:00Z")
+        LogEntry(kind="chart", logical_id=title, content_sha="ab", title=title)
         for title in ("Monthly mean", "Rain, by year", "Overview")
     )
     return session

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from parsimony_agent.overview import PutBackWords
+from parsimony_agent.overview import put_back_words
 from parsimony_kernel.core.events import TurnTakenBack
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.notebook import NotebookExecutor
@@ -319,7 +319,7 @@ class Shown:
         return self._said(self.past.redo(int(named) if named else None), is_redo=True)
 
     def _said(self, done: tuple[int, PutBack], *, is_redo: bool) -> list[str]:
-        return PutBackWords(*done, is_redo=is_redo).text(self.past.ordinals()).splitlines()
+        return put_back_words(*done, self.past.ordinals(), is_redo=is_redo).splitlines()
 
 
 async def test_what_was_not_done_is_not_said_to_be_nor_put_on_record(desk: Desk) -> None:
