@@ -65,7 +65,8 @@ def first_bad_entry(folder: Path, *, required: bool = True) -> tuple[int, str] |
     if not required and not journal_path(find_workspace(folder)).is_file():
         return None
     with journal_of(folder) as journal:
-        return journal.verify()
+        elsewhere = journal.database.sealed_elsewhere()
+        return journal.verify() or ((0, elsewhere) if elsewhere else None)
 
 
 def report_of(bad: tuple[int, str] | None, found: Verification) -> list[str]:

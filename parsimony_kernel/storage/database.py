@@ -17,7 +17,7 @@ from typing import Any
 
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.storage import durable, seal
-from parsimony_kernel.storage.keyring import Keyring
+from parsimony_kernel.storage.keyring import Keyring, KeyringError
 from parsimony_kernel.storage.workspace import ENVIRONMENT_VARIABLE, prepare
 
 MEMORY = ":memory:"
@@ -210,11 +210,13 @@ class Database:
         """What does not fit its seal, inside a ``snapshot``; empty where all does."""
         return self._seal.problem()
 
-    def seal_as_it_is(self) -> None:
-        """Seal what is there now with the key that signs now; synced.
+    def sealed_elsewhere(self) -> str:
+        """Why the rows cannot be held against the seal here; empty where they can."""
+        with self.reading("check"):
+            return self._seal.stranger()
 
-        ``KeyringError`` when there is none.
-        """
+    def seal_as_it_is(self) -> None:
+        """Seal what is there now with the key that signs now; synced."""
         with self.transaction(synced=True):
             self._seal.renew()
             self._seal.begin()
@@ -231,6 +233,8 @@ class Database:
             yield
         except sqlite3.Error as exc:
             raise JournalError(_sentence(exc, self.path, doing)) from exc
+        except KeyringError as exc:
+            raise JournalError(f"Cannot {doing} the journal {self.path!r}: {exc}") from exc
 
 
 def _format_of(path: Path) -> int:

@@ -7,6 +7,7 @@ HMAC over all of these. The rule of the place: a seal that does not fit is never
 unless a person accepts the journal as it is.
 """
 
+import errno
 import hmac
 import json
 import sqlite3
@@ -20,7 +21,9 @@ SEALED: Final = ("turns", "events", "suspensions", "effects", "sent", "sent_part
 _CREATE = "CREATE TABLE IF NOT EXISTS seal (key_id TEXT, sums TEXT, mac TEXT)"
 TABLE: Final = f"{_CREATE}; INSERT INTO seal VALUES ('', '', '');"
 _FRESH, _NOBODY = "", "nobody"  # nobody seals a journal that was begun without a key
+_GONE = "gone"
 _MODULUS = 1 << 256
+_PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE}
 _ACCEPT = "look through it, and accept it as it is with 'jupyter parsimony trust'"
 
 Row = tuple[bytes | None, ...]
@@ -87,16 +90,28 @@ class Seal:
         self._db.execute(_CREATE)
         self._put(self._keyring.sealing(), self._rows(), {})
 
+    def stranger(self) -> str:
+        """Why what is there cannot be held against the seal; empty where it can.
+
+        As with ``problem``, the end of a sentence about the journal.
+        """
+        key_id = self._kept()[0]
+        if key_id in (_FRESH, _NOBODY, _GONE) or self._key(key_id) is not None:
+            return ""
+        return f"the key that sealed it is not here; {_ACCEPT}"
+
     def problem(self) -> str:
-        """What does not fit, as the end of a sentence about the journal; empty where all does."""
+        """What does not fit, as far as the key is here; empty where all does."""
         key_id, text, mac = self._kept()
         if key_id == _FRESH and not any(True for _ in self._rows()):
             return ""
         if key_id in (_FRESH, _NOBODY):
             return f"nothing seals it, so that anybody could have changed it; {_ACCEPT}"
+        if key_id == _GONE:
+            return f"its seal was taken away; {_ACCEPT}"
         key = self._key(key_id)
         if key is None:
-            return f"the key that sealed it is not here; {_ACCEPT}"
+            return ""
         if not hmac.compare_digest(_mac(key, text), mac):
             return f"its seal was not made with its key; {_ACCEPT}"
         sealed, found = json.loads(text), _summed(key, self._rows(), {})
@@ -116,7 +131,7 @@ class Seal:
             rows = []
         texts = [str(part) for row in rows for part in row]
         # One that was taken away, or doubled, fits nothing.
-        return (texts[0], texts[1], texts[2]) if len(rows) == 1 else ("?", "", "")
+        return (texts[0], texts[1], texts[2]) if len(rows) == 1 else (_GONE, "", "")
 
     def _put(self, key: Key | None, changes: Iterable[tuple[str, int, Row]], before: Sums) -> None:
         sealed = _NOBODY, "", ""
@@ -130,7 +145,9 @@ class Seal:
         if key_id not in self._keys:
             try:
                 self._keys[key_id] = self._keyring.sealing(key_id)
-            except KeyringError:
+            except KeyringError as exc:
+                if getattr(exc.__cause__, "errno", None) in _PASSING:
+                    raise  # another try may find it, and without it the seal would fit no more
                 return None
         return self._keys[key_id]
 

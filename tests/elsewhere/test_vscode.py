@@ -83,7 +83,7 @@ def test_a_cell_that_was_edited_is_the_same_turn_of_the_notebook_that_is_open(
 ) -> None:
     vscode.run(1, "%%agent\nload data/iowa-electricity.csv")
     vscode.run(1, "%%agent\nload data/iowa-electricity.csv and show 5 rows")
-    assert turns(vscode)[:2] == [("sales.ipynb", "replaced"), ("sales.ipynb", "done")]
+    assert turns(vscode)[-2:] == [("sales.ipynb", "replaced"), ("sales.ipynb", "done")]
 
 
 def test_the_record_is_updated_in_place(vscode: VSCode) -> None:
