@@ -115,10 +115,6 @@ def serve(home: Path, app: str = "jupyterlab") -> Iterator[Server]:
         target = Path(folders["JUPYTERLAB_SETTINGS_DIR"]) / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(json.dumps(value))
-    # An extension of packages that other tests need, which fails in a notebook without a toolbar.
-    disabled = Path(folders["JUPYTER_CONFIG_DIR"]) / "labconfig" / "page_config.json"
-    disabled.parent.mkdir(parents=True)
-    disabled.write_text(json.dumps({"disabledExtensions": {"jupysql-plugin": True}}))
     port = _free_port()
     command = [
         sys.executable,

@@ -349,19 +349,22 @@ async def test_a_table_in_many_files_has_their_folder_or_pattern_as_its_source(
     assert origin.sources == (("parts/*.parquet",) if "*" in many else ("parts",))
 
 
-@pytest.mark.filterwarnings("ignore")
-async def test_a_sql_cell_of_jupysql_has_its_tables_in_its_lineage(
-    shell: InteractiveShell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_sql_cell_has_its_tables_in_its_lineage(
+    shell: InteractiveShell, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("PLOOMBER_STATS_ENABLED", "false")  # it would ask the network
+    def sql(line: str, cell: str) -> None:
+        """What JupySQL does with a cell whose result has a name."""
+        result, name = shell.user_ns["con"].sql(cell), line.removesuffix("<<").strip()
+        if name:
+            shell.user_ns[name] = result.df()
+
+    shell.register_magic_function(sql, magic_kind="cell")
     executor = NotebookExecutor(shell)
     ledger = executor.origin_ledger
     await executor.set_cwd(str(tmp_path))
     for code in (
         "import duckdb, pandas as pd\nsales = pd.DataFrame({'city': ['Rome'], 'sold': [1]})",
         "con = duckdb.connect(config={'python_scan_all_frames': True})",
-        "%load_ext sql\n%config SqlMagic.autopandas = True\n%config SqlMagic.feedback = 0",
-        "%sql con --alias db",
         "%%sql\nCREATE TABLE kept AS SELECT * FROM sales",
         "%%sql best <<\nSELECT city, max(sold) AS sold FROM kept GROUP BY city",
     ):
@@ -371,7 +374,7 @@ async def test_a_sql_cell_of_jupysql_has_its_tables_in_its_lineage(
     assert executor.variables()["best"].to_dict("list") == {"city": ["Rome"], "sold": [1]}
     inputs = {ref.name for origin in ledger.ancestry("best") for ref in origin.inputs}
     assert {"table kept", "sales"} <= inputs
-    shell.run_line_magic("sql", "--close db")
+    del shell.magics_manager.magics["cell"]["sql"]
 
 
 def test_a_real_model_is_told_which_libraries_there_are(tmp_path: Path) -> None:
