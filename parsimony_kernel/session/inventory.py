@@ -42,11 +42,12 @@ _ROWS_BYTES = 2 * 1024
 _FIRST_ROWS = 5
 _SCALARS = (str, int, float, bool, type(None))
 _NAMED_COLUMNS = 500
-# A model is told which of these are installed.
+# A model is told which of these are installed, of the first two the versions too.
 _LIBRARIES = (
     "pandas", "altair", "pyarrow", "polars", "duckdb", "ibis-framework", "dask", "distributed",
     "jupysql", "pyspark",
 )  # fmt: skip
+_WITH_VERSION = frozenset({"python", *_LIBRARIES[:2]})
 
 _TOLD = {
     Share.full: "variables with samples and first rows",
@@ -193,8 +194,11 @@ def _add_rows(
 
 
 def _around(today: date) -> dict[str, str]:
-    """The day, and the versions of Python and of the libraries for tables and charts."""
-    versions = (f"{name} {version}" for name, version in environment(_LIBRARIES).items())
+    """The day, and the libraries for tables and charts that are there."""
+    versions = (
+        f"{name} {version}" if name in _WITH_VERSION else name
+        for name, version in environment(_LIBRARIES).items()
+    )
     return {"today": f"{today:%Y-%m-%d, %a}", "versions": ", ".join(versions)}
 
 
