@@ -1,4 +1,7 @@
-"""What goes to models: what a turn would send before it is sent, and what each request had."""
+"""What goes to models: what a turn would send before it is sent, and what each request had.
+
+The magics import this, so that it knows of them by use alone.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,6 @@ from parsimony_kernel.view.escape import fit, html_text, plain, unbroken
 from parsimony_kernel.view.tabulate import counted
 
 if TYPE_CHECKING:
-    from parsimony_agent.magics import AgentMagics, Told
     from parsimony_kernel.session.sent import SentRequest
 
 _ANY_WORDS = "(your request)"
@@ -30,19 +32,19 @@ _NOTHING_SENT = ModelRequest([])
 
 
 def context(
-    magics: AgentMagics,
+    magics: Any,
     words: str = _ANY_WORDS,
     *,
     share: str | None = None,
     context: tuple[str, ...] | None = None,
     no_context: bool = False,
-) -> Told:
+) -> Any:
     """What a turn with these words would send to the notebook's model."""
     request = CellRequest(words, share=share, context=context, no_context=no_context)
     return previewed(magics, request, magic=f"{magics.name} context")
 
 
-def previewed(magics: AgentMagics, request: CellRequest, cell_key: str = "", *, magic: str) -> Told:
+def previewed(magics: Any, request: CellRequest, cell_key: str = "", *, magic: str) -> Any:
     """What the turn of ``request`` would send first. ``magic`` is what was written, for errors."""
     magics.follow_settings()
     session = magics.session
@@ -51,7 +53,7 @@ def previewed(magics: AgentMagics, request: CellRequest, cell_key: str = "", *, 
     return sent_words(asked, request.model or session.model_name)
 
 
-def sent(magics: AgentMagics, named: str | None = None, *, number: int | None = None) -> Told:
+def sent(magics: Any, named: str | None = None, *, number: int | None = None) -> Any:
     """What went to models in a turn: of each request what the one before did not have.
 
     With ``number`` that request, whole. ``TurnError`` when there is no such turn or request.
