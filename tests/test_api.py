@@ -261,9 +261,8 @@ def test_closing_in_a_shell_leaves_the_notebook_at_work(in_shell: tuple[Any, Not
     assert notebook.run_code("2 + 2").ok
 
 
-def test_the_example_in_the_docstring_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PARSIMONY_SUSPENSION_SECRET", "a secret for tests")
+@pytest.mark.usefixtures("in_shell")
+def test_the_example_in_the_docstring_runs() -> None:
     (example,) = [each for each in doctest.DocTestFinder().find(api) if each.examples]
     assert doctest.DocTestRunner().run(example).failed == 0
 
