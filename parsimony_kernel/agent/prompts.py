@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from parsimony_kernel.core.conversation import block
+from parsimony_kernel.core.reading import columns_in_a_line
 from parsimony_kernel.llm.secrets import Secrets
 
 INSTRUCTIONS = """\
@@ -91,6 +92,21 @@ def notebook_context(
     if kept_back:
         inventory["kept_back"] = kept_back
     return block(CONTEXT_TAG, _data((secrets or Secrets()).of_json(inventory)))
+
+
+def context_in_text(message: str) -> str:
+    """The block of ``notebook_context`` with the columns of each table in one line.
+
+    What a model reads. The built-in one reads the block as it is.
+    """
+    begin, end = block(CONTEXT_TAG, "\0").split("\0")
+    if not (message.startswith(begin) and message.endswith(end)):
+        return message
+    inventory = json.loads(message[len(begin) : -len(end)])
+    for variable in inventory["variables"]:
+        if "columns" in variable:
+            variable["columns"] = columns_in_a_line(variable)
+    return block(CONTEXT_TAG, _data(inventory))
 
 
 def notebook_changes(*, gone: Iterable[str], changed: Iterable[str]) -> str | None:

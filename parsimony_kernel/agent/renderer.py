@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from xml.sax.saxutils import escape, quoteattr
 
+from parsimony_kernel.agent.prompts import context_in_text
 from parsimony_kernel.core.conversation import is_snapshot
 from parsimony_kernel.core.kinds import SOLVED, Failure
 from parsimony_kernel.core.pictures import is_picture, without_pixels
@@ -27,8 +28,8 @@ Mode = Literal["default", "minimal"]
 
 # A run keeps this much of results, in characters; then all but the newest two are shortened at
 # once, and again whenever so much more has come: between that, only the end of a request is new.
-KEPT_RESULTS = 48_000
-MORE_RESULTS = 16_000
+KEPT_RESULTS = 48 * 1024
+MORE_RESULTS = 16 * 1024
 
 
 def render_for_llm(
@@ -139,10 +140,10 @@ class IncrementalRenderer:
         self._sources.extend(added)
         last_tool, compaction = self._last_tool, self._manner.compaction
         for index, message in enumerate(added, first):
-            self._rendered.append(self._told(message))
+            told = self._told(message)
+            self._rendered.append(told)
             if _role(message) == "tool":
-                content = message["content"] if isinstance(message, dict) else message.content
-                self._cut.add(index, len(str(content)))
+                self._cut.add(index, len(str(told["content"])))
                 last_tool = index
         cutoff = len(self._sources) if compaction else self._cut.index
         # What was rendered before changes only where it fell behind the cut, or is the newest
@@ -157,6 +158,8 @@ class IncrementalRenderer:
     def _told(self, message: Any) -> dict[str, Any]:
         """``message`` in full."""
         told = _render(message, "default")
+        if self._manner.in_text and is_snapshot(message):
+            return {**told, "content": context_in_text(str(told["content"]))}
         is_ours = isinstance(message, dict) and message["role"] == "tool"
         envelope = envelope_in(message["content"]) if is_ours and self._manner.in_text else None
         if envelope is None:

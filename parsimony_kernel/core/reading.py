@@ -13,8 +13,10 @@ from typing import Any
 from parsimony_kernel.core.refusals import GUIDANCE
 
 # Of an older answer this much is kept of what was printed, in characters, and of a table in lines.
-BRIEF_TEXT = 400
+BRIEF_TEXT = 600
 BRIEF_LINES = 6
+# Of a table's rows this many columns are shown.
+_SHOWN_COLUMNS = 12
 
 # What begins the last line, where it is news.
 NEXT = "You may call now: "
@@ -76,6 +78,21 @@ def in_brief(envelope: dict[str, Any]) -> str:
 def text_in_brief(text: str) -> str:
     """The beginning of an older answer that is no envelope."""
     return text if len(text) <= BRIEF_TEXT else f"{text[:BRIEF_TEXT]}… {_SHORTENED}"
+
+
+def columns_in_a_line(table: dict[str, Any]) -> str:
+    """The columns of a table of the inventory, each with its dtype and a few of its values.
+
+    The values are left out where the table's first rows, as ``rows_begin``, show every column.
+    """
+    columns = _columns(table)
+    are_shown = len(columns) <= _SHOWN_COLUMNS and "rows_begin" in table
+    return "; ".join(
+        _column(each)
+        if are_shown or not each.get("samples")
+        else f"{_column(each)}: {_values(each['samples'])}"
+        for each in columns
+    )
 
 
 class _Whole:

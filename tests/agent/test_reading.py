@@ -99,10 +99,10 @@ def test_what_may_be_called_is_said_where_it_is_another() -> None:
 
 
 async def test_an_older_answer_keeps_the_beginnings_and_the_names() -> None:
-    envelope = await answer(f"print('x' * 700)\n{table(30)}")
+    envelope = await answer(f"print('x' * 900)\n{table(30)}")
     told = in_brief(envelope)
-    assert "x" * 400 + "…" in told
-    assert "x" * 401 not in told
+    assert "x" * 600 + "…" in told
+    assert "x" * 601 not in told
     assert told.splitlines()[-9:] == [
         "table, 30 rows: c0, c1, name",
         "c0  c1  name",

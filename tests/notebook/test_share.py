@@ -167,7 +167,7 @@ def test_the_schema_is_names_types_and_shapes(start: Start) -> None:
             "type": "dataframe",
             "name": "sales",
             "rows": 2,
-            "columns": [{"name": "region", "dtype": "str"}, {"name": "amount", "dtype": "float64"}],
+            "columns": "region (str); amount (float64)",
         },
         {"type": "primitive", "name": "note", "python_type": "str"},
     ]
