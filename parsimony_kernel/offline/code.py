@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from textwrap import shorten
 from typing import Any
 
 from parsimony_kernel.offline.query import CYCLES, Filter, Group, Measure, Query, in_words, unit_of
@@ -125,6 +126,7 @@ def mask(each: Filter, table: str) -> str:
     first, *more = map(literal, each.values or ("",))
     templates = {
         "true": "{0}",
+        "false": "{0} == False",
         "missing": "{0}.isna()",
         "present": "{0}.notna()",
         "between": "({0} >= {1}) & ({0} <= {2})" if each.part else "{0}.between({1}, {2})",
@@ -289,7 +291,7 @@ class Writer:
             part = f"len({source}) / len({query.table})"
             if m.column:
                 part = f"{values}.sum() / {of(query.table, m.column)}.sum()"
-            name = unique(identifier(f"share {query.by}"[:50]), self.taken)
+            name = unique(identifier(shorten(f"share {query.by}", 50, placeholder="")), self.taken)
             return name, f"100 * {part}", f"{query.what}{query.by}"
         if m.agg == "ratio" and m.other:
             value = f"{values}.sum() / {of(source, m.other)}.sum()"
@@ -306,7 +308,7 @@ class Writer:
             value = f"{values}.groupby({part_of(over, source)}).{total}().{m.agg}()"
         else:
             value = f"{values}.{_call(m)}" if m.column else f"len({source})"
-        name = unique(identifier(f"{m.name}{query.by}"[:50]), self.taken)
+        name = unique(identifier(shorten(f"{m.name}{query.by}", 50, placeholder="")), self.taken)
         return name, value, f"{query.superlative or m.label}{query.by}"
 
     # -- rows and charts ---------------------------------------------------------------------------
@@ -314,6 +316,8 @@ class Writer:
     def _rows(self) -> str:
         query, sort = self.q, self.q.sort
         self.named: list[str] = []
+        if sort is not None and sort.dates is not None:
+            self.steps.append(f".assign(**{{{literal(sort.name)}: lambda d: {of('d', sort)}}})")
         if sort is not None and query.limit:
             size = f"{query.limit:g}"
             if query.is_percent:

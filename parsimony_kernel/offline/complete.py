@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from parsimony_kernel.offline.code import kept, of, part_of
 from parsimony_kernel.offline.marks import MOST, STOP, Marks, No, table
-from parsimony_kernel.offline.query import Filter, Group, Measure, Query
+from parsimony_kernel.offline.query import Group, Measure, Query, flagged
 from parsimony_kernel.offline.schema import Column
 from parsimony_kernel.offline.words import fold, literal, spoken
 
@@ -45,8 +45,8 @@ class Completion(Marks):
         times |= {m.over.column for m in query.measures if m.over}
         bare = [c for c in self.columns if not (c.is_date and c in times)]
         if not query.do:
-            query.filters += [Filter(c, "true") for c in bare if c.kind == "boolean"]
-            bare = [c for c in bare if c.kind != "boolean"]
+            query.filters += [flagged(c) for c in bare if c.is_flag]
+            bare = [c for c in bare if not c.is_flag]
         numbers = [c for c in bare if c.is_measure]
         others = [Group(c) for c in bare if not c.is_measure]
         if query.do:

@@ -15,7 +15,8 @@ from typing import Any
 from rapidfuzz import fuzz, process
 
 from parsimony_kernel.core.fuzzy import alike
-from parsimony_kernel.offline.query import MONTHS, Query, is_part_of
+from parsimony_kernel.offline.code import values_like
+from parsimony_kernel.offline.query import MONTHS, Query, is_part_of, unit_of, without_unit
 from parsimony_kernel.offline.schema import Column, Table
 from parsimony_kernel.offline.words import Token, canonical, fold, literal, singular, spoken
 
@@ -147,6 +148,8 @@ class Marks:
         # What the marks stand for, by their text, and the words as they were written.
         self.marks: dict[str, Any] = {}
         self.raw: dict[str, str] = {}
+        # Parts of a date that follow a number, and may be its unit.
+        self.units: dict[str, str] = {}
         self.values: list[tuple[Column, str]] | None = None
 
     def marked(self) -> str:
@@ -196,6 +199,11 @@ class Marks:
         for size in range(min(5, len(self.tokens) - at), 0, -1):
             piece = self.tokens[at : at + size]
             kinds = {each.kind for each in piece}
+            text = " ".join(each.bare for each in piece)
+            if [each.text for each in piece[1::2]] == ["-"] * (size // 2) and size % 2 == 1 < size:
+                if values := self._values_of(text.replace(" - ", "-")):
+                    yield self.mark("V", values, text), size
+                continue
             is_name = not kinds - ({"word", "number"} if size > 1 else {"word", "quoted"})
             if not is_name or kinds == {"number"}:
                 continue
@@ -220,7 +228,10 @@ class Marks:
             return self.mark("C", exact, text)
         parts = [p for p, w in table()["parts"].items() if re.fullmatch(w, text.casefold())]
         if parts:
-            return self.mark("P", parts[-1], text)
+            mark = self.mark("P", parts[-1], text)
+            if behind.startswith("N"):
+                self.units[mark] = f"{self.raw[behind]} {text}"
+            return mark
         values = self._values_of(text)
         partly = [] if is_key or is_quoted else self._partly(piece, words)
         if partly and values and aggregate(behind) and any(c.is_measure for c in partly):
@@ -234,10 +245,15 @@ class Marks:
         if values:
             return self.mark("V", values, text)
         months = [i for i, m in enumerate(MONTHS, 1) if low in (m.lower(), m[:3].lower())]
-        is_month = low != "may" or behind in ("in", "of", "for", "during")
+        is_month = low != "may" or behind in table()["fillers"]["months"].split()
         if months and self.table.times and is_month:
             return self.mark("M", months[0], text)
-        return self.mark("C", partly, text) if partly else ""
+        if partly:
+            return self.mark("C", partly, text)
+        if len(words) == 1 and singular(low) in table()["events"]["words"].split():
+            self.note(f"Read {text!r} as the rows of {self.table.name}")
+            return self.mark("T", self.table.name, text)
+        return ""
 
     def _is_column(self, at: int) -> bool:
         """Whether a column is named from the token there on: then a function stands before it."""
@@ -260,14 +276,12 @@ class Marks:
 
     def _partly(self, piece: Sequence[Token], words: tuple[str, ...]) -> list[Column]:
         """The columns of whose names all ``words`` are a part, or nearly the whole."""
-        if any(w in keywords() for w in words) or any(t.kind != "word" for t in piece):
+        if any(w in keywords() - {"time"} for w in words) or any(t.kind != "word" for t in piece):
             return []
-        mine = canonical(words)
-        found = [
-            c
-            for c in self.table.columns
-            if all(any(alike(w, each) for each in canonical(fold(c.name))) for w in mine)
-        ]
+        mine, said = canonical(words), table()["units"]
+        own = {c: (*canonical(fold(c.name)), *said.get(unit_of(c), "").split())
+               for c in self.table.columns}  # fmt: skip
+        found = [c for c in own if all(any(alike(w, each) for each in own[c]) for w in mine)]
         joined = "".join(words)
         if not found and len(joined) > 4:
             near = [
@@ -281,6 +295,8 @@ class Marks:
 
     def _values_of(self, text: str) -> list[tuple[Column, str]]:
         low = text.casefold()
+        listed = (words.split() for words in table()["same"].values())
+        same: list[str] = next((words for words in listed if low in words), [])
         seen = [
             (column, sample)
             for column in self.table.columns
@@ -288,7 +304,22 @@ class Marks:
             for sample in column.samples
         ]
         fit = [p for p in (*seen, *(self.values or ())) if p[1].casefold() in (low, singular(low))]
+        fit = fit or [p for p in seen if p[1].casefold() in same and _is_of_sexes(p[0])]
+        fit += self._in_twins(text, fit)
         return list(dict.fromkeys(fit))
+
+    def _in_twins(self, text: str, fit: Sequence[tuple[Column, str]]) -> list[tuple[Column, str]]:
+        """Where a value stands, too, in columns that share a word with those of ``fit``: the away
+        team beside the home team. A few samples don't tell."""
+        own = [c for c, _ in fit]
+        words = {word for c in own for word in fold(c.name)}
+        twins = {c.name: c for c in self.table.columns if c not in own and c.kind == "text"
+                 and not c.is_date and is_part_of([*words], c)}  # fmt: skip
+        if not own or not twins:
+            return []
+        found = self.fetch(values_like(self.table, [text]), f"Look for {text!r}", ())
+        low = text.casefold()
+        return [(twins[n], v) for n, v in found if n in twins and v.casefold() == low]
 
     # -- looking and choosing ----------------------------------------------------------------
 
@@ -387,19 +418,35 @@ class Marks:
 
     def adjective(self, word: str) -> tuple[Column, bool]:
         """The column that an adjective measures, and whether it means the low end."""
+        fit: dict[Column, bool] = {}
         for nouns, *sides in table()["adjectives"].values():
             if word in _split(sides):
-                fit = [c for c in self.table.measures if is_part_of(nouns.split(), c)]
-                if not fit:
-                    raise No(f'The built-in model doesn\'t know which column "{word}" is about.')
-                column = self.pick(self.mark("C", fit, word), "measure")
-                notes = self.query.notes
-                self.query.notes = [n for n in notes if not n.startswith(f"Read {word!r}")]
-                self.note(f'Ranked "{word}" by {column.name}')
-                return column, word in sides[1].split("|")
-        raise No(f'The built-in model doesn\'t know "{word}".')
+                columns = (c for c in self.table.measures if is_part_of(nouns.split(), c))
+                fit |= dict.fromkeys(columns, word in sides[1].split("|"))
+        if not fit:
+            raise No(f'The built-in model doesn\'t know which column "{word}" is about.')
+        column = self.pick(self.mark("C", [*fit], word), "measure")
+        notes = self.query.notes
+        self.query.notes = [n for n in notes if not n.startswith(f"Read {word!r}")]
+        self.note(f'Ranked "{word}" by {column.name}')
+        return column, fit[column]
+
+    def is_low_best(self, column: Column) -> bool:
+        """Whether the best of a column is its lowest value; a person says so, but of ratings."""
+        if is_part_of(table()["adjectives"]["good"][0].split(), column):
+            return False
+        options = [f"the highest {column.name}", f"the lowest {column.name}"]
+        return self.choose(f"Which {column.name} is best?", options) == options[1]
+
+
+def _is_of_sexes(column: Column) -> bool:
+    """Whether a column holds words for men and women, or their letters."""
+    known = {word for words in table()["same"].values() for word in words.split()}
+    return {each.casefold() for each in column.samples} <= known
 
 
 def _is_name(words: tuple[str, ...], name: str) -> bool:
+    mine = [*map(singular, words)]
     own = fold(name)
-    return [*map(singular, words)] == [*map(singular, own)] or "".join(words) == "".join(own)
+    whole = mine == [*map(singular, own)] or "".join(words) == "".join(own)
+    return whole or mine == [*map(singular, fold(without_unit(name)))]

@@ -27,13 +27,19 @@ _WORDS = {
 }
 _UNITS = re.compile(
     r"(?:[ _]|(?<=[a-z])(?= ?\())"
-    r"\(?(°?C|kg|mg/kg|g|lbs|km|cm|mm|m²|min|hours|h|kWh|EUR|USD|€|%)\)?$"
+    r"\(?(°?C|kg|mg/kg|g|lbs|km|cm|mm|m²|mins?|minutes|hours|h|seconds|sec|km/h|mph|miles|kWh|EUR|USD"
+    r"|[kMB]?[$€£][kMB]?|%)\)?$"
 )
+
+
+def without_unit(name: str) -> str:
+    """The name of a column without the unit that it ends with."""
+    return _UNITS.sub("", name).strip() or name
 
 
 def in_words(column: Column) -> str:
     """A column's name as people say it, without its unit."""
-    return " ".join(_UNITS.sub("", column.name).replace("_", " ").split()) or column.name
+    return " ".join(without_unit(column.name).replace("_", " ").split()) or column.name
 
 
 def unit_of(column: Column) -> str:
@@ -56,12 +62,19 @@ class Filter:
         shown = [MONTHS[int(v) - 1] if self.part == "month" else str(v) for v in self.values]
         if self.op in ("missing", "present"):
             return f"{name} is {'not ' * (self.op == 'present')}missing"
-        if self.op == "true":
-            return name
+        if self.op in ("true", "false"):
+            return name if self.op == "true" else f"not {name}"
         if self.op == "between":
             return f"{name} {shown[0]} to {shown[1]}"
         word = {"in": "is", "not in": "is not"}.get(self.op, self.op)
         return f"{name} {word} {spoken(shown, 'or')}"
+
+
+def flagged(column: Column, *, is_so: bool = True) -> Filter:
+    """The rows of which a column says that it is so, or not."""
+    if column.yes_no:
+        return Filter(column, "in", (column.yes_no[not is_so],))
+    return Filter(column, "true" if is_so else "false")
 
 
 @dataclass(frozen=True)
@@ -202,7 +215,7 @@ class Query:
     def title(self) -> str:
         """What it shows, as a heading."""
         text = self._words() + (self.by if self.do != "line" else "")
-        return text[:1].upper() + text[1:]
+        return text if text.startswith(self.table) else text[:1].upper() + text[1:]
 
     def _words(self) -> str:
         names = spoken(map(in_words, self.columns))

@@ -15,7 +15,15 @@ from rapidfuzz import fuzz
 from parsimony_kernel.offline.code import of, values_like
 from parsimony_kernel.offline.complete import IN_PARTS, Completion, adds_up
 from parsimony_kernel.offline.marks import STOP, Guess, No, aggregate, keywords, rows, table
-from parsimony_kernel.offline.query import CYCLES, Filter, Group, Measure, Query
+from parsimony_kernel.offline.query import (
+    CYCLES,
+    Filter,
+    Group,
+    Measure,
+    Query,
+    flagged,
+    is_part_of,
+)
 from parsimony_kernel.offline.schema import Column
 from parsimony_kernel.offline.words import canonical, fold, spoken
 
@@ -87,6 +95,8 @@ class Reader(Completion):
         match mark[0]:
             case "C":
                 self.columns.append(self.pick(mark))
+            case "P" if mark in self.units:
+                raise No(f'The built-in model doesn\'t know what "{self.units[mark]}" is for here.')
             case "P":
                 self.query.groups.append(self._part(self.marks[mark]))
             case "N" | "D" | "Q" | "M" | "F":
@@ -107,21 +117,25 @@ class Reader(Completion):
             found = self.fetch(values_like(self.table, grams[:12]), why, ())
             raise _Found([[*pair] for pair in found])
         word, rest = runs[0][0], " ".join(runs[0][1:])
-        is_noun = not rest and len(runs) == 1 and word.endswith("s") and word not in keywords()
+        query, is_noun = self.query, not rest and len(runs) == 1 and word not in keywords()
+        is_superlative = is_noun and f"{query.superlative or '~'} {word}" in self.text
         said, measures = self.raw.get(word, word), [c.name for c in self.table.measures]
         if rest and aggregate(word) and measures and len(runs) == 1:
             question = f"`{self.table.name}` has no column {rest!r}. Which one do you mean?"
             column = self.table.column(self.choose(question, measures, Guess))
-            self.query.measures.append(Measure(aggregate(word), column))
-        elif is_noun and (self.query.filters or self.query.limit or self.query.measures):
-            # What the rows are called: a person must say so, once.
+            query.measures.append(Measure(aggregate(word), column))
+        elif is_superlative or (
+            is_noun and word.endswith("s") and (query.filters or query.limit or query.measures)
+        ):
+            # What the rows are called: a person must say so, once, unless a superlative is of them.
             known = f"Read {word!r} as the rows of {self.table.name}"
-            if known not in self.told:
+            if known not in self.told and not is_superlative:
                 self.choose(f"What are {said!r}?", [f"the rows of {self.table.name}", STOP])
             self.note(known)
         else:
-            near = [v for _, v in self.values or () if fuzz.partial_ratio(word, v.casefold()) > 80]
-            hint = f" Did you mean {spoken(map(repr, near[:3]), 'or')}?" if near else ""
+            values = dict.fromkeys(v for _, v in self.values or () if v.casefold() != word)
+            near = [v for v in values if fuzz.partial_ratio(word, v.casefold()) > 80]
+            hint = f" Did you mean {spoken(map(repr, near), 'or')}?" if 0 < len(near) < 4 else ""
             raise No(f'The built-in model doesn\'t know "{said}".{hint}')
 
     # -- the acts of the rows ------------------------------------------------------------------
@@ -219,8 +233,8 @@ class Reader(Completion):
         if column.is_measure:
             return False
         measure = Measure("nunique", column)
-        if column.kind == "boolean":
-            self.query.filters.append(Filter(column, "true"))
+        if column.is_flag:
+            self.query.filters.append(flagged(column))
             measure = Measure("count")
         elif canonical(fold(said)) != canonical(fold(column.name)):
             rows_ = f"the rows of {self.table.name}"
@@ -266,31 +280,64 @@ class Reader(Completion):
         query.ascending, query.is_percent = "low" in given, "is_percent" in row
         query.limit = self.marks[given["n"]] if "n" in given else 1
         query.groups = self._groups(given.get("g", "")) or query.groups
+        if "v" in given:
+            self._values({"v": given["v"]}, row, "")
         if "rows" in given:
             query.measures.append(Measure("count"))
         elif "c" in given:
             column = self.pick(given["c"], "measure" if query.groups else "")
             agg = aggregate(given.get("agg", ""))
+            if re.search("best|worst", words):
+                query.ascending ^= self.is_low_best(column)
             if query.groups:
                 self._rank_groups(column, agg)
             elif column.is_measure:
                 query.sort = column
             else:
                 query.groups = [Group(column)]
+        elif not query.groups and (found := re.search("best|worst", words)):
+            query.sort, _ = self.adjective(found[0])
         return None
 
     def _missing(self, given: _Given, row: _Row, words: str) -> bool | None:
-        columns = self.marks[given["c"]]
+        columns, filters = self.marks[given["c"]], self.query.filters
+        if "closed" in row and any(c.is_flag for c in columns):
+            filters.append(flagged(self.pick(given["c"]), is_so=False))
+            return None
         # What is "closed" is a date that is not there yet.
-        if "closed" in row and not any(c.is_date for c in columns):
-            return False
-        if any(c.kind == "boolean" for c in columns) or (
-            re.match("no |without ", words) and any(c.kind == "number" for c in columns)
+        if any(c.is_flag for c in columns) or (
+            "closed" in row and not any(c.is_date for c in columns)
         ):
             return False
-        op = "present" if "there" in given else "missing"
-        self.query.filters.append(Filter(self.pick(given["c"]), op))
+        column = self.pick(given["c"])
+        if column.kind == "number" and re.match("no |without ", words):
+            options = [f"{column.name} is missing", f"{column.name} is 0"]
+            said = " ".join(self.raw.get(each, each) for each in words.split())
+            if options[1] == self.choose(f"What does {said!r} mean?", options):
+                filters.append(Filter(column, "in", (0,)))
+                return None
+        filters.append(Filter(column, "present" if "there" in given else "missing"))
         return None
+
+    def _months(self, given: _Given, row: _Row, words: str) -> bool | None:
+        """Keep rows from one month to another, of a year or of every year."""
+        first, last = (self.marks[given[name]] for name in "ab")
+        year = self.marks.get(given.get("n", ""))
+        if first > last or self.time(words).is_year:
+            return False
+        column = self.time(words)
+        if year is None:
+            months = tuple(range(first, last + 1))
+            self.query.filters.append(Filter(column, "in", months, "month"))
+        else:
+            span = tuple(f"{year}-{month:02}" for month in (first, last))
+            self.query.filters.append(Filter(column, "between", span, "M"))
+        return None
+
+    def _newest(self, given: _Given, row: _Row, words: str) -> None:
+        """The rows with the newest, or the oldest, date."""
+        self.query.sort, self.query.ascending = self.time(words), "low" in given
+        self.query.limit = self.marks[given["n"]] if "n" in given else 1
 
     def _keep(self, given: _Given, row: _Row, words: str) -> bool | None:
         column = self.pick(given["c"])
@@ -307,6 +354,9 @@ class Reader(Completion):
 
     def _adjective(self, given: _Given, row: _Row, words: str) -> None:
         column, is_low = self.adjective(given["adjective"])
+        said = self.raw.get(given.get("unit", ""), given.get("unit", ""))
+        if said and not is_part_of([said], column):
+            raise No(f"{column.name} does not say that it is in {said}.")
         query, number = self.query, self.marks.get(given.get("n", ""))
         if " than " in words:
             query.filters.append(Filter(column, "<" if is_low else ">", (number or 0,)))

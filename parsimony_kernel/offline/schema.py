@@ -21,6 +21,7 @@ _DATES = (
     (r"\d{1,2}\.\d{1,2}\.\d{4}( \d{1,2}:\d{2}.*)?", "dayfirst=True"),
     (r"\d{1,2}/\d{1,2}/\d{4}( \d{1,2}:\d{2}.*)?", "slashes"),
 )
+_YES_NO = ({"yes", "no"}, {"y", "n"}, {"true", "false"})
 _MISSING = frozenset({"nan", "none", "nat", "<na>", "null", ""})
 
 
@@ -34,6 +35,19 @@ class Column:
     dtype: str = ""
     samples: tuple[str, ...] = ()
     dates: str | None = None
+
+    @property
+    def yes_no(self) -> tuple[str, ...]:
+        """The text for yes and the one for no, of a column that holds nothing else."""
+        low = {each.casefold(): each for each in self.samples}
+        is_flag = self.kind == "text" and set(low) in _YES_NO
+        ordered = sorted(low, key=lambda each: each[0] not in "yt")
+        return tuple(low[each] for each in ordered) if is_flag else ()
+
+    @property
+    def is_flag(self) -> bool:
+        """Whether it says of each row that something is so, or is not."""
+        return self.kind == "boolean" or bool(self.yes_no)
 
     @property
     def is_date(self) -> bool:

@@ -19,7 +19,7 @@ _TOKEN = re.compile(
     | (?P<date>\d{{4}}-\d{{1,2}}(?:-\d{{1,2}})?(?![\w-]))
     | (?P<number>(?<![\w.])\d+,\d{{1,2}}(?![\w,])
         |(?<![\w.])[$€£]?(?:(?<=\s)-|^-)?\d(?:\d|,(?=\d{{3}}(?!\d))){{0,30}}
-        (?:\.\d{{1,30}})?(?=[kKmM]?(?:st|nd|rd|th)?(?!\w)))
+        (?:\.\d{{1,30}})?(?:[kK](?!\w))?(?=[mM]?(?:st|nd|rd|th)?(?!\w)))
     | (?P<word>[^\W\d]\w*(?:['’](?!s\b)[a-z]+)?|\d+\w+)
     | (?P<sign>>=|<=|==|!=|<>|[-<>=≥≤≠%,&+*/^();:?!.\n])
     """,
@@ -47,9 +47,9 @@ class Token:
     @property
     def number(self) -> float | int:
         """The value of a number."""
-        text = self.text.strip("$€£")
+        text = self.text.strip("$€£kK")
         comma = "." if re.fullmatch(r"\d+,\d{1,2}", text) else ""
-        value = float(text.replace(",", comma))
+        value = float(text.replace(",", comma)) * (1_000 if self.low.endswith("k") else 1)
         return int(value) if value.is_integer() else value
 
 
@@ -101,7 +101,7 @@ _SAME = {
     "precip": "precipitation", "rain": "precipitation", "rainfall": "precipitation",
     "dept": "department", "pct": "percent", "percentage": "percent", "yr": "year",
     "lat": "latitude", "lon": "longitude", "lng": "longitude", "maximum": "max",
-    "minimum": "min", "average": "mean", "avg": "mean", "num": "number",
+    "minimum": "min", "average": "mean", "avg": "mean", "num": "number", "aged": "age",
 }  # fmt: skip
 
 

@@ -302,3 +302,37 @@ async def test_a_table_that_has_gone_with_its_kernel_is_loaded_again(
     turn = await notebook.reply("temp_max", gone=gone)
     assert turn.ending == "return_done"
     assert 'seattle_weather = pd.read_csv("data/seattle-weather.csv")' in turn.codes[0]
+
+
+RACES = """\
+runner,when,sex,finish (min),Prize (k$),paid,start_club,finish_club
+a,31/01/2024,F,200,1.5,yes,Leeds,Hull
+b,02/02/2024,M,190,2.5,no,Hull,Leeds
+c,15/03/2024,F,240,0.5,yes,Leeds,Leeds
+d,20/05/2024,M,230,9.5,yes,York,Hull
+"""
+OF_RACES = [
+    ("how many races were paid", "Number of rows (paid is yes): 3."),
+    ("average prize excluding paid races", "Mean Prize (paid is no): 2.5 k$."),
+    ("mean finish time of the women", "Mean finish (sex is F): 220 min."),
+    ("the fastest race", "Fastest: b, 190 min."),
+    ("the latest race", "Rows: 1 of 4."),
+    ("races between february and march 2024", "Rows: 2 of 4."),
+    ("races with a finish above 2 hours", '"2 hours"'),
+    ("number of races in Leeds", "start_club"),
+    ("how many events are there", "Number of rows: 4."),
+    ("number of races with more than 0.1k finish", "Number of rows (finish > 100): 4."),
+]
+
+
+@pytest.mark.parametrize(("request_", "said"), OF_RACES, ids=[r for r, _ in OF_RACES])
+async def test_what_columns_are_called_and_hold_is_understood(
+    small: Notebook, request_: str, said: str
+) -> None:
+    """Units, yes and no, women and men, days before months; a value of two columns is a question,
+    and a unit that no column has is none of ours."""
+    (small.folder / "weather.csv").unlink()
+    (small.folder / "races.csv").write_text(RACES)
+    await done(small, "load races.csv")
+    turn = await small.ask(request_)
+    assert said in f"{turn.arguments}"
