@@ -66,7 +66,7 @@ async def run_loop(
         state.done = True
         if run is not None and state.iteration:
             # With the time that it took up to here.
-            yield run.snapshot()
+            yield snapshot_of(run.state, run.hooks, run.clock)
         yield RunCancelled(reason=str(stopped) or stop.reason)
     except StandInError:
         raise

@@ -46,7 +46,7 @@ from parsimony_kernel.agent.written_calls import is_written, written_calls
 from parsimony_kernel.core.calls import arguments_of, loop_signature
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.causes import has_open_type
-from parsimony_kernel.core.chat import Completion, FunctionCall, ToolCall
+from parsimony_kernel.core.chat import Completion, ToolCall
 from parsimony_kernel.core.clock import Clock
 from parsimony_kernel.core.config import FileStore
 from parsimony_kernel.core.events import (
@@ -223,19 +223,13 @@ class Run:
             state.recoveries.clear()
             self._solve(None)
             self._refused.clear()
-        yield self.snapshot()
-
-    def snapshot(self) -> StateSnapshot:
-        """How far the run is: its rounds, its variables, its seconds."""
-        return snapshot_of(self.state, self.hooks, self.clock)
+        yield snapshot_of(self.state, self.hooks, self.clock)
 
     async def _answered(self, held: HeldCall) -> AsyncGenerator[AgentEvent, None]:
         """Run the call that waited for a person, or tell the model that it may not run."""
         state = self.state
         behind, state.pending_behind, state.pending_call = state.pending_behind, [], None
-        call, *rest = (
-            ToolCall(each.id, FunctionCall(each.name, each.arguments)) for each in (held, *behind)
-        )
+        call, *rest = (each.call for each in (held, *behind))
         if held.allowed:
             approved = held.sha.removeprefix(ASKS)
             async for event in self._in_order((call, *rest), approved=approved):
@@ -246,7 +240,7 @@ class Run:
         message = f"The person did not allow this. {ran}"
         self._answer(call, to_text({"error": "not_allowed", "message": message}))
         await self._skip(rest, "not run: the call before it was declined")
-        yield self.snapshot()
+        yield snapshot_of(self.state, self.hooks, self.clock)
 
     async def _call(
         self, call: ToolCall, *, rest: Sequence[ToolCall], approved: str | None = None
@@ -486,9 +480,9 @@ class Run:
         state = self.state
         yield begun.model_copy(update={"completed": True, "result": {"waiting": "approval"}})
         await self.let_fall()
-        state.pending_call = _held_call(call, sha)
-        state.pending_behind = list(map(_held_call, rest))
-        yield self.snapshot()
+        state.pending_call = HeldCall.of(call, sha)
+        state.pending_behind = list(map(HeldCall.of, rest))
+        yield snapshot_of(self.state, self.hooks, self.clock)
         suspended = False
         async for event in self._fail(failure, read=read.failure):
             suspended = isinstance(event, UserInputRequested)
@@ -592,7 +586,3 @@ def snapshot_of(state: RunState, hooks: RunHooks, clock: Clock) -> StateSnapshot
         variables=hooks.variables(state),
         elapsed_s=state.elapsed_seconds(clock.monotonic()),
     )
-
-
-def _held_call(call: ToolCall, sha: str = "") -> HeldCall:
-    return HeldCall(id=call.id, name=call.function.name, arguments=call.function.arguments, sha=sha)

@@ -7,11 +7,12 @@ written.
 import time
 import uuid
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from parsimony_kernel.core.cancellation import CancellationRequest
+from parsimony_kernel.core.chat import FunctionCall, ToolCall
 from parsimony_kernel.core.kinds import ASKS, Failure, FailureKind
 from parsimony_kernel.core.taxonomy import FailureType
 
@@ -40,6 +41,17 @@ class HeldCall(BaseModel):
     arguments: str
     sha: str
     allowed: bool | None = None
+
+    @classmethod
+    def of(cls, call: ToolCall, sha: str = "") -> Self:
+        """``call``, to be run later."""
+        function = call.function
+        return cls(id=call.id, name=function.name, arguments=function.arguments, sha=sha)
+
+    @property
+    def call(self) -> ToolCall:
+        """The call as the model requested it."""
+        return ToolCall(self.id, FunctionCall(self.name, self.arguments))
 
     @property
     def asks(self) -> bool:

@@ -22,9 +22,11 @@ from parsimony_kernel.offline.transcript import Call, Transcript, bound_names
 from parsimony_kernel.offline.words import (
     Token,
     fold,
+    for_markdown,
     identifier,
     is_data_file,
     literal,
+    sentence,
     spoken,
     tokenize,
 )
@@ -48,7 +50,6 @@ _KINDS = re.compile(
     r"(?i:new|stacked|data ?set|table|report|bar|line|area|chart|plot|graph|csv|excel|xlsx|parquet|"
     r"json|histogram|scatter|box|file|title|titled|called|named|as)s?\b")  # fmt: skip
 _IT = re.compile(r"\bpublish (?:it|this|that|them)\b.*? as (?:\w+ )?[CVTPM]\d")
-_NUMBER = re.compile(r"(?<![\w.-])-?\d{1,15}(?:\.\d+)?(?:e[+-]?\d+)?(?![\w-]|\.\d)")
 # What a number or a date looks like in text: such a file may be written in another way.
 _ODD = re.compile(r"[-$€£ ]*\d[\d.,]*[ ]?[€$£%]?|\d{1,2}[./-]\d{1,2}[./-]\d{4}.*")
 _FIX = re.compile(
@@ -443,7 +444,7 @@ class _Planner:
             self.notes.append(f"Used `{about.name}`")
         lines = [line for line in call.printed.splitlines() if line.strip()]
         units = [*cell.units, *[""] * len(lines)]
-        told = " ".join(_sentence(*each) for each in zip(lines, units, strict=False))
+        told = " ".join(sentence(*each) for each in zip(lines, units, strict=False))
         if not (told or cell.table or cell.chart) and query.do != "head":
             told = f"{query.title}: printed by the step below, and no model is told values here."
         self.made.append(_Made(query.title, cell.table, cell.chart, told, about.name))
@@ -488,8 +489,8 @@ class _Planner:
             self.published.append(f"Published the {as_kind} {own!r}.")
             return None
         files = [p for p, t in self.loaded if t.name == made.source] or [made.source or variable]
-        body = [f"![{_plain(own)}](artifact:{variable})", _plain(made.told)]
-        how = f"The {as_kind} `{variable}` was made from {_plain(spoken(files))}."
+        body = [f"![{for_markdown(own)}](artifact:{variable})", for_markdown(made.told)]
+        how = f"The {as_kind} `{variable}` was made from {for_markdown(spoken(files))}."
         body.append(f"## How it was made\n\n{how}")
         text = "\n\n".join(filter(None, body))
         call = self._tool("return_report", {"title": title or own, "body": text, "language": "en"})
@@ -592,31 +593,3 @@ def _is_odd(table: Table) -> bool:
         return True
     texts = [c for c in table.columns if c.kind == "text" and c.samples]
     return any(all(map(_ODD.fullmatch, c.samples)) for c in texts)
-
-
-def _sentence(line: str, unit: str) -> str:
-    """A printed line as people say it: "Highest mean mass: Gentoo, 5,076 g."."""
-    label, colon, rest = " ".join(line.split()).partition(": ")
-    rest = re.sub(r"(\d{4}-\d\d-\d\d) 00:00:00", r"\1", rest if colon else label)
-    before, space, last = rest.rpartition(" ")
-    number = _NUMBER.fullmatch(last)
-    if not colon or label.startswith("Rows") or not number:
-        return f"{label}{colon}{_NUMBER.sub(_rounded, rest) if colon else ''}."
-    value = _NUMBER.sub(_rounded, last) + (f" {unit}" if unit else "")
-    return f"{label}: {before}{', ' * bool(space)}{value}."
-
-
-def _rounded(found: re.Match[str]) -> str:
-    """A number as people write it."""
-    value = float(found[0])
-    if "." not in found[0] and "e" not in found[0]:
-        return f"{int(value):,}" if abs(value) >= 1_000 else found[0]
-    if value and abs(value) < 0.001:
-        return f"{value:.3g}"
-    digits = max(0, 4 - len(str(int(abs(value))))) if abs(value) >= 1 else 3
-    return f"{value:,.{digits}f}".rstrip("0").rstrip(".") if digits else f"{value:,.0f}"
-
-
-def _plain(text: str) -> str:
-    """Text of data for a report, which reads Markdown."""
-    return re.sub(r"([\\`*_{}\[\]<>#|!])", r"\\\1", text)

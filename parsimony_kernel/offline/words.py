@@ -152,3 +152,34 @@ def unique(name: str, taken: Iterable[str]) -> str:
     used = set(taken)
     numbered = (f"{name}_{n}" for n in range(2, len(used) + 3))
     return name if name not in used else next(each for each in numbered if each not in used)
+
+
+_NUMBER = re.compile(r"(?<![\w.-])-?\d{1,15}(?:\.\d+)?(?:e[+-]?\d+)?(?![\w-]|\.\d)")
+
+
+def sentence(line: str, unit: str) -> str:
+    """A printed line as people say it: "Highest mean mass: Gentoo, 5,076 g."."""
+    label, colon, rest = " ".join(line.split()).partition(": ")
+    rest = re.sub(r"(\d{4}-\d\d-\d\d) 00:00:00", r"\1", rest if colon else label)
+    before, space, last = rest.rpartition(" ")
+    number = _NUMBER.fullmatch(last)
+    if not colon or label.startswith("Rows") or not number:
+        return f"{label}{colon}{_NUMBER.sub(_rounded, rest) if colon else ''}."
+    value = _NUMBER.sub(_rounded, last) + (f" {unit}" if unit else "")
+    return f"{label}: {before}{', ' * bool(space)}{value}."
+
+
+def _rounded(found: re.Match[str]) -> str:
+    """A number as people write it."""
+    value = float(found[0])
+    if "." not in found[0] and "e" not in found[0]:
+        return f"{int(value):,}" if abs(value) >= 1_000 else found[0]
+    if value and abs(value) < 0.001:
+        return f"{value:.3g}"
+    digits = max(0, 4 - len(str(int(abs(value))))) if abs(value) >= 1 else 3
+    return f"{value:,.{digits}f}".rstrip("0").rstrip(".") if digits else f"{value:,.0f}"
+
+
+def for_markdown(text: str) -> str:
+    """Text of data for a report, which reads Markdown."""
+    return re.sub(r"([\\`*_{}\[\]<>#|!])", r"\\\1", text)
