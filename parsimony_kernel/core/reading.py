@@ -15,8 +15,6 @@ from parsimony_kernel.core.refusals import GUIDANCE
 # Of an older answer this much is kept of what was printed, in characters, and of a table in lines.
 BRIEF_TEXT = 600
 BRIEF_LINES = 6
-# Of a table's rows this many columns are shown.
-_SHOWN_COLUMNS = 12
 
 # What begins the last line, where it is news.
 NEXT = "You may call now: "
@@ -81,17 +79,10 @@ def text_in_brief(text: str) -> str:
 
 
 def columns_in_a_line(table: dict[str, Any]) -> str:
-    """The columns of a table of the inventory, each with its dtype and a few of its values.
-
-    The values are left out where the table's first rows, as ``rows_begin``, show every column.
-    """
-    columns = _columns(table)
-    are_shown = len(columns) <= _SHOWN_COLUMNS and "rows_begin" in table
+    """The columns of a table of the inventory, each with its dtype and a few of its values."""
     return "; ".join(
-        _column(each)
-        if are_shown or not each.get("samples")
-        else f"{_column(each)}: {_values(each['samples'])}"
-        for each in columns
+        _column(each) + (f": {_values(each['samples'])}" if each.get("samples") else "")
+        for each in _columns(table)
     )
 
 
@@ -294,7 +285,9 @@ def _column(column: dict[str, Any]) -> str:
         facts.insert(0, "index")
     if missing := column.get("missing"):
         facts.append(f"{missing:,} missing")
-    return f"{column.get('name')} ({', '.join(facts)})"
+    name = str(column.get("name"))
+    shown = name if name == name.strip() else repr(name)
+    return f"{shown} ({', '.join(facts)})"
 
 
 def _values(samples: Any) -> str:

@@ -63,6 +63,7 @@ async def test_forty_rows_are_the_most_of_a_whole_table(rows: int) -> None:
         ("pd.Series({'a': 2}, name='n')", "table, 1 row: index (index, str), n (int64)\n"
                                           "index  n\n    a  2"),
         ("pd.DataFrame({'s': ['sales ']})", "table, 1 row: s (str)\n       s\n'sales '"),
+        ("pd.DataFrame({'sales ': [1.5]})", "table, 1 row: 'sales ' (float64)\n'sales '\n     1.5"),
         ("1234567.25", "1234567.25 (float)"),
         ("pd.Series([1234567.256], name='x')", "table, 1 row: x (float64)\n         x\n1234567.26"),
         ("None", "Done."),
