@@ -225,9 +225,10 @@ class _Connection:
     async def _live(self, started: "asyncio.Future[None]") -> None:
         with tempfile.TemporaryFile("w+", errors="replace") as self._errors:
             try:
-                mcp = import_module("mcp")  # deferred: it takes a second
+                from mcp import Client  # deferred: it takes a second
+
                 async with (
-                    mcp.Client(self._transport(mcp), elicitation_callback=self._elicit) as client,
+                    Client(self._transport(), elicitation_callback=self._elicit) as client,
                     asyncio.TaskGroup() as self._calls,
                 ):
                     await self._list(client)
@@ -240,8 +241,10 @@ class _Connection:
                     started.set_exception(self._broken(_reason(exc)))
 
     @asynccontextmanager
-    async def _transport(self, mcp: Any) -> AsyncGenerator[Any, None]:
+    async def _transport(self) -> AsyncGenerator[Any, None]:
         """The streams from and to the server."""
+        from mcp import StdioServerParameters, stdio_client
+
         server = self._server
         async with AsyncExitStack() as stack:
             if server.url:
@@ -253,10 +256,10 @@ class _Connection:
                 command = [server.program, *server.args]
                 if sys.platform == "linux":
                     command = [sys.executable, "-ISc", _TIED, *command]
-                parameters = mcp.StdioServerParameters(
+                parameters = StdioServerParameters(
                     command=command[0], args=command[1:], env=server.env, cwd=server.folder
                 )
-                opened = mcp.stdio_client(parameters, errlog=self._errors)
+                opened = stdio_client(parameters, errlog=self._errors)
             self._heard, write = await stack.enter_async_context(opened)
             yield self._heard, write
 
@@ -367,17 +370,17 @@ class _Connection:
             self.end()
         raise error from came
 
-    async def _elicit(self, context: Any, asked: Any) -> Any:
+    async def _elicit(self, context: Any, params: Any) -> Any:
         """Put a question to the person for each field of a form, in the place of the newest call:
         its required fields, else all, else a plain yes."""
         result, call = import_module("mcp_types").ElicitResult, self._call
-        form = asked.requested_schema if asked.mode == "form" else {}
+        form = params.requested_schema if params.mode == "form" else {}
         fields, content = form.get("properties", {}), dict[str, Any]()
         for name in form.get("required") or fields or ("",):
             of = fields.get(name, {"enum": ["Accept"]})
             wrong = ""
             while name not in content:
-                call.news.put_nowait(self._question(asked, name, of, wrong))
+                call.news.put_nowait(self._question(params, name, of, wrong))
                 reply = (await call.replies.get()).strip()
                 if reply.casefold() == _DECLINE.casefold():
                     return result(action="decline")
@@ -421,7 +424,7 @@ def _reason(exc: BaseException) -> str:
     while isinstance(exc, BaseExceptionGroup):
         exc = exc.exceptions[0]
     if isinstance(exc, ImportError):
-        return 'needs the package mcp: pip install "parsimony-kernel[mcp]"'
+        return 'needs mcp 2.3 or newer: pip install "parsimony-kernel[mcp]"'
     return f"cannot be used: {str(exc) or type(exc).__name__}"
 
 
