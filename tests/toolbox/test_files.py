@@ -137,16 +137,16 @@ class TestListing:
         (root / "analysis" / "data" / "z.md").touch()
         listed = await answered(gate, "list_files", folder="data", pattern="*.md")
         assert [each["path"] for each in listed["files"]] == [
-            deep.relative_to(root / "analysis").as_posix(),
             "data/z.md",
+            deep.relative_to(root / "analysis").as_posix(),
         ]
 
     async def test_files_come_with_sizes_and_hidden_ones_do_not(self, gate: Gate) -> None:
         listed = await answered(gate, "list_files", folder="..")
         assert listed["files"] == [
+            {"path": "../other.txt", "bytes": 7},
             {"path": "here.ipynb", "bytes": 2},
             {"path": "note.md", "bytes": 14},
-            {"path": "../other.txt", "bytes": 7},
         ]
 
     async def test_a_pattern_chooses_by_name_at_any_depth(self, gate: Gate, root: Path) -> None:
