@@ -235,7 +235,10 @@ class _Connection:
                     self.has_resources = client.server_capabilities.resources is not None
                     self._client = client
                     started.set_result(None)
-                    await asyncio.Event().wait()  # until it is ended
+                    try:
+                        await asyncio.Event().wait()  # until it is ended, or ends
+                    finally:
+                        self._client = None
             except Exception as exc:  # boundary: tool - whatever a server does
                 if not started.done():
                     started.set_exception(self._broken(_reason(exc)))

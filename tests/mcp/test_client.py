@@ -333,35 +333,61 @@ async def test_resources_are_listed_and_read(start: Start) -> None:
     assert "remember the milk" in read
 
 
-@pytest.fixture
-def address() -> Iterator[str]:
-    """A server that is reached over HTTP."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = subprocess.Popen([sys.executable, str(HERE / "other_server.py"), "--http", str(port)])
-    try:
-        while server.poll() is None:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+class OverHttp:
+    """A server that is reached over HTTP, always at one address."""
+
+    def __init__(self) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.address = f"http://127.0.0.1:{self.port}/mcp"
+
+    def begin(self) -> None:
+        command = [sys.executable, str(HERE / "other_server.py"), "--http", str(self.port)]
+        self._process = subprocess.Popen(command)
+        while self._process.poll() is None:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
                 break
             time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}/mcp"
-    finally:
-        server.terminate()
-        server.wait()
+
+    def end(self) -> None:
+        self._process.terminate()
+        self._process.wait()
+
+
+@pytest.fixture
+def far() -> Iterator[OverHttp]:
+    server = OverHttp()
+    server.begin()
+    yield server
+    server.end()
 
 
 @pytest.mark.slow
-async def test_a_server_is_reached_over_http(start: Start, address: str) -> None:
-    servers = {"far": {"type": "http", "url": address, "headers": {"X-Key": "${KEY:-none}"}}}
+async def test_a_server_is_reached_over_http(start: Start, far: OverHttp) -> None:
+    servers = {"far": {"type": "http", "url": far.address, "headers": {"X-Key": "${KEY:-none}"}}}
     steps = [call("far__add", a=1), call("far__choose"), DONE]
     session = start(steps, servers=servers, add=["far"])
-    assert session.servers.listing()[0][1] == f"{address} (with X-Key)"
+    assert session.servers.listing()[0][1] == f"{far.address} (with X-Key)"
     (*events, asked) = await turn(session)
     assert isinstance(asked, UserInputRequested)
     assert '"result": 2' in answers(events)[0]
     events = await gather(session.resume("Decline"))
     assert "the person said decline" in answers(events)[0]
+
+
+@pytest.mark.slow
+async def test_a_server_over_http_that_went_away_is_reached_again(
+    start: Start, far: OverHttp
+) -> None:
+    steps = [call("far__add", a=1), DONE, call("far__add", a=2), DONE]
+    session = start(steps, servers={"far": {"url": far.address}}, add=["far"])
+    far.end()
+    lost, *_ = answers(await turn(session))
+    assert "the MCP server 'far'" in lost
+    far.begin()
+    found, *_ = answers(await turn(session))
+    assert '"result": 3' in found
 
 
 @pytest.mark.slow
