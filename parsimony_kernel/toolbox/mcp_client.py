@@ -88,7 +88,8 @@ class Servers:
 
     def listing(self) -> list[tuple[str, str, str]]:
         """Each server that settings name: its name, its command line, whether it runs."""
-        states = {name: each.state for name, each in self._added.items()}
+        ended = "ended, is started again when it is called"
+        states = {name: "running" if each.is_open else ended for name, each in self._added.items()}
         known = servers_of(*self._places).items()
         return [(name, each.line, states.get(name, "not started")) for name, each in known]
 
@@ -114,6 +115,7 @@ class Servers:
 
     async def _start(self, connection: "_Connection") -> Tools:
         await connection.client()
+        connection.changed()  # is asked from now on
         await self._end(connection.name)
         self._added[connection.name] = connection
         return Tools(connection.tools())
@@ -183,25 +185,20 @@ class _Connection:
         self._client: Any = None
         self._heard: Any = None
         self._listed: list[Any] = []
-        self._known: dict[str, str] | None = None
+        self._known: dict[str, str] = {}
         # The newest call, and those that wait for the person, by what was called.
         self._call = _Call()
         self._waiting: dict[str, _Call] = {}
 
     @property
-    def _is_open(self) -> bool:
-        # Nobody writes any more to what is heard of a program that has ended.
+    def is_open(self) -> bool:
+        """Whether it can be called. Nobody writes to what is heard of a program that has ended."""
         statistics = getattr(self._heard, "statistics", None)
         return self._client is not None and (not statistics or statistics().open_send_streams > 0)
 
-    @property
-    def state(self) -> str:
-        """For a person."""
-        return "running" if self._is_open else "ended, is started again when it is called"
-
     async def client(self) -> Any:
         """The connected client of the package; starts the server where it does not run."""
-        if not self._is_open:
+        if not self.is_open:
             self.end()
             started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._task = asyncio.create_task(self._live(started))
@@ -276,13 +273,13 @@ class _Connection:
 
     async def relist(self) -> None:
         """List the tools anew, unless the server has ended or waits for the person."""
-        if self._is_open and not self._waiting:
+        if self.is_open and not self._waiting:
             await self._list(self._client)
 
     def changed(self) -> list[str]:
         """The tools that have changed since this was last asked."""
         known = {each.name: each.model_dump_json() for each in self._listed}
-        before, self._known = self._known or known, known
+        before, self._known = self._known, known
         return sorted({name for name, _ in before.items() ^ known.items()})
 
     # -- what turns ask of it
@@ -324,7 +321,7 @@ class _Connection:
         call = self._waiting.pop(key, None)
         if reply is None:
             call = await self._begin("call_tool", name, arguments)
-        elif call is None or not self._is_open:
+        elif call is None or not self.is_open:
             raise LookupError("the call that asked has ended with its server: call it anew")
         else:
             call.replies.put_nowait(reply)
@@ -347,15 +344,23 @@ class _Connection:
 
         async def run() -> None:
             try:
-                call.news.put_nowait(await getattr(client, method)(*arguments))
+                came = await getattr(client, method)(*arguments)
             except asyncio.CancelledError:
-                call.news.put_nowait(self._broken("has ended"))
+                came = self._broken("has ended")
             except Exception as exc:  # boundary: tool - whatever a server does
-                call.news.put_nowait(exc)
+                came = self._error(exc)
+            call.news.put_nowait(came)
 
         self._call = call
         self._calls.create_task(run())
         return call
+
+    def _error(self, exc: Exception) -> Exception:
+        code = getattr(exc, "code", None)
+        error = self._broken(_BROKEN[code]) if code in _BROKEN else exc
+        if code == _CLOSED or (code and self._server.url):
+            self.end()
+        return error
 
     async def _next(self, call: _Call) -> Any:
         """What comes of ``call`` next. One that is stopped or late ends its server: that may hang,
@@ -365,13 +370,9 @@ class _Connection:
         except asyncio.CancelledError:
             self.end()
             raise
-        if not isinstance(came, Exception):
-            return came
-        code = getattr(came, "code", None)
-        error = self._broken(_BROKEN[code]) if code in _BROKEN else came
-        if code == _CLOSED or (code and self._server.url):
-            self.end()
-        raise error from came
+        if isinstance(came, Exception):
+            raise came
+        return came
 
     async def _elicit(self, context: Any, params: Any) -> Any:
         """Put a question to the person for each field of a form, in the place of the newest call:
