@@ -263,6 +263,24 @@ def test_in_a_notebook_buttons_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert "running" in kernel.run("%agent tools").text
 
 
+@pytest.mark.kernel
+def test_stop_ends_a_start_behind_its_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = entry("raw_server.py", "--silent")
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"raw": silent}}))
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "user"))
+    with live_kernel(tmp_path) as kernel:
+        request = kernel.begin("%agent tools add mcp:raw", cell_id="a")
+        click(kernel, kernel.end(request), "Start it")
+        opened: dict[str, Any] = {}
+        while opened.get("data", {}).get("state", {}).get("description") != "Stop":
+            opened = kernel._client.get_iopub_msg(timeout=60)["content"]
+        assert kernel.run("print(1 + 1)").text == "2\n"  # meanwhile
+        message = {"data": {"method": "custom", "content": {"event": "click"}}}
+        message["comm_id"] = opened["comm_id"]
+        kernel._client.shell_channel.send(kernel._client.session.msg("comm_msg", message))
+        kernel.until(request, "Stopped: the server was not started.")
+
+
 # -- what passes the gate
 
 
