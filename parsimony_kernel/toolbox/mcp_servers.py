@@ -81,9 +81,12 @@ class Server(BaseModel):
         return self.permission.is_file()
 
     def allow(self) -> None:
-        """Keep the person's yes. ``StorageError`` where it cannot be kept."""
-        durable.make_folder(self.permission.parent, mode=0o700)
-        durable.create(self.permission, f"{self.line}\n".encode(), mode=0o600)
+        """Keep the person's yes. ``ServerError`` where it cannot be kept."""
+        try:
+            durable.make_folder(self.permission.parent, mode=0o700)
+            durable.create(self.permission, f"{self.line}\n".encode(), mode=0o600)
+        except durable.StorageError as exc:
+            raise ServerError(str(exc)) from exc
 
     def filled(self, environ: Mapping[str, str]) -> "Server":
         """The same with the values of variables. ``ServerError`` names one that is not set."""
