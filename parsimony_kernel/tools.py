@@ -11,6 +11,7 @@ import inspect
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
@@ -265,25 +266,36 @@ def arguments_model(function: Callable[..., Any]) -> "type[BaseModel]":
     ``TypeError`` for a positional-only or ``*args`` parameter; ``**kwargs`` admits any name. What
     a partial has set by name is no parameter.
     """
+    name = getattr(function, "__name__", "arguments")
+    signature = inspect.signature(function, eval_str=True)
+    try:
+        hash(signature)
+    except TypeError:  # a default that can be changed
+        return _model.__wrapped__(name, signature, "", _preset(function))
+    # In words too, since 1 and True are equal.
+    return _model(name, signature, str(signature), _preset(function))
+
+
+@functools.lru_cache(maxsize=256)
+def _model(
+    name: str, signature: inspect.Signature, in_words: str, preset: frozenset[str]
+) -> "type[BaseModel]":
+    """Models are built once: a turn has some twenty tools, each a closure that is made anew."""
     from pydantic import ConfigDict, create_model  # deferred: most imports of tools build none
 
     fields: dict[str, Any] = {}
     extra: Literal["allow", "forbid"] = "forbid"
-    preset = _preset(function)
-    for parameter in inspect.signature(function, eval_str=True).parameters.values():
+    for parameter in signature.parameters.values():
         if parameter.name in preset:
             continue
         if parameter.kind is parameter.VAR_KEYWORD:
             extra = "allow"
             continue
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
-            raise TypeError(
-                f"{function!r}: a tool's parameters must be named, {str(parameter)!r} is not"
-            )
+            raise TypeError(f"{name}: a tool's parameters must be named, {str(parameter)!r} is not")
         annotation = Any if parameter.annotation is parameter.empty else parameter.annotation
         default = ... if parameter.default is parameter.empty else parameter.default
         fields[parameter.name] = (annotation, default)
-    name = getattr(function, "__name__", "arguments")
     return create_model(name, __config__=ConfigDict(extra=extra), **fields)
 
 
@@ -292,8 +304,9 @@ def _preset(function: Callable[..., Any]) -> frozenset[str]:
     return frozenset(inner.keywords if isinstance(inner, functools.partial) else ())
 
 
-def _schema_of(function: Callable[..., Any]) -> dict[str, Any]:
-    schema: dict[str, Any] = arguments_model(function).model_json_schema()
+@functools.lru_cache(maxsize=256)
+def _schema_of(model: "type[BaseModel]") -> Mapping[str, Any]:
+    schema: dict[str, Any] = model.model_json_schema()
     schema.pop("title", None)
     for each in schema.get("properties", {}).values():
         each.pop("title", None)
@@ -380,7 +393,7 @@ def _build(function: Callable[..., Any], spec: _Spec, *, bound_to: object | None
         function=_async(method),
         name=spec.name or _name_of(function),
         description=spec.description or inspect.cleandoc(_called(function).__doc__ or ""),
-        parameters_schema=_schema_of(method),
+        parameters_schema=deepcopy(_schema_of(arguments_model(method))),
         **spec.options,
     )
 

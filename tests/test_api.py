@@ -73,7 +73,7 @@ def test_code_gives_typed_outputs_a_text_for_a_model_and_the_origins_of_what_it_
         ("seen.append(4)\n1 / 0", "ZeroDivisionError: division by zero at line 2"),
         ("seen.append(4)\nimport time\nwhile True: time.sleep(0.01)", "timeout"),
         ("seen.append(", "SyntaxError"),
-        ("", "non-empty code"),
+        ("", "code is empty"),
     ],
 )
 def test_a_failure_is_a_value_and_the_variables_are_as_before(

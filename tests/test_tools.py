@@ -60,6 +60,19 @@ def test_parameters_without_a_name_are_refused() -> None:
         tool(many)
 
 
+def test_a_model_of_arguments_is_built_once_for_one_signature() -> None:
+    def make(default: Any) -> Tool:
+        def count(many: Any = default) -> None: ...
+
+        return tool(count)
+
+    assert make(1).arguments is make(1).arguments
+    assert make(True).arguments().model_dump() == {"many": True}
+    made = make([1])
+    assert made.arguments().model_dump() == {"many": [1]}
+    assert made.parameters_schema is not make([1]).parameters_schema
+
+
 async def test_marked_methods_are_collected_bound_and_in_order() -> None:
     class Shop:
         def __init__(self) -> None:

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parsimony_agent.arguments import CellRequest
-from parsimony_agent.asking import reader
 from parsimony_agent.cell import working_folder
 from parsimony_agent.options import options_of
-from parsimony_agent.overview import first_line, own_tools, put_back_words
+from parsimony_agent.overview import own_tools, put_back_words
 from parsimony_agent.pending import OneLine, Silent, TurnError, TurnStopped
+from parsimony_agent.servers import add_server, tools_in_words
 from parsimony_agent.sessions import chosen_model
 from parsimony_kernel.artifacts.refresh import in_words
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
@@ -26,7 +26,8 @@ from parsimony_kernel.llm.providers import price_in_words, suggestion
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turns import MENDING, SessionError, resolve_turn
 from parsimony_kernel.storage import durable
-from parsimony_kernel.view.escape import html_text, inline, plain, shortened, unbroken
+from parsimony_kernel.toolbox.mcp_servers import PREFIX
+from parsimony_kernel.view.escape import html_text, plain, shortened, unbroken
 from parsimony_kernel.view.history import CodeStep, code_that_worked
 from parsimony_kernel.view.tabulate import counted
 
@@ -163,27 +164,14 @@ def tools(magics: AgentMagics, do: str = "", name: str = "", *, yes: bool = Fals
     """List the tools, or add or remove one. An MCP server is started only where the person has said
     yes to its command line, now by ``yes`` or when asked, or before."""
     session = magics.session
+    if do == "add" and name.startswith(PREFIX):
+        return add_server(magics, name.removeprefix(PREFIX), yes=yes)
     if do == "add":
-        added = session.add_tool(name, says_yes=lambda line: yes or _says_yes(magics, name, line))
-        lines = (f"Tool: {each.name}. {first_line(each.description)}" for each in added.values())
-        return "\n".join(map(str.rstrip, lines))
+        return tools_in_words([session.add_tool(name)])
     if do == "remove":
         session.remove_tool(name)
         return f"{name} is no longer a tool."
     return own_tools(session, magics.name)
-
-
-def _says_yes(magics: AgentMagics, name: str, line: str) -> bool:
-    """Ask whether a server may be started. ``TurnError`` where nobody can be asked."""
-    allows_input = getattr(getattr(magics.shell, "kernel", None), "_allow_stdin", False)
-    read = input if allows_input else reader()
-    if read is None:
-        raise TurnError(
-            f"This would start a program that nobody has allowed yet: {inline(line)}\n"
-            f"To allow it from now on: {magics.name} tools --yes add {name}"
-        )
-    asked = f"This program is started with your rights: {inline(line)}\nStart it? yes or no: "
-    return read(asked).strip().casefold() in ("y", "yes")
 
 
 async def refresh(

@@ -161,13 +161,13 @@ def _instead(choices: int, magic: str) -> str:
 class StopButton:
     """Calls ``on_stop`` for every click until it is settled. Drawn like a prompt."""
 
-    def __init__(self, on_stop: Callable[[], object]) -> None:
+    def __init__(self, on_stop: Callable[[], object], tooltip: str = _STOP_TOOLTIP) -> None:
         import ipywidgets
 
         self.state: str | None = None
         self.button = ipywidgets.Button(
             description="Stop",
-            tooltip=_STOP_TOOLTIP,
+            tooltip=tooltip,
             icon="stop",
             layout=ipywidgets.Layout(width="auto"),
         )

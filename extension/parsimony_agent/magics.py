@@ -72,8 +72,11 @@ def _plainly() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        from parsimony_kernel.session.turns import SessionError
+        from parsimony_kernel.session.turns import SessionError, sentence
+        from parsimony_kernel.toolbox.mcp_servers import ServerError
 
+        if isinstance(error, ServerError):
+            raise TurnError(sentence(str(error))) from None
         if isinstance(error, SessionError):
             raise TurnError(str(error)) from None
         raise
@@ -181,7 +184,11 @@ class AgentMagics:
 
             return self.run(tell)
         with _plainly():
-            self.show(do(self, *parsed.words, **parsed.flags))
+            try:
+                self.show(do(self, *parsed.words, **parsed.flags))
+            except Silent:
+                self._silence()
+                raise
         return None
 
     def show(self, told: Told) -> None:

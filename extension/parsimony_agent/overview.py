@@ -175,7 +175,7 @@ def own_tools(session: Session, magic: str) -> Told:
     ]
     head = ("tool", "what it does", *(["kept as it was, for"] if kept else []))
     empty = f"No function of yours is a tool. {magic} tools add NAME makes one."
-    servers = session.mcp_servers()
+    servers = session.servers.listing()
     if not servers:
         return table(head, rows, empty=empty)
     told = [(f"mcp:{name}", line, state) for name, line, state in servers]

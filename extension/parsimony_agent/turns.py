@@ -195,6 +195,10 @@ class Turns:
             self._prompt(record, asking[0].choices, asking[0].nonce)
             record.go_on_in(LivePlace(outlet, below_question=True))
 
+    def can_be_clicked(self) -> bool:
+        """Whether buttons in the cell that runs now are drawn, and somebody could press them."""
+        return self._surroundings()[0] is Mode.LIVE and self._is_attended()
+
     def leave_all(self) -> None:
         """Turn every prompt into text: nobody listens to them any more."""
         for turn_id in tuple(self._records):

@@ -40,7 +40,7 @@ from parsimony_kernel.gate.rules import NO_RULES, Rules
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.toolbox.code import code_tools
-from parsimony_kernel.toolbox.stored_files import stored_file_tools
+from parsimony_kernel.toolbox.files import stored_file_tools
 from parsimony_kernel.tools import Tool, Tools, tool
 from parsimony_kernel.triage.classify import Classifier
 from parsimony_kernel.triage.policy import FailurePolicy

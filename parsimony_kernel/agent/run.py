@@ -67,8 +67,8 @@ from parsimony_kernel.gate.loops import Repetition
 from parsimony_kernel.gate.rules import DONE
 from parsimony_kernel.llm.chain import Chain
 from parsimony_kernel.llm.secrets import Secrets
+from parsimony_kernel.toolbox.files import stored_file_tools
 from parsimony_kernel.toolbox.plan import Plan
-from parsimony_kernel.toolbox.stored_files import stored_file_tools
 from parsimony_kernel.tools import REPLY, Tools
 from parsimony_kernel.triage.classify import RulesClassifier
 

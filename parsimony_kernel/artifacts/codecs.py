@@ -93,16 +93,13 @@ def encode_dataset(value: object, variable: str) -> Encoded:
     Raises:
         CodecError: it is no table, cannot be computed, or a column can't be stored.
     """
-    import pyarrow  # deferred: a large library
-
     write = _WRITERS.get(package_among(type(value), TABLES))
     if write is not None:
         return _encode_by(write, value, variable)
     if _is_pandas(value):
         table = _from_pandas(_flat_frame(value, variable), variable)
     elif _gives_arrow(value):
-        stream: Any = value
-        table = pyarrow.table(stream)
+        return _encode_by(_write_stream, value, variable)
     else:
         raise CodecError(_not_a_table(value, variable))
     return _encode_arrow(_checked(table, variable), variable)
@@ -197,6 +194,12 @@ def _write_arrow(value: Any, variable: str, path: Path) -> None:
     scanner = value.scanner() if hasattr(value, "scanner") else value
     reader = scanner.to_reader() if hasattr(scanner, "to_reader") else scanner
     _write_batches(reader.schema, reader, path)
+
+
+def _write_stream(value: Any, variable: str, path: Path) -> None:
+    import pyarrow as pa  # deferred: a large library
+
+    _write_arrow(pa.RecordBatchReader.from_stream(value), variable, path)
 
 
 def _write_batches(schema: Any, batches: Iterable[Any], path: Path) -> None:

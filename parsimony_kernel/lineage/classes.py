@@ -144,7 +144,7 @@ _CONSTANT = {
         "_PandasConvertible", "Scalar", "DataType", "Schema", "Field", "Buffer", "Dataset",
         "Scanner", "Expression",
     ),
-    "pyspark": ("DataFrame", "Column"),
+    "pyspark": ("DataFrame", "Column", "SparkSession", "SparkContext"),
 }  # fmt: skip
 
 

@@ -15,11 +15,10 @@ from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.gate.preview import code_written
 from parsimony_kernel.lineage.script import SliceError, slice_of
 from parsimony_kernel.toolbox.code import code_tools
-from parsimony_kernel.toolbox.files import file_tools
+from parsimony_kernel.toolbox.files import file_tools, stored_file_tools
 from parsimony_kernel.toolbox.plan import plan_tools
 from parsimony_kernel.toolbox.publish import publish_tools
 from parsimony_kernel.toolbox.refresh import refresh_tools
-from parsimony_kernel.toolbox.stored_files import stored_file_tools
 from parsimony_kernel.toolbox.variables import inspection_tools, restart_tools
 from parsimony_kernel.tools import Tools
 

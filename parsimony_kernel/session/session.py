@@ -102,8 +102,8 @@ from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.storage.store import PendingRow, SqliteJournal
 from parsimony_kernel.storage.workspace import find_workspace, journal_path
 from parsimony_kernel.toolbox.mcp_client import Servers
-from parsimony_kernel.toolbox.mcp_servers import PREFIX, ServerError
-from parsimony_kernel.tools import Tools
+from parsimony_kernel.toolbox.mcp_servers import PREFIX
+from parsimony_kernel.tools import Tool, Tools
 from parsimony_kernel.triage.classify import Classifier, HybridClassifier
 from parsimony_kernel.triage.llm_classifier import LLMClassifier
 
@@ -171,7 +171,7 @@ class NotebookSession:
         self._running: _Running | None = None
         self._session_id = uuid.uuid4().hex
         self._own_tools = OwnTools(executor.variables, self._every_turns_tools)
-        self._servers = Servers(folder, workspace, self._environ)
+        self.servers = Servers(folder, workspace, self._environ)
         self.past = Past(
             executor, turns=self.turns, write=self._record, must_be_free=self._must_be_free
         )
@@ -272,7 +272,7 @@ class NotebookSession:
                         *shared,
                         *self._written(running),
                         *self._own_tools.kept_in_words(),
-                        *self._servers.changes(),
+                        *self.servers.changes(),
                     ),
                     approve=chosen.approve.value,
                     procedure=chosen.procedure or "",
@@ -496,39 +496,24 @@ class NotebookSession:
     def tools(self) -> Tools:
         """The tools that a turn has beside those of every turn: functions of the person's, and what
         MCP servers bring."""
-        return self._servers.tools() + self._own_tools.resolved()
+        return self.servers.tools() + self._own_tools.resolved()
 
     @property
     def kept_tools(self) -> Mapping[str, str]:
         """Those of the person's tools that are not what the notebook defines now, and why."""
         return self._own_tools.kept
 
-    def add_tool(self, name: str, says_yes: Callable[[str], bool] = lambda line: False) -> Tools:
-        """Make what ``name`` holds a tool from now on, or start the MCP server ``mcp:NAME``.
-
-        ``says_yes`` puts the command line of a server that was not allowed before to the person.
-        ``SessionError`` if it cannot be one, or in a turn.
-        """
+    def add_tool(self, name: str) -> Tool:
+        """Make the function that ``name`` holds a tool from now on. ``SessionError`` if it cannot
+        be one, or in a turn. MCP servers are added by ``servers``."""
         self._must_be_free()
-        if not name.startswith(PREFIX):
-            return Tools([self._own_tools.add(name)])
-        try:
-            return self._servers.add(name.removeprefix(PREFIX), says_yes)
-        except (ServerError, OSError) as exc:
-            raise SessionError(sentence(str(exc))) from exc
-
-    def mcp_servers(self) -> list[tuple[str, str, str]]:
-        """The MCP servers that settings name: name, command line or address, whether it runs."""
-        try:
-            return self._servers.listing()
-        except ServerError as exc:
-            raise SessionError(sentence(str(exc))) from exc
+        return self._own_tools.add(name)
 
     def remove_tool(self, name: str) -> None:
         """Take a tool of the person's away, or end a server. ``SessionError`` without it, or in a
         turn."""
         self._must_be_free()
-        if not (name.startswith(PREFIX) and self._servers.remove(name.removeprefix(PREFIX))):
+        if not (name.startswith(PREFIX) and self.servers.remove(name.removeprefix(PREFIX))):
             self._own_tools.remove(name)
 
     async def refresh(self, name: str, *, accept: bool = False, allow: bool = False) -> Refreshed:
@@ -565,7 +550,7 @@ class NotebookSession:
         turns. ``SessionError`` in a turn."""
         self._must_be_free()
         forgotten = memory.reset(self._journal, self._history, self._own_tools)
-        self._servers.close()
+        self.servers.close()
         self._model = self._first_model
         return forgotten
 
@@ -581,7 +566,7 @@ class NotebookSession:
 
     def close(self) -> None:
         """Release the journal, and end the servers."""
-        self._servers.close()
+        self.servers.close()
         self._journal.close()
 
     @explained

@@ -1,7 +1,6 @@
 """The tools that run code: for good, and to try it."""
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 from parsimony_kernel.core.causes import LATE, RAISED, STATE_LOST
@@ -28,6 +27,17 @@ def code_tools(
     and live names that the run has read; added to by what its code reads.
     """
 
+    async def execute(code: str, **how: Any) -> ToolResult:
+        if not code.strip():
+            raise ValueError("code is empty: give the statements to run")
+        output = await executor.execute(
+            code, timeout_seconds=timeout_s, seen_live_names=seen, **how
+        )
+        error = output.error
+        if error is None:
+            return ToolResult.from_data(output)
+        return ToolResult.from_failure(_failure(error, output, timeout_s))
+
     @tool(
         description=(
             "Run Python in the notebook's namespace. You and the person see what it prints and the "
@@ -39,17 +49,11 @@ def code_tools(
         timeout_s=timeout_s + _MARGIN_S,
     )
     async def run_code(code: str, purpose: str | None = None) -> ToolResult:
-        if not code.strip():
-            raise ValueError("run_code needs non-empty code")
         on_behalf_of = scope()
-        with nullcontext() if on_behalf_of is None else run_scope(on_behalf_of):
-            output = await executor.execute(
-                code,
-                timeout_seconds=timeout_s,
-                producer_notebook_path=on_behalf_of.notebook_path if on_behalf_of else None,
-                seen_live_names=seen,
-            )
-        return _result(output, timeout_s)
+        if on_behalf_of is None:
+            return await execute(code)
+        with run_scope(on_behalf_of):
+            return await execute(code, producer_notebook_path=on_behalf_of.notebook_path)
 
     @tool(
         description=(
@@ -60,21 +64,9 @@ def code_tools(
         timeout_s=timeout_s + _MARGIN_S,
     )
     async def dry_execute_code(code: str, purpose: str | None = None) -> ToolResult:
-        if not code.strip():
-            raise ValueError("dry_execute_code needs non-empty code")
-        output = await executor.execute(
-            code, dry_run=True, timeout_seconds=timeout_s, seen_live_names=seen
-        )
-        return _result(output, timeout_s)
+        return await execute(code, dry_run=True)
 
     return Tools([run_code, dry_execute_code])
-
-
-def _result(output: KernelOutput, timeout_s: float) -> ToolResult:
-    error = output.error
-    if error is None:
-        return ToolResult.from_data(output)
-    return ToolResult.from_failure(_failure(error, output, timeout_s))
 
 
 def _failure(error: ExceptionObject, output: KernelOutput, timeout_s: float) -> Failure:

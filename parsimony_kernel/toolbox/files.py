@@ -10,15 +10,16 @@ change a link between the look at it and the writing. ``durable.rewrite`` says w
 overwritten.
 """
 
-import codecs
 import fnmatch
 import hashlib
 import io
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import IO, Any, Protocol
 
+from parsimony_kernel.core.config import FileStore
 from parsimony_kernel.execution.reading import readings
 from parsimony_kernel.identity import ARTIFACT_FOLDER, checked_name
 from parsimony_kernel.storage import durable
@@ -88,12 +89,12 @@ class WorkspaceFiles:
         with durable.reading(place) as stream:
             # What is small is read once, so that what is known of it is what was shown of it.
             head = stream.read(MAX_WRITTEN + 1)
-            check_text(head[:8192], path)
+            _check_text(head[:8192].decode(errors="replace"), path)
             stream.seek(0)
             is_small = len(head) <= MAX_WRITTEN
-            shown = lines_of(io.BytesIO(head) if is_small else stream, path, start, lines)
+            shown = _lines_of(io.BytesIO(head) if is_small else stream, path, start, lines)
         if is_small:
-            self._known[place] = sha_of(head)
+            self._known[place] = _sha_of(head)
         answer = {"path": self._told(place), **shown}
         if place.suffix.casefold() in (".csv", ".tsv"):
             options = [each.options for each in readings(head) if each.options]
@@ -103,16 +104,16 @@ class WorkspaceFiles:
     def write(self, path: str, content: str) -> dict[str, Any]:
         """Write a text file; one that is there must be what this run knows of it."""
         place = self._writable(path)
-        data = encoded(content)
+        data = _encoded(content)
         if place.exists():
             self._check_size(place, path)
             return self._rewritten(
-                place, lambda before: replacing(self._known.get(place), path, before, data)
+                place, lambda before: _replacing(self._known.get(place), path, before, data)
             )
         if not durable.create(place, data):
             raise FileRefused(f"{self._told(place)!r} was made meanwhile: read it first.")
         durable.sweep_temporary(place.parent, deep=False)
-        self._known[place] = sha_of(data)
+        self._known[place] = _sha_of(data)
         return {"path": self._told(place), "bytes": len(data)}
 
     def edit(self, path: str, old: str, new: str) -> dict[str, Any]:
@@ -120,7 +121,7 @@ class WorkspaceFiles:
         place = self._writable(path)
         self._existing(path)
         self._check_size(place, path)
-        return self._rewritten(place, lambda before: edited(before, path, old, new))
+        return self._rewritten(place, lambda before: _edited(before, path, old, new))
 
     def _rewritten(self, place: Path, change: Callable[[bytes], bytes]) -> dict[str, Any]:
         def kept(before: bytes) -> bytes:
@@ -134,12 +135,12 @@ class WorkspaceFiles:
         answer: dict[str, Any] = {"path": self._told(place), "bytes": len(data)}
         if data != before:
             answer["before"] = self._copy(before).relative_to(self._root).as_posix()
-        if self._known.get(place) == sha_of(before):  # else others wrote what this run never saw
-            self._known[place] = sha_of(data)
+        if self._known.get(place) == _sha_of(before):  # else others wrote what this run never saw
+            self._known[place] = _sha_of(data)
         return answer
 
     def _copy(self, before: bytes) -> Path:
-        return self._root / REPLACED / sha_of(before)
+        return self._root / REPLACED / _sha_of(before)
 
     def _check_size(self, place: Path, path: str) -> None:
         if not place.is_file():
@@ -192,13 +193,11 @@ class WorkspaceFiles:
                 f"{path!r} lies outside the workspace: name a file below {self._root.name!r}, or "
                 "use code, which the person may allow."
             )
-        record = self._record()
         for each in passed:
-            if not each.is_relative_to(self._root):
-                continue
-            if any(part.startswith(".") for part in each.relative_to(self._root).parts):
+            within = each.relative_to(self._root).parts if each.is_relative_to(self._root) else ()
+            if any(part.startswith(".") and part != ".." for part in within):
                 raise FileRefused(f"{path!r} is hidden, and hidden files are left alone.")
-            if each.is_relative_to(record):
+            if each.is_relative_to(self._record()):
                 raise FileRefused(f"{path!r} is of the record, which is left alone.")
         return passed
 
@@ -217,39 +216,87 @@ class WorkspaceFiles:
         return Path(os.path.relpath(place, self._folder)).as_posix()
 
 
-def check_text(data: bytes, path: str) -> None:
-    """``FileRefused`` when ``data`` is no text."""
-    if b"\0" in data:
+class StoredFiles:
+    """The files of one run in ``store``."""
+
+    def __init__(self, store: FileStore) -> None:
+        self._store = store
+        # The digests of the files that this run has read or written, as it knows them.
+        self._known: dict[str, str] = {}
+
+    async def read(self, path: str, start: int, lines: int) -> dict[str, Any]:
+        """``lines`` lines of a text file from line ``start`` on."""
+        data = await self._existing(path)
+        _check_text(data[:8192].decode(errors="replace"), path)
+        shown = _lines_of(io.BytesIO(data), path, start, lines)
+        self._known[path] = _sha_of(data)
+        return {"path": path, **shown}
+
+    async def write(self, path: str, content: str) -> dict[str, Any]:
+        """Write a text file; one that is there must be what this run knows of it."""
+        _check_stored(path)
+        data, before = _encoded(content), None
+        with suppress(FileNotFoundError):
+            before = await self._store.read(path)
+        if before is not None:
+            _replacing(self._known.get(path), path, before, data)
+        return await self._written(path, before, data)
+
+    async def edit(self, path: str, old: str, new: str) -> dict[str, Any]:
+        """Put ``new`` in the place of ``old``, which must stand in the file exactly once."""
+        before = await self._existing(path)
+        return await self._written(path, before, _edited(before, path, old, new))
+
+    async def _existing(self, path: str) -> bytes:
+        _check_stored(path)
+        try:
+            return await self._store.read(path)
+        except FileNotFoundError:
+            raise FileRefused(f"{path!r} does not exist: write_file makes it.") from None
+
+    async def _written(self, path: str, before: bytes | None, data: bytes) -> dict[str, Any]:
+        answer: dict[str, Any] = {"path": path, "bytes": len(data)}
+        if before is not None and before != data:
+            answer["before"] = f"{REPLACED}/{_sha_of(before)}"
+            await self._store.write(answer["before"], before)
+        await self._store.write(path, data)
+        if before is None or self._known.get(path) == _sha_of(before):
+            self._known[path] = _sha_of(data)  # else others wrote what this run never saw
+        return answer
+
+
+def _check_text(text: str, path: str) -> None:
+    """``FileRefused`` when ``text`` is none."""
+    if "\0" in text:
         raise FileRefused(f"{path!r} holds no text: load it with run_code, as pandas does.")
 
 
-def lines_of(source: BinaryIO, path: str, start: int, lines: int) -> dict[str, Any]:
+def _lines_of(source: IO[bytes], path: str, start: int, lines: int) -> dict[str, Any]:
     """``lines`` lines of text from line ``start`` on, at most 16 KiB of them, and which they are.
 
     No more than a piece is held at once, however long a line is.
     """
     if start < 1 or lines < 1:
         raise FileRefused("start_line and lines count from 1.")
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    text = io.TextIOWrapper(source, "utf-8", "replace", newline="\n")
     shown, room, scanned = list[str](), MAX_SHOWN, 0
     number, count, is_new, ends = 0, 0, True, False
-    while piece := source.readline(_PIECE):
+    while piece := text.readline(_PIECE):
         number += is_new
         scanned += len(piece)
         if number >= start + lines or room <= 0 or scanned > MAX_SCANNED:
             break
         if number >= start:
             count += is_new
-            check_text(piece, path)
-            text = decoder.decode(piece)
-            shown.append(text[:room])
-            if len(text) > room:
+            _check_text(piece, path)
+            shown.append(piece[:room])
+            if len(piece) > room:
                 break
-            room -= len(text)
-        is_new = piece.endswith(b"\n")
+            room -= len(piece)
+        is_new = piece.endswith("\n")
     else:
-        shown.append(decoder.decode(b"", final=True))
         ends = True
+    text.detach()
     return {
         "text": "".join(shown),
         "first_line": start,
@@ -258,7 +305,7 @@ def lines_of(source: BinaryIO, path: str, start: int, lines: int) -> dict[str, A
     }
 
 
-def encoded(content: str) -> bytes:
+def _encoded(content: str) -> bytes:
     """The bytes of a text file. ``FileRefused`` for more than 1 MiB."""
     data = content.encode("utf-8", "surrogatepass")
     if len(data) > MAX_WRITTEN:
@@ -266,16 +313,16 @@ def encoded(content: str) -> bytes:
     return data
 
 
-def replacing(known: str | None, path: str, before: bytes, data: bytes) -> bytes:
+def _replacing(known: str | None, path: str, before: bytes, data: bytes) -> bytes:
     """``data``, where what is in its place is known: ``before`` must be what was read."""
     if known is None:
         raise FileRefused(f"{path!r} exists: read_file it first, or choose another name.")
-    if known != sha_of(before):
+    if known != _sha_of(before):
         raise FileRefused(f"{path!r} was changed since it was read: read_file it again.")
     return data
 
 
-def edited(before: bytes, path: str, old: str, new: str) -> bytes:
+def _edited(before: bytes, path: str, old: str, new: str) -> bytes:
     """``before`` with ``new`` in the place of ``old``, which must stand there exactly once."""
     if not old or old == new:
         raise FileRefused("edit_file needs an `old` text that is in the file, and another new.")
@@ -287,7 +334,7 @@ def edited(before: bytes, path: str, old: str, new: str) -> bytes:
     if count != 1:
         what = "is not in" if not count else f"stands {count} times in"
         raise FileRefused(f"The old text {what} {path!r}: read_file shows it; quote more of it.")
-    return encoded(text.replace(old, new))
+    return _encoded(text.replace(old, new))
 
 
 def file_tools(root: Path, folder: Path, notebook: Path | None = None) -> Tools:
@@ -311,10 +358,10 @@ def file_tools(root: Path, folder: Path, notebook: Path | None = None) -> Tools:
     def list_files(folder: str = ".", pattern: str = "*") -> dict[str, Any]:
         return files.list(folder, pattern)
 
-    return Tools([list_files]) + text_tools(files)
+    return Tools([list_files]) + _text_tools(files)
 
 
-class TextFiles(Protocol):
+class _TextFiles(Protocol):
     """Files as tools reach them. What a method gives may have to be awaited."""
 
     def read(self, path: str, start: int, lines: int) -> Any: ...
@@ -322,7 +369,7 @@ class TextFiles(Protocol):
     def edit(self, path: str, old: str, new: str) -> Any: ...
 
 
-def text_tools(files: TextFiles) -> Tools:
+def _text_tools(files: _TextFiles) -> Tools:
     """``read_file``, ``write_file`` and ``edit_file`` on ``files``."""
 
     @tool(
@@ -358,50 +405,33 @@ def text_tools(files: TextFiles) -> Tools:
 
 def _files_below(folder: Path, *, but: Path) -> Iterator[Path]:
     """What lies below, by name; nothing hidden, not ``but``, and no link to a folder followed."""
-    ahead = [iter(_entries(folder))]
+    ahead = [folder]
     while ahead:
-        entry = next(ahead[-1], None)
-        if entry is None:
-            ahead.pop()
-        elif entry.name.startswith(".") or Path(entry.path) == but:
-            continue
-        elif entry.is_dir(follow_symlinks=False):
-            ahead.append(iter(_entries(entry)))
-        elif entry.is_file():
-            yield Path(entry.path)
-
-
-def _entries(folder: Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
-    except OSError:
-        return []
+        with suppress(OSError):  # a folder that cannot be listed
+            there = sorted(os.scandir(ahead.pop()), key=lambda each: each.name)
+            seen = [each for each in there if each.name[0] != "." and Path(each) != but]
+            yield from (Path(each) for each in seen if each.is_file())
+            below = (Path(each) for each in seen if each.is_dir(follow_symlinks=False))
+            ahead += reversed([*below])
 
 
 def _way_to(path: Path) -> Iterator[Path]:
-    """Every place that is passed on the way to ``path``: each folder, each link, what it means."""
-    place, ahead, links = Path(path.anchor), list(reversed(path.parts[1:])), 0
-    yield place
-    while ahead:
-        part = ahead.pop()
-        place = place.parent if part == ".." else place / part
-        yield place
-        if place.is_symlink():
-            links += 1
-            if links > _MAX_LINKS:
-                raise RuntimeError("it is a link to itself")
-            to = place.readlink()
-            place = Path(to.anchor) if to.is_absolute() else place.parent
-            ahead.extend(reversed(to.parts[1:] if to.is_absolute() else to.parts))
-            yield place
+    """``path``, and what it means after each link that is followed."""
+    for _ in range(_MAX_LINKS):
+        yield path
+        links = (each for each in (*reversed(path.parents), path) if each.is_symlink())
+        link = next(links, None)
+        if link is None:
+            return
+        path = link.parent / link.readlink() / path.relative_to(link)
+    raise RuntimeError("it is a link to itself")
 
 
 def _is_notebook(place: Path) -> bool:
     return place.suffix.casefold() == ".ipynb" and not place.is_dir()
 
 
-def sha_of(data: bytes) -> str:
+def _sha_of(data: bytes) -> str:
     """By which the bytes of a file are known."""
     return hashlib.sha256(data).hexdigest()
 
@@ -411,3 +441,18 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
+
+
+def _check_stored(path: str) -> None:
+    for part in path.split("/"):
+        try:
+            checked_name(part, "file name")
+        except ValueError as exc:
+            raise FileRefused(f"{exc} Files are named as in data/notes.txt.") from exc
+        if part.startswith("."):
+            raise FileRefused(f"{path!r} is hidden, and hidden files are left alone.")
+
+
+def stored_file_tools(store: FileStore) -> Tools:
+    """``read_file``, ``write_file`` and ``edit_file`` on the files that a host keeps."""
+    return _text_tools(StoredFiles(store))

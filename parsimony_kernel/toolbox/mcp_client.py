@@ -1,8 +1,7 @@
-"""Tools from MCP servers: each server has a thread of its own, and its tools pass the same gate.
+"""Tools from MCP servers: one event loop in a thread of its own, and on it one task per server.
 
 The rule of the place: nothing of a server runs on the kernel's event loop, and it is trusted no
-further than its command line. What it answers is data; its hints only choose when a person is
-asked.
+further than its command line. Its answers are data; its hints only choose when a person is asked.
 """
 
 import asyncio
@@ -12,21 +11,21 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, TypeVar
+
+from pydantic import TypeAdapter
 
 from parsimony_kernel.core.causes import AMBIGUOUS
 from parsimony_kernel.core.kinds import ASKS, HELD, Action
-from parsimony_kernel.toolbox.mcp_servers import Allowed, Server, ServerError, servers_of
-from parsimony_kernel.tools import REPLY, Tool, ToolResult, Tools, in_thread, tool
-
-if TYPE_CHECKING:
-    import mcp_types
+from parsimony_kernel.toolbox.mcp_servers import Server, ServerError, servers_of
+from parsimony_kernel.tools import REPLY, Tool, ToolResult, Tools, tool
 
 _STARTS_WITHIN_S = 60.0
 # What the package takes to end a server that does not want to, and a little more.
@@ -35,34 +34,35 @@ _LISTS_WITHIN_S = 0.05
 _MOST_WORDS = 1_000
 _LAST_WORDS = 300
 _DECLINE = "Decline"
+# Errors of the protocol after which nobody knows what a call has done.
+_CLOSED = -32000
+_BROKEN: Mapping[int | None, str] = {
+    _CLOSED: "ended before it answered",
+    -32600: "no longer knows this connection",
+    -32603: "failed inside",
+}
 # On Linux a server ends with the thread that started it, even where the kernel is killed and the
 # server does not mind the end of its input.
 _TIED = "import ctypes,os,sys;ctypes.CDLL(None).prctl(1,9);os.execvp(sys.argv[1],sys.argv[1:])"
+
+T = TypeVar("T")
 
 
 class ToolFailed(Exception):
     """A tool of a server failed, in the server's words."""
 
 
-class _Question(NamedTuple):
-    """What a server wants to know of the person. Without choices any words are an answer."""
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """The event loop of all servers, until the process ends."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="parsimony-mcp", daemon=True).start()
+    return loop
 
-    words: str
-    choices: tuple[str, ...]
 
-
-@dataclass
-class _Call:
-    """One request to a server. ``news`` is what comes of it next: the result, an exception, or a
-    question, on which it goes on with one of ``replies``."""
-
-    news: "Future[Any]" = field(default_factory=Future)
-    replies: "asyncio.Queue[str]" = field(default_factory=asyncio.Queue)
-
-    def tell(self, news: Any) -> None:
-        """From the server's thread."""
-        if not self.news.done():  # else nobody waits any more
-            self.news.set_result(news)
+def _submit(work: Coroutine[Any, Any, T]) -> Future[T]:
+    """Run ``work`` on the servers' loop; cancelling the future cancels it there."""
+    return asyncio.run_coroutine_threadsafe(work, _loop())
 
 
 class Servers:
@@ -70,7 +70,7 @@ class Servers:
 
     Args:
         folder: the notebook's; ``workspace`` bounds where settings are looked for.
-        environ: what the variables of settings stand for.
+        environ: the values of the variables that settings name.
     """
 
     def __init__(self, folder: Path, workspace: Path, environ: Mapping[str, str]) -> None:
@@ -78,170 +78,218 @@ class Servers:
         self._environ = environ
         self._added: dict[str, _Connection] = {}
 
-    def _find(self, name: str) -> Server:
-        """The server that settings call ``name``. ``ServerError`` lists those that there are."""
+    def find(self, name: str) -> Server:
+        """The server that settings call ``name``. ``ServerError`` lists those that exist."""
         known = servers_of(*self._places)
-        server = known.get(name)
-        if server is None:
+        if name not in known:
             there = ", ".join(known) or "none"
             raise ServerError(f"There is no MCP server {name!r} in .mcp.json: {there}")
-        if bool(server.command) == bool(server.url):
-            raise ServerError(f"{name!r} in {server.source} needs a command or a url: give it one")
-        return server
+        return known[name]
 
     def listing(self) -> list[tuple[str, str, str]]:
         """Each server that settings name: its name, its command line, whether it runs."""
-        states = {name: each.state for name, each in self._added.items()}
-        return [
-            (name, server.line, states.get(name, "not started"))
-            for name, server in servers_of(*self._places).items()
-        ]
+        ended = "ended, is started again when it is called"
+        states = {name: "running" if each.is_open else ended for name, each in self._added.items()}
+        known = servers_of(*self._places).items()
+        return [(name, each.line, states.get(name, "not started")) for name, each in known]
 
-    def add(self, name: str, says_yes: Callable[[str], bool]) -> Tools:
-        """Start a server, and give its tools to turns from now on.
+    def start(self, name: str) -> Future[Tools]:
+        """Start a server that the person has allowed; turns have its tools from then on.
 
-        Args:
-            name: what settings call it.
-            says_yes: asks the person about its command line, unless they said yes to it before.
+        Returns:
+            The tools it brings, or ``ServerError`` where it ends, cannot be reached or says nothing
+            for 60 s. Cancelling the future ends the server.
 
         Raises:
-            ServerError: it is not known or was declined, or something of it is missing.
-            ConnectionError: it does not start.
-            StorageError: the yes cannot be kept.
+            ServerError: it is not known or not allowed, or something of it is missing.
         """
-        server, allowed = self._find(name), Allowed()
-        if server not in allowed:
-            if not says_yes(server.line):
-                raise ServerError(f"Declined: {name!r} was not started")
-            allowed.add(server)
-        connection = _Connection(server.filled(self._environ))
-        connection.start()
-        self.remove(name)
-        self._added[name] = connection
+        server = self.find(name)
+        if not server.is_allowed:
+            raise ServerError(f"Nobody has allowed this to be started: {server.line}")
+        if bool(server.command) == bool(server.url):
+            raise ServerError(f"{name!r} in {server.source} needs a command or a url: give it one")
+        path = server.env.get("PATH")
+        if server.command and shutil.which(server.program, path=path) is None:
+            raise ServerError(f"There is no program {server.program!r}: install it, or correct it")
+        return _submit(self._start(_Connection(server.filled(self._environ))))
+
+    async def _start(self, connection: "_Connection") -> Tools:
+        await connection.client()
+        connection.changed()  # is asked from now on
+        await self._end(connection.name)
+        self._added[connection.name] = connection
         return Tools(connection.tools())
 
-    def remove(self, name: str) -> bool:
-        """End a server and take its tools away; whether it was there."""
-        connection = self._added.pop(name, None)
-        if connection is not None:
-            connection.end(_ENDS_WITHIN_S)
-        return connection is not None
+    def remove(self, *names: str) -> bool:
+        """End servers and take their tools away; whether any was there."""
+        is_known = not self._added.keys().isdisjoint(names)
+        if is_known:
+            with suppress(TimeoutError):
+                _submit(self._end(*names)).result(_ENDS_WITHIN_S)
+        return is_known
+
+    async def _end(self, *names: str) -> None:
+        ends = [self._added.pop(name).end() for name in names if name in self._added]
+        await asyncio.gather(*filter(None, ends), return_exceptions=True)
 
     def close(self) -> None:
         """End all servers."""
-        for name in tuple(self._added):
-            self.remove(name)
+        self.remove(*self._added)
 
     def tools(self) -> Tools:
-        """The tools of all servers, as they tell them now, and one that reads their resources."""
+        """The tools of all servers, and one that reads their resources. They are listed anew, save
+        for a server that is slow to do so."""
+        for each in self._added.values():
+            with suppress(Exception):  # boundary: tool - it is heard of when it is called
+                _submit(each.relist()).result(_LISTS_WITHIN_S)
         made = [each for connection in self._added.values() for each in connection.tools()]
         reading = {name: each for name, each in self._added.items() if each.has_resources}
 
         async def read_resource(server: str, uri: str = "") -> Any:
             if server not in reading:
                 raise LookupError(f"no MCP server {server!r}: {', '.join(reading)}")
-            return await reading[server].read(uri)
+            return await asyncio.wrap_future(_submit(reading[server].read(uri)))
 
         does = f"Read a resource of {' or '.join(reading)}, or without `uri` list what there is."
-        reader = tool(description=does, effect="none")(read_resource)
-        return Tools([*made, reader] if reading else made)
-
-    def changes(self) -> tuple[str, ...]:
-        """The servers whose tools are others than when this was last asked, in words."""
-        changed = ((name, each.changed()) for name, each in self._added.items())
-        return tuple(
-            f"the changed tools of the MCP server {name}: {', '.join(tools)}"
-            for name, tools in changed
-            if tools
+        return Tools(
+            [*made, *([tool(description=does, effect="none")(read_resource)] if reading else ())]
         )
+
+    def changes(self) -> Iterator[str]:
+        """The servers whose tools have changed since this was last asked, in words."""
+        for name, each in self._added.items():
+            if changed := each.changed():
+                yield f"the changed tools of the MCP server {name}: {', '.join(changed)}"
+
+
+@dataclass
+class _Call:
+    """A request to a server. ``news`` gets its questions, each answered by one of ``replies``, and
+    at last the result or an exception."""
+
+    news: asyncio.Queue[Any] = field(default_factory=asyncio.Queue)
+    replies: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
 
 
 class _Connection:
-    """A server and the thread that talks to it; another one after each end."""
+    """A server, started again when it is called after its end. Coroutines run on the loop.
+
+    One task owns the server and its calls, which end with it.
+    """
 
     def __init__(self, server: Server) -> None:
-        self._server = server
-        self._listed: tuple[mcp_types.Tool, ...] = ()
-        self._known: dict[str, str] = {}
-        self._client: Any = None
-        self._thread: threading.Thread | None = None
-        self._end = asyncio.Event()
-        # The newest call, and those that wait for the person, by what was called.
-        self._call: _Call | None = None
-        self._waiting: dict[str, _Call] = {}
-        self._words = ""
+        self.name = server.name
         self.has_resources = False
-
-    def start(self) -> None:
-        """Start the server, unless it runs.
-
-        Raises:
-            ServerError: the package or the server's program is missing.
-            ConnectionError: it cannot be reached, ended, or said nothing in time.
-        """
-        if self._is_open():
-            return
-        try:
-            self._mcp = import_module("mcp")
-        except ImportError as exc:
-            remedy = 'pip install "parsimony-kernel[mcp]"'
-            raise ServerError(f"MCP servers need the package mcp: {remedy}") from exc
-        program = self._server.program
-        if program and shutil.which(program, path=self._server.env.get("PATH")) is None:
-            raise ServerError(f"There is no program {program!r}: install it, or mend .mcp.json")
-        self._waiting.clear()
-        self._end = asyncio.Event()
-        started: Future[None] = Future()
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._live(started, self._end)), daemon=True
-        )
-        self._thread.start()
-        try:
-            started.result(_STARTS_WITHIN_S)
-        except BaseException as exc:  # Stop as well
-            self.end()
-            if isinstance(exc, TimeoutError):
-                raise self._broken(f"said nothing for {_STARTS_WITHIN_S:.0f} s") from exc
-            raise
-        self._known = self._known or self._descriptions()
+        self._server = server
+        self._task: asyncio.Task[None] | None = None
+        self._client: Any = None
+        self._heard: Any = None
+        self._listed: list[Any] = []
+        self._known: dict[str, str] = {}
+        # The newest call, and those that wait for the person, by what was called.
+        self._call = _Call()
+        self._waiting: dict[str, _Call] = {}
 
     @property
-    def state(self) -> str:
-        """For a person."""
-        return "running" if self._is_open() else "ended, is started again when it is called"
+    def is_open(self) -> bool:
+        """Whether it can be called. Nobody writes to what is heard of a program that has ended."""
+        statistics = getattr(self._heard, "statistics", None)
+        return self._client is not None and (not statistics or statistics().open_send_streams > 0)
 
-    def _is_open(self) -> bool:
-        """As far as is known."""
-        return self._client is not None and not self._end.is_set()
+    async def client(self) -> Any:
+        """The connected client of the package; starts the server where it does not run."""
+        if not self.is_open:
+            self.end()
+            started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._task = asyncio.create_task(self._live(started))
+            try:
+                await asyncio.wait_for(started, _STARTS_WITHIN_S)
+            except TimeoutError:
+                raise self._broken(f"said nothing for {_STARTS_WITHIN_S:.0f} s") from None
+            finally:
+                if self._client is None:
+                    self.end()
+        return self._client
 
-    def end(self, wait_s: float = 0.0) -> None:
-        """End the server, and whatever waits for it."""
-        self._client = None
-        if self._thread is not None and self._thread.is_alive():
-            with suppress(RuntimeError):  # its loop has closed meanwhile
-                self._loop.call_soon_threadsafe(self._end.set)
-            self._thread.join(wait_s)
+    def end(self) -> "asyncio.Task[None] | None":
+        """End the server and whatever waits for it; the task that does it."""
+        task, self._task, self._client = self._task, None, None
+        self._waiting.clear()
+        if task is not None:
+            task.cancel()
+        return task
+
+    async def _live(self, started: "asyncio.Future[None]") -> None:
+        with tempfile.TemporaryFile("w+", errors="replace") as self._errors:
+            try:
+                from mcp import Client  # deferred: it takes a second
+
+                async with (
+                    Client(self._transport(), elicitation_callback=self._elicit) as client,
+                    asyncio.TaskGroup() as self._calls,
+                ):
+                    await self._list(client)
+                    self.has_resources = client.server_capabilities.resources is not None
+                    self._client = client
+                    started.set_result(None)
+                    try:
+                        await asyncio.Event().wait()  # until it is ended, or ends
+                    finally:
+                        self._client = None
+            except Exception as exc:  # boundary: tool - whatever a server does
+                if not started.done():
+                    started.set_exception(self._broken(_reason(exc)))
+
+    @asynccontextmanager
+    async def _transport(self) -> AsyncGenerator[Any, None]:
+        """The streams from and to the server."""
+        from mcp import StdioServerParameters, stdio_client
+
+        server = self._server
+        async with AsyncExitStack() as stack:
+            if server.url:
+                http = import_module("mcp.client.streamable_http")
+                client = http.create_mcp_http_client(headers=server.headers)
+                await stack.enter_async_context(client)
+                opened = http.streamable_http_client(server.url, http_client=client)
+            else:
+                command = [server.program, *server.args]
+                if sys.platform == "linux":
+                    command = [sys.executable, "-ISc", _TIED, *command]
+                parameters = StdioServerParameters(
+                    command=command[0], args=command[1:], env=server.env, cwd=server.folder
+                )
+                opened = stdio_client(parameters, errlog=self._errors)
+            self._heard, write = await stack.enter_async_context(opened)
+            yield self._heard, write
+
+    async def _list(self, client: Any) -> None:
+        page = await client.list_tools(cache_mode="bypass")
+        tools = page.tools
+        while page.next_cursor:
+            page = await client.list_tools(cursor=page.next_cursor)
+            tools += page.tools
+        self._listed = tools
+
+    async def relist(self) -> None:
+        """List the tools anew, unless the server has ended or waits for the person."""
+        if self.is_open and not self._waiting:
+            await self._list(self._client)
+
+    def changed(self) -> list[str]:
+        """The tools that have changed since this was last asked."""
+        known = {each.name: each.model_dump_json() for each in self._listed}
+        before, self._known = self._known, known
+        return sorted({name for name, _ in before.items() ^ known.items()})
 
     # -- what turns ask of it
 
     def tools(self) -> list[Tool]:
-        """What the server offers, made tools; by its last list where it is slow to tell."""
-        if self._is_open() and not self._waiting:
-            listing = asyncio.run_coroutine_threadsafe(self._list(self._client), self._loop)
-            with suppress(Exception):  # boundary: tool - it is heard of when it is called
-                listing.result(_LISTS_WITHIN_S)
+        """What the server offers, as tools."""
         return [self._tool(each) for each in self._listed]
 
-    def changed(self) -> list[str]:
-        """The tools that are not what they were when this was last asked."""
-        before, self._known = self._known, self._descriptions()
-        return sorted({name for name, _ in before.items() ^ self._known.items()})
-
-    def _descriptions(self) -> dict[str, str]:
-        return {each.name: each.model_dump_json() for each in self._listed}
-
-    def _tool(self, told: "mcp_types.Tool") -> Tool:
-        name = re.sub(r"[^A-Za-z0-9_-]", "_", f"{self._server.name}__{told.name}")[:64]
+    def _tool(self, told: Any) -> Tool:
+        name = re.sub(r"[^A-Za-z0-9_-]", "_", f"{self.name}__{told.name}")[:64]
         effect = _effect(told.annotations)
         called: list[str] = []
 
@@ -252,7 +300,8 @@ class _Connection:
 
         async def call(**arguments: Any) -> Any:
             called.append(name)  # allowed by now, for the rest of the turn
-            return await self._answer(told.name, arguments)
+            answer = self._answer(told.name, arguments, REPLY.get())
+            return await asyncio.wrap_future(_submit(answer))
 
         return Tool(
             function=call,
@@ -260,171 +309,113 @@ class _Connection:
             description=(told.description or told.title or told.name)[:_MOST_WORDS],
             parameters_schema={"properties": {}, **told.input_schema, "type": "object"},
             effect=effect,
-            validators=(_fits(told.input_schema),),
+            validators=(partial(_wrong_fields, told.input_schema),),
             reaches=reaches,
             timeout_s=self._server.timeout,
         )
 
-    async def _answer(self, name: str, arguments: dict[str, Any]) -> Any:
+    async def _answer(self, name: str, arguments: dict[str, Any], reply: str | None) -> Any:
         """What a tool answers. A question of its server is the person's, and the call waits for it:
         it is made again with their reply."""
         key = _key(name, arguments)
-        reply, waits = REPLY.get(), self._waiting.pop(key, None)
+        call = self._waiting.pop(key, None)
         if reply is None:
             call = await self._begin("call_tool", name, arguments)
-        elif waits is None or not self._is_open():
+        elif call is None or not self.is_open:
             raise LookupError("the call that asked has ended with its server: call it anew")
         else:
-            call, waits.news = waits, Future()
-            self._loop.call_soon_threadsafe(call.replies.put_nowait, reply)
-        came = await self._news(call)
-        if not isinstance(came, _Question):
-            return _data(came)
-        self._waiting[key] = call
-        failure = AMBIGUOUS.failure(
-            f"The MCP server {self._server.name!r} asks, and gets your answer",
-            action=Action.ask_user,
-            question=came.words,
-            choices=came.choices,
-            **{HELD: ASKS},
-        )
-        return ToolResult.from_failure(failure)
+            call.replies.put_nowait(reply)
+        came = await self._next(call)
+        if isinstance(came, ToolResult):
+            self._waiting[key] = call
+            return came
+        return _data(came)
 
     async def read(self, uri: str) -> Any:
         """A resource as text, or without ``uri`` what there is."""
         if uri:
-            read = await self._news(await self._begin("read_resource", uri))
+            read = await self._next(await self._begin("read_resource", uri))
             return "\n".join(map(_text, read.contents))
-        listed = await self._news(await self._begin("list_resources"))
+        listed = await self._next(await self._begin("list_resources"))
         return {str(each.uri): each.description or each.name for each in listed.resources}
 
     async def _begin(self, method: str, *arguments: Any) -> _Call:
-        """Send a request; a server that has ended is started again."""
-        await in_thread(self.start)
-        call, client = _Call(), self._client
-        self._call = call
+        client, call = await self.client(), _Call()
 
         async def run() -> None:
             try:
-                call.tell(await getattr(client, method)(*arguments))
+                came = await getattr(client, method)(*arguments)
             except asyncio.CancelledError:
-                call.tell(self._broken("has ended"))
+                came = self._broken("has ended")
             except Exception as exc:  # boundary: tool - whatever a server does
-                call.tell(exc)
+                came = self._error(exc)
+            call.news.put_nowait(came)
 
-        asyncio.run_coroutine_threadsafe(run(), self._loop)
+        self._call = call
+        self._calls.create_task(run())
         return call
 
-    async def _news(self, call: _Call) -> Any:
+    def _error(self, exc: Exception) -> Exception:
+        code = getattr(exc, "code", None)
+        error = self._broken(_BROKEN[code]) if code in _BROKEN else exc
+        if code == _CLOSED or (code and self._server.url):
+            self.end()
+        return error
+
+    async def _next(self, call: _Call) -> Any:
         """What comes of ``call`` next. One that is stopped or late ends its server: that may hang,
         and nothing of it is to go on."""
         try:
-            came = await asyncio.wrap_future(call.news)
+            came = await call.news.get()
         except asyncio.CancelledError:
             self.end()
             raise
-        if not isinstance(came, Exception):
-            return came
-        if getattr(came, "code", None) == self._mcp.types.CONNECTION_CLOSED:
-            raise self._broken("ended before it answered") from came
-        raise came
+        if isinstance(came, Exception):
+            raise came
+        return came
 
-    # -- on the server's thread
-
-    async def _live(self, started: "Future[None]", end: asyncio.Event) -> None:
-        self._loop = asyncio.get_running_loop()
-        with tempfile.TemporaryFile("w+", errors="replace") as self._errors:
-            try:
-                async with self._mcp.Client(
-                    self._transport(end), elicitation_callback=self._elicit, cache=None
-                ) as client:
-                    await self._list(client)
-                    capabilities = client.server_capabilities
-                    self.has_resources = bool(capabilities and capabilities.resources)
-                    self._client = client
-                    started.set_result(None)
-                    await end.wait()
-            except Exception as exc:  # boundary: tool - whatever a server does
-                if not started.done():
-                    started.set_exception(self._broken(_reason(exc)))
-            finally:
-                self._last_words()
-                end.set()
-
-    @asynccontextmanager
-    async def _transport(self, end: asyncio.Event) -> AsyncGenerator[Any, None]:
-        """The streams from and to the server; when the first ends, the connection does."""
-        import anyio  # deferred, as all of mcp
-
-        async with self._opened() as (read, write), anyio.create_task_group() as group:
-            heard, hears = anyio.create_memory_object_stream[Any](0)
-
-            async def pass_on() -> None:
-                async with heard:
-                    async for message in read:
-                        await heard.send(message)
-                end.set()
-
-            group.start_soon(pass_on)
-            yield hears, write
-            group.cancel_scope.cancel()
-
-    @asynccontextmanager
-    async def _opened(self) -> AsyncGenerator[Any, None]:
-        server = self._server
-        if server.url:
-            http = import_module("mcp.client.streamable_http")
-            async with (
-                http.create_mcp_http_client(headers=server.headers) as client,
-                http.streamable_http_client(server.url, http_client=client) as streams,
-            ):
-                yield streams
-            return
-        command = [server.program, *server.args]
-        if sys.platform == "linux":
-            command = [sys.executable, "-ISc", _TIED, *command]
-        parameters = self._mcp.StdioServerParameters(
-            command=command[0], args=command[1:], env=server.env, cwd=server.folder
-        )
-        async with self._mcp.stdio_client(parameters, errlog=self._errors) as streams:
-            yield streams
-
-    async def _list(self, client: Any) -> None:
-        page = await client.list_tools()
-        tools = page.tools
-        while page.next_cursor:
-            page = await client.list_tools(cursor=page.next_cursor)
-            tools += page.tools
-        self._listed = tuple(tools)
-
-    async def _elicit(self, context: Any, asked: Any) -> Any:
-        """Put a question to the person for each field, in the place of the newest call."""
-        answer, call = self._mcp.types.ElicitResult, self._call
-        content: dict[str, Any] = {}
-        for name, words, choices, value in _questions(asked) if call is not None else ():
+    async def _elicit(self, context: Any, params: Any) -> Any:
+        """Put a question to the person for each field of a form, in the place of the newest call:
+        its required fields, else all, else a plain yes."""
+        result, call = import_module("mcp_types").ElicitResult, self._call
+        form = params.requested_schema if params.mode == "form" else {}
+        fields, content = form.get("properties", {}), dict[str, Any]()
+        for name in form.get("required") or fields or ("",):
+            of = fields.get(name, {"enum": ["Accept"]})
             wrong = ""
-            while call is not None and name not in content:
-                call.tell(_Question(wrong + words, choices))
+            while name not in content:
+                call.news.put_nowait(self._question(params, name, of, wrong))
                 reply = (await call.replies.get()).strip()
                 if reply.casefold() == _DECLINE.casefold():
-                    return answer(action="decline")
-                try:
-                    content[name] = value(reply)
-                except (ValueError, KeyError):
-                    wrong = f"{reply!r} does not fit. "
-        return answer(action="accept", content=content if asked.mode == "form" else None)
+                    return result(action="decline")
+                with suppress(ValueError):
+                    content[name] = _value(of.get("type", ""), reply)
+                wrong = f"{reply!r} does not fit. "
+        return result(action="accept", content=content if form else None)
 
-    def _broken(self, what: str) -> ConnectionError:
-        last = self._last_words()
-        words = f"; its last words: {last}" if last else ""
-        return ConnectionError(f"the MCP server {self._server.name!r} {what}{words}")
+    def _question(self, asked: Any, name: str, of: Mapping[str, Any], wrong: str) -> ToolResult:
+        told = f" {of.get('title', name)}: {of.get('description', '')}".rstrip(": ")
+        link = f" Open {asked.url} first." if asked.mode == "url" else ""
+        offered = ["Yes", "No"] if of.get("type") == "boolean" else of.get("enum", [])
+        offered = offered or [each.get("const") for each in of.get("oneOf", ())]
+        how = "" if offered else '. Answer "decline" to say nothing'
+        failure = AMBIGUOUS.failure(
+            f"The MCP server {self.name!r} asks, and gets your answer",
+            action=Action.ask_user,
+            question=f"{wrong}{asked.message}{link}{told}{how}",
+            choices=(*map(str, offered), _DECLINE) if offered else (),
+            **{HELD: ASKS},
+        )
+        return ToolResult.from_failure(failure)
 
-    def _last_words(self) -> str:
-        """What the server printed last to its standard error."""
-        with suppress(OSError, ValueError):  # closed: what was read before stands
+    def _broken(self, what: str) -> ServerError:
+        """With what the server printed last to its standard error."""
+        words = ""
+        with suppress(OSError, ValueError):  # closed
             self._errors.seek(0)
-            self._words = " ".join(self._errors.read()[-_LAST_WORDS:].split())
-        return self._words
+            words = " ".join(self._errors.read()[-_LAST_WORDS:].split())
+        told = f"; its last words: {words}" if words else ""
+        return ServerError(f"the MCP server {self.name!r} {what}{told}")
 
 
 def _key(name: str, arguments: Mapping[str, Any]) -> str:
@@ -433,42 +424,23 @@ def _key(name: str, arguments: Mapping[str, Any]) -> str:
 
 
 def _reason(exc: BaseException) -> str:
-    """What went wrong, out of the groups of exceptions around it."""
+    """Why a server does not start, out of the groups of exceptions around it."""
     while isinstance(exc, BaseExceptionGroup):
         exc = exc.exceptions[0]
+    if isinstance(exc, ImportError):
+        return 'needs mcp 2.3 or newer: pip install "parsimony-kernel[mcp]"'
     return f"cannot be used: {str(exc) or type(exc).__name__}"
 
 
-_YES_OR_NO = {"yes": True, "true": True, "no": False, "false": False}
-_VALUES: Mapping[str, Callable[[str], Any]] = {
-    "boolean": lambda reply: _YES_OR_NO[reply.casefold()],
-    "integer": int,
-    "number": float,
-    "array": lambda reply: [each.strip() for each in reply.split(",")],
-}
+def _value(kind: str, reply: str) -> Any:
+    """What a person's words are as the value of a field. ``ValueError`` where they do not fit."""
+    if kind == "array":
+        return [each.strip() for each in reply.split(",")]
+    kinds: Mapping[str, Any] = {"boolean": bool, "integer": int, "number": float}
+    return TypeAdapter(kinds.get(kind, str)).validate_python(reply)
 
 
-def _questions(
-    asked: Any,
-) -> Iterator[tuple[str, str, tuple[str, ...], Callable[[str], Any]]]:
-    """What has to be answered, field by field: its name, the question, the choices, and what makes
-    a reply the field's value. A form's required fields, else all, else a plain yes."""
-    schema = asked.requested_schema if asked.mode == "form" else {}
-    words = f"{asked.message} Open {asked.url} first." if asked.mode == "url" else asked.message
-    fields = schema.get("properties", {})
-    for name in schema.get("required") or fields or ("",):
-        of = fields.get(name, {} if name else {"enum": ["Accept"]})
-        told = f" {of.get('title', name)}: {of.get('description', '')}".rstrip(": ")
-        offered = ["Yes", "No"] if of.get("type") == "boolean" else of.get("enum", [])
-        offered = offered or [each.get("const") for each in of.get("oneOf", ())]
-        how = "" if offered else '. Answer "decline" to say nothing'
-        choices = (*map(str, offered), _DECLINE) if offered else ()
-        yield name, f"{words}{told}{how}", choices, _VALUES.get(of.get("type", ""), str)
-
-
-def _effect(
-    hints: "mcp_types.ToolAnnotations | None",
-) -> Literal["none", "idempotent", "write"] | None:
+def _effect(hints: Any) -> Literal["none", "idempotent", "write"] | None:
     """What a tool does outside, as its server says; ``None`` where it does not."""
     if hints is None or (hints.read_only_hint, hints.destructive_hint) == (None, None):
         return None
@@ -477,36 +449,27 @@ def _effect(
     return "idempotent" if hints.idempotent_hint and hints.destructive_hint is False else "write"
 
 
-def _fits(schema: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], Mapping[str, str] | None]:
-    """A check that says of arguments what is wrong with each."""
+def _wrong_fields(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, str] | None:
+    """What is wrong with arguments, by field."""
+    import jsonschema  # type: ignore[import-untyped]
+    from referencing import Registry  # an empty one: nothing that a schema names is fetched
 
-    def check(arguments: Mapping[str, Any]) -> Mapping[str, str] | None:
-        import jsonschema  # type: ignore[import-untyped]
-        from referencing import Registry  # an empty one: nothing that a schema names is fetched
-
-        validator = jsonschema.Draft202012Validator(schema, registry=Registry())
-        wrong = validator.iter_errors(dict(arguments))
-        return {".".join(map(str, e.path)) or "arguments": e.message for e in wrong} or None
-
-    return check
+    validator = jsonschema.Draft202012Validator(schema, registry=Registry())
+    wrong = validator.iter_errors(dict(arguments))
+    return {".".join(map(str, e.path)) or "arguments": e.message for e in wrong} or None
 
 
 def _data(result: Any) -> Any:
     """What a tool answered: its data, else its text. ``ToolFailed`` where it failed."""
-    text = "\n".join(map(_text, result.content))
+    text, data = "\n".join(map(_text, result.content)), result.structured_content
     if result.is_error:
         raise ToolFailed(text)
-    data = result.structured_content
-    if data is None:
-        return text
-    return data["result"] if isinstance(data, dict) and set(data) == {"result"} else data
+    # The official package wraps whatever is no object.
+    return text if data is None else data.get("result", data) if len(data) == 1 else data
 
 
 def _text(part: Any) -> str:
-    """A part of an answer as text; of what is none, what it is and its size."""
+    """A part of an answer as text; of what is none, its kind."""
     inner = getattr(part, "resource", part)
-    if isinstance(text := getattr(inner, "text", None), str):
-        return text
-    size = len(getattr(inner, "data", "") or getattr(inner, "blob", "")) * 3 // 4
     what = getattr(inner, "uri", "") or getattr(inner, "mime_type", "") or "data"
-    return f"[{what}, {size:,} bytes]"
+    return getattr(inner, "text", None) or f"[{what}, not text]"

@@ -9,7 +9,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,11 @@ from parsimony_kernel.storage import durable
 
 PREFIX = "mcp:"
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+_NEAR = (".mcp.json", ".jupyter/mcp_settings.json")
+_JUPYTERS = ("mcp_settings.json", "mcp_servers.json")
 
 
-class ServerError(Exception):
+class ServerError(ConnectionError):
     """Why a server cannot be used, in one sentence with the remedy."""
 
 
@@ -65,10 +67,26 @@ class Server(BaseModel):
         return f"{what} (with {names})" if names else what
 
     @property
-    def sha(self) -> str:
-        """The hash of everything that decides what is started, and where."""
+    def permission(self) -> Path:
+        """The file that keeps a yes, named by the hash of all that decides what is started."""
+        from jupyter_core.paths import jupyter_data_dir  # deferred: few notebooks have a server
+
         decides = self.model_dump_json(exclude={"name", "source", "timeout"})
-        return hashlib.sha256(decides.encode()).hexdigest()
+        sha = hashlib.sha256(decides.encode()).hexdigest()
+        return Path(jupyter_data_dir()) / "parsimony" / "mcp" / sha
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether this user said yes to exactly this."""
+        return self.permission.is_file()
+
+    def allow(self) -> None:
+        """Keep the person's yes. ``ServerError`` where it cannot be kept."""
+        try:
+            durable.make_folder(self.permission.parent, mode=0o700)
+            durable.create(self.permission, f"{self.line}\n".encode(), mode=0o600)
+        except durable.StorageError as exc:
+            raise ServerError(str(exc)) from exc
 
     def filled(self, environ: Mapping[str, str]) -> "Server":
         """The same with the values of variables. ``ServerError`` names one that is not set."""
@@ -92,7 +110,7 @@ def servers_of(folder: Path, workspace: Path) -> dict[str, Server]:
     ``.jupyter/mcp_settings.json`` as jupyter-ai has it; then the files of jupyter-mcp-manager in
     Jupyter's configuration folders. ``ServerError`` where one cannot be read.
     """
-    from jupyter_core.paths import jupyter_config_path  # deferred: few notebooks have a server
+    from jupyter_core.paths import jupyter_config_path  # deferred, as above
 
     root, here = workspace.resolve(), folder.resolve()
     within = [each for each in (here, *here.parents) if each.is_relative_to(root)]
@@ -100,42 +118,20 @@ def servers_of(folder: Path, workspace: Path) -> dict[str, Server]:
     paths += [(Path(each) / name, here) for each in jupyter_config_path() for name in _JUPYTERS]
     found: dict[str, Server] = {}
     for path, runs_in in paths:
-        if path.is_file():
-            for server in _read(path, runs_in):
-                found.setdefault(server.name, server)
+        for server in _read(path, runs_in) if path.is_file() else ():
+            found.setdefault(server.name, server)
     return found
 
 
-_NEAR = (".mcp.json", ".jupyter/mcp_settings.json")
-_JUPYTERS = ("mcp_settings.json", "mcp_servers.json")
-
-
-def _read(path: Path, folder: Path) -> Iterator[Server]:
+def _read(path: Path, folder: Path) -> list[Server]:
     try:
         content = json.loads(path.read_bytes())
         named = [{**entry, "name": name} for name, entry in content.get("mcpServers", {}).items()]
-        for entry in (*named, *content.get("mcp_servers", ())):
-            yield Server.model_validate({**entry, "source": path, "folder": folder})
+        entries = (*named, *content.get("mcp_servers", ()))
+        return [Server(**{**each, "source": path, "folder": folder}) for each in entries]
     except (OSError, ValueError, AttributeError, TypeError, KeyError) as exc:
         why = " ".join(str(exc).split())[:200]
         raise ServerError(
             f"{path} cannot be read ({why}). It is JSON like "
             '{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}.'
         ) from exc
-
-
-class Allowed:
-    """The servers that this user said yes to: a file for each."""
-
-    def __init__(self) -> None:
-        from jupyter_core.paths import jupyter_data_dir  # deferred, as above
-
-        self._folder = Path(jupyter_data_dir()) / "parsimony" / "mcp"
-
-    def __contains__(self, server: Server) -> bool:
-        return (self._folder / server.sha).is_file()
-
-    def add(self, server: Server) -> None:
-        """Keep the yes. ``StorageError`` where that cannot be."""
-        durable.make_folder(self._folder, mode=0o700)
-        durable.create(self._folder / server.sha, f"{server.line}\n".encode(), mode=0o600)

@@ -11,42 +11,18 @@ from functools import partial
 from typing import Any, Literal
 
 from parsimony_kernel.artifacts.chart_words import describe_chart
-from parsimony_kernel.artifacts.codecs import CodecError, encode_dataset, table_head
-from parsimony_kernel.artifacts.publish import LiveName, Published, Publisher, PublishError
-from parsimony_kernel.artifacts.reports import ReportError, parse
-from parsimony_kernel.artifacts.store import (
-    SHORT_ID,
-    LogEntry,
-    SnapshotError,
-    UnknownArtifactError,
-)
-from parsimony_kernel.core.causes import RAISED
+from parsimony_kernel.artifacts.codecs import encode_dataset, table_head
+from parsimony_kernel.artifacts.publish import LiveName, Published, Publisher
+from parsimony_kernel.artifacts.reports import parse
+from parsimony_kernel.artifacts.store import SHORT_ID, LogEntry, UnknownArtifactError
 from parsimony_kernel.core.config import FileStore
-from parsimony_kernel.core.error_table import of_step
 from parsimony_kernel.core.events import AgentEvent, ArtifactPublished
-from parsimony_kernel.core.evidence import step_of
-from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.frames import is_plan
 from parsimony_kernel.execution.guard import computing
-from parsimony_kernel.execution.remote_kernel import RemoteKernelError
 from parsimony_kernel.execution.remote_values import RemoteValue
-from parsimony_kernel.identity import LiveNameCollisionError
-from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.toolbox.variables import no_such_variable
-from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
-
-# The foreseen ways in which publishing and reading fail.
-FORESEEN = (
-    CodecError,
-    PublishError,
-    ReportError,
-    UnknownArtifactError,
-    LiveNameCollisionError,
-    SnapshotError,
-    StorageError,
-    RemoteKernelError,
-)
+from parsimony_kernel.tools import Tool, Tools, tool
 
 _LAST_MOMENT_S = 0.3
 MAX_TEXT = 8_000
@@ -86,7 +62,7 @@ def publish_tools(
     def publishing(description: str) -> Callable[..., Tool]:
         return tool(description=description, tool_type="publish", idempotent=True)
 
-    async def announced(work: Callable[..., Published]) -> ToolResult:
+    async def announced(work: Callable[..., Published]) -> dict[str, Any]:
         of_this_run = partial(work, run_id=run_id(), seen=known)
         writing = asyncio.ensure_future(asyncio.to_thread(of_this_run))
         try:
@@ -97,8 +73,6 @@ def publish_tools(
             if writing.done() and writing.exception() is None:
                 emit(_event(writing.result()))
             raise
-        except FORESEEN as exc:
-            return _failed(exc)
         emit(_event(published))
         if files is not None:
             snapshot = partial(publisher.store.read, published.ref)
@@ -108,15 +82,14 @@ def publish_tools(
                 await files.write(published.page, await asyncio.to_thread(page.read_bytes))
         if published.entry.live_name:
             known.add((published.ref.kind, published.entry.live_name))
-        return ToolResult.from_data(_answer(published))
+        return _answer(published)
 
     async def publish(
         kind: Literal["dataset", "chart"], variable: str, title: str, description: str
-    ) -> ToolResult:
+    ) -> dict[str, Any]:
         variables = executor.variables()
         if variable not in variables:
-            missing = NameError(no_such_variable(variable, variables))
-            return _refused(missing, FailureType.HALLUCINATED_STATE)
+            raise UnknownArtifactError(no_such_variable(variable, variables))
         value = variables[variable]
 
         def content() -> Any:
@@ -145,7 +118,7 @@ def publish_tools(
             "`description`: what its rows and columns are."
         )
     )
-    async def return_dataset(variable: str, title: str, description: str = "") -> ToolResult:
+    async def return_dataset(variable: str, title: str, description: str = "") -> dict[str, Any]:
         return await publish("dataset", variable, title, description)
 
     @publishing(
@@ -154,7 +127,7 @@ def publish_tools(
             "`description`: what it shows, for who cannot see it."
         )
     )
-    async def return_chart(variable: str, title: str, description: str = "") -> ToolResult:
+    async def return_chart(variable: str, title: str, description: str = "") -> dict[str, Any]:
         return await publish("chart", variable, title, description)
 
     @publishing(
@@ -167,7 +140,7 @@ def publish_tools(
     )
     async def return_report(
         title: str, body: str, description: str = "", language: str = "en"
-    ) -> ToolResult:
+    ) -> dict[str, Any]:
         told: dict[str, Any] = {"title": title, "description": description, "language": language}
         return await announced(partial(publisher.publish, "report", body, **told))
 
@@ -178,7 +151,7 @@ def publish_tools(
             "![Caption](artifact:name) again for the newest."
         )
     )
-    async def edit_report(report: str, old: str, new: str) -> ToolResult:
+    async def edit_report(report: str, old: str, new: str) -> dict[str, Any]:
         return await announced(partial(publisher.edit, "report", report, old, new))
 
     @publishing(
@@ -187,7 +160,7 @@ def publish_tools(
             "cells that you ran in this turn."
         )
     )
-    async def return_notebook(name: str, code: str = "", description: str = "") -> ToolResult:
+    async def return_notebook(name: str, code: str = "", description: str = "") -> dict[str, Any]:
         ran = code if code.strip() else _cells_of(executor, run_id())
         told: dict[str, Any] = {"title": name, "description": description}
         return await announced(partial(publisher.publish, "notebook", ran, **told))
@@ -198,7 +171,7 @@ def publish_tools(
             "stand there once."
         )
     )
-    async def edit_notebook(notebook: str, old: str, new: str) -> ToolResult:
+    async def edit_notebook(notebook: str, old: str, new: str) -> dict[str, Any]:
         return await announced(partial(publisher.edit, "notebook", notebook, old, new))
 
     @tool(
@@ -209,18 +182,15 @@ def publish_tools(
         ),
         effect="none",
     )
-    async def read_artifact(name: str, start: int = 0) -> ToolResult:
+    async def read_artifact(name: str, start: int = 0) -> dict[str, Any]:
         def read() -> tuple[LogEntry, dict[str, Any]]:
             entry = publisher.find(name)
             return entry, _content(publisher, entry, max(start, 0))
 
-        try:
-            entry, content = await asyncio.to_thread(read)
-        except FORESEEN as exc:
-            return _failed(exc)
+        entry, content = await asyncio.to_thread(read)
         if entry.live_name:
             known.add((entry.kind, entry.live_name))
-        return ToolResult.from_data(content)
+        return content
 
     @tool(
         description=(
@@ -229,16 +199,15 @@ def publish_tools(
         ),
         effect="none",
     )
-    async def list_artifacts(kind: ArtifactKind | None = None, containing: str = "") -> ToolResult:
-        try:
-            entries = await asyncio.to_thread(publisher.store.list)
-        except FORESEEN as exc:
-            return _failed(exc)
+    async def list_artifacts(
+        kind: ArtifactKind | None = None, containing: str = ""
+    ) -> dict[str, Any]:
+        entries = await asyncio.to_thread(publisher.store.list)
         chosen = [e for e in reversed(entries) if kind in (None, e.kind) and _has(e, containing)]
         answer: dict[str, Any] = {"artifacts": [_line(entry) for entry in chosen[:MAX_LISTED]]}
         if len(chosen) > MAX_LISTED:
             answer["more"] = len(chosen) - MAX_LISTED
-        return ToolResult.from_data(answer)
+        return answer
 
     return Tools(
         [
@@ -262,21 +231,6 @@ def _cells_of(executor: BaseCodeExecutor, run_id: str) -> str:
         if cell.actor == "agent" and cell.run_id == run_id
     ]
     return "\n\n".join(f"# %%\n{code}" for code in cells)
-
-
-def _failed(exc: Exception) -> ToolResult:
-    row = of_step(step_of(exc, 0, "publish"))
-    return _refused(exc, FailureType.UNKNOWN if row is None else row.type)
-
-
-def _refused(exc: Exception, kind: FailureType) -> ToolResult:
-    return ToolResult.from_failure(
-        RAISED.failure(
-            str(exc),
-            type=kind,
-            envelope={"error_type": type(exc).__name__, "error_message": str(exc)},
-        )
-    )
 
 
 def announcement(entry: LogEntry, **more: Any) -> ArtifactPublished:

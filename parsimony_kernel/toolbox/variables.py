@@ -1,10 +1,10 @@
 """The tools for the notebook's variables: look at one, and forget all of them."""
 
-import difflib
 import keyword
 from collections.abc import Iterable
 from typing import Any
 
+from parsimony_kernel.core.fuzzy import nearest
 from parsimony_kernel.core.outputs import DataFrameObject
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.lineage.ledger import OriginLedger
@@ -76,14 +76,12 @@ def restart_tools(executor: BaseCodeExecutor) -> Tools:
 
 
 def no_such_variable(name: str, variables: Iterable[str]) -> str:
-    """One sentence with the nearest names, or with some of those that there are."""
+    """One sentence with the nearest name, or with some of those that there are."""
     known = sorted(variables)
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    if near:
-        *others, last = map(repr, near)
-        either = f"{', '.join(others)} or {last}" if others else last
-        return f"There is no variable {name!r}: did you mean {either}?"
+    if likely := nearest(name, known):
+        return f"There is no variable {name!r}: did you mean {likely!r}?"
     if not known:
         return f"There is no variable {name!r}: the notebook has none yet, run code first."
-    told = ", ".join(repr(each) for each in known[:_SHOWN])
-    return f"There is no variable {name!r}: the notebook has {told}."
+    return (
+        f"There is no variable {name!r}: the notebook has {', '.join(map(repr, known[:_SHOWN]))}."
+    )

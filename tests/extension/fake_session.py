@@ -5,8 +5,9 @@ events after ``RunStarted``; an ``asyncio.Event`` among them is waited for.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,7 @@ from parsimony_kernel.session.turns import (
     TurnOptions,
     TurnSummary,
 )
+from parsimony_kernel.toolbox.mcp_client import Servers
 from parsimony_kernel.tools import Tool, Tools, tool
 
 Segment = Sequence[AgentEvent | asyncio.Event]
@@ -106,6 +108,7 @@ class FakeSession(_Session):
         self.refreshed: list[tuple[str, bool]] = []
         self.past: Any = FakePast(self)
         self._own_tools: dict[str, Tool] = {}
+        self.servers = Servers(Path(), Path(), {})
         self.kept: dict[str, str] = {}
         self.sent_by_turn: dict[str, list[SentRequest]] = {}
         self.previews: list[tuple[str, TurnOptions]] = []
@@ -262,13 +265,10 @@ class FakeSession(_Session):
     def kept_tools(self) -> dict[str, str]:
         return self.kept
 
-    def add_tool(self, name: str, says_yes: Callable[[str], bool] = lambda line: False) -> Tools:
+    def add_tool(self, name: str) -> Tool:
         if name not in self.variables:
             raise SessionError(f"{name!r} is no function of this notebook: define it in a cell.")
-        return Tools([self._own_tools.setdefault(name, tool(self.variables[name]))])
-
-    def mcp_servers(self) -> list[tuple[str, str, str]]:
-        return []
+        return self._own_tools.setdefault(name, tool(self.variables[name]))
 
     def remove_tool(self, name: str) -> None:
         if name not in self._own_tools:

@@ -98,7 +98,7 @@ def serve() -> None:
     for given in sys.argv:
         if given.startswith("--pid="):
             Path(given.removeprefix("--pid=")).write_text(str(os.getpid()))
-    for line in sys.stdin:
+    for line in () if "--silent" in sys.argv else sys.stdin:
         message = json.loads(line)
         number, method = message.get("id"), message["method"]
         if method == "initialize":
@@ -121,7 +121,7 @@ def serve() -> None:
         elif number is not None:
             error = {"code": -32601, "message": f"no {method}"}
             print(json.dumps({"jsonrpc": "2.0", "id": number, "error": error}), flush=True)
-    if "--stubborn" in sys.argv:
+    if "--stubborn" in sys.argv or "--silent" in sys.argv:
         time.sleep(600)
 
 

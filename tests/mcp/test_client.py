@@ -27,10 +27,12 @@ from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.session import NotebookSession, open_session
 from parsimony_kernel.session.share import Share
-from parsimony_kernel.session.turns import SessionError, TurnOptions
+from parsimony_kernel.session.turns import TurnOptions
 from parsimony_kernel.testing.kernel import live_kernel
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
-from parsimony_kernel.toolbox.mcp_servers import Server, servers_of
+from parsimony_kernel.toolbox.mcp_servers import Server, ServerError, servers_of
+from parsimony_kernel.tools import Tools
+from tests.scenarios.kernels import click
 
 HERE = Path(__file__).parent
 Start = Callable[..., NotebookSession]
@@ -56,6 +58,17 @@ async def turn(session: NotebookSession, **options: Any) -> list[AgentEvent]:
     """One turn whose model calls what its script says."""
     told = TurnOptions(**options)
     return await gather(session.turn("go", cell_key="a", options=told))
+
+
+def add_server(session: NotebookSession, name: str) -> Tools:
+    """Say yes to a server's command line, and start it."""
+    session.servers.find(name).allow()
+    return session.servers.start(name).result()
+
+
+def state_of(session: NotebookSession, name: str) -> str:
+    """What `%agent tools` says of a server."""
+    return {each: state for each, _, state in session.servers.listing()}[name]
 
 
 def answers(events: Sequence[AgentEvent]) -> list[str]:
@@ -84,7 +97,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         )
         opened.append(session)
         for name in add:
-            session.add_tool(f"mcp:{name}", says_yes=lambda line: True)
+            add_server(session, name)
         return session
 
     yield begin
@@ -140,28 +153,22 @@ def test_the_nearest_settings_name_a_server(
 def test_a_yes_is_for_one_command_line(change: dict[str, Any], is_same: bool) -> None:
     given = {"name": "a", "source": "/x/.mcp.json", "folder": "/x", "command": "uvx"}
     before = Server.model_validate(given)
-    assert (Server.model_validate(given | change).sha == before.sha) is is_same
+    after = Server.model_validate(given | change)
+    assert (after.permission == before.permission) is is_same
 
 
 def test_a_server_is_listed_and_starts_only_after_a_yes(start: Start) -> None:
     session = start()
     line = f"{sys.executable} {HERE / 'raw_server.py'} (with COLOUR)"
-    assert session.mcp_servers()[0] == ("raw", line, "not started")
-    asked: list[str] = []
-
-    def says_no(line: str) -> bool:
-        asked.append(line)
-        return False
-
-    with pytest.raises(SessionError, match="Declined: 'raw' was not started"):
-        session.add_tool("mcp:raw", says_yes=says_no)
-    assert session.mcp_servers()[0][2] == "not started"
-    assert "raw__add" in session.add_tool("mcp:raw", says_yes=lambda line: True)
-    assert session.mcp_servers()[0][2] == "running"
+    assert session.servers.listing()[0] == ("raw", line, "not started")
+    with pytest.raises(ServerError, match="Nobody has allowed this to be started"):
+        session.servers.start("raw")
+    assert state_of(session, "raw") == "not started"
+    assert "raw__add" in add_server(session, "raw")
+    assert state_of(session, "raw") == "running"
     session.remove_tool("mcp:raw")
     assert dict(session.tools) == {}
-    session.add_tool("mcp:raw", says_yes=says_no)
-    assert asked == [line]
+    assert "raw__add" in session.servers.start("raw").result()
 
 
 @pytest.mark.parametrize(
@@ -180,15 +187,15 @@ def test_a_server_that_cannot_be_used_says_why(
     start: Start, name: str, servers: Any, says: str
 ) -> None:
     session = start(servers=servers)
-    with pytest.raises(SessionError, match=says):
-        session.add_tool(f"mcp:{name}", says_yes=lambda line: True)
+    with pytest.raises(ServerError, match=says):
+        add_server(session, name)
 
 
 def test_without_the_package_the_error_names_it(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
-    with pytest.raises(SessionError, match=r'pip install "parsimony-kernel\[mcp\]"'):
+    with pytest.raises(ServerError, match=r'pip install "parsimony-kernel\[mcp\]"'):
         start(add=["raw"])
 
 
@@ -213,7 +220,65 @@ def test_the_command_asks_for_a_yes_and_lists_what_there_is(
         assert "Tool: raw__add." in kernel.run("%agent tools --yes add mcp:raw").text
         assert "running" in kernel.run("%agent tools").text
         assert "no longer a tool" in kernel.run("%agent tools remove mcp:raw").text
-        assert "Tool: raw__add." in kernel.run("%agent tools add mcp:raw").text
+        again = kernel.run("%agent tools add mcp:raw").text
+        assert "Starting raw …" in again
+        assert "Tool: raw__add." in again
+
+
+@pytest.mark.kernel
+def test_stop_ends_the_start_of_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = tmp_path / "server.pid"
+    silent = entry("raw_server.py", "--silent", f"--pid={mark}")
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"raw": silent}}))
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "user"))
+    with live_kernel(tmp_path) as kernel:
+        kernel.run("%agent")
+        request = kernel.begin("%agent tools --yes add mcp:raw")
+        kernel.until(request, "Starting raw …")
+        while not (mark.exists() and mark.read_text()):
+            time.sleep(0.01)
+        began = time.monotonic()
+        kernel.interrupt()
+        stopped = kernel.end(request)
+        assert "Stopped: the server was not started." in stopped.text
+        assert time.monotonic() - began < 0.5
+        assert_ends(int(mark.read_text()))
+
+
+@pytest.mark.kernel
+def test_in_a_notebook_buttons_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": SERVERS}))
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "user"))
+    with live_kernel(tmp_path) as kernel:
+        for button, says in (
+            ("Don't start it", "It was not started."),
+            ("Start it", "Started. Its tools: raw__add, "),
+        ):
+            request = kernel.begin("%agent tools add mcp:raw", cell_id="a")
+            asked = kernel.end(request)
+            assert "This starts a program with your rights" in asked.text
+            assert asked.reply["ename"] == "QuestionPending"  # the cells behind it do not run
+            click(kernel, asked, button)
+            kernel.until(request, says)
+        assert "running" in kernel.run("%agent tools").text
+
+
+@pytest.mark.kernel
+def test_stop_ends_a_start_behind_its_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = entry("raw_server.py", "--silent")
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"raw": silent}}))
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "user"))
+    with live_kernel(tmp_path) as kernel:
+        request = kernel.begin("%agent tools add mcp:raw", cell_id="a")
+        click(kernel, kernel.end(request), "Start it")
+        opened: dict[str, Any] = {}
+        while opened.get("data", {}).get("state", {}).get("description") != "Stop":
+            opened = kernel._client.get_iopub_msg(timeout=60)["content"]
+        assert kernel.run("print(1 + 1)").text == "2\n"  # meanwhile
+        message = {"data": {"method": "custom", "content": {"event": "click"}}}
+        message["comm_id"] = opened["comm_id"]
+        kernel._client.shell_channel.send(kernel._client.session.msg("comm_msg", message))
+        kernel.until(request, "Stopped: the server was not started.")
 
 
 # -- what passes the gate
@@ -286,35 +351,61 @@ async def test_resources_are_listed_and_read(start: Start) -> None:
     assert "remember the milk" in read
 
 
-@pytest.fixture
-def address() -> Iterator[str]:
-    """A server that is reached over HTTP."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = subprocess.Popen([sys.executable, str(HERE / "other_server.py"), "--http", str(port)])
-    try:
-        while server.poll() is None:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+class OverHttp:
+    """A server that is reached over HTTP, always at one address."""
+
+    def __init__(self) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.address = f"http://127.0.0.1:{self.port}/mcp"
+
+    def begin(self) -> None:
+        command = [sys.executable, str(HERE / "other_server.py"), "--http", str(self.port)]
+        self._process = subprocess.Popen(command)
+        while self._process.poll() is None:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
                 break
             time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}/mcp"
-    finally:
-        server.terminate()
-        server.wait()
+
+    def end(self) -> None:
+        self._process.terminate()
+        self._process.wait()
+
+
+@pytest.fixture
+def far() -> Iterator[OverHttp]:
+    server = OverHttp()
+    server.begin()
+    yield server
+    server.end()
 
 
 @pytest.mark.slow
-async def test_a_server_is_reached_over_http(start: Start, address: str) -> None:
-    servers = {"far": {"type": "http", "url": address, "headers": {"X-Key": "${KEY:-none}"}}}
+async def test_a_server_is_reached_over_http(start: Start, far: OverHttp) -> None:
+    servers = {"far": {"type": "http", "url": far.address, "headers": {"X-Key": "${KEY:-none}"}}}
     steps = [call("far__add", a=1), call("far__choose"), DONE]
     session = start(steps, servers=servers, add=["far"])
-    assert session.mcp_servers()[0][1] == f"{address} (with X-Key)"
+    assert session.servers.listing()[0][1] == f"{far.address} (with X-Key)"
     (*events, asked) = await turn(session)
     assert isinstance(asked, UserInputRequested)
     assert '"result": 2' in answers(events)[0]
     events = await gather(session.resume("Decline"))
     assert "the person said decline" in answers(events)[0]
+
+
+@pytest.mark.slow
+async def test_a_server_over_http_that_went_away_is_reached_again(
+    start: Start, far: OverHttp
+) -> None:
+    steps = [call("far__add", a=1), DONE, call("far__add", a=2), DONE]
+    session = start(steps, servers={"far": {"url": far.address}}, add=["far"])
+    far.end()
+    lost, *_ = answers(await turn(session))
+    assert "the MCP server 'far'" in lost
+    far.begin()
+    found, *_ = answers(await turn(session))
+    assert '"result": 3' in found
 
 
 @pytest.mark.slow
@@ -378,7 +469,7 @@ async def test_an_answer_does_not_outlive_the_server_that_asked(start: Start) ->
     session = start([call("raw__choose"), DONE, DONE], add=["raw"])
     await turn(session)
     session.remove_tool("mcp:raw")
-    session.add_tool("mcp:raw")
+    add_server(session, "raw")
     events = await gather(session.resume("2"))
     assert "the call that asked has ended with its server" in answers(events)[0]
 
@@ -415,7 +506,7 @@ async def test_a_server_that_died_between_calls_is_started_again(start: Start) -
     pid = int(json.loads(before)["result"])
     os.kill(pid, signal.SIGKILL)
     assert_ends(pid)
-    while session.mcp_servers()[0][2] == "running":
+    while state_of(session, "raw") == "running":
         await asyncio.sleep(0.01)
     (after, *_) = answers(await turn(session))
     assert int(json.loads(after)["result"]) != pid
@@ -485,11 +576,10 @@ _HOLDS = """
 import sys, time
 from pathlib import Path
 from parsimony_kernel.toolbox.mcp_client import Servers
-from parsimony_kernel.toolbox.mcp_servers import Allowed
 folder = Path(sys.argv[1])
 servers = Servers(folder, folder, {})
-servers.add("raw", lambda line: True)
-connection = servers._added["raw"]
+servers.find("raw").allow()
+servers.start("raw").result()
 print("ready", flush=True)
 time.sleep(60)
 """

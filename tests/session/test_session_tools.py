@@ -147,7 +147,7 @@ async def test_a_fit_tool_is_called_by_the_next_turn(start: Any, fields: dict[st
     fit = Tool(**{**FIT, "effect": "none", **fields, "validators": ()})
     session = start([call(fit.name, x=1), DONE])
     bind(session, "own", fit)
-    assert session.add_tool("own")[fit.name] == fit
+    assert session.add_tool("own") == fit
     options = TurnOptions(approve=Approval.auto)
     events = await gather(session.turn("call it", cell_key="a", options=options))
     (ended,) = [e for e in events if isinstance(e, ToolEvent) and e.completed and not e.failure][:1]

@@ -303,6 +303,17 @@ def test_a_frame_of_spark_is_described_and_not_published() -> None:
         encode_dataset(kind(), "sales")
 
 
+async def test_what_makes_a_frame_of_spark_does_not_change_its_session() -> None:
+    class SparkSession:
+        def read(self, path: str) -> None:
+            self.sent = path  # as the real one notes every command
+
+    SparkSession.__module__ = "pyspark.sql.session"
+    executor = CodeExecutor()
+    executor.namespace()["spark"] = SparkSession()
+    assert (await executor.execute("rows = spark.read('sales.csv')")).changed == ("rows",)
+
+
 async def test_what_a_query_makes_of_a_table_has_that_in_its_lineage_and_undo_says_so() -> None:
     executor = CodeExecutor()
     ledger = executor.origin_ledger

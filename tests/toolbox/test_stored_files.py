@@ -13,7 +13,7 @@ from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.session.session import open_session
 from parsimony_kernel.testing.scripted import ScriptedModel, call
-from parsimony_kernel.toolbox.stored_files import stored_file_tools
+from parsimony_kernel.toolbox.files import stored_file_tools
 
 DONE = call("return_done", summary="done")
 
