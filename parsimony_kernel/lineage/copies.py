@@ -20,9 +20,9 @@ from parsimony_kernel.lineage.copiers import (
     BY_TYPE,
     CLASS,
     TUPLE,
+    AnyKind,
     Held,
     InstanceKind,
-    Kind,
     instance_kind,
     is_array,
     is_bound,
@@ -72,7 +72,7 @@ class Room:
 class Copy:
     """An object, and what it held. ``held`` is shallow: what lies in it has copies of its own."""
 
-    kind: Kind
+    kind: AnyKind
     value: Any
     held: Any
     size: int = 0
@@ -166,7 +166,7 @@ class Copies:
         return {key: copy for key, copy in self.by_id.items() if copy.is_changed}
 
 
-def _copy(kind: Kind, value: Any, most: int) -> Copy:
+def _copy(kind: AnyKind, value: Any, most: int) -> Copy:
     size = kind.size(value)
     if size > most:
         raise _Refused(Kept.NO_ROOM)
@@ -190,7 +190,7 @@ _DEEPEST = 3
 COMMON = frozenset({list, dict, tuple, set, deque})
 
 
-def kind_of(value: Any) -> Kind | None:
+def kind_of(value: Any) -> AnyKind | None:
     """How ``value`` is copied; ``None`` for an object that is not."""
     kind: Any = type(value)
     if (known := BY_TYPE.get(kind)) is not None:
@@ -245,6 +245,6 @@ def is_opaque(value: Any) -> bool:
     return kind is None or kind is POLARS or is_of_library(kind) or is_bound(value)
 
 
-def is_of_library(kind: Kind | None) -> bool:
+def is_of_library(kind: AnyKind | None) -> bool:
     """Whether a kind is that of instances of a class that is not the notebook's."""
     return isinstance(kind, InstanceKind) and kind.own is None

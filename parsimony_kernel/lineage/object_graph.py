@@ -40,7 +40,7 @@ from parsimony_kernel.lineage.classes import (
     module_of,
     package_of,
 )
-from parsimony_kernel.lineage.copiers import BY_TYPE, OUTSIDE, InstanceKind, Kind, is_array
+from parsimony_kernel.lineage.copiers import BY_TYPE, OUTSIDE, InstanceKind, is_array
 from parsimony_kernel.lineage.copies import COMMON, Copies, kind_of
 
 # What looking into containers may take for one cell.
@@ -431,6 +431,6 @@ def _live_parts(value: Any) -> Iterable[Any]:
     return _parts_held(known, known.copy(value))
 
 
-def _parts_held(kind: Kind, held: Any) -> Iterable[Any]:
+def _parts_held(kind: Any, held: Any) -> Iterable[Any]:
     """What lies in what a copy holds, the keys of a mapping included."""
     return (*kind.parts(held), *held) if isinstance(held, dict) else kind.parts(held)
