@@ -129,9 +129,11 @@ def _binding(name: str, compare: "_Comparison") -> BindingDifference | None:
     if other is ABSENT:
         return BindingDifference(name, "deleted", (f"- {name}: {was}",))
     inside = compare.inside(one, other)
-    if inside is None and other is not GONE:
+    if inside is None and one is other and not compare.is_written(one):
+        return None
+    if inside is None and one is not other and other is not GONE:
         line = f"~ {name}: bound anew, with the same content: {now}"
-        return None if one is other else BindingDifference(name, "changed", (line,))
+        return BindingDifference(name, "changed", (line,))
     how = ", changed in place" if one is other else ""
     line = f"~ {name}: {now if was == now else f'{was} → {now}'}{how}"
     return BindingDifference(name, "changed", (line, *(f"    {each}" for each in inside or ())))
@@ -153,11 +155,13 @@ def _held(value: Any, state: State) -> Any:
     if is_frame(type(value)):
         return plain_frame(value, None if copy is None else copy.held)
     try:
-        held = kind.copy(value) if copy is None else copy.held
+        held: Any = kind.copy(value) if copy is None else copy.held
     except Exception:  # boundary: user object - such as an open file
         return None
     if (named := fields(kind, held)) is not None:
         return named
+    if is_array(held) and held.dtype.kind == "O":
+        return held.ravel().tolist()
     return bytes(held) if isinstance(held, bytearray) else held
 
 
@@ -173,6 +177,11 @@ class _Comparison:
         self._depth = 0
         # What has the id of an object here must not be given to another.
         self._alive: list[Any] = []
+
+    def is_written(self, value: Any) -> bool:
+        """Whether an object itself holds something else, though nothing that is told."""
+        key = id(value)
+        return self.before.contents.get(key) is not self.after.contents.get(key)
 
     def inside(self, one: Any, other: Any) -> list[str] | None:
         """What differs inside, in lines; none where that cannot be told, ``None`` where nothing

@@ -22,10 +22,12 @@ USER, TURN = RunScope("", "n.ipynb", "mine", actor="user"), RunScope("t", "n.ipy
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was seen of a row: before the turn, after it, undone, and done again; and what was said
-    when the code ran."""
+    """What was seen of a row: before the turn, after a step of it that failed, after it, undone,
+    and done again; and what was said when the code ran."""
 
     before: str
+    failed: PutBack
+    put_back: str
     said: str
     after: str
     diff: Diff
@@ -50,10 +52,10 @@ async def played(row: Row, later: str = "") -> Outcome:
     undo and redo the turn."""
     executor, changes = CodeExecutor(), Changes()
 
-    async def run(code: str, scope: RunScope) -> str:
+    async def run(code: str, scope: RunScope, error: str = "None") -> str:
         with run_scope(scope):
             output = await executor.execute(code)
-        assert output.error is None, output.error
+        assert getattr(output.error, "name", "None") == error, output.error
         return output.stderr
 
     async def shown() -> str:
@@ -64,8 +66,11 @@ async def played(row: Row, later: str = "") -> Outcome:
     await run(row["make"], USER)
     before, objects = await shown(), dict(executor.variables())
     checkpoints = executor.checkpoints()
-    checkpoints.take()
-    said = await run(row["change"], TURN)
+    number = checkpoints.take()
+    said = await run(f"{row['change']}\n1 / 0", TURN, "ZeroDivisionError")
+    failed, put_back = checkpoints.put_back(number, keep_new=True), await shown()
+    if not failed.lost:
+        said = await run(row["change"], TURN)
     change, after = checkpoints.close(), await shown()
     assert change is not None, "no change was seen"
     changes.add("t", change)
@@ -75,7 +80,9 @@ async def played(row: Row, later: str = "") -> Outcome:
     undone, now = await shown(), executor.variables()
     same = all(now.get(name) is value for name, value in objects.items())
     redo = changes.redo("t", executor) if changes.undone else PutBack()
-    return Outcome(before, said, after, diff, undo, undone, same, redo, await shown())
+    return Outcome(
+        before, failed, put_back, said, after, diff, undo, undone, same, redo, await shown()
+    )
 
 
 @pytest.mark.filterwarnings("ignore", "error::pytest.PytestUnraisableExceptionWarning")
@@ -84,13 +91,17 @@ async def test_an_object_that_a_turn_changed_comes_back_or_is_named(name: str) -
     row = wanted(name)
     seen = await played(row)
     assert seen.after != seen.before
+    assert bool(seen.failed.lost) == bool(row.get("named"))
+    assert not set(seen.failed.lost) & set(seen.failed.restored)
     if row.get("named"):
         assert seen.undo.lost
-        assert "Undo can't restore" in seen.said
+        assert ("Undo can't restore" in seen.said) == (row["named"] != "late")
         return
     assert (seen.undo.lost, seen.said.count("Undo")) == ((), 0)
-    assert seen.undone == seen.before
+    assert seen.put_back == seen.undone == seen.before
     assert seen.same_objects
+    if row.get("private"):
+        return
     assert seen.diff
     assert not seen.redo.lost
     assert seen.redone == seen.after
