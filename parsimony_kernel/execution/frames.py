@@ -15,7 +15,7 @@ from typing import Any
 from parsimony_kernel.core.outputs import ColumnSummary, DataFrameObject
 from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.execution.inspection import attempt, comes_from, is_a, plain, type_name
-from parsimony_kernel.lineage.classes import TABLES, package_among
+from parsimony_kernel.lineage.classes import TABLES, is_missing, package_among
 from parsimony_kernel.llm.secrets import is_secret
 
 FULL_COLUMNS = 40
@@ -226,7 +226,7 @@ def _read(column: Callable[[], Iterable[Any]]) -> list[Any]:
 
     Of one that cannot be read there are none: it hides no other.
     """
-    return attempt(lambda: [None if _is_null(each) else each for each in column()], lambda _: [])
+    return attempt(lambda: [None if is_missing(each) else each for each in column()], lambda _: [])
 
 
 def _unreadable(_: BaseException) -> str:
@@ -256,17 +256,6 @@ def _refined(word: str, values: Iterable[Any]) -> str:
         return word
     there = [each for each in values if each is not None]
     return "str" if there and all(type(each) is str for each in there) else "object"
-
-
-def _is_null(value: Any) -> bool:
-    if value is None:
-        return True
-    # NaN and NaT differ from themselves; pandas.NA will not say, nor will users' objects. What
-    # has a length may be huge, and is never a missing value.
-    return attempt(
-        lambda: not hasattr(type(value), "__len__") and bool(value != value),
-        lambda _: type_name(value) == "NAType",
-    )
 
 
 def _outline(head: _Head | None) -> _Head | None:

@@ -1,23 +1,12 @@
 """What a private namespace holds before any code has run: names, and the builtins."""
 
 import builtins
-import importlib
 from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta, timezone
 from typing import Any
 
-# Loaded when code first names them: together they take seconds to import. Of a module that is
-# followed by a name that name is meant, else the module itself.
-_DOCUMENTS = "parsimony_kernel.execution.documents"
-_LIBRARIES = {
-    "pd": ("pandas", ""),
-    "np": ("numpy", ""),
-    "alt": ("altair", ""),
-    "read_excel": (_DOCUMENTS, "read_excel"),
-    "read_pdf_text": (_DOCUMENTS, "read_pdf_text"),
-    "read_pptx_text": (_DOCUMENTS, "read_pptx_text"),
-    "load_dataset": ("parsimony_kernel.execution.datasets", "load_dataset"),
-}
+from parsimony_kernel.lineage.program import SEEDS
+
+_FREE = ("datetime", "timedelta", "timezone")
 
 _LEFT_OUT = frozenset(
     {"exec", "eval", "compile", "input", "breakpoint", "exit", "quit", "help", "copyright"}
@@ -58,15 +47,13 @@ def private_builtins(display: Callable[..., None]) -> dict[str, Any]:
 
 def seed_names() -> dict[str, Any]:
     """The names that are there from the start and cost nothing."""
-    return {"datetime": datetime, "timedelta": timedelta, "timezone": timezone}
+    return libraries_for(_FREE)
 
 
 def libraries_for(names: Iterable[str]) -> dict[str, Any]:
-    """The libraries and readers of the seed among ``names``, imported."""
+    """The names of the seed among ``names``, imported: together they take seconds."""
     found: dict[str, Any] = {}
-    for name in names:
-        if name in _LIBRARIES:
-            module, inside = _LIBRARIES[name]
-            loaded = importlib.import_module(module)
-            found[name] = getattr(loaded, inside) if inside else loaded
+    for name in SEEDS.keys() & set(names) - {"display", "get_ipython"}:
+        exec(SEEDS[name], found)
+    found.pop("__builtins__", None)
     return found

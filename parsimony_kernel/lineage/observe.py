@@ -58,9 +58,8 @@ class Looked:
     values: Snapshot = field(default_factory=lambda: Snapshot({}))
     # Those that count as changed unless all of them was seen and is the same.
     likely: frozenset[str] = frozenset()
-    # The names that the cell binds or unbinds, those that it uses, whether its text does not tell
-    # them all, and whether it may resize arrays.
-    rebound: frozenset[str] = frozenset()
+    # The names that it uses, whether its text does not tell them all, and whether it may resize
+    # arrays.
     used: frozenset[str] = frozenset()
     opaque: bool = False
     resizes: bool = False
@@ -82,7 +81,7 @@ class Looked:
     def keep(self, bindings: Mapping[str, Any]) -> Snapshot:
         """``bindings``, such as those that stood before, for as long as the cell runs."""
         used = bindings.keys() if self.opaque else self.used
-        return Snapshot(bindings, used, self.rebound, resizes=self.resizes)
+        return Snapshot(bindings, used, resizes=self.resizes)
 
 
 def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
@@ -166,16 +165,16 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     if names.mutated and not (theirs or own or names.opaque or names.reached):
         columns = columns_only(code)
         columns = columns if names.mutated <= columns else frozenset()
-    rebound = names.writes | names.deletes
     resizes = _RESIZE in code or (theirs and uses_by_name(_RESIZE, used, namespace))
     return Looked(
         namespace,
         frozenset(used),
         seen,
-        Snapshot(values, values.keys(), rebound, resizes=resizes),
+        Snapshot(values, values.keys(), resizes=resizes),
         frozenset(likely & values.keys()),
-        rebound,
-        frozenset(used | names.reads | names.mutated | names.touched | rebound),
+        frozenset(
+            used | names.reads | names.mutated | names.touched | names.writes | names.deletes
+        ),
         names.opaque,
         resizes,
         frozenset(through),
