@@ -2,6 +2,7 @@
 
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,38 +11,16 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lineage_desk import Desk
 
-from parsimony_kernel.execution.private import CodeExecutor
-from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage import copies
 from parsimony_kernel.lineage.checkpoint import Checkpoints, PutBack
 from parsimony_kernel.lineage.ledger import OriginLedger
 
-SCOPE = RunScope("run", "n.ipynb", "cell")
-
-
-class Bench:
-    """An executor, and what its namespace goes back to."""
-
-    def __init__(self) -> None:
-        self.executor = CodeExecutor()
-        self.checkpoints = self.executor.checkpoints()
-
-    async def run(self, code: str) -> str:
-        with run_scope(SCOPE):
-            output = await self.executor.execute(code)
-        return "" if output.error is None else output.error.name
-
-    def __getitem__(self, name: str) -> Any:
-        return self.executor.variables()[name]
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.executor.variables()
-
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
 
 
 SETTING = """
@@ -65,21 +44,21 @@ holder.value = [1]
 """
 
 
-def snapshot(bench: Bench) -> dict[str, Any]:
+def snapshot(desk: Desk) -> dict[str, Any]:
     """What every variable of ``SETTING`` holds, as plain values."""
     return {
-        "df": bench["df"].to_csv(),
-        "same": bench["same"] is bench["df"],
-        "held": bench["index"]["df"] is bench["df"],
-        "column": bench["column"].tolist(),
-        "numbers": bench["numbers"].tolist(),
-        "rows": [bench["rows"][0], list(bench["rows"][1])],
-        "nested": dict(bench["index"]["nested"]),
-        "seen": set(bench["seen"]),
-        "raw": bytes(bench["raw"]),
-        "queue": list(bench["queue"]),
-        "pair": bench["pair"][0] is bench["rows"],
-        "holder": list(bench["holder"].value),
+        "df": desk.names["df"].to_csv(),
+        "same": desk.names["same"] is desk.names["df"],
+        "held": desk.names["index"]["df"] is desk.names["df"],
+        "column": desk.names["column"].tolist(),
+        "numbers": desk.names["numbers"].tolist(),
+        "rows": [desk.names["rows"][0], list(desk.names["rows"][1])],
+        "nested": dict(desk.names["index"]["nested"]),
+        "seen": set(desk.names["seen"]),
+        "raw": bytes(desk.names["raw"]),
+        "queue": list(desk.names["queue"]),
+        "pair": desk.names["pair"][0] is desk.names["rows"],
+        "holder": list(desk.names["holder"].value),
     }
 
 
@@ -115,24 +94,24 @@ CHANGES = {
 
 @pytest.mark.parametrize("code", CHANGES.values(), ids=CHANGES.keys())
 async def test_what_code_changed_is_as_it_was_twice_and_after_an_undo(
-    bench: Bench, code: str
+    desk: Desk, code: str
 ) -> None:
-    await bench.run(SETTING)
-    before = snapshot(bench)
-    number = bench.checkpoints.take()
+    await desk.act(SETTING)
+    before = snapshot(desk)
+    number = desk.checkpoints.take()
     for _ in range(2):
-        assert await bench.run(code) == ""
-        back = bench.checkpoints.put_back(number)
+        assert await desk.act(code) == ""
+        back = desk.checkpoints.put_back(number)
         assert back.restored
         assert not back.lost
-        assert snapshot(bench) == before
-    await bench.run(code)
-    change = bench.checkpoints.close()
+        assert snapshot(desk) == before
+    await desk.act(code)
+    change = desk.checkpoints.close()
     assert change is not None
-    back = bench.checkpoints.undo(change)[0]
+    back = desk.checkpoints.undo(change)[0]
     assert back.restored
     assert not back.kept
-    assert snapshot(bench) == before
+    assert snapshot(desk) == before
 
 
 STATEMENTS = st.lists(st.sampled_from(sorted(CHANGES.values())), min_size=1, max_size=4)
@@ -140,125 +119,128 @@ STATEMENTS = st.lists(st.sampled_from(sorted(CHANGES.values())), min_size=1, max
 
 @given(STATEMENTS, STATEMENTS)
 async def test_any_sequence_goes_back_to_any_checkpoint(first: list[str], then: list[str]) -> None:
-    bench = Bench()
-    await bench.run(SETTING)
+    desk = Desk()
+    await desk.act(SETTING)
     states = []
     for code in [*first, *then]:
         try:
-            states.append((bench.checkpoints.take(), snapshot(bench)))
+            states.append((desk.checkpoints.take(), snapshot(desk)))
         except (KeyError, TypeError, AttributeError):
             break  # a variable of the setting is gone or another thing by now
-        await bench.run(code)
+        await desk.act(code)
     for number, before in reversed(states):
-        bench.checkpoints.put_back(number)
-        assert snapshot(bench) == before
+        desk.checkpoints.put_back(number)
+        assert snapshot(desk) == before
 
 
-async def test_new_names_are_removed_or_kept(bench: Bench) -> None:
-    number = bench.checkpoints.take()
-    await bench.run("x = 1")
-    assert bench.checkpoints.put_back(number, keep_new=True) == PutBack(kept=("x",))
-    assert "x" in bench
-    assert bench.checkpoints.put_back(number) == PutBack(removed=("x",))
-    assert "x" not in bench
+async def test_new_names_are_removed_or_kept(desk: Desk) -> None:
+    number = desk.checkpoints.take()
+    await desk.act("x = 1")
+    assert desk.checkpoints.put_back(number, keep_new=True) == PutBack(kept=("x",))
+    assert "x" in desk.names
+    assert desk.checkpoints.put_back(number) == PutBack(removed=("x",))
+    assert "x" not in desk.names
 
 
-async def test_an_import_that_was_overwritten_is_there_again(bench: Bench) -> None:
-    await bench.run("import json")
-    number = bench.checkpoints.take()
-    await bench.run("json = 5; pd = 6")
-    bench.checkpoints.put_back(number)
-    assert await bench.run("json.dumps(pd.DataFrame().to_dict())") == ""
+async def test_an_import_that_was_overwritten_is_there_again(desk: Desk) -> None:
+    await desk.act("import json")
+    number = desk.checkpoints.take()
+    await desk.act("json = 5; pd = 6")
+    desk.checkpoints.put_back(number)
+    assert await desk.act("json.dumps(pd.DataFrame().to_dict())") == ""
 
 
-async def test_nothing_changed_is_nothing_put_back(bench: Bench) -> None:
-    await bench.run(SETTING)
-    number = bench.checkpoints.take()
-    await bench.run("df.a.sum(), rows[0], sorted(seen)")
-    assert not bench.checkpoints.put_back(number)
-    assert bench.checkpoints.close() is None
+async def test_nothing_changed_is_nothing_put_back(desk: Desk) -> None:
+    await desk.act(SETTING)
+    number = desk.checkpoints.take()
+    await desk.act("df.a.sum(), rows[0], sorted(seen)")
+    assert not desk.checkpoints.put_back(number)
+    assert desk.checkpoints.close() is None
 
 
-async def test_what_cannot_be_copied_is_named(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await bench.run("big = np.zeros(1000); text = 'x'; lines = iter([1, 2])")
-    bench.checkpoints._room = copies.Room(bytes=100)
-    number = bench.checkpoints.take()
-    await bench.run("big[0] = 1; lines.state = 1")
-    assert bench.checkpoints.put_back(number).lost == ("big", "lines")
+async def test_what_cannot_be_copied_is_named(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    await desk.act("big = np.zeros(1000); text = 'x'; lines = iter([1, 2])")
+    desk.checkpoints._room = copies.Room(bytes=100)
+    number = desk.checkpoints.take()
+    await desk.act("big[0] = 1; lines.state = 1")
+    assert desk.checkpoints.put_back(number).lost == ("big", "lines")
 
 
-async def test_of_what_is_only_read_an_iterator_alone_is_named(bench: Bench) -> None:
-    await bench.run("big = np.zeros(1000); lines = iter([1, 2])")
-    bench.checkpoints._room = copies.Room(bytes=100)
-    number = bench.checkpoints.take()
-    await bench.run("total = big.sum(); first = next(lines)")
-    back = bench.checkpoints.put_back(number)
+async def test_of_what_is_only_read_an_iterator_alone_is_named(desk: Desk) -> None:
+    await desk.act("big = np.zeros(1000); lines = iter([1, 2])")
+    desk.checkpoints._room = copies.Room(bytes=100)
+    number = desk.checkpoints.take()
+    await desk.act("total = big.sum(); first = next(lines)")
+    back = desk.checkpoints.put_back(number)
     assert back == PutBack(removed=("first", "total"), lost=("lines",))
 
 
-async def test_what_a_function_of_the_persons_was_handed_is_named(bench: Bench) -> None:
-    await bench.run("big = np.zeros(1000)\ndef f(a):\n    a[0] = 1")
-    bench.checkpoints._room = copies.Room(bytes=100)
-    number = bench.checkpoints.take()
-    await bench.run("f(big)")
-    assert bench.checkpoints.put_back(number).lost == ("big",)
+async def test_what_a_function_of_the_persons_was_handed_is_named(desk: Desk) -> None:
+    await desk.act("big = np.zeros(1000)\ndef f(a):\n    a[0] = 1")
+    desk.checkpoints._room = copies.Room(bytes=100)
+    number = desk.checkpoints.take()
+    await desk.act("f(big)")
+    assert desk.checkpoints.put_back(number).lost == ("big",)
 
 
-async def test_a_big_value_that_is_only_read_takes_no_room(bench: Bench) -> None:
-    await bench.run("big = list(range(1_000_000)); rows = [1]")
-    room = bench.checkpoints._room
-    number = bench.checkpoints.take()
+async def test_a_big_value_that_is_only_read_takes_no_room(desk: Desk) -> None:
+    await desk.act("big = list(range(1_000_000)); rows = [1]")
+    room = desk.checkpoints._room
+    number = desk.checkpoints.take()
     before = room.bytes
-    await bench.run("total = sum(big)")
+    await desk.act("total = sum(big)")
     assert room.bytes == before
-    await bench.run("rows.append(2); big.append(1)")
-    assert bench.checkpoints.put_back(number).restored == ("big", "rows")
-    assert len(bench["big"]) == 1_000_000
+    await desk.act("rows.append(2); big.append(1)")
+    assert desk.checkpoints.put_back(number).restored == ("big", "rows")
+    assert len(desk.names["big"]) == 1_000_000
 
 
-async def test_the_ledger_goes_back_and_gives_no_version_twice(bench: Bench) -> None:
-    ledger = bench.executor.origin_ledger
-    await bench.run("x = [1]")
-    number = bench.checkpoints.take()
-    await bench.run("x = [2]")
+async def test_the_ledger_goes_back_and_gives_no_version_twice(desk: Desk) -> None:
+    ledger = desk.executor.origin_ledger
+    await desk.act("x = [1]")
+    number = desk.checkpoints.take()
+    await desk.act("x = [2]")
     assert ledger.version("x") == 2
-    bench.checkpoints.put_back(number)
+    desk.checkpoints.put_back(number)
     assert ledger.version("x") == 1
     origin = ledger.get("x")
     assert origin is not None
     assert origin.code == "x = [1]"
-    await bench.run("x = [3]")
+    await desk.act("x = [3]")
     assert ledger.version("x") == 3
 
 
-async def test_a_name_that_the_person_changed_since_is_left_by_an_undo(bench: Bench) -> None:
-    await bench.run("x = 1; rows = [1]; y = 1")
-    bench.checkpoints.take()
-    await bench.run("x = 2; rows.append(2); y = 2; z = 3")
-    change = bench.checkpoints.close()
+async def test_a_name_that_the_person_changed_since_is_left_by_an_undo(desk: Desk) -> None:
+    await desk.act("x = 1; rows = [1]; y = 1")
+    desk.checkpoints.take()
+    await desk.act("x = 2; rows.append(2); y = 2; z = 3")
+    change = desk.checkpoints.close()
     assert change is not None
-    await bench.run("x = 5; rows.append(3); del z")
-    back = bench.checkpoints.undo(change)[0]
+    await desk.act("x = 5; rows.append(3); del z")
+    back = desk.checkpoints.undo(change)[0]
     assert back == PutBack(restored=("y",), kept=("rows", "x", "z"))
-    assert (bench["x"], bench["rows"], bench["y"], "z" in bench) == (5, [1, 2, 3], 1, False)
+    assert (desk.names["x"], desk.names["rows"], desk.names["y"], "z" in desk.names) == (
+        5,
+        [1, 2, 3],
+        1,
+        False,
+    )
 
 
 async def test_an_undo_keeps_nothing_alive_that_a_turn_made() -> None:
     import gc
     import weakref
 
-    bench = Bench()
-    bench.checkpoints.take()
-    await bench.run("made = pd.DataFrame({'a': [1]})")
-    alive = weakref.ref(bench["made"])
-    change = bench.checkpoints.close()
-    await bench.run("del made")
+    desk = Desk()
+    desk.checkpoints.take()
+    await desk.act("made = pd.DataFrame({'a': [1]})")
+    alive = weakref.ref(desk.names["made"])
+    change = desk.checkpoints.close()
+    await desk.act("del made")
     gc.collect()
     assert change is not None
     assert alive() is None
-    assert bench.checkpoints.undo(change)[0] == PutBack(kept=("made",))
+    assert desk.checkpoints.undo(change)[0] == PutBack(kept=("made",))
 
 
 def test_no_method_of_a_subclass_is_called() -> None:

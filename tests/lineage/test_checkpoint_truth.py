@@ -1,33 +1,16 @@
 """What is not named as perhaps changed is as it was, however code got at it."""
 
+from pathlib import Path
+
 import pytest
+from lineage_desk import Desk
 
-from parsimony_kernel.execution.private import CodeExecutor
-from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import PutBack
-
-AGENT = RunScope("run", "n.ipynb", "cell")
-MINE = RunScope("", "n.ipynb", "mine", actor="user")
-
-
-class Desk:
-    def __init__(self) -> None:
-        self.executor = CodeExecutor()
-        self.checkpoints = self.executor.checkpoints()
-
-    async def run(self, code: str, scope: RunScope = AGENT) -> None:
-        with run_scope(scope):
-            await self.executor.execute(code)
-
-    async def ask(self, expression: str) -> str:
-        output = await self.executor.eval(f"repr({expression})")
-        assert output.error is None, output.error
-        return str(output.outputs[0].for_model())
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -41,9 +24,9 @@ def desk() -> Desk:
 async def test_what_changes_nothing_that_was_there_is_not_named(
     desk: Desk, setting: str, code: str
 ) -> None:
-    await desk.run(setting, MINE)
+    await desk.run(setting)
     number = desk.checkpoints.take()
-    await desk.run(code)
+    await desk.act(code)
     assert not desk.checkpoints.put_back(number, keep_new=True).lost
 
 
@@ -75,27 +58,26 @@ LATER = {
 @pytest.mark.parametrize("case", LATER)
 async def test_what_the_person_did_since_is_never_undone(desk: Desk, case: str) -> None:
     setting, agents, mine, probe, wanted = LATER[case]
-    await desk.run(setting, MINE)
+    await desk.run(setting)
     desk.checkpoints.take()
-    await desk.run(agents)
+    await desk.act(agents)
     change = desk.checkpoints.close()
     assert change is not None
-    await desk.run(mine, MINE)
+    await desk.run(mine)
     back = desk.checkpoints.undo(change)[0]
     assert back.kept
     assert await desk.ask(probe) == await desk.ask(repr(wanted))
 
 
 async def test_an_object_that_cannot_be_compared_breaks_nothing(desk: Desk) -> None:
-    await desk.run(
+    await desk.act(
         "class Evil:\n    def __eq__(self, other): raise RuntimeError('no')\n"
         "    __hash__ = None\ndf = pd.DataFrame({'o': [1]}, dtype=object)",
-        MINE,
     )
     number = desk.checkpoints.take()
-    await desk.run("df['o'] = [Evil()]; xs = [Evil()]; xs.append(Evil())")
+    await desk.act("df['o'] = [Evil()]; xs = [Evil()]; xs.append(Evil())")
     assert "df" in desk.checkpoints.put_back(number, keep_new=True).restored
-    await desk.run("df['o'] = [Evil()]")
+    await desk.act("df['o'] = [Evil()]")
     change = desk.checkpoints.close()
     assert change is not None
     assert "df" in desk.checkpoints.undo(change)[0].restored
@@ -103,21 +85,21 @@ async def test_an_object_that_cannot_be_compared_breaks_nothing(desk: Desk) -> N
 
 
 async def test_two_runs_on_one_executor_do_not_meet(desk: Desk) -> None:
-    await desk.run("rows = [1]", MINE)
+    await desk.run("rows = [1]")
     other = desk.executor.checkpoints()
     number = desk.checkpoints.take()
     other.take()
-    await desk.run("rows.append(2)")
+    await desk.act("rows.append(2)")
     other.close()
     assert desk.checkpoints.put_back(number) == PutBack(restored=("rows",))
 
 
 async def test_the_same_big_array_is_copied_for_the_first_and_the_newest_only(desk: Desk) -> None:
-    await desk.run("a = np.zeros(5_000_000)", MINE)
+    await desk.run("a = np.zeros(5_000_000)")
     first = desk.checkpoints.take()
     for step in range(1, 8):
         number = desk.checkpoints.take()
-        await desk.run(f"a[0] = {step}")
+        await desk.act(f"a[0] = {step}")
     assert desk.checkpoints.put_back(number).lost == ()
     assert await desk.ask("float(a[0])") == await desk.ask("6.0")
     assert desk.checkpoints.put_back(first).lost == ()
@@ -128,18 +110,18 @@ async def test_what_is_bound_no_more_is_not_kept_without_end(desk: Desk) -> None
     first = desk.checkpoints.take()
     taken = []
     for _ in range(7):
-        await desk.run("big = np.empty(30_000_000)")  # 240 MB that nobody touches
+        await desk.act("big = np.empty(30_000_000)")  # 240 MB that nobody touches
         taken.append(desk.checkpoints.take())
     assert [number in desk.checkpoints for number in taken] == [False] * 6 + [True]
     assert desk.checkpoints.put_back(first) == PutBack(removed=("big",))
 
 
 async def test_what_was_too_big_to_be_kept_is_named_and_the_rest_comes_back(desk: Desk) -> None:
-    await desk.run("huge = np.empty(170_000_000); small = 1", MINE)  # 1.4 GB that nobody touches
+    await desk.run("huge = np.empty(170_000_000); small = 1")  # 1.4 GB that nobody touches
     desk.checkpoints.take()
-    await desk.run("huge = None; small = 2")
+    await desk.act("huge = None; small = 2")
     desk.checkpoints.take()
-    await desk.run("small = 3")
+    await desk.act("small = 3")
     change = desk.checkpoints.close()
     assert change is not None
     assert desk.checkpoints.undo(change)[0] == PutBack(restored=("small",), lost=("huge",))

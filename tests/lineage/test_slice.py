@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lineage_desk import USER, Desk
 
-from parsimony_kernel.execution.private import CodeExecutor
-from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.ledger import CellRun, InputRef, OriginLedger, VariableOrigin
 from parsimony_kernel.lineage.observe import observe_cell
 from parsimony_kernel.lineage.program import SEEDS
@@ -17,29 +16,17 @@ from parsimony_kernel.lineage.script import Script, SliceError, slice_of
 from parsimony_kernel.lineage.snapshot import visible
 from parsimony_kernel.lineage.stamp import stamp_effect
 
-USER = RunScope("", "n.ipynb", "mine", actor="user")
-AGENT = RunScope("run 1", "n.ipynb", "cell")
+
+def sliced(desk: Desk, name: str, **options: Any) -> Script:
+    return slice_of(desk.executor.origin_ledger, name, **options)
 
 
-class Desk:
-    def __init__(self, folder: Path) -> None:
-        self.executor = CodeExecutor(cwd=folder)
-        self.checkpoints = self.executor.checkpoints()
-
-    async def run(self, *cells: str, scope: RunScope = USER) -> None:
-        with run_scope(scope):
-            for code in cells:
-                await self.executor.execute(code)
-
-    def slice(self, name: str, **options: Any) -> Script:
-        return slice_of(self.executor.origin_ledger, name, **options)
-
-    def rebuilt(self, name: str, folder: Path) -> Any:
-        """The value that the script makes where nothing else is."""
-        names: dict[str, Any] = {"__name__": "__main__"}
-        with contextlib.chdir(folder):
-            exec(self.slice(name).code, names)
-        return names[name]
+def rebuilt(desk: Desk, name: str, folder: Path) -> Any:
+    """The value that the script makes where nothing else is."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    with contextlib.chdir(folder):
+        exec(sliced(desk, name).code, names)
+    return names[name]
 
 
 @pytest.fixture
@@ -59,7 +46,7 @@ KEPT: dict[str, dict[str, Any]] = {row["id"]: row for row in SLICES["kept"]}
 @pytest.mark.parametrize("cell", SLICES["same"]["roundabout"])
 async def test_a_change_by_a_roundabout_way_is_kept(desk: Desk, cell: str, tmp_path: Path) -> None:
     await desk.run(cell)
-    assert desk.rebuilt("x", tmp_path) == desk.executor.variables()["x"] != []
+    assert rebuilt(desk, "x", tmp_path) == desk.names["x"] != []
 
 
 @pytest.mark.parametrize("is_one_cell", [True, False], ids=["one cell", "a cell each"])
@@ -71,7 +58,7 @@ async def test_what_moved_something_on_before_it_is_read_is_kept(
     cells = [code] if is_one_cell else [ast.unparse(each) for each in ast.parse(code).body]
     await desk.run(*cells)
     assert not any(run.failed for run in desk.executor.origin_ledger.cell_runs())
-    assert desk.rebuilt("m", tmp_path) == desk.executor.variables()["m"]
+    assert rebuilt(desk, "m", tmp_path) == desk.names["m"]
 
 
 @pytest.mark.parametrize(
@@ -81,19 +68,19 @@ async def test_what_a_call_changes_below_the_top_is_changed_for_all_that_share_i
     desk: Desk, change: str, tmp_path: Path
 ) -> None:
     await desk.run("x = [1]\nw = [x]", "m = list(w)\nx = 0", change)
-    assert desk.rebuilt("m", tmp_path) == desk.executor.variables()["m"] == [[1, 5]]
+    assert rebuilt(desk, "m", tmp_path) == desk.names["m"] == [[1, 5]]
 
 
 async def test_what_only_names_or_measures_an_iterator_is_left_out(desk: Desk) -> None:
     await desk.run(
         "it = iter([1, 2])\nsame = it\nprint(it)\nok = isinstance(it, list)\nm = list(it)"
     )
-    assert kept(desk.slice("m")) == ["it = iter([1, 2])", "m = list(it)"]
+    assert kept(sliced(desk, "m")) == ["it = iter([1, 2])", "m = list(it)"]
 
 
 async def test_without_a_seed_other_random_numbers_are_left_out(desk: Desk) -> None:
     await desk.run("a = np.random.rand(2)\nm = np.random.rand(2)")
-    assert kept(desk.slice("m")) == ["m = np.random.rand(2)"]
+    assert kept(sliced(desk, "m")) == ["m = np.random.rand(2)"]
 
 
 # Cells in which two changes cancel out, the second one through a function; ``m`` is sliced.
@@ -117,7 +104,7 @@ async def test_changes_that_cancel_out_are_kept_where_it_was_read_between(
     desk: Desk, cells: tuple[str, ...], tmp_path: Path
 ) -> None:
     await desk.run(*cells)
-    assert desk.rebuilt("m", tmp_path) == desk.executor.variables()["m"]
+    assert rebuilt(desk, "m", tmp_path) == desk.names["m"]
 
 
 async def test_what_a_function_bound_for_a_while_is_bound_back(desk: Desk, tmp_path: Path) -> None:
@@ -126,7 +113,7 @@ async def test_what_a_function_bound_for_a_while_is_bound_back(desk: Desk, tmp_p
     for _ in range(2):
         await desk.run("k = [n]\nmore()\nn = 2")
     await desk.run("x = k + [n]")
-    assert desk.rebuilt("x", tmp_path) == desk.executor.variables()["x"]
+    assert rebuilt(desk, "x", tmp_path) == desk.names["x"]
 
 
 @pytest.mark.parametrize("case", KEPT)
@@ -136,9 +123,9 @@ async def test_a_script_holds_what_is_needed_and_no_more(
     row = KEPT[case]
     name = row["name"]
     await desk.run(*row["cells"])
-    assert kept(desk.slice(name)) == row["kept"]
-    value = desk.executor.variables()[name]
-    again = desk.rebuilt(name, tmp_path)
+    assert kept(sliced(desk, name)) == row["kept"]
+    value = desk.names[name]
+    again = rebuilt(desk, name, tmp_path)
     assert callable(value) or repr(again) == repr(value)
 
 
@@ -147,14 +134,14 @@ async def test_a_script_says_its_sources_and_whose_cells_it_holds(
 ) -> None:
     (tmp_path / "cars.csv").write_text("a,b\n1,2\n")
     await desk.run("cars = pd.read_csv('cars.csv')")
-    await desk.run("cars['c'] = cars.a + cars.b\nn = len(cars)", scope=AGENT)
-    script = desk.slice("cars", turns={"run 1": 4})
+    await desk.act("cars['c'] = cars.a + cars.b\nn = len(cars)")
+    script = sliced(desk, "cars", turns={"run 1": 4})
     assert script.sources == ("cars.csv",)
     assert script.code == (
         "# Rebuilds cars.\n# Reads cars.csv\n\nimport pandas as pd\n\n# cell 1 (user)\n"
         "cars = pd.read_csv('cars.csv')\n\n# cell of turn 4 (agent)\ncars['c'] = cars.a + cars.b\n"
     )
-    assert desk.rebuilt("cars", tmp_path).equals(desk.executor.variables()["cars"])
+    assert rebuilt(desk, "cars", tmp_path).equals(desk.names["cars"])
 
 
 async def test_only_the_sources_that_are_needed_are_named(desk: Desk, tmp_path: Path) -> None:
@@ -162,33 +149,33 @@ async def test_only_the_sources_that_are_needed_are_named(desk: Desk, tmp_path: 
         (tmp_path / f"{name}.csv").write_text("a\n1\n")
     await desk.run("cars = pd.read_csv('cars.csv')\nmore = pd.read_csv('./more.csv')")
     await desk.run("rest = pd.read_csv('re' + 'st.csv')")
-    assert desk.slice("cars").sources == ("cars.csv",)
-    assert desk.slice("more").sources == ("more.csv",)
-    assert desk.slice("rest").sources == ("rest.csv",)
+    assert sliced(desk, "cars").sources == ("cars.csv",)
+    assert sliced(desk, "more").sources == ("more.csv",)
+    assert sliced(desk, "rest").sources == ("rest.csv",)
 
 
 @pytest.mark.parametrize("name", ["pd", "np", "datetime", "timedelta", "timezone"])
 async def test_a_name_that_was_there_from_the_start_gets_its_import(desk: Desk, name: str) -> None:
     await desk.run(f"x = repr({name})")
-    assert SEEDS[name] in desk.slice("x").code.splitlines()
+    assert SEEDS[name] in sliced(desk, "x").code.splitlines()
 
 
 async def test_future_imports_stand_first(desk: Desk, tmp_path: Path) -> None:
     await desk.run("from __future__ import annotations\ndef f(x: Nothing): return x", "y = f(1)")
-    assert desk.rebuilt("y", tmp_path) == 1
+    assert rebuilt(desk, "y", tmp_path) == 1
 
 
 async def test_a_name_of_unknown_origin_is_told_with_the_remedy(desk: Desk) -> None:
     await desk.executor.execute("old = [1]")  # nobody's cell
     await desk.run("new = old + [2]")
     with pytest.raises(SliceError, match=r"'old'.*run the cell that makes 'old' again") as told:
-        desk.slice("new")
+        sliced(desk, "new")
     assert told.value.names == ("old",)
 
 
 async def test_a_variable_that_nobody_made_cannot_be_sliced(desk: Desk) -> None:
     with pytest.raises(SliceError, match="'ghost'"):
-        desk.slice("ghost")
+        sliced(desk, "ghost")
 
 
 @pytest.mark.parametrize("code", ["x = [1]\n1 / 0\nx = [2]", "x = [1]; 1 / 0"])
@@ -196,8 +183,8 @@ async def test_what_did_not_run_after_an_error_is_left_out(
     desk: Desk, code: str, tmp_path: Path
 ) -> None:
     await desk.run(code)
-    assert kept(desk.slice("x")) == ["x = [1]"]
-    assert desk.rebuilt("x", tmp_path) == [1]
+    assert kept(sliced(desk, "x")) == ["x = [1]"]
+    assert rebuilt(desk, "x", tmp_path) == [1]
 
 
 # Cells that stopped with an error nobody knows where, and what of them is kept for ``x``.
@@ -230,34 +217,34 @@ async def test_what_holds_nobody_s_work_is_no_source(desk: Desk) -> None:
     desk.executor.origin_ledger.go_back("x", 0)
     await desk.run("z = x + y")
     with pytest.raises(SliceError, match="run the cell that makes 'x' again"):
-        desk.slice("z")
+        sliced(desk, "z")
 
 
 async def test_a_change_that_stopped_half_way_is_refused(desk: Desk) -> None:
     await desk.run("x = []", "for i in range(3):\n    x.append(i)\n    1 / (1 - i)")
     with pytest.raises(SliceError, match="stopped with an error"):
-        desk.slice("x")
+        sliced(desk, "x")
 
 
 async def test_two_versions_of_a_name_are_never_mixed(desk: Desk) -> None:
     """A turn is taken back; what the user made of it stands, and cannot go with the old one."""
     await desk.run("a = [1]")
     desk.checkpoints.take()
-    await desk.run("a = [2]", scope=AGENT)
+    await desk.act("a = [2]")
     change = desk.checkpoints.close()
     await desk.run("b = a + [3]")
     assert change is not None
     desk.checkpoints.undo(change)
     await desk.run("c = b + a")
     with pytest.raises(SliceError, match="'a' went in twice"):
-        desk.slice("c")
-    assert kept(desk.slice("a")) == ["a = [1]"]
-    assert kept(desk.slice("b")) == ["a = [2]", "b = a + [3]"]
+        sliced(desk, "c")
+    assert kept(sliced(desk, "a")) == ["a = [1]"]
+    assert kept(sliced(desk, "b")) == ["a = [2]", "b = a + [3]"]
 
 
 async def test_a_name_that_was_deleted_gives_way_to_the_builtin(desk: Desk, tmp_path: Path) -> None:
     await desk.run("list = [5]\ny = list", "del list", "x = list((1,)) + y")
-    assert desk.rebuilt("x", tmp_path) == [1, 5]
+    assert rebuilt(desk, "x", tmp_path) == [1, 5]
 
 
 def test_a_cell_that_runs_text_finds_all_that_stood_before(tmp_path: Path) -> None:
@@ -296,18 +283,15 @@ def test_the_text_of_a_timing_magic_is_sliced_like_a_cell() -> None:
     ],
 )
 async def test_what_an_accessor_gives_is_a_value_and_stands_in_no_ones_way_after_an_undo(
-    cell: str,
+    desk: Desk, cell: str
 ) -> None:
-    executor = CodeExecutor()
     load = "df = pd.DataFrame({'day': pd.to_datetime(['2026-01-02']), 'town': ['graz']})"
-    for code in (load, cell):
-        await executor.execute(code, producer_notebook_path="a.ipynb")
-    checkpoints = executor.checkpoints()
-    checkpoints.take()
-    await executor.execute("df['town'] = 'x'", producer_notebook_path="a.ipynb")
-    change = checkpoints.close()
+    await desk.act(load, cell)
+    desk.checkpoints.take()
+    await desk.act("df['town'] = 'x'")
+    change = desk.checkpoints.close()
     assert change is not None
-    checkpoints.undo(change)
-    script = slice_of(executor.origin_ledger, "df").code
+    desk.checkpoints.undo(change)
+    script = sliced(desk, "df").code
     assert cell in script
     assert "= 'x'" not in script

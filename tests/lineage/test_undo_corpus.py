@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lineage_desk import Desk
 
-from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.diff import Diff
@@ -50,7 +50,8 @@ def wanted(name: str) -> Row:
 async def played(row: Row, later: str = "") -> Outcome:
     """Run a row as a person's cell and a turn, and ``later`` as another cell of the person's, then
     undo and redo the turn."""
-    executor, changes = CodeExecutor(), Changes()
+    desk, changes = Desk(), Changes()
+    executor = desk.executor
 
     async def run(code: str, scope: RunScope, error: str = "None") -> str:
         with run_scope(scope):
@@ -58,30 +59,35 @@ async def played(row: Row, later: str = "") -> Outcome:
         assert getattr(output.error, "name", "None") == error, output.error
         return output.stderr
 
-    async def shown() -> str:
-        output = await executor.eval(f"repr({row['shows']})")
-        assert output.error is None, output.error
-        return str(output.outputs[0].for_model())
-
     await run(row["make"], USER)
-    before, objects = await shown(), dict(executor.variables())
+    before, objects = await desk.ask(row["shows"]), dict(executor.variables())
     checkpoints = executor.checkpoints()
     number = checkpoints.take()
     said = await run(f"{row['change']}\n1 / 0", TURN, "ZeroDivisionError")
-    failed, put_back = checkpoints.put_back(number, keep_new=True), await shown()
+    failed, put_back = checkpoints.put_back(number, keep_new=True), await desk.ask(row["shows"])
     if not failed.lost:
         said = await run(row["change"], TURN)
-    change, after = checkpoints.close(), await shown()
+    change, after = checkpoints.close(), await desk.ask(row["shows"])
     assert change is not None, "no change was seen"
     changes.add("t", change)
     if later:
         await run(later, USER)
     diff, undo = changes.diff("t"), changes.undo("t", executor)
-    undone, now = await shown(), executor.variables()
+    undone, now = await desk.ask(row["shows"]), executor.variables()
     same = all(now.get(name) is value for name, value in objects.items())
     redo = changes.redo("t", executor) if changes.undone else PutBack()
     return Outcome(
-        before, failed, put_back, said, after, diff, undo, undone, same, redo, await shown()
+        before,
+        failed,
+        put_back,
+        said,
+        after,
+        diff,
+        undo,
+        undone,
+        same,
+        redo,
+        await desk.ask(row["shows"]),
     )
 
 
