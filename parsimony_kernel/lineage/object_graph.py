@@ -86,11 +86,10 @@ def around(function: Any) -> list[Any]:
     return [each for found in held for each in found]
 
 
-def held_by(
-    values: Iterable[Any], parts_of: Callable[[Any], Sequence[Any]], room: int = MOST_LOOKED_INTO
-) -> dict[int, Any]:
+def held_by(values: Iterable[Any], parts_of: Callable[[Any], Sequence[Any]]) -> dict[int, Any]:
     """What containers and objects of the notebook hold, a few levels down, by id."""
     found: dict[int, Any] = {}
+    room = MOST_LOOKED_INTO
     level: Sequence[Any] = list(values)
     for _ in range(DEEPEST):
         deeper: list[Any] = []
