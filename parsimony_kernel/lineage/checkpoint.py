@@ -20,12 +20,12 @@ from parsimony_kernel.lineage.copies import (
     Kept,
     Room,
     bytes_of,
-    holds_objects,
     kind_of,
 )
 from parsimony_kernel.lineage.frame_copiers import is_free
 from parsimony_kernel.lineage.ledger import Moment, OriginLedger
 from parsimony_kernel.lineage.may_mutate import suspects, used_by
+from parsimony_kernel.lineage.object_graph import holds_objects
 from parsimony_kernel.lineage.undo import (
     ABSENT,
     GONE,

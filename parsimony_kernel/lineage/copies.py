@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import islice
 from types import FunctionType
 from typing import Any
 
@@ -185,8 +184,6 @@ def _is_left_out(part: Any, holders: Mapping[int, Copy | None]) -> bool:
     return False
 
 
-_SAMPLED = 50
-_DEEPEST = 3
 COMMON = frozenset({list, dict, tuple, set, deque})
 
 
@@ -206,22 +203,6 @@ def kind_of(value: Any) -> AnyKind | None:
     if is_array(value) and (value.dtype.kind == "O" or not value.dtype.hasobject):
         return ARRAY
     return instance_kind(kind)
-
-
-def holds_objects(value: Any) -> bool:
-    """Whether ``value`` is an instance of a class, or a container with one among the first of
-    what it holds: what a method may change that the text of the code does not name."""
-    level = [value]
-    for _ in range(_DEEPEST):
-        deeper: list[Any] = []
-        for each in level:
-            kind = None if type(each) in ATOMS else kind_of(each)
-            if isinstance(kind, InstanceKind) and not is_atomic(each):
-                return True
-            if type(each) in COMMON:
-                deeper += islice(each.values() if isinstance(each, dict) else each, _SAMPLED)
-        level = deeper[:_SAMPLED]
-    return False
 
 
 def bytes_of(value: Any) -> int:

@@ -109,6 +109,13 @@ def held_by(values: Iterable[Any], parts_of: Callable[[Any], Sequence[Any]]) -> 
     return found
 
 
+def holds_objects(value: Any) -> bool:
+    """Whether ``value`` is an instance of a class, or holds one: what a method may change that the
+    text of the code does not name."""
+    held = (value, *held_by([value], parts_in).values())
+    return any(isinstance(kind_of(each), InstanceKind) and not is_atomic(each) for each in held)
+
+
 def can_hold(kind: type) -> bool:
     """Whether a value of ``kind`` may hold anything."""
     return parts_of_kind(kind) is not _of_nothing

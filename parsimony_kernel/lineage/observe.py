@@ -5,13 +5,12 @@ that is plain; what a call may have changed is fingerprinted before the cell and
 within limits for one cell. Nothing here imports anything heavy, and no code of a person's runs.
 """
 
-import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from itertools import compress, islice
 from pathlib import Path, PosixPath
-from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType, TracebackType
+from types import FunctionType, GeneratorType, TracebackType
 from typing import Any
 
 from parsimony_kernel.analysis.calls import READS_FILES
@@ -22,6 +21,7 @@ from parsimony_kernel.analysis.read import read
 from parsimony_kernel.analysis.values import Ref, Text
 from parsimony_kernel.lineage.aliases import contents_of, names_of
 from parsimony_kernel.lineage.classes import is_immutable, is_tabular, is_theirs
+from parsimony_kernel.lineage.copiers import is_bound
 from parsimony_kernel.lineage.file_access import sources_in
 from parsimony_kernel.lineage.fingerprint import (
     MOST_STEPS,
@@ -105,7 +105,11 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     maybe |= reached
     called = maybe | names.called
     held = held_by([namespace[name] for name in called if name in namespace], reachable_from)
-    bound = [value for name in called if _is_bound(value := namespace.get(name))]
+    bound = [
+        value
+        for name in called
+        if is_bound(value := namespace.get(name)) or type(value) is FunctionType
+    ]
     for function in _functions_among(held, [namespace.get(name) for name in called]):
         theirs = True
         used |= used_by(function, namespace)
@@ -210,14 +214,6 @@ def _functions_among(held: Mapping[int, Any], values: Iterable[Any]) -> list[Any
         for each in (*held.values(), *values)
         if (type(each) is FunctionType and not is_immutable(each)) or type(each) is GeneratorType
     ]
-
-
-def _is_bound(value: Any) -> bool:
-    """Whether a value is called on what it holds."""
-    kind = type(value)
-    if kind is BuiltinFunctionType:
-        return not is_immutable(value.__self__)
-    return kind is MethodType or kind is functools.partial or kind is FunctionType
 
 
 def _unnamed(values: Iterable[Any]) -> dict[int, Any]:
