@@ -349,7 +349,8 @@ def same_memory(one: Any, other: Any) -> bool:
 
 def is_bound(value: Any) -> bool:
     """Whether ``value`` is a callable that holds what it may change."""
-    return type(value) in _BOUND_TYPES and not is_atomic(value)
+    kind = type(value)  # which may compare as it likes
+    return any(kind is each for each in _BOUND_TYPES) and not is_atomic(value)
 
 
 def changes_arguments(value: Any) -> bool:
