@@ -51,14 +51,20 @@ class Cell:
 
     def so_far(self, raised: TracebackType | None) -> str:
         """Where code was that was stopped, and what of it had run, in words."""
-        while raised is not None and raised.tb_frame.f_code.co_filename != self.filename:
-            raised = raised.tb_next
+        raised = from_cell(raised, self.filename)
         if raised is None:
             return "; files that it wrote stay"
         starts = (part.lines[0] for part in self.parts)
         at = max((each for each in starts if each <= raised.tb_lineno), default=1)
         above = {1: "", 2: " line 1 ran, and"}.get(at, f" lines 1 to {at - 1} ran, and")
         return f" in line {raised.tb_lineno};{above} files that it wrote stay"
+
+
+def from_cell(raised: TracebackType | None, filename: str) -> TracebackType | None:
+    """The traceback from the cell's own first frame on; what called it is ours."""
+    while raised is not None and raised.tb_frame.f_code.co_filename != filename:
+        raised = raised.tb_next
+    return raised
 
 
 def cell_name(turn: int, step: int, source: str) -> str:

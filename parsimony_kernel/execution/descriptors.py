@@ -11,7 +11,6 @@ given the pipes.
 """
 
 import ctypes
-import functools
 import os
 import subprocess
 import sys
@@ -20,7 +19,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from parsimony_kernel.execution.capture import BoundedText, Capture, capture_here, is_routed
+from parsimony_kernel.execution.capture import (
+    BoundedText,
+    Capture,
+    capture_here,
+    is_routed,
+    routed,
+)
 from parsimony_kernel.execution.descendants import Started, marked
 
 _SETTLE_S = 0.5
@@ -51,32 +56,28 @@ class Descriptors:
         started = Started()
         start, system = subprocess.Popen.__init__, os.system
 
-        @functools.wraps(start)
-        def start_with_pipes(process: Any, *given: Any, **named: Any) -> None:
-            if capture_here() is not None:
-                streams = ((1, sys.stdout), (2, sys.stderr))
-                ours = {id(stream): number for number, stream in streams if is_routed(stream)}
-                for place, name in ((4, "stdout"), (5, "stderr")):
-                    stream = named.get(name)
-                    if len(given) <= place and (stream is None or id(stream) in ours):
-                        number = ours.get(id(stream), place - 3)
-                        named[name] = self.pipes()[number].entry
-                if len(given) > _ENV:
-                    environment = marked(given[_ENV], started.mark)
-                    given = (*given[:_ENV], environment, *given[_ENV + 1 :])
-                else:
-                    named["env"] = marked(named.get("env"), started.mark)
-                started.children.append(process)
+        def with_pipes(_: Capture, process: Any, *given: Any, **named: Any) -> None:
+            streams = ((1, sys.stdout), (2, sys.stderr))
+            ours = {id(stream): number for number, stream in streams if is_routed(stream)}
+            for place, name in ((4, "stdout"), (5, "stderr")):
+                stream = named.get(name)
+                if len(given) <= place and (stream is None or id(stream) in ours):
+                    named[name] = self.pipes()[ours.get(id(stream), place - 3)].entry
+            if len(given) > _ENV:
+                environment = marked(given[_ENV], started.mark)
+                given = (*given[:_ENV], environment, *given[_ENV + 1 :])
+            else:
+                named["env"] = marked(named.get("env"), started.mark)
+            started.children.append(process)
             start(process, *given, **named)
 
-        @functools.wraps(system)
-        def system_with_pipes(command: Any) -> int:
-            if capture_here() is None:
-                return system(command)
+        def system_of_code(_: Capture, command: Any) -> int:
             code = subprocess.call(command, shell=True)
             return code if os.name == "nt" else (-code if code < 0 else code << 8)
 
-        subprocess.Popen.__init__ = start_with_pipes  # type: ignore[method-assign, assignment]
+        start_with_pipes = routed(with_pipes, start)
+        system_with_pipes = routed(system_of_code, system)
+        subprocess.Popen.__init__ = start_with_pipes  # type: ignore[method-assign]
         os.system = system_with_pipes
         self._for_forks = True
         try:

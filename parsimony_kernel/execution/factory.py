@@ -38,6 +38,7 @@ from parsimony_kernel.core.outputs import (
     PrimitiveObject,
 )
 from parsimony_kernel.execution import figures, frames
+from parsimony_kernel.execution.cell import from_cell
 from parsimony_kernel.execution.inspection import (
     attempt,
     class_name,
@@ -308,7 +309,7 @@ class OutputFactory:
         return frames.frame(value, name, preview=full) or figures.figure(value, name, drawn=full)
 
     def _traceback(self, exc: BaseException, filename: str) -> str:
-        shown = _from_cell(traceback_of(exc), filename)
+        shown = from_cell(traceback_of(exc), filename)
         told = traceback.TracebackException(
             type(exc), exc, shown, limit=None, max_group_width=5, max_group_depth=3
         )
@@ -320,17 +321,14 @@ class OutputFactory:
 
 
 def summarise(
-    variables: Mapping[str, Any],
-    *,
-    budget_bytes: int = SNAPSHOT_BYTES,
-    factory: OutputFactory | None = None,
+    variables: Mapping[str, Any], *, budget_bytes: int = SNAPSHOT_BYTES
 ) -> tuple[list[dict[str, Any]], int]:
     """A namespace for the model, within ``budget_bytes`` of JSON.
 
     Returns the summaries in the order of ``variables``, and how many did not fit: those that come
     first are kept first.
     """
-    factory = factory or OutputFactory()
+    factory = OutputFactory()
     kept: list[dict[str, Any]] = []
     room = budget_bytes
     for name, value in variables.items():
@@ -416,14 +414,6 @@ def _status_code(exc: BaseException) -> int | None:
             if is_a(code, int) and not is_a(code, bool) and 100 <= int.__int__(code) < 600:
                 return int.__int__(code)
     return None
-
-
-def _from_cell(tb: TracebackType | None, filename: str) -> TracebackType | None:
-    """The traceback from the cell's own first frame on; what called it is ours."""
-    shown = tb
-    while shown is not None and shown.tb_frame.f_code.co_filename != filename:
-        shown = shown.tb_next
-    return shown
 
 
 def _shorten(told: traceback.TracebackException) -> None:

@@ -4,7 +4,6 @@ The cost does not depend on the number of rows: only the first ones are read, an
 never collected. Nothing is imported to find out what a value is.
 """
 
-import itertools
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +14,7 @@ from typing import Any
 from parsimony_kernel.core.outputs import ColumnSummary, DataFrameObject
 from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.execution.inspection import attempt, comes_from, is_a, plain, type_name
-from parsimony_kernel.lineage.classes import TABLES, package_among
+from parsimony_kernel.lineage.classes import TABLES, is_missing, package_among
 from parsimony_kernel.llm.secrets import is_secret
 
 FULL_COLUMNS = 40
@@ -226,7 +225,7 @@ def _read(column: Callable[[], Iterable[Any]]) -> list[Any]:
 
     Of one that cannot be read there are none: it hides no other.
     """
-    return attempt(lambda: [None if _is_null(each) else each for each in column()], lambda _: [])
+    return attempt(lambda: [None if is_missing(each) else each for each in column()], lambda _: [])
 
 
 def _unreadable(_: BaseException) -> str:
@@ -256,17 +255,6 @@ def _refined(word: str, values: Iterable[Any]) -> str:
         return word
     there = [each for each in values if each is not None]
     return "str" if there and all(type(each) is str for each in there) else "object"
-
-
-def _is_null(value: Any) -> bool:
-    if value is None:
-        return True
-    # NaN and NaT differ from themselves; pandas.NA will not say, nor will users' objects. What
-    # has a length may be huge, and is never a missing value.
-    return attempt(
-        lambda: not hasattr(type(value), "__len__") and bool(value != value),
-        lambda _: type_name(value) == "NAType",
-    )
 
 
 def _outline(head: _Head | None) -> _Head | None:
@@ -429,37 +417,25 @@ def _within(table: DataFrameObject, budget: int) -> DataFrameObject:
             each.model_copy(update={"samples": each.samples[:samples]}) for each in table.columns
         )
         table = table.model_copy(update={"columns": columns})
-    if table.columns_left_out:
-        # Not all names are told anyway: some columns are told in full instead.
-        kept = _fitting(table.more_columns, budget // 2)
-        table = table.model_copy(
-            update={
-                "more_columns": table.more_columns[:kept],
-                "columns_left_out": table.column_count - len(table.columns) - kept,
-            }
-        )
-    while len(table.columns) > 1 and (excess := _size(table) - budget) > 0:
-        # What a column in full costs beyond its bare name, about.
-        fewer = max(0, len(table.columns) - max(1, excess // 45))
-        moved = tuple(each.name for each in table.columns[fewer:])
-        table = table.model_copy(
-            update={
-                "columns": table.columns[:fewer],
-                "more_columns": moved + table.more_columns,
-            }
-        )
-    while table.more_columns and (excess := _size(table) - budget) > 0:
-        dropped = min(len(table.more_columns), max(1, excess // (CELL_CHARS + 4)))
-        table = table.model_copy(
-            update={
-                "more_columns": table.more_columns[:-dropped],
-                "columns_left_out": table.columns_left_out + dropped,
-            }
-        )
-    return table
+    names = (*(each.name for each in table.columns), *table.more_columns)
+    full, named = len(table.columns), len(names)
+    # Where not all names are told anyway, some columns are told in full instead.
+    while table.columns_left_out and len(json.dumps(names[full:named])) > budget // 2:
+        named -= max(1, (named - full) // 8)
+    while _size(made := _shaped(table, names, full, named)) > budget and named > 1:
+        if full > 1:
+            full -= max(1, full // 8)
+        else:
+            named -= max(1, named // 8)
+    return made
 
 
-def _fitting(names: Sequence[str], budget: int) -> int:
-    """How many of the first names take at most ``budget`` bytes in a list of JSON."""
-    sizes = (len(name.encode()) + len('"", ') for name in names)
-    return sum(total <= budget for total in itertools.accumulate(sizes))
+def _shaped(table: DataFrameObject, names: Sequence[str], full: int, named: int) -> DataFrameObject:
+    """The first columns in full, and the names of those behind them."""
+    return table.model_copy(
+        update={
+            "columns": table.columns[:full],
+            "more_columns": tuple(names[full:named]),
+            "columns_left_out": table.column_count - named,
+        }
+    )

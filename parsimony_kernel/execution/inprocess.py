@@ -48,7 +48,7 @@ from parsimony_kernel.lineage.observe import (
     observe_cell,
     stopped_line,
 )
-from parsimony_kernel.lineage.snapshot import Snapshot, visible
+from parsimony_kernel.lineage.snapshot import Snapshot, difference, visible
 from parsimony_kernel.lineage.stamp import stamp_effect
 
 _log = logging.getLogger(__name__)
@@ -524,12 +524,8 @@ def _within(seconds: float, look: Callable[[], T]) -> T | None:
 
 def _bound_anew(before: Mapping[str, Any], after: Mapping[str, Any]) -> CellEffect:
     """What a comparison of the bindings alone tells."""
-    return CellEffect(
-        changed=tuple(
-            name for name in after if name not in before or before[name] is not after[name]
-        ),
-        deleted=tuple(name for name in before if name not in after),
-    )
+    found = difference(before, after)
+    return CellEffect(changed=found.changed, deleted=found.deleted)
 
 
 def _fetched(source: str, folder: Path) -> FetchLogEntry:

@@ -6,11 +6,11 @@ interpreter alone. Whatever has to run the user's code runs in ``attempt``, out 
 answer and what stops code, and nothing else.
 """
 
-import sys
 from collections.abc import Callable
 from typing import Any, TypeGuard, TypeVar
 
 from parsimony_kernel.execution.interrupt import DeadlineReached
+from parsimony_kernel.lineage.classes import loaded
 
 T = TypeVar("T")
 
@@ -45,12 +45,7 @@ def is_exactly(value: Any, *kinds: type) -> bool:
 def comes_from(value: Any, module: str, *names: str) -> bool:
     """Whether it is an instance of a class of that ``module``, which is not imported for it."""
 
-    def kinds() -> tuple[type, ...]:
-        found = sys.modules.get(module)
-        named: list[Any] = [getattr(found, name, None) for name in names]
-        return tuple(kind for kind in named if is_exactly(kind, type))
-
-    return is_a(value, *attempt(kinds, lambda _: ()))
+    return is_a(value, *attempt(lambda: loaded(module, *names), lambda _: ()))
 
 
 def class_name(kind: type) -> str:

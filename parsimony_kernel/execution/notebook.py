@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from types import TracebackType
 from typing import Any
 
 from parsimony_kernel.analysis.parse import Module
@@ -27,6 +26,7 @@ from parsimony_kernel.execution.cell import (
     compile_expression,
     evaluate,
     evaluate_awaiting,
+    from_cell,
 )
 from parsimony_kernel.execution.descriptors import DESCRIPTORS
 from parsimony_kernel.execution.factory import OutputFactory
@@ -175,9 +175,7 @@ def _remember_for_debug(shell: Any, exc: Exception, filename: str) -> None:
     """Make ``exc`` what ``%debug`` and ``%tb`` find, from the agent's own first frame on."""
     # Past what a class of the user's may have put in the place of the attribute.
     kept = BaseException.__dict__["__traceback__"]
-    shown: TracebackType | None = kept.__get__(exc)
-    while shown is not None and shown.tb_frame.f_code.co_filename != filename:
-        shown = shown.tb_next
+    shown = from_cell(kept.__get__(exc), filename)
     if shown is None:
         return
     kept.__set__(exc, shown)

@@ -77,27 +77,6 @@ def shares_memory(value: Any, touched: Mapping[int, Any]) -> bool:
     )
 
 
-def may_share(value: Any) -> bool:
-    """Whether something else may have the memory of an object that nothing else holds."""
-    if not is_frame(type(value)):
-        return owners_of_kind(type(value)) is not None and tuple(owners(value)) != (id(value),)
-    blocks = value._mgr.blocks
-    return len(blocks) > MOST_BLOCKS or not all(map(_is_own, blocks))
-
-
-def _is_own(block: Any) -> bool:
-    """Whether the array of a frame's block, if it is one, is nobody else's."""
-    box, arrays = [block.values], loaded("numpy", "ndarray")
-    if type(box[0]) not in arrays:
-        return True
-    while box[0] is not None:
-        # One reference is that of the box, one that of the call, one the block's or the view's.
-        if type(box[0]) not in arrays or getrefcount(box[0]) > 3:
-            return False
-        box[0] = box[0].base
-    return True
-
-
 _LAST_OUTPUTS = ("_", "__", "___")
 
 
@@ -124,7 +103,9 @@ def names_of(
     if not touched:
         return set()
     found = set(compress(after, map(touched.__contains__, map(id, after.values()))))
-    if _are_only_bound(touched, found, (after, *earlier), namespace, shown):
+    if not any(owners_of_kind(type(each)) for each in touched.values()) and _are_only_bound(
+        touched, found, (after, *earlier), namespace, shown
+    ):
         return found
     kinds = list(map(id, map(type, after.values())))
     distinct = dict(zip(kinds, map(type, after.values()), strict=True))
@@ -176,7 +157,7 @@ def _are_only_bound(
     namespace: Mapping[str, Any],
     held: tuple[Any, ...],
 ) -> bool:
-    """Whether nothing holds these objects, or their memory, but their names and IPython's outputs.
+    """Whether nothing holds these objects but their names and IPython's outputs.
 
     Told by the number of references, without a look at what else there is.
     """
@@ -193,7 +174,7 @@ def _are_only_bound(
         )
         known += 2 * sum(id(each) == key for each in held)
         # One reference is that of ``touched``, one that of the call.
-        if getrefcount(touched[key]) - 2 > known or may_share(touched[key]):
+        if getrefcount(touched[key]) - 2 > known:
             return False
     return True
 

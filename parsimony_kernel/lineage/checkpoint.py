@@ -20,12 +20,12 @@ from parsimony_kernel.lineage.copies import (
     Kept,
     Room,
     bytes_of,
-    holds_objects,
     kind_of,
 )
 from parsimony_kernel.lineage.frame_copiers import is_free
 from parsimony_kernel.lineage.ledger import Moment, OriginLedger
 from parsimony_kernel.lineage.may_mutate import suspects, used_by
+from parsimony_kernel.lineage.object_graph import holds_objects
 from parsimony_kernel.lineage.undo import (
     ABSENT,
     GONE,
@@ -94,11 +94,7 @@ class Checkpoints:
         now = dict(self._bindings())
         if self._taken:
             newest = self._taken[max(self._taken)]
-            self._replaced += sum(
-                bytes_of(value)
-                for name, value in newest.bindings.items()
-                if now.get(name, ABSENT) is not value
-            )
+            self._replaced += sum(_sizes_of_replaced(newest.bindings, now).values())
             if self._replaced > MOST_REPLACED_BYTES:
                 self._forget(now)
         number, self._next = self._next, self._next + 1
@@ -163,17 +159,19 @@ class Checkpoints:
     def _keep(self, newest: _Checkpoint, value: Any) -> Kept:
         kept = newest.copies.keep(value, self._room)
         if kept is Kept.NO_ROOM and len(self._taken) > 2 and self._room.effort >= 0:
-            self._thin()
+            self._thin(keeps_newest=True)
             return newest.copies.keep(value, self._room)
         return kept
 
-    def _thin(self) -> None:
-        """Keep only the first checkpoint and the newest, and the room of what is doubled."""
-        first, *between, _ = sorted(self._taken)
-        self._taken[first] = self._merged(first)
-        for number in between:
-            del self._taken[number]
+    def _thin(self, *, keeps_newest: bool) -> _Checkpoint:
+        """Keep the first checkpoint, and perhaps the newest, and the room of what is doubled."""
+        first, newest = min(self._taken), max(self._taken)
+        kept = {first: self._merged(first)}
+        if keeps_newest:
+            kept[newest] = self._taken[newest]
+        self._taken = kept
         self._count()
+        return kept[first]
 
     def _count(self) -> None:
         """Work out anew what room is left."""
@@ -182,14 +180,8 @@ class Checkpoints:
 
     def _forget(self, now: Bindings) -> None:
         """Keep the first checkpoint alone, without what is too big to be kept for it."""
-        first = min(self._taken)
-        only = self._merged(first)
-        self._taken = {first: only}
-        sizes = {
-            name: bytes_of(value)
-            for name, value in only.bindings.items()
-            if now.get(name, ABSENT) is not value
-        }
+        only = self._thin(keeps_newest=False)
+        sizes = _sizes_of_replaced(only.bindings, now)
         self._replaced = sum(sizes.values())
         for name in sorted(sizes, key=lambda name: -sizes[name]):
             if self._replaced <= MOST_REPLACED_BYTES:
@@ -269,3 +261,11 @@ class Checkpoints:
             new = {key: each for key, each in later.copies.by_id.items() if key not in copies}
             copies = {**new, **copies}
         return replace(target, copies=Copies(copies), uncopied=uncopied)
+
+
+def _sizes_of_replaced(bindings: Bindings, now: Bindings) -> dict[str, int]:
+    return {
+        name: bytes_of(value)
+        for name, value in bindings.items()
+        if now.get(name, ABSENT) is not value
+    }

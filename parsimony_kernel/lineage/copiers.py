@@ -39,81 +39,85 @@ _ALL = slice(None)
 _ARGS: Any = vars(BaseException)["args"]
 
 
-class Kind:
-    """How objects of one kind are copied, compared with the copy, and set back.
-
-    What a copy holds is shallow and, but for a kind that says otherwise, its objects in order.
-    """
-
-    def size(self, value: Any) -> int:
-        """The bytes that a copy takes."""
-        return sys.getsizeof(value)
-
-    def copy(self, value: Any) -> Any:
-        """What ``value`` holds."""
-        raise NotImplementedError
-
-    def same(self, value: Any, held: Any) -> bool:
-        """Whether ``value`` still holds that."""
-        return same_objects(self.copy(value), held)
-
-    def set_back(self, value: Any, held: Any) -> Any:
-        """``value`` holding that again, or what takes its place where it cannot be mended."""
-        return value
-
-    def parts(self, held: Any) -> Collection[Any]:
-        """What lies in it."""
-        parts: Collection[Any] = held
-        return parts
-
-
 def same_objects(one: Collection[Any], other: Collection[Any]) -> bool:
     """Whether two hold the very same objects in the same order."""
     return len(one) == len(other) and all(map(operator.is_, one, other))
 
 
+def _all(held: Any) -> Collection[Any]:
+    """All that lies in what is held."""
+    parts: Collection[Any] = held
+    return parts
+
+
+def _none(held: Any) -> Collection[Any]:
+    return ()
+
+
+def _as_it_is(seen: Any) -> Any:
+    return seen
+
+
+def _leave(value: Any, held: Any) -> None:
+    pass
+
+
 @dataclass(frozen=True)
-class _Plain(Kind):
-    """``look`` gives what a value holds, ``write`` gives it that again."""
+class Kind:
+    """How objects of one kind are copied, compared with the copy, and set back.
+
+    Args:
+        look: what a value holds, shallow; in a container of its own, or see ``keep``.
+        write: gives a value that again; may return what takes the place of the value.
+        compare: whether what is held now is what was held.
+        inside: what lies in what is held.
+        weigh: the bytes that a copy takes.
+        keep: copies what ``look`` gives, where that is the value's own.
+    """
 
     look: Callable[[Any], Any]
-    write: Callable[[Any, Any], object]
-
-    def copy(self, value: Any) -> Any:
-        return self.look(value)
-
-    def set_back(self, value: Any, held: Any) -> Any:
-        self.write(value, held)
-        return value
-
-
-class _Fixed(_Plain):
-    """Cannot be changed; what it holds can."""
+    write: Callable[[Any, Any], Any] = _leave
+    compare: Callable[[Any, Any], bool] = same_objects
+    inside: Callable[[Any], Collection[Any]] = _all
+    weigh: Callable[[Any], int] = sys.getsizeof
+    keep: Callable[[Any], Any] = _as_it_is
 
     def size(self, value: Any) -> int:
-        return 0
+        """The bytes that a copy takes."""
+        return self.weigh(value)
+
+    def copy(self, value: Any) -> Any:
+        """What ``value`` holds."""
+        return self.keep(self.look(value))
 
     def same(self, value: Any, held: Any) -> bool:
-        return True
-
-
-class MappingKind(_Plain):
-    """A mapping. A weak reference that was added since stays, and is no change: what it refers to
-    takes it out again when it is gone, and looks for it here."""
-
-    def same(self, value: Any, held: Any) -> bool:
-        now = self.copy(value)
-        for key in _new_references(now, held):
-            del now[key]
-        return same_objects(now, held) and same_objects(now.values(), held.values())
+        """Whether ``value`` still holds that."""
+        return self.compare(self.look(value), held)
 
     def set_back(self, value: Any, held: Any) -> Any:
-        self.write(value, {**held, **_new_references(self.copy(value), held)})
-        return value
+        """``value`` holding that again, or what takes its place where it cannot be mended."""
+        again = self.write(value, held)
+        return value if again is None else again
 
     def parts(self, held: Any) -> Collection[Any]:
-        parts: Collection[Any] = held.values()
-        return parts
+        """What lies in it."""
+        return self.inside(held)
+
+
+def _fixed(look: Callable[[Any], Any]) -> Kind:
+    """Cannot be changed; what it holds can."""
+    return Kind(look, compare=lambda now, held: True, weigh=lambda value: 0)
+
+
+# Mappings. A weak reference that was added since stays, and is no change: what it refers to takes
+# it out again when it is gone, and looks for it here.
+
+
+def same_mapping(now: dict[Any, Any], held: dict[Any, Any]) -> bool:
+    """Whether two mappings hold the same objects; ``now`` is changed."""
+    for key in _new_references(now, held):
+        del now[key]
+    return same_objects(now, held) and same_objects(now.values(), held.values())
 
 
 def _new_references(now: dict[Any, Any], held: dict[Any, Any]) -> dict[Any, Any]:
@@ -122,91 +126,21 @@ def _new_references(now: dict[Any, Any], held: dict[Any, Any]) -> dict[Any, Any]
     return {key: each for key, each in now.items() if type(each) is ref and key not in held}
 
 
-class _SetKind(_Plain):
-    def same(self, value: Any, held: Any) -> bool:
-        return set(map(id, self.copy(value))) == set(map(id, held))
-
-
-class _BytesKind(_Plain):
-    def same(self, value: Any, held: Any) -> bool:
-        return bytes(self.copy(value)) == bytes(held)
-
-    def parts(self, held: Any) -> Collection[Any]:
-        return ()
-
-
-class State(NamedTuple):
-    """What C code pickles of an object, and what it holds beside that."""
-
-    content: bytes
-    parts: tuple[Any, ...]
-
-
-class _StateKind(_Plain):
-    """Objects of C code, by the state that they pickle."""
-
-    def same(self, value: Any, held: State) -> bool:
-        return bool(self.copy(value).content == held.content)
-
-    def parts(self, held: State) -> Collection[Any]:
-        return held.parts
-
-
-class _ArrayKind(Kind):
-    def size(self, value: Any) -> int:
-        return int(value.nbytes)
-
-    def copy(self, value: Any) -> Any:
-        return _plain_array(value).copy()
-
-    def same(self, value: Any, held: Any) -> bool:
-        now = _plain_array(value)
-        if now.shape != held.shape or now.dtype != held.dtype:
-            return False
-        if now.flags.c_contiguous and held.flags.c_contiguous and now.dtype.kind != "O":
-            mine, its = (memoryview(each.reshape(-1).view("u1")) for each in (now, held))
-            return mine == its
-        return bool(now.tobytes() == held.tobytes())
-
-    def set_back(self, value: Any, held: Any) -> Any:
-        now = _plain_array(value)
-        if now.size != held.size or now.dtype != held.dtype or not now.flags.writeable:
-            return held.copy()
-        if now.shape != held.shape:
-            value.shape = held.shape
-        _plain_array(value)[...] = held
-        return value
-
-    def parts(self, held: Any) -> Collection[Any]:
-        parts: Collection[Any] = held.ravel().tolist() if held.dtype.kind == "O" else ()
-        return parts
-
-
-class _FunctionKind(_Plain):
-    """What a function keeps: its attributes, its defaults, and the variables around it."""
-
-    def size(self, value: Any) -> int:
-        return sys.getsizeof(value.__dict__)
-
-    def same(self, value: Any, held: Any) -> bool:
-        attributes, *others = self.copy(value)
-        return MAPPING.same(attributes, held[0]) and same_objects(others, held[1:])
-
-    def parts(self, held: Any) -> Collection[Any]:
-        attributes, defaults, named, closure = held
-        kept = [named] if named else []
-        return [*attributes.values(), *(defaults or ()), *kept, *(closure or ())]
-
-
 def _write_dict(value: Any, held: Any) -> None:
+    more = _new_references(dict.copy(value), held)
     dict.clear(value)
-    dict.update(value, held)
+    dict.update(value, {**held, **more})
 
 
 def _write_ordered(value: Any, held: Any) -> None:
+    items = {**held, **_new_references(_ordered(value), held)}
     OrderedDict.clear(value)
-    for key, each in held.items():
+    for key, each in items.items():
         OrderedDict.__setitem__(value, key, each)
+
+
+def _ordered(value: Any) -> dict[Any, Any]:
+    return dict(OrderedDict.items(value))
 
 
 def _write_set(value: Any, held: Any) -> None:
@@ -214,14 +148,69 @@ def _write_set(value: Any, held: Any) -> None:
     set.update(value, held)
 
 
+def _same_ids(now: Any, held: Any) -> bool:
+    return set(map(id, now)) == set(map(id, held))
+
+
 def _write_deque(value: Any, held: Any) -> None:
     deque.clear(value)
     deque.extend(value, held)
 
 
+def _sequence(kind: Any) -> Kind:
+    """A list, or raw bytes of any kind, which are compared by what they are."""
+    raw: dict[str, Any] = {} if kind is list else {"compare": _same_bytes, "inside": _none}
+    return Kind(
+        lambda value: kind.__getitem__(value, _ALL),
+        lambda value, held: kind.__setitem__(value, _ALL, held),
+        **raw,
+    )
+
+
+def _same_bytes(now: Any, held: Any) -> bool:
+    return bytes(now) == bytes(held)
+
+
+# Arrays
+
+
 def _plain_array(value: Any) -> Any:
     plain = sys.modules["numpy"].ndarray
     return plain.view(value, plain)
+
+
+def _same_array(now: Any, held: Any) -> bool:
+    if now.shape != held.shape or now.dtype != held.dtype:
+        return False
+    if now.flags.c_contiguous and held.flags.c_contiguous and now.dtype.kind != "O":
+        mine, its = (memoryview(each.reshape(-1).view("u1")) for each in (now, held))
+        return mine == its
+    return bool(now.tobytes() == held.tobytes())
+
+
+def _write_array(value: Any, held: Any) -> Any:
+    now = _plain_array(value)
+    if now.size != held.size or now.dtype != held.dtype or not now.flags.writeable:
+        return held.copy()
+    if now.shape != held.shape:
+        value.shape = held.shape
+    _plain_array(value)[...] = held
+    return None
+
+
+def _objects_of_array(held: Any) -> Collection[Any]:
+    objects: list[Any] = held.ravel().tolist() if held.dtype.kind == "O" else []
+    return objects
+
+
+# Objects of C code, by the state that they pickle
+
+
+class State(NamedTuple):
+    """What C code pickles of an object, and what it holds beside that."""
+
+    content: bytes
+    parts: tuple[Any, ...]
 
 
 def _state(value: Any) -> State:
@@ -235,8 +224,7 @@ def _state(value: Any) -> State:
     return State(pickle.dumps(content, 5), made_of)
 
 
-def _write_state(value: Any, held: State) -> None:
-    value.__setstate__(pickle.loads(held.content))
+# Callables
 
 
 def _bound(value: Any) -> Any:
@@ -264,51 +252,63 @@ def _write_variable(value: Any, held: Any) -> None:
 
 
 def _function(value: Any) -> Any:
+    """What a function keeps: its attributes, its defaults, and the variables around it."""
     return dict(value.__dict__), value.__defaults__, value.__kwdefaults__, value.__closure__
 
 
 def _write_function(value: Any, held: Any) -> None:
     attributes, value.__defaults__, value.__kwdefaults__, _ = held
-    MAPPING.set_back(value.__dict__, attributes)
+    _write_dict(value.__dict__, attributes)
 
 
-def _leave(value: Any, held: Any) -> None:
-    pass
+def _inside_function(held: Any) -> Collection[Any]:
+    attributes, defaults, named, closure = held
+    return [*attributes.values(), *(defaults or ()), *([named] if named else []), *(closure or ())]
 
 
-MAPPING = MappingKind(dict.copy, _write_dict)
-ARRAY = _ArrayKind()
-STATE = _StateKind(_state, _write_state)
-_ERROR = _Plain(_ARGS.__get__, _ARGS.__set__)
+MAPPING = Kind(dict.copy, _write_dict, same_mapping, dict.values)
+ARRAY = Kind(
+    _plain_array,
+    _write_array,
+    _same_array,
+    _objects_of_array,
+    lambda value: int(value.nbytes),
+    lambda seen: seen.copy(),
+)
+STATE = Kind(
+    _state,
+    lambda value, held: value.__setstate__(pickle.loads(held.content)),
+    lambda now, held: bool(now.content == held.content),
+    lambda held: held.parts,
+)
+_ERROR = Kind(_ARGS.__get__, _ARGS.__set__)
 # What holds nothing that could change beside attributes and slots.
-BARE = _Fixed(lambda value: (), _leave)
+BARE = _fixed(lambda value: ())
 _BARE = (object, SimpleNamespace, str, bytes, int, float, complex, frozenset)
-TUPLE = _Fixed(lambda value: tuple.__getitem__(value, _ALL), _leave)
+TUPLE = _fixed(lambda value: tuple.__getitem__(value, _ALL))
 _BASES: dict[type, Kind] = {
     **dict.fromkeys(_BARE, BARE),
-    list: _Plain(list.copy, lambda value, held: list.__setitem__(value, _ALL, held)),
+    **{kind: _sequence(kind) for kind in (list, array, bytearray)},
     dict: MAPPING,
     defaultdict: MAPPING,
-    OrderedDict: MappingKind(lambda value: dict(OrderedDict.items(value)), _write_ordered),
-    set: _SetKind(lambda value: set[Any]().union(value), _write_set),
-    deque: _Plain(lambda value: list(deque.__iter__(value)), _write_deque),
+    OrderedDict: Kind(_ordered, _write_ordered, same_mapping, dict.values),
+    set: Kind(lambda value: set[Any]().union(value), _write_set, _same_ids),
+    deque: Kind(lambda value: list(deque.__iter__(value)), _write_deque),
     tuple: TUPLE,
-    array: _BytesKind(
-        lambda value: array.__getitem__(value, _ALL),
-        lambda value, held: array.__setitem__(value, _ALL, held),
-    ),
-    bytearray: _BytesKind(
-        lambda value: bytearray.__getitem__(value, _ALL),
-        lambda value, held: bytearray.__setitem__(value, _ALL, held),
-    ),
 }
 _BOUND_TYPES = (functools.partial, MethodType, BuiltinFunctionType)
 BY_TYPE: dict[type, Kind] = {
     **{kind: known for kind, known in _BASES.items() if known is not BARE},
     Counter: MAPPING,
-    **dict.fromkeys(_BOUND_TYPES, _Fixed(_bound, _leave)),
-    FunctionType: _FunctionKind(_function, _write_function),
-    CellType: _Plain(_variable, _write_variable),
+    **dict.fromkeys(_BOUND_TYPES, _fixed(_bound)),
+    FunctionType: Kind(
+        _function,
+        _write_function,
+        lambda now, held: same_mapping(now[0], held[0]) and same_objects(now[1:], held[1:]),
+        _inside_function,
+        lambda value: sys.getsizeof(value.__dict__),
+    ),
+    CellType: Kind(_variable, _write_variable),
 }
 
 
@@ -349,7 +349,8 @@ def same_memory(one: Any, other: Any) -> bool:
 
 def is_bound(value: Any) -> bool:
     """Whether ``value`` is a callable that holds what it may change."""
-    return type(value) in _BOUND_TYPES and not is_atomic(value)
+    kind = type(value)  # which may compare as it likes
+    return any(kind is each for each in _BOUND_TYPES) and not is_atomic(value)
 
 
 def changes_arguments(value: Any) -> bool:
@@ -397,8 +398,8 @@ class Held(NamedTuple):
 
 
 @dataclass(frozen=True)
-class InstanceKind(Kind):
-    """Instances of one class.
+class InstanceKind:
+    """How instances of one class are copied, with the methods of ``Kind``.
 
     Args:
         base: what the class derives from beside ``object``.
@@ -426,10 +427,10 @@ class InstanceKind(Kind):
         )
 
     def same(self, value: Any, held: Held) -> bool:
-        now = attributes_of(value) if self.has_attributes else {}
+        now = attributes_of(value).copy() if self.has_attributes else {}
         return (
-            MAPPING.same(self._uncached(now), self._uncached(held.attributes))
-            and (not self.members or MAPPING.same(_slots(value, self.members), held.slots))
+            same_mapping(self._uncached(now), self._uncached(held.attributes))
+            and (not self.members or same_mapping(_slots(value, self.members), held.slots))
             and self.base.same(value, held.items)
         )
 
@@ -446,7 +447,7 @@ class InstanceKind(Kind):
             emptied: dict[str, Any] = {
                 name: {} for name in self.caches & _FILLED & held.attributes.keys()
             }
-            MAPPING.set_back(attributes_of(value), held.attributes | emptied)
+            _write_dict(attributes_of(value), held.attributes | emptied)
         return value
 
     def parts(self, held: Held) -> Collection[Any]:
@@ -469,7 +470,10 @@ class InstanceKind(Kind):
         return {name: each for name, each in attributes.items() if name not in self.caches}
 
 
-def fields(kind: Kind, held: Any) -> dict[str, Any] | None:
+AnyKind = Kind | InstanceKind
+
+
+def fields(kind: AnyKind, held: Any) -> dict[str, Any] | None:
     """What an instance held, by name, its items together; ``None`` for what is no instance."""
     if not isinstance(kind, InstanceKind):
         return None
@@ -554,19 +558,13 @@ def _write_class(value: type, held: dict[str, Any]) -> None:
             type.__setattr__(value, name, each)
 
 
-class _ClassKind(MappingKind):
-    """The attributes of a class of the notebook."""
-
-    def size(self, value: Any) -> int:
-        return 64 * len(vars(value))
-
-    def parts(self, held: Any) -> Collection[Any]:
-        """What it holds but its functions, and what its metaclass keeps."""
-        return [
-            each
-            for name, each in held.items()
-            if type(each) is not FunctionType and name[:2] != "__" and name[:5] != "_abc_"
-        ]
+def _inside_class(held: dict[str, Any]) -> list[Any]:
+    """What a class holds but its functions, and what its metaclass keeps."""
+    return [
+        each
+        for name, each in held.items()
+        if type(each) is not FunctionType and name[:2] != "__" and name[:5] != "_abc_"
+    ]
 
 
-CLASS = _ClassKind(_class, _write_class)
+CLASS = Kind(_class, _write_class, same_mapping, _inside_class, lambda value: 64 * len(vars(value)))

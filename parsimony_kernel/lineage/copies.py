@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import islice
 from types import FunctionType
 from typing import Any
 
@@ -20,9 +19,9 @@ from parsimony_kernel.lineage.copiers import (
     BY_TYPE,
     CLASS,
     TUPLE,
+    AnyKind,
     Held,
     InstanceKind,
-    Kind,
     instance_kind,
     is_array,
     is_bound,
@@ -72,7 +71,7 @@ class Room:
 class Copy:
     """An object, and what it held. ``held`` is shallow: what lies in it has copies of its own."""
 
-    kind: Kind
+    kind: AnyKind
     value: Any
     held: Any
     size: int = 0
@@ -166,7 +165,7 @@ class Copies:
         return {key: copy for key, copy in self.by_id.items() if copy.is_changed}
 
 
-def _copy(kind: Kind, value: Any, most: int) -> Copy:
+def _copy(kind: AnyKind, value: Any, most: int) -> Copy:
     size = kind.size(value)
     if size > most:
         raise _Refused(Kept.NO_ROOM)
@@ -185,12 +184,10 @@ def _is_left_out(part: Any, holders: Mapping[int, Copy | None]) -> bool:
     return False
 
 
-_SAMPLED = 50
-_DEEPEST = 3
 COMMON = frozenset({list, dict, tuple, set, deque})
 
 
-def kind_of(value: Any) -> Kind | None:
+def kind_of(value: Any) -> AnyKind | None:
     """How ``value`` is copied; ``None`` for an object that is not."""
     kind: Any = type(value)
     if (known := BY_TYPE.get(kind)) is not None:
@@ -206,22 +203,6 @@ def kind_of(value: Any) -> Kind | None:
     if is_array(value) and (value.dtype.kind == "O" or not value.dtype.hasobject):
         return ARRAY
     return instance_kind(kind)
-
-
-def holds_objects(value: Any) -> bool:
-    """Whether ``value`` is an instance of a class, or a container with one among the first of
-    what it holds: what a method may change that the text of the code does not name."""
-    level = [value]
-    for _ in range(_DEEPEST):
-        deeper: list[Any] = []
-        for each in level:
-            kind = None if type(each) in ATOMS else kind_of(each)
-            if isinstance(kind, InstanceKind) and not is_atomic(each):
-                return True
-            if type(each) in COMMON:
-                deeper += islice(each.values() if isinstance(each, dict) else each, _SAMPLED)
-        level = deeper[:_SAMPLED]
-    return False
 
 
 def bytes_of(value: Any) -> int:
@@ -245,6 +226,6 @@ def is_opaque(value: Any) -> bool:
     return kind is None or kind is POLARS or is_of_library(kind) or is_bound(value)
 
 
-def is_of_library(kind: Kind | None) -> bool:
+def is_of_library(kind: AnyKind | None) -> bool:
     """Whether a kind is that of instances of a class that is not the notebook's."""
     return isinstance(kind, InstanceKind) and kind.own is None

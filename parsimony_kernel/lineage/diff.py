@@ -18,6 +18,8 @@ from parsimony_kernel.lineage.files import FileState
 from parsimony_kernel.lineage.frame_copiers import plain_frame
 from parsimony_kernel.lineage.frame_diff import (
     MOST_SHOWN,
+    Compare,
+    TooMany,
     array_lines,
     differs_from,
     frame_lines,
@@ -127,9 +129,11 @@ def _binding(name: str, compare: "_Comparison") -> BindingDifference | None:
     if other is ABSENT:
         return BindingDifference(name, "deleted", (f"- {name}: {was}",))
     inside = compare.inside(one, other)
-    if inside is None and other is not GONE:
+    if inside is None and one is other and not compare.is_written(one):
+        return None
+    if inside is None and one is not other and other is not GONE:
         line = f"~ {name}: bound anew, with the same content: {now}"
-        return None if one is other else BindingDifference(name, "changed", (line,))
+        return BindingDifference(name, "changed", (line,))
     how = ", changed in place" if one is other else ""
     line = f"~ {name}: {now if was == now else f'{was} → {now}'}{how}"
     return BindingDifference(name, "changed", (line, *(f"    {each}" for each in inside or ())))
@@ -151,16 +155,14 @@ def _held(value: Any, state: State) -> Any:
     if is_frame(type(value)):
         return plain_frame(value, None if copy is None else copy.held)
     try:
-        held = kind.copy(value) if copy is None else copy.held
+        held: Any = kind.copy(value) if copy is None else copy.held
     except Exception:  # boundary: user object - such as an open file
         return None
     if (named := fields(kind, held)) is not None:
         return named
+    if is_array(held) and held.dtype.kind == "O":
+        return held.ravel().tolist()
     return bytes(held) if isinstance(held, bytearray) else held
-
-
-class _Spent(Exception):
-    """There is too much to look at."""
 
 
 class _Comparison:
@@ -168,12 +170,18 @@ class _Comparison:
 
     def __init__(self, before: State, after: State) -> None:
         self.before, self.after = before, after
+        self._compare = Compare(self.differ, self._take)
         self._left = MOST
         # What came of each pair of objects; of one that is being looked at nothing yet.
         self._pairs = dict[tuple[int, int], bool]()
         self._depth = 0
         # What has the id of an object here must not be given to another.
         self._alive: list[Any] = []
+
+    def is_written(self, value: Any) -> bool:
+        """Whether an object itself holds something else, though nothing that is told."""
+        key = id(value)
+        return self.before.contents.get(key) is not self.after.contents.get(key)
 
     def inside(self, one: Any, other: Any) -> list[str] | None:
         """What differs inside, in lines; none where that cannot be told, ``None`` where nothing
@@ -185,7 +193,7 @@ class _Comparison:
             if lines is None:
                 return [] if self.differ(one, other) else None
             return lines or None
-        except _Spent:
+        except TooMany:
             return ["Not compared: it is too big."]
         except Exception:  # boundary: user object - what it holds may be anything
             return []
@@ -195,9 +203,9 @@ class _Comparison:
             return None
         a, b = _held(one, self.before), _held(other, self.after)
         if is_table(a) and is_table(b):
-            return frame_lines(a, b, self)
+            return frame_lines(a, b, self._compare)
         if is_array(a) and is_array(b):
-            return array_lines(a, b, self)
+            return array_lines(a, b, self._compare)
         if type(one) is not type(other) or not isinstance(a, dict | set | list | tuple):
             return None
         counts, first = Counter[str](), list[str]()
@@ -221,7 +229,7 @@ class _Comparison:
         if pair in self._pairs:
             return self._pairs[pair]
         if self._depth > _MOST_DEPTH:
-            raise _Spent
+            raise TooMany
         self._pairs[pair] = False
         self._alive += [one, other]
         self._depth += 1
@@ -232,9 +240,9 @@ class _Comparison:
     def _hold_other(self, one: Any, other: Any) -> bool:
         a, b = _held(one, self.before), _held(other, self.after)
         if is_table(a) and is_table(b):
-            return frame_lines(a, b, self) != []
+            return frame_lines(a, b, self._compare) != []
         if is_array(a) and is_array(b):
-            return not (one is other and a is b) and array_lines(a, b, self) != []
+            return not (one is other and a is b) and array_lines(a, b, self._compare) != []
         if isinstance(a, bytes):
             return bool(a != b)
         if type(a) is not type(b) or not isinstance(a, dict | set | list | tuple):
@@ -264,22 +272,17 @@ class _Comparison:
         # Keys that only their own code could compare: the same objects are the same keys.
         by_value = self._are_known(one) and self._are_known(other)
         a, b = ({key if by_value else id(key): key for key in each} for each in (one, other))
-        is_set = isinstance(one, set)
+        if isinstance(one, set):
+            yield from (("removed", ABSENT, a[mark], ABSENT) for mark in a if mark not in b)
+            yield from (("added", ABSENT, ABSENT, b[mark]) for mark in b if mark not in a)
+            return
         for mark, key in a.items():
             if mark not in b:
-                yield (
-                    ("removed", ABSENT, key, ABSENT)
-                    if is_set
-                    else ("removed", key, one[key], ABSENT)
-                )
-            elif not is_set and self.differ(one[key], other[b[mark]]):
+                yield "removed", key, one[key], ABSENT
+            elif self.differ(one[key], other[b[mark]]):
                 yield "changed", key, one[key], other[b[mark]]
-        for mark, key in b.items():
-            if mark not in a:
-                yield (
-                    ("added", ABSENT, ABSENT, key) if is_set else ("added", key, ABSENT, other[key])
-                )
-        if not is_set and [mark for mark in a if mark in b] != [mark for mark in b if mark in a]:
+        yield from (("added", b[mark], ABSENT, other[b[mark]]) for mark in b if mark not in a)
+        if [mark for mark in a if mark in b] != [mark for mark in b if mark in a]:
             yield "reordered", None, None, None
 
     def _are_known(self, keys: Iterable[Any]) -> bool:
@@ -290,17 +293,11 @@ class _Comparison:
                 return False
         return True
 
-    def afford(self, count: int, *, is_plain: bool) -> int:
-        """How many of so many values may be compared; numbers and times cost next to nothing."""
-        price = PLAIN if is_plain else 1
-        allowed = min(count, max(self._left, MOST // _LEAST, 1) * price)
-        self._left -= allowed // price
-        return allowed
-
-    def _take(self) -> None:
-        self._left -= 1
+    def _take(self, count: int = 1, is_plain: bool = False) -> None:
+        """Ask to compare ``count`` values; numbers and times cost next to nothing."""
+        self._left -= count // PLAIN if is_plain else count
         if self._left < 0:
-            raise _Spent
+            raise TooMany
 
 
 def _item(place: Any, was: Any, now: Any) -> str:

@@ -6,17 +6,17 @@ memory: here its managers are asked, as its own methods with inplace=True do.
 """
 
 import sys
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import starmap
 from typing import Any
 
 from parsimony_kernel.lineage.classes import copies_lazily, is_atomic, is_frame, loaded
 from parsimony_kernel.lineage.copiers import (
-    MAPPING,
     Kind,
     arrays_inside,
     attributes_of,
+    same_mapping,
     same_memory,
     same_objects,
 )
@@ -37,58 +37,66 @@ class _HeldFrame:
     allows_duplicates: bool = True
 
 
-@dataclass(frozen=True)
-class FrameKind(Kind):
+def _look(value: Any) -> _HeldFrame:
     """A frame or a series, with what its class says belongs to it."""
+    own = attributes_of(value)
+    names = ("_attrs", "_name", *type.__getattribute__(type(value), "_metadata"))
+    attributes = {name: own[name] for name in names if name in own}
+    return _HeldFrame(own["_mgr"], attributes, _allows_duplicates(own))
 
-    def size(self, value: Any) -> int:
-        return 0 if copies_lazily() else frame_bytes(value)
 
-    def copy(self, value: Any) -> _HeldFrame:
-        own = attributes_of(value)
-        names = ("_attrs", "_name", *type.__getattribute__(type(value), "_metadata"))
-        attributes = {name: own[name] for name in names if name in own}
-        if type(attributes.get("_attrs")) is dict:
-            attributes["_attrs"] = attributes["_attrs"].copy()
-        manager = own["_mgr"].copy(deep=not copies_lazily())
-        return _HeldFrame(manager, attributes, _allows_duplicates(own))
+def _keep(seen: _HeldFrame) -> _HeldFrame:
+    attributes = {name: _copied(each) for name, each in seen.attributes.items()}
+    return replace(seen, manager=_copy_of(seen.manager), attributes=attributes)
 
-    def same(self, value: Any, held: _HeldFrame) -> bool:
-        own = attributes_of(value)
-        return (
-            _allows_duplicates(own) == held.allows_duplicates
-            and _same_managers(own["_mgr"], held.manager)
-            and all(
-                _same_attribute(own.get(name, _ABSENT), each)
-                for name, each in held.attributes.items()
-            )
+
+def _copy_of(manager: Any) -> Any:
+    return manager.copy(deep=not copies_lazily())
+
+
+def _copied(attribute: Any) -> Any:
+    return attribute.copy() if type(attribute) is dict else attribute
+
+
+def _compare(now: _HeldFrame, held: _HeldFrame) -> bool:
+    return (
+        now.allows_duplicates == held.allows_duplicates
+        and _same_managers(now.manager, held.manager)
+        and all(
+            _same_attribute(now.attributes.get(name, _ABSENT), each)
+            for name, each in held.attributes.items()
         )
-
-    def set_back(self, value: Any, held: _HeldFrame) -> Any:
-        own = attributes_of(value)
-        own["_mgr"] = held.manager.copy(deep=not copies_lazily())
-        for name, each in held.attributes.items():
-            own[name] = each.copy() if type(each) is dict else each
-        own["_flags"]._allows_duplicate_labels = held.allows_duplicates
-        own.pop("_item_cache", None)
-        return value
-
-    def parts(self, held: _HeldFrame) -> Collection[Any]:
-        """What lies in its columns of objects, where the first of them can change."""
-        found: list[Any] = []
-        for each in held.attributes.values():
-            found.extend(each.values() if type(each) is dict else [each])
-        numpy = sys.modules["numpy"]
-        for block in held.manager.blocks:
-            # Columns of strings call themselves objects too; they are no plain arrays.
-            if type(block.values) is numpy.ndarray and block.values.dtype.kind == "O":
-                cells = block.values.reshape(-1)
-                if not all(is_atomic(each) for each in cells[:_SAMPLED]):
-                    found.extend(cells)
-        return found
+    )
 
 
-FRAME = FrameKind()
+def _write(value: Any, held: _HeldFrame) -> None:
+    own = attributes_of(value)
+    own["_mgr"] = _copy_of(held.manager)
+    own.update({name: _copied(each) for name, each in held.attributes.items()})
+    own["_flags"]._allows_duplicate_labels = held.allows_duplicates
+    own.pop("_item_cache", None)
+
+
+def _inside(held: _HeldFrame) -> list[Any]:
+    """What lies in its columns of objects, where the first of them can change."""
+    found: list[Any] = []
+    for each in held.attributes.values():
+        found.extend(each.values() if type(each) is dict else [each])
+    numpy = sys.modules["numpy"]
+    for block in held.manager.blocks:
+        # Columns of strings call themselves objects too; they are no plain arrays.
+        if type(block.values) is numpy.ndarray and block.values.dtype.kind == "O":
+            cells = block.values.reshape(-1)
+            if not all(is_atomic(each) for each in cells[:_SAMPLED]):
+                found.extend(cells)
+    return found
+
+
+def _bytes(value: Any) -> int:
+    return 0 if copies_lazily() else frame_bytes(value)
+
+
+FRAME = Kind(_look, _write, _compare, _inside, _bytes, _keep)
 
 
 def _allows_duplicates(own: dict[str, Any]) -> bool:
@@ -157,7 +165,7 @@ def _places(block: Any) -> Iterator[tuple[int, int]]:
 
 def _same_attribute(now: Any, held: Any) -> bool:
     if type(now) is dict and type(held) is dict:
-        return MAPPING.same(now, held)
+        return same_mapping(now.copy(), held)
     return now is held
 
 
@@ -178,30 +186,28 @@ def is_polars(kind: type) -> bool:
     return kind in loaded("polars", "DataFrame", "Series")
 
 
-class _PolarsKind(Kind):
-    """A frame or a series of polars. Columns are shared until one is written to, so that a copy
-    takes no room, and one whose memory begins where it did has not changed."""
-
-    def size(self, value: Any) -> int:
-        return 0
-
-    def copy(self, value: Any) -> Any:
-        return value.clone()
-
-    def same(self, value: Any, held: Any) -> bool:
-        pairs = zip(_columns(value), _columns(held), strict=False)
-        return value.shape == held.shape and all(starmap(_same_series, pairs))
-
-    def set_back(self, value: Any, held: Any) -> Any:
-        inner = "_s" if type(value) in loaded("polars", "Series") else "_df"
-        setattr(value, inner, getattr(held.clone(), inner))
-        return value
-
-    def parts(self, held: Any) -> Collection[Any]:
-        return ()
+# Frames and series of polars. Columns are shared until one is written to, so that a copy takes no
+# room, and one whose memory begins where it did has not changed.
 
 
-POLARS = _PolarsKind()
+def _same_polars(value: Any, held: Any) -> bool:
+    pairs = zip(_columns(value), _columns(held), strict=False)
+    return value.shape == held.shape and all(starmap(_same_series, pairs))
+
+
+def _write_polars(value: Any, held: Any) -> None:
+    inner = "_s" if type(value) in loaded("polars", "Series") else "_df"
+    setattr(value, inner, getattr(held.clone(), inner))
+
+
+POLARS = Kind(
+    lambda value: value,
+    _write_polars,
+    _same_polars,
+    lambda held: (),
+    lambda value: 0,
+    lambda seen: seen.clone(),
+)
 
 
 def _columns(value: Any) -> list[Any]:

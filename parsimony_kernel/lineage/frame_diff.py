@@ -1,17 +1,13 @@
 """What differs between two frames or arrays, in lines for people: columns, types, rows and cells.
 
-Columns that still share their memory are not looked at. Rows are matched by their labels where
-these say which is which, otherwise by place. No code of a person's is run.
+Columns that still share their memory are not compared. Rows are matched by their labels where
+these are unique, otherwise by place. No code of a person's is run.
 """
 
-import datetime
-import decimal
-import fractions
 import sys
-import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from parsimony_kernel.core.text import plural
 from parsimony_kernel.lineage.classes import (
@@ -32,49 +28,61 @@ MOST_SHOWN = 5
 _MOST_LABELS = 500_000
 # Longer numbers are not written out.
 _MOST_BITS = 512
-_WRITTEN = frozenset(
-    {
-        bool, int, float, complex, str, bytes, type(None), range, datetime.date, datetime.datetime,
-        datetime.time, datetime.timedelta, decimal.Decimal, fractions.Fraction, uuid.UUID,
-    }
-)  # fmt: skip
 _SIZED = frozenset({list, tuple, dict, set, frozenset, bytearray})
+_TOO_MANY = "The other cells are too many to compare."
+_UNMATCHED = "The rows cannot be matched, so their cells are not compared."
 _name_of = type.__dict__["__name__"].__get__
 
+Places = tuple[Any, Any]
 
-class Compare(Protocol):
-    """Compares single values, and says how many may be compared."""
 
-    def differ(self, one: Any, other: Any) -> bool: ...
+class TooMany(Exception):
+    """There is more to compare than the limit allows."""
 
-    def afford(self, count: int, *, is_plain: bool) -> int: ...
+
+@dataclass(frozen=True)
+class Compare:
+    """How values are compared, within a limit.
+
+    Args:
+        differ: whether two single values differ.
+        take: asks to compare so many values, and whether they are plain numbers or times; raises
+            ``TooMany``.
+    """
+
+    differ: Callable[[Any, Any], bool]
+    take: Callable[[int, bool], None]
 
 
 def frame_lines(before: Any, after: Any, compare: Compare) -> list[str]:
     """What differs between two frames or series; none where nothing does."""
     one, other = _table(before), _table(after)
-    columns = _match(one.columns, other.columns) or _by_place(one.columns, other.columns)
+    columns = _matched(one.columns, other.columns)
+    there, here = _first(one.columns, other.columns) if columns is None else columns
     lines = [
-        f"{plural('column', len(places))} {what}: {listed(labels[places], 2 * MOST_SHOWN)}"
-        for what, labels, places in (
-            ("added", other.columns, columns.added),
-            ("removed", one.columns, columns.removed),
+        f"{plural('column', len(labels))} {what}: {listed(labels, 2 * MOST_SHOWN)}"
+        for what, labels in (
+            ("added", other.columns.delete(here)),
+            ("removed", one.columns.delete(there)),
         )
-        if len(places)
+        if len(labels)
     ]
-    pairs = list(zip(columns.there, columns.here, strict=True))
-    types = [(str(one.dtypes.iloc[n]), str(other.dtypes.iloc[m]), m) for n, m in pairs]
-    changed = [each for each in types if each[0] != each[1]]
-    lines += [
-        f"column {short(other.columns[m])}: {was} → {now}" for was, now, m in changed[:MOST_SHOWN]
-    ]
-    rows = _match(one.index, other.index)
+    pairs = list(zip(there, here, strict=True))
+    lines += list(_types(one, other, pairs))[:MOST_SHOWN]
+    rows = _matched(one.index, other.index)
     if rows is None:
-        return [*lines, "The rows cannot be matched, so their cells are not compared."]
-    if len(rows.added) or len(rows.removed):
-        lines.append(f"rows: {len(rows.added):,} added, {len(rows.removed):,} removed")
+        return [*lines, _UNMATCHED]
+    added, removed = (len(each.index) - len(rows[0]) for each in (other, one))
+    if added or removed:
+        lines.append(f"rows: {added:,} added, {removed:,} removed")
     if is_frame(type(before)) and is_frame(type(after)):
-        lines += _besides((before, one), (after, other), pairs, rows, compare)
+        if rows[0] is rows[1] and not _same_labels(one.index, other.index):
+            lines.append(f"row labels: {listed(one.index)} → {listed(other.index)}")
+        for what, places in (("rows", rows[0]), ("columns", there)):
+            if (places[1:] < places[:-1]).any():
+                lines.append(f"{what} in another order")
+        kept = zip(_kept_beside(before, one), _kept_beside(after, other), strict=True)
+        lines += [f"{what} changed" for (what, was), (_, now) in kept if compare.differ(was, now)]
     return [*lines, *_cell_lines(one, other, pairs, rows, compare)]
 
 
@@ -97,56 +105,51 @@ def _table(value: Any) -> Any:
     return value.to_pandas(types_mapper=pandas.ArrowDtype)
 
 
+def _types(one: Any, other: Any, pairs: list[tuple[int, int]]) -> Iterator[str]:
+    for n, m in pairs:
+        was, now = one.dtypes.iloc[n], other.dtypes.iloc[m]
+        if str(was) != str(now):
+            yield f"column {short(other.columns[m])}: {was} → {now}"
+        elif hasattr(was, "categories") and was != now:
+            yield f"categories: {listed(was.categories)} → {listed(now.categories)}"
+
+
+def _kept_beside(frame: Any, table: Any) -> tuple[tuple[str, Any], ...]:
+    """What pandas keeps of a frame beside its cells and labels."""
+    return (
+        ("name of the index", tuple(frame.index.names)),
+        ("name of the columns", tuple(table.columns.names)),
+        ("attrs", frame.attrs),
+        ("duplicate labels allowed", frame.flags.allows_duplicate_labels),
+    )
+
+
 # Which rows and columns are the same ones.
 
 
-@dataclass(frozen=True)
-class _Matched:
-    """The places in each of the labels that both have, and of those that are new and gone."""
-
-    there: Any
-    here: Any
-    added: Any
-    removed: Any
-
-    @property
-    def by_place(self) -> bool:
-        return self.there is self.here
-
-
-def _match(before: Any, after: Any) -> _Matched | None:
-    """``None`` where the labels cannot be told apart, and there are not as many as before."""
-    numpy = sys.modules["numpy"]
+def _matched(before: Any, after: Any) -> Places | None:
+    """The places in each of the labels that both have; the same array for both where labels are
+    matched by place. ``None`` where they cannot be matched."""
     is_as_many = len(before) == len(after)
-    by_place = _by_place(before, after) if is_as_many else None
-    if by_place is not None and _same_labels(before, after):
-        return by_place
-    places = _places(before, after)
+    if is_as_many and _same_labels(before, after):
+        return _first(before, after)
+    places = None
+    if max(len(before), len(after)) <= _MOST_LABELS and _is_safe(before) and _is_safe(after):
+        try:
+            if before.is_unique and after.is_unique:
+                places = before.get_indexer(after)
+        except Exception:  # boundary: user object - labels of kinds that cannot be compared
+            places = None
     # Other labels for as many rows: they are taken for the same ones.
     if places is None or (is_as_many and not (places >= 0).any()):
-        return by_place
+        return _first(before, after) if is_as_many else None
     found = places >= 0
-    gone = numpy.setdiff1d(numpy.arange(len(before)), places)
-    return _Matched(places[found], found.nonzero()[0], (~found).nonzero()[0], gone)
+    return places[found], found.nonzero()[0]
 
 
-def _by_place(before: Any, after: Any) -> _Matched:
-    arange, both = sys.modules["numpy"].arange, min(len(before), len(after))
-    places = arange(both)
-    return _Matched(places, places, arange(both, len(after)), arange(both, len(before)))
-
-
-def _places(before: Any, after: Any) -> Any:
-    """Where each label of ``after`` stands in ``before``, -1 for none; ``None`` where they cannot
-    be told apart."""
-    if max(len(before), len(after)) > _MOST_LABELS:
-        return None
-    try:
-        if _is_safe(before) and _is_safe(after) and before.is_unique and after.is_unique:
-            return before.get_indexer(after)
-    except Exception:  # boundary: user object - labels of kinds that cannot be compared
-        pass
-    return None
+def _first(before: Any, after: Any) -> Places:
+    places = sys.modules["numpy"].arange(min(len(before), len(after)))
+    return places, places
 
 
 def _is_safe(index: Any) -> bool:
@@ -169,89 +172,47 @@ def _same_labels(one: Any, other: Any) -> bool:
     return len(one) == len(other) and bool(one.equals(other))
 
 
-def _besides(
-    before: tuple[Any, Any],
-    after: tuple[Any, Any],
-    pairs: list[tuple[int, int]],
-    rows: _Matched,
-    compare: Compare,
-) -> Iterator[str]:
-    """What pandas keeps of a frame beside its cells: labels, order, categories, names, attrs."""
-    (_, one), (_, other) = before, after
-    if rows.by_place and not _same_labels(one.index, other.index):
-        yield f"row labels: {listed(one.index)} → {listed(other.index)}"
-    if (rows.there[1:] < rows.there[:-1]).any():
-        yield "rows in another order"
-    if (places := [n for n, _ in pairs]) != sorted(places):
-        yield "columns: in another order"
-    for n, m in pairs:
-        was, now = one.dtypes.iloc[n], other.dtypes.iloc[m]
-        if hasattr(was, "categories") and hasattr(now, "categories") and was != now:
-            yield f"categories: {listed(was.categories)} → {listed(now.categories)}"
-    kept = [
-        {
-            "name of the index": tuple(frame.index.names),
-            "name of the columns": tuple(table.columns.names),
-            "attrs": frame.attrs,
-            "duplicate labels allowed": frame.flags.allows_duplicate_labels,
-        }
-        for frame, table in (before, after)
-    ]
-    for what, was in kept[0].items():
-        if compare.differ(was, now := kept[1][what]):
-            is_told = not isinstance(was, dict | tuple)
-            yield f"{what}: {short(was)} → {short(now)}" if is_told else f"{what} changed"
-
-
 # The cells
 
 
 def _cell_lines(
-    one: Any, other: Any, pairs: list[tuple[int, int]], rows: _Matched, compare: Compare
+    one: Any, other: Any, pairs: list[tuple[int, int]], rows: Places, compare: Compare
 ) -> list[str]:
-    found, first, least = 0, list[str](), len(rows.there)
+    found, first, rest = 0, list[str](), list[str]()
     for n, m in pairs:
         was, now = one.iloc[:, n], other.iloc[:, m]
         is_plain = _is_plain(was) and _is_plain(now)
         may_hold = was.dtype == object  # what may have changed where it lies
-        if rows.by_place and not may_hold and same_memory(_inside(was), _inside(now)):
+        if rows[0] is rows[1] and not may_hold and same_memory(_inside(was), _inside(now)):
             continue
-        count = compare.afford(len(rows.there), is_plain=is_plain)
         try:
-            old, new = _values(was.iloc[rows.there[:count]]), _values(now.iloc[rows.here[:count]])
-        except Exception:  # boundary: user object - a column unknown to pandas
-            count = 0
-            old = new = []
-        least = min(least, count)
+            compare.take(len(rows[0]), is_plain)
+            old, new = _values(was.iloc[rows[0]]), _values(now.iloc[rows[1]])
+        except Exception:  # boundary: user object - or too many, or a column unknown to pandas
+            rest = [_TOO_MANY]
+            continue
         places = differing(old, new, compare)
         found += len(places)
         for each in places[: MOST_SHOWN - len(first)]:
-            words = map(
-                short, (other.index[rows.here[each]], other.columns[m], old[each], new[each])
-            )
-            first.append("  row {}, column {}: {} → {}".format(*words))
+            label, column = short(other.index[rows[1][each]]), short(other.columns[m])
+            first.append(f"  row {label}, column {column}: {_arrow(old[each], new[each])}")
     lines = [f"{found:,} {plural('cell', found)} changed", *first] if found else []
     if found > len(first):
         lines[-1] += " …"
-    if least < len(rows.there):
-        lines.append(f"Not compared in full: of {len(rows.there):,} rows the first {least:,}.")
-    return lines
+    return [*lines, *rest]
 
 
 def array_lines(one: Any, other: Any, compare: Compare) -> list[str] | None:
     """What differs between two arrays; ``None`` where they cannot be compared by place."""
     if one.shape != other.shape or one.dtype != other.dtype or one.dtype.kind not in "biufcmMSU":
         return None
-    count = compare.afford(one.size, is_plain=True)
-    a, b = one.reshape(-1)[:count], other.reshape(-1)[:count]
+    compare.take(one.size, True)
+    a, b = one.reshape(-1), other.reshape(-1)
     places = differing(a, b, compare)
     lines = [f"{len(places):,} {plural('item', len(places))} changed"] if len(places) else []
     for each in places[:MOST_SHOWN]:
         place = tuple(map(int, sys.modules["numpy"].unravel_index(each, one.shape)))
-        where = place[0] if len(place) == 1 else place
-        lines.append(f"  {where}: {short(a[each])} → {short(b[each])}")
-    if count < one.size:
-        lines.append(f"Not compared in full: of {one.size:,} items the first {count:,}.")
+        lines.append(f"  {place[0] if len(place) == 1 else place}: {_arrow(a[each], b[each])}")
     return lines
 
 
@@ -309,10 +270,10 @@ def _told(value: Any, kind: type) -> str:
         return f"a number of {value.bit_length():,} bits"
     if kind in (str, bytes):
         return repr(value[: MOST_CHARS + 1])
-    if kind in _WRITTEN:
-        return repr(value)
     if kind in _SIZED:
         return f"{_name_of(kind)} of {len(value):,}"
+    if kind in ATOMS and kind is not slice:
+        return repr(value)
     if is_frame(kind):
         return f"{_name_of(kind)}, {_by(frame_shape(value))}"
     if kind in loaded("numpy", "ndarray"):
@@ -328,6 +289,10 @@ def _told(value: Any, kind: type) -> str:
 
 def _by(shape: tuple[int, ...]) -> str:
     return " × ".join(f"{each:,}" for each in shape)
+
+
+def _arrow(was: Any, now: Any) -> str:
+    return f"{short(was)} → {short(now)}"
 
 
 def listed(labels: Any, most: int = MOST_SHOWN) -> str:

@@ -9,7 +9,7 @@ import gc
 import itertools
 import sys
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import (
     BuiltinFunctionType,
@@ -40,7 +40,7 @@ from parsimony_kernel.lineage.classes import (
     module_of,
     package_of,
 )
-from parsimony_kernel.lineage.copiers import BY_TYPE, OUTSIDE, InstanceKind, Kind, is_array
+from parsimony_kernel.lineage.copiers import BY_TYPE, OUTSIDE, InstanceKind, is_array
 from parsimony_kernel.lineage.copies import COMMON, Copies, kind_of
 
 # What looking into containers may take for one cell.
@@ -86,11 +86,10 @@ def around(function: Any) -> list[Any]:
     return [each for found in held for each in found]
 
 
-def held_by(
-    values: Iterable[Any], parts_of: Callable[[Any], Sequence[Any]], room: int = MOST_LOOKED_INTO
-) -> dict[int, Any]:
+def held_by(values: Iterable[Any], parts_of: Callable[[Any], Sequence[Any]]) -> dict[int, Any]:
     """What containers and objects of the notebook hold, a few levels down, by id."""
     found: dict[int, Any] = {}
+    room = MOST_LOOKED_INTO
     level: Sequence[Any] = list(values)
     for _ in range(DEEPEST):
         deeper: list[Any] = []
@@ -108,6 +107,13 @@ def held_by(
         if not level or room <= 0:
             break
     return found
+
+
+def holds_objects(value: Any) -> bool:
+    """Whether ``value`` is an instance of a class, or holds one: what a method may change that the
+    text of the code does not name."""
+    held = (value, *held_by([value], parts_in).values())
+    return any(isinstance(kind_of(each), InstanceKind) and not is_atomic(each) for each in held)
 
 
 def can_hold(kind: type) -> bool:
@@ -293,10 +299,20 @@ class Holding:
         self._parts: dict[int, list[int]] = {}
         self._copies = copies or Copies()
         self._apart_from = apart_from
-        # How far an object is from the nearest one of a known kind that led to it.
-        self._depth: dict[int, int] = {}
-        self._left, self._left_opaque = MOST_LOOKED_AT, _MOST_OPAQUE
-        self._look(self._new(values, 0))
+        self._left_opaque = _MOST_OPAQUE
+        left, many = MOST_LOOKED_AT, deque[tuple[Any, int]]()
+        pending = deque(self._new(values, 0))
+        while pending or many:
+            is_early = bool(pending)
+            value, depth = (pending or many).popleft()
+            if is_early and type(value) in COMMON and len(value) > _MANY:
+                many.append((value, depth))
+                continue
+            parts = self._parts_of(value)
+            if len(parts) <= left:
+                left -= len(parts)
+                self._parts[id(value)] = list(map(id, parts))
+                pending.extend(self._new(parts, depth))
 
     def holders(self, names: Mapping[str, Any], targets: Mapping[int, Any]) -> dict[str, set[int]]:
         """The ids of ``targets`` that each of ``names`` holds, for those that hold any."""
@@ -322,59 +338,37 @@ class Holding:
             found[name] = seen & targets.keys()
         return found
 
-    def _look(self, level: list[Any]) -> None:
-        many: list[Any] = []
-        while level or many:
-            found: list[Any] = []
-            plain = []
-            for value in level or [many.pop(0)]:
-                if not level or type(value) not in COMMON or id(value) in self._copies.by_id:
-                    found += self._inside(value)
-                elif len(value) > _MANY:
-                    many.append(value)
-                else:
-                    plain.append(value)
-            for start in range(0, len(plain), _MANY):
-                chunk = plain[start : start + _MANY]
-                if not ATOMS.issuperset(map(type, gc.get_referents(*chunk))):
-                    for value in chunk:
-                        found += self._inside(value)
-            level = found
+    def _new(self, parts: Iterable[Any], depth: int) -> Iterator[tuple[Any, int]]:
+        """Those of ``parts`` that are to be looked into and were not yet, each with how far it is
+        from the nearest object of a known kind that led to it."""
+        for part in self._holding_any(list(parts)):
+            key, kind, far = id(part), type(part), 0
+            if key in self.objects or key in self._apart_from:
+                continue
+            if kind not in COMMON and key not in self._copies.by_id:
+                if is_atomic(part) or kind in _RUNNING:
+                    continue
+                if kind_of(part) is None:
+                    far = depth + 1
+                    is_near = far <= _DEEPEST_OPAQUE and package_of(kind) not in OUTSIDE
+                    if not is_near or not self._left_opaque:
+                        continue
+                    self._left_opaque -= 1
+            self.objects[key] = part
+            yield part, far
 
-    def _inside(self, value: Any) -> list[Any]:
-        """Those of what ``value`` holds that are to be looked into and were not yet."""
-        parts = self._parts_of(value)
-        if len(parts) > self._left:
-            return []
-        self._left -= len(parts)
-        self._parts[id(value)] = list(map(id, parts))
-        return self._new(parts, self._depth.get(id(value), 0))
-
-    def _new(self, parts: Iterable[Any], depth: int) -> list[Any]:
-        found = []
-        for part in parts:
-            key = id(part)
+    def _holding_any(self, parts: list[Any]) -> Iterator[Any]:
+        """``parts`` without runs of containers that hold nothing but plain values."""
+        for start in range(0, len(parts), _MANY):
+            run = parts[start : start + _MANY]
             if (
-                key not in self.objects
-                and key not in self._apart_from
-                and self._is_followed(part, depth)
+                COMMON.issuperset(map(type, run))
+                and ATOMS.issuperset(map(type, gc.get_referents(*run)))
+                and self._copies.by_id.keys().isdisjoint(map(id, run))
             ):
-                self.objects[key] = part
-                found.append(part)
-        return found
-
-    def _is_followed(self, value: Any, depth: int) -> bool:
-        if type(value) in COMMON:
-            return True
-        if is_atomic(value) or type(value) in _RUNNING:
-            return False
-        if id(value) in self._copies.by_id or kind_of(value) is not None:
-            return True
-        if depth >= _DEEPEST_OPAQUE or self._left_opaque <= 0 or package_of(type(value)) in OUTSIDE:
-            return False
-        self._left_opaque -= 1
-        self._depth[id(value)] = depth + 1
-        return True
+                self.objects.update(zip(map(id, run), run, strict=True))
+            else:
+                yield from run
 
     def _parts_of(self, value: Any) -> list[Any]:
         copy = self._copies.by_id.get(id(value))
@@ -431,6 +425,6 @@ def _live_parts(value: Any) -> Iterable[Any]:
     return _parts_held(known, known.copy(value))
 
 
-def _parts_held(kind: Kind, held: Any) -> Iterable[Any]:
+def _parts_held(kind: Any, held: Any) -> Iterable[Any]:
     """What lies in what a copy holds, the keys of a mapping included."""
     return (*kind.parts(held), *held) if isinstance(held, dict) else kind.parts(held)

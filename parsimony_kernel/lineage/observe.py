@@ -5,13 +5,12 @@ that is plain; what a call may have changed is fingerprinted before the cell and
 within limits for one cell. Nothing here imports anything heavy, and no code of a person's runs.
 """
 
-import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from itertools import compress, islice
 from pathlib import Path, PosixPath
-from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType, TracebackType
+from types import FunctionType, GeneratorType, TracebackType
 from typing import Any
 
 from parsimony_kernel.analysis.calls import READS_FILES
@@ -22,6 +21,7 @@ from parsimony_kernel.analysis.read import read
 from parsimony_kernel.analysis.values import Ref, Text
 from parsimony_kernel.lineage.aliases import contents_of, names_of
 from parsimony_kernel.lineage.classes import is_immutable, is_tabular, is_theirs
+from parsimony_kernel.lineage.copiers import is_bound
 from parsimony_kernel.lineage.file_access import sources_in
 from parsimony_kernel.lineage.fingerprint import (
     MOST_STEPS,
@@ -58,9 +58,8 @@ class Looked:
     values: Snapshot = field(default_factory=lambda: Snapshot({}))
     # Those that count as changed unless all of them was seen and is the same.
     likely: frozenset[str] = frozenset()
-    # The names that the cell binds or unbinds, those that it uses, whether its text does not tell
-    # them all, and whether it may resize arrays.
-    rebound: frozenset[str] = frozenset()
+    # The names that it uses, whether its text does not tell them all, and whether it may resize
+    # arrays.
     used: frozenset[str] = frozenset()
     opaque: bool = False
     resizes: bool = False
@@ -82,7 +81,7 @@ class Looked:
     def keep(self, bindings: Mapping[str, Any]) -> Snapshot:
         """``bindings``, such as those that stood before, for as long as the cell runs."""
         used = bindings.keys() if self.opaque else self.used
-        return Snapshot(bindings, used, self.rebound, resizes=self.resizes)
+        return Snapshot(bindings, used, resizes=self.resizes)
 
 
 def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
@@ -106,7 +105,11 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     maybe |= reached
     called = maybe | names.called
     held = held_by([namespace[name] for name in called if name in namespace], reachable_from)
-    bound = [value for name in called if _is_bound(value := namespace.get(name))]
+    bound = [
+        value
+        for name in called
+        if is_bound(value := namespace.get(name)) or type(value) is FunctionType
+    ]
     for function in _functions_among(held, [namespace.get(name) for name in called]):
         theirs = True
         used |= used_by(function, namespace)
@@ -166,16 +169,16 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     if names.mutated and not (theirs or own or names.opaque or names.reached):
         columns = columns_only(code)
         columns = columns if names.mutated <= columns else frozenset()
-    rebound = names.writes | names.deletes
     resizes = _RESIZE in code or (theirs and uses_by_name(_RESIZE, used, namespace))
     return Looked(
         namespace,
         frozenset(used),
         seen,
-        Snapshot(values, values.keys(), rebound, resizes=resizes),
+        Snapshot(values, values.keys(), resizes=resizes),
         frozenset(likely & values.keys()),
-        rebound,
-        frozenset(used | names.reads | names.mutated | names.touched | rebound),
+        frozenset(
+            used | names.reads | names.mutated | names.touched | names.writes | names.deletes
+        ),
         names.opaque,
         resizes,
         frozenset(through),
@@ -211,14 +214,6 @@ def _functions_among(held: Mapping[int, Any], values: Iterable[Any]) -> list[Any
         for each in (*held.values(), *values)
         if (type(each) is FunctionType and not is_immutable(each)) or type(each) is GeneratorType
     ]
-
-
-def _is_bound(value: Any) -> bool:
-    """Whether a value is called on what it holds."""
-    kind = type(value)
-    if kind is BuiltinFunctionType:
-        return not is_immutable(value.__self__)
-    return kind is MethodType or kind is functools.partial or kind is FunctionType
 
 
 def _unnamed(values: Iterable[Any]) -> dict[int, Any]:

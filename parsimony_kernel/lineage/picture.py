@@ -17,9 +17,8 @@ _MOST_SOURCES_OF_A_STEP = 6
 _WIDTH = 900
 _TOP, _BETWEEN, _BELOW = 52, 46, 18
 _BOX_HEIGHT = 62
-# Where the boxes of a row stand, by their number, and where a line passes between them.
+# Where the boxes of a row stand, by their number.
 _COLUMNS = {1: (450,), 2: (150, 750), 3: (150, 450, 750)}
-_LANES = (300, 600)
 
 Key = tuple[str, str, int]
 
@@ -65,8 +64,8 @@ def draw(told: Explanation) -> str:
         parents = [nodes[key] for key in node.parents]
         node.is_stale = any(parent.mark for parent in parents)
         node.ways = [
-            {"path": _way(parent, node, place), "is_stale": bool(parent.mark)}
-            for place, parent in enumerate(parents)
+            {"path": _way(parent, node), "is_stale": bool(parent.mark)}
+            for parent in parents
             if parent.row < node.row
         ]
     # Without times: the same picture is the same document.
@@ -156,19 +155,8 @@ def _lay_out(nodes: dict[Key, _Node]) -> int:
     return len(rows)
 
 
-def _way(parent: _Node, node: _Node, place: int) -> str:
-    """The line from a box to one below; past other rows it runs between the columns."""
-    x, y = parent.x, parent.top + _BOX_HEIGHT
-    way = f"M{x} {y}"
-    if parent.row < node.row - 1:
-        middle = (parent.x + node.x) / 2
-        lane = min(_LANES, key=lambda x: abs(x - middle)) + 6 * (place % 5 - 2)
-        way += _curve(x, y, lane, y + _BETWEEN)
-        x, y = lane, node.top - _BETWEEN
-        way += f"L{x} {y}"
-    return way + _curve(x, y, node.x, node.top - 7)
-
-
-def _curve(x: float, y: float, to_x: float, to_y: float) -> str:
-    middle = (y + to_y) / 2
-    return f"C{x} {middle} {to_x} {middle} {to_x} {to_y}"
+def _way(parent: _Node, node: _Node) -> str:
+    """The line from a box to one below, which passes behind those between."""
+    begin, end = parent.top + _BOX_HEIGHT, node.top - 7
+    middle = (begin + end) / 2
+    return f"M{parent.x} {begin}C{parent.x} {middle} {node.x} {middle} {node.x} {end}"

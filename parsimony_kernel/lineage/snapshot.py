@@ -9,7 +9,7 @@ import operator
 import weakref
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from itertools import compress, islice, repeat
+from itertools import compress, repeat
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
@@ -19,10 +19,6 @@ _ABSENT = object()
 _IMPORTABLE = (ModuleType, type, FunctionType, BuiltinFunctionType)
 # What stands for a value that is gone: nothing in a namespace is it.
 _GONE: Any = range(0)
-_LARGE = 10_000
-_SAMPLE = 64
-_PLAIN = frozenset(map(id, (int, str, bytes, bytearray)))
-_SIZED = frozenset(map(id, (list, dict, set, tuple, str, bytes, bytearray)))
 
 
 @dataclass(frozen=True)
@@ -34,32 +30,24 @@ class Difference:
 
 
 class Snapshot:
-    """Bindings as they stand while a cell runs, which keeps nothing large alive for it.
+    """Bindings as they stand while a cell runs, which keeps no large object alive for it.
 
-    What can be referred to weakly is. A large list or other builtin is told again by its size and
-    its first items where the cell binds its name. An array that may be resized, which numpy
-    refuses for one with references, weak ones too, is told by its id.
+    What can be referred to weakly is. An array that may be resized, which numpy refuses for one
+    with references, weak ones too, is told by its id.
     """
 
     def __init__(
-        self,
-        bindings: Mapping[str, Any],
-        used: Collection[str] = (),
-        rebound: Collection[str] = (),
-        *,
-        resizes: bool = False,
+        self, bindings: Mapping[str, Any], used: Collection[str] = (), *, resizes: bool = False
     ) -> None:
         """Take ``bindings``.
 
         Args:
             used: the names that the cell can come to; the others are kept as they are.
-            rebound: those that it binds or unbinds itself.
             resizes: it may resize arrays.
         """
         self._bindings: dict[str, Any] = dict(bindings)
         self._weak: dict[str, Callable[[], Any]] = {}
         self._ids: dict[str, int] = {}
-        self._seen: dict[str, tuple[Any, ...]] = {}
         for name in used:
             value = bindings.get(name)
             kind = type(value)
@@ -67,9 +55,6 @@ class Snapshot:
                 self._ids[name] = id(value)
             elif _is_weak(kind):
                 self._weak[name] = weakref.ref(value)
-            elif id(kind) in _SIZED and len(value) >= _LARGE and name in rebound:  # type: ignore[arg-type]
-                self._ids[name] = id(value)
-                self._seen[name] = _sample(value)
             else:
                 continue
             self._bindings[name] = _GONE
@@ -87,30 +72,13 @@ class Snapshot:
                 found[name] = value
         if self._ids:
             present = {id(value): value for value in namespace.values()}
-            for name, key in self._ids.items():
-                value = present.get(key, _GONE)
-                seen = self._seen.get(name)
-                if seen is None or (id(type(value)) in _SIZED and _is_same(_sample(value), seen)):
-                    found[name] = value
+            found.update({name: present.get(key, _GONE) for name, key in self._ids.items()})
         return found
 
 
 def _is_weak(kind: type) -> bool:
     return bool(type.__dict__["__weakrefoffset__"].__get__(kind)) and not issubclass(
         kind, _IMPORTABLE
-    )
-
-
-def _sample(value: Any) -> tuple[Any, ...]:
-    if issubclass(type(value), str | bytes | bytearray):
-        return len(value), value[:_SAMPLE]
-    return len(value), *islice(value, _SAMPLE)
-
-
-def _is_same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    return len(one) == len(other) and all(
-        mine is its or (id(type(mine)) in _PLAIN and type(mine) is type(its) and mine == its)
-        for mine, its in zip(one, other, strict=True)
     )
 
 

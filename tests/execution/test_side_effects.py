@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from parsimony_kernel.execution.inprocess import InProcessExecutor
 from parsimony_kernel.execution.notebook import NotebookExecutor
 from parsimony_kernel.execution.permit import Permit, permitting
 from parsimony_kernel.execution.private import CodeExecutor
+from tests.corpora.entries import FOLDER
 
 URL = "http://data.example.invalid/x.csv"
 FETCH = f"import urllib.request\nurllib.request.urlopen({URL!r})"
@@ -79,143 +81,28 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     return desk
 
 
-ASKED = {
-    "4 a file outside": ("open('OUTSIDE/x', 'w')", ReachKind.outside_write, "/x"),
-    "4 a folder outside": ("import os\nos.makedirs('OUTSIDE/a/b')", ReachKind.outside_write, "/a"),
-    "4 a link outside": ("import os\nos.symlink('a', 'OUTSIDE/l')", ReachKind.outside_write, "/l"),
-    "4 a database outside": (
-        "import sqlite3\nsqlite3.connect('OUTSIDE/x.db')",
-        ReachKind.outside_write,
-        "/x.db",
-    ),
-    "4 a person's file deleted": ("import os\nos.remove('mine.csv')", ReachKind.deletion, "mine"),
-    "4 a person's file moved": (
-        "import os\nos.rename('mine.csv', 'b')",
-        ReachKind.deletion,
-        "mine",
-    ),
-    "4 a cache that the code names": (
-        "import joblib\njoblib.Memory('HOUSE/.cache/mine').cache(len)([1])",
-        ReachKind.outside_write,
-        ".cache/mine",
-    ),
-    "4 a file that is run later": ("open('conftest.py', 'w')", ReachKind.runnable, "conftest.py"),
-    "4 a script": ("open('run.sh', 'w')", ReachKind.runnable, "run.sh"),
-    "5 the network while a library is imported": (
-        "import sys\nsys.path.insert(0, 'HOUSE/site-packages')\ntry:\n    import connecting\n"
-        "finally:\n    sys.path.pop(0)",
-        ReachKind.network,
-        "data.example.invalid",
-    ),
-    "6 a program": (
-        "import subprocess\nsubprocess.run(['git', 'push'])",
-        ReachKind.shell,
-        "git push",
-    ),
-    "6 a program by the system": ("import os\nos.system('ls')", ReachKind.shell, "ls"),
-    "6 what installs": (
-        "import subprocess, sys\nsubprocess.run([sys.executable, '-m', 'pip', 'install', 'x'])",
-        ReachKind.installation,
-        "pip install x",
-    ),
-    "7 a host": (FETCH, ReachKind.network, "data.example.invalid"),
-    "7 a host through a function": (
-        f"import pandas as pd\ndef load(u):\n    return pd.read_csv(u)\nload({URL!r})",
-        ReachKind.network,
-        "data.example.invalid",
-    ),
-    "7 an address": (
-        "import socket\nsocket.create_connection(('192.0.2.1', 80))",
-        ReachKind.network,
-        "192.0.2.1",
-    ),
-    "8 a pickle of somebody's": (
-        "import pickle\npickle.load(open('theirs.pkl', 'rb'))",
-        ReachKind.unpickling,
-        "theirs.pkl",
-    ),
-    "9 a file of keys": ("open('.env').read()", ReachKind.secret, ".env"),
-    "9 a variable that looks secret": (
-        "import os\nos.environ['SOME_API_KEY']",
-        ReachKind.secret,
-        "SOME_API_KEY",
-    ),
-    "9 by getenv": ("from os import getenv\ngetenv('SOME_API_KEY')", ReachKind.secret, "SOME_API"),
-    "10 a native writer": (
-        "import pyarrow as pa\nimport pyarrow.parquet as pq\n"
-        "pq.write_table(pa.table({'x': [1]}), 'OUTSIDE/t.parquet')",
-        ReachKind.outside_write,
-        "t.parquet",
-    ),
-    "10 a query that writes": (
-        "import duckdb\nduckdb.sql(\"copy (select 1) to 'OUTSIDE/t.csv'\")",
-        ReachKind.outside_write,
-        "t.csv",
-    ),
-    "11 in a thread": (
-        "import threading, urllib.request\n"
-        f"t = threading.Thread(target=urllib.request.urlopen, args=({URL!r},))\n"
-        "t.start()\nt.join()",
-        ReachKind.network,
-        "data.example.invalid",
-    ),
-    "11 in an executor": (
-        "import urllib.request\nfrom concurrent.futures import ThreadPoolExecutor\n"
-        "with ThreadPoolExecutor() as pool:\n"
-        f"    list(pool.map(urllib.request.urlopen, [{URL!r}]))",
-        ReachKind.network,
-        "data.example.invalid",
-    ),
-    "11 in a task": (
-        "import asyncio, urllib.request\nasync def go():\n"
-        f"    return urllib.request.urlopen({URL!r})\nawait asyncio.create_task(go())",
-        ReachKind.network,
-        "data.example.invalid",
-    ),
-}
+RULES = tomllib.loads((FOLDER / "rules.toml").read_text(encoding="utf-8"))
+ASKED: dict[str, dict[str, str]] = {row["id"]: row for row in RULES["asked"]}
+FREE: dict[str, str] = RULES["free"]
 
 
 # A thread that is held says nothing of its own: a warning would be an error here.
 @pytest.mark.parametrize("what", ASKED)
 async def test_what_reaches_outside_is_stopped_before_it_does(desk: Desk, what: str) -> None:
-    code, kind, named = ASKED[what]
+    row = ASKED[what]
     library = desk.home / "site-packages" / "connecting.py"
     library.parent.mkdir()
     library.write_text(FETCH)
     (desk.workspace / "mine.csv").write_text("x\n1\n")
     (desk.workspace / ".env").write_text("KEY=1")
     (desk.workspace / "theirs.pkl").write_bytes(b"(lp0\nI1\na.")
-    held = await desk.held(code)
+    held = await desk.held(row["cell"])
     assert held is not None
-    assert held.kind is kind
-    assert named in held.what
+    assert held.kind is ReachKind(row["kind"])
+    assert row["what"] in held.what
     assert list(desk.outside.iterdir()) == []
     assert (desk.workspace / "mine.csv").exists()
     assert not (desk.workspace / "conftest.py").exists()
-
-
-FREE = {
-    "4 a file of the workspace": "open('x.csv', 'w').close()\nimport os\nos.remove('x.csv')",
-    "4 a temporary file": "import tempfile\ntempfile.NamedTemporaryFile().close()",
-    "4 a cache of a library": (
-        "import matplotlib\nmatplotlib.get_cachedir()\nmatplotlib.get_configdir()"
-    ),
-    "4 nowhere": "open('/dev/null', 'w').close()",
-    "5 an import": "import matplotlib.font_manager",
-    "6 a look at the machine": "import platform\nplatform.platform()",
-    "6 a library that is looked for": "import ctypes.util\nctypes.util.find_library('c')",
-    "7 this machine": (
-        "import socket\ns = socket.create_server(('127.0.0.1', 0))\n"
-        "c = socket.create_connection(s.getsockname())\nc.close()\ns.close()"
-    ),
-    "7 a pair of sockets": "import socket\na, b = socket.socketpair()\na.close()\nb.close()",
-    "8 a pickle of one's own": (
-        "import pickle\nwith open('own.pkl', 'wb') as f:\n    pickle.dump(range, f)\n"
-        "with open('own.pkl', 'rb') as f:\n    pickle.load(f)"
-    ),
-    "8 a copy": "import copy, pickle\ncopy.deepcopy({1: [2]})\npickle.loads(pickle.dumps(range))",
-    "9 a plain variable": "import os\nos.environ['HOME'], os.getenv('NONE')",
-}
 
 
 @pytest.mark.parametrize("what", FREE)

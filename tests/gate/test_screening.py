@@ -5,29 +5,24 @@ import os
 import shutil
 import sys
 import textwrap
+import tomllib
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from screened_cells import (
-    DELETION,
-    DYNAMIC,
-    HARMLESS,
-    INSTALL,
-    NETWORK,
-    OUTSIDE,
-    REACHING,
-    SECRET,
-    SHELL,
-)
 
 from parsimony_kernel.analysis.parse import parse
 from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.gate.preview import preview
-from tests.corpora.entries import Entry, load
+from tests.corpora.entries import FOLDER, Entry, load
 
 WORKSPACE = Path("/home/ada/work")
+SCREENED = tomllib.loads((FOLDER / "screened.toml").read_text(encoding="utf-8"))
+HARMLESS: dict[str, str] = SCREENED["harmless"]
+REACHING = [
+    (ReachKind(kind), code) for kind, codes in SCREENED["reaching"].items() for code in codes
+]
 
 
 def reaches(code: str, **given: object) -> tuple[Reach, ...]:
@@ -110,9 +105,9 @@ def test_each_reach_says_where_it_stands_and_one_sentence_for_people() -> None:
     code = "import os, shutil\n\nos.remove('a')\ndf.to_csv('/tmp/x.csv')  # aside\n!pip install y"
     found = reaches(code)
     assert [(each.kind, each.line) for each in found] == [
-        (DELETION, 3),
-        (OUTSIDE, 4),
-        (INSTALL, 5),
+        (ReachKind.deletion, 3),
+        (ReachKind.outside_write, 4),
+        (ReachKind.installation, 5),
     ]
     assert found[1].what == "/tmp/x.csv"
     assert found[1].source_line == "df.to_csv('/tmp/x.csv') # aside"
@@ -145,7 +140,7 @@ def test_each_reach_says_where_it_stands_and_one_sentence_for_people() -> None:
     ],
 )
 def test_what_is_deleted_is_named_as_it_lies_in_the_workspace(code: str, what: str) -> None:
-    assert [each.what for each in reaches(code) if each.kind is DELETION] == [what]
+    assert [each.what for each in reaches(code) if each.kind is ReachKind.deletion] == [what]
 
 
 def test_what_is_deleted_is_named_by_what_earlier_cells_have_bound() -> None:
@@ -158,14 +153,17 @@ def test_what_is_deleted_is_named_by_what_earlier_cells_have_bound() -> None:
 
 def test_a_magic_that_goes_over_several_lines_moves_no_other_line() -> None:
     code = "x = 1\n!echo a \\\n  b \\\n  c\nimport os\nos.remove('a')"
-    assert [(each.kind, each.line) for each in reaches(code)] == [(SHELL, 2), (DELETION, 6)]
+    assert [(each.kind, each.line) for each in reaches(code)] == [
+        (ReachKind.shell, 2),
+        (ReachKind.deletion, 6),
+    ]
 
 
 def test_paths_are_seen_from_the_folder_in_which_the_code_runs() -> None:
     inside = "df.to_csv('../x.csv')"
-    assert kinds(inside) == {OUTSIDE}
+    assert kinds(inside) == {ReachKind.outside_write}
     assert kinds(inside, folder=WORKSPACE / "sub") == set()
-    assert kinds("df.to_csv('../../x.csv')", folder=WORKSPACE / "sub") == {OUTSIDE}
+    assert kinds("df.to_csv('../../x.csv')", folder=WORKSPACE / "sub") == {ReachKind.outside_write}
     assert kinds("import os\nos.chdir('sub')\ndf.to_csv('../x.csv')") == set()
 
 
@@ -179,17 +177,17 @@ def test_names_of_earlier_cells_stand_for_what_they_are_bound_to() -> None:
         "env": os.environ,
         "w": open,
     }
-    assert kinds("o.unlink('a')", namespace=bound) == {DELETION}
-    assert kinds("rm('a')", namespace=bound) == {DELETION}
-    assert kinds("wipe('a')", namespace=bound) == {DELETION}
-    assert kinds("df.to_csv(target)", namespace=bound) == {OUTSIDE}
-    assert kinds("df.to_csv(away / 'x.csv')", namespace=bound) == {OUTSIDE}
-    assert kinds("env['API_KEY']", namespace=bound) == {SECRET}
-    assert kinds("w('/etc/x', 'a')", namespace=bound) == {OUTSIDE}
+    assert kinds("o.unlink('a')", namespace=bound) == {ReachKind.deletion}
+    assert kinds("rm('a')", namespace=bound) == {ReachKind.deletion}
+    assert kinds("wipe('a')", namespace=bound) == {ReachKind.deletion}
+    assert kinds("df.to_csv(target)", namespace=bound) == {ReachKind.outside_write}
+    assert kinds("df.to_csv(away / 'x.csv')", namespace=bound) == {ReachKind.outside_write}
+    assert kinds("env['API_KEY']", namespace=bound) == {ReachKind.secret}
+    assert kinds("w('/etc/x', 'a')", namespace=bound) == {ReachKind.outside_write}
 
 
 def test_a_name_that_is_bound_to_something_else_is_not_taken_for_a_library() -> None:
-    assert kinds("requests.get('a')") == {NETWORK}
+    assert kinds("requests.get('a')") == {ReachKind.network}
     assert kinds("requests.get('a')", namespace={"requests": {"a": 1}}) == set()
     assert kinds("requests = {}\nrequests.get('a')") == set()
 
@@ -212,16 +210,19 @@ def test_one_call_is_told_once() -> None:
 def test_a_cell_that_does_not_parse_gives_only_its_lines_for_ipython() -> None:
     assert reaches("os.remove('a'\nx = = 1") == ()
     found = reaches("x = = 1\ntext = '''\n!ls\n'''\n!date\n%pip install z")
-    assert [(each.kind, each.line) for each in found] == [(SHELL, 5), (INSTALL, 6)]
+    assert [(each.kind, each.line) for each in found] == [
+        (ReachKind.shell, 5),
+        (ReachKind.installation, 6),
+    ]
 
 
 def test_code_that_is_nested_too_deeply_to_be_read_is_said_to_be() -> None:
     deep = "x = " + "+".join(["a"] * 20_000)
-    assert kinds(deep) <= {DYNAMIC}
+    assert kinds(deep) <= {ReachKind.dynamic_code}
 
 
 def test_no_cell_takes_long_to_read() -> None:
-    assert kinds("!" + "pip " * 50_000) == {SHELL}
+    assert kinds("!" + "pip " * 50_000) == {ReachKind.shell}
     assert reaches("%time " + "-n 10 " * 20_000 + "x !") == ()
     assert reaches("x" + " " * 100_000 + "!") == ()
     lists = "a = [open]\n" + "a = [*a, a[0], {1: a}]\n" * 300

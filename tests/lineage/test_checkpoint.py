@@ -1,7 +1,6 @@
 """A namespace goes back to an earlier state: bindings, and what was changed in place."""
 
-from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,38 +9,16 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lineage_desk import Desk
 
-from parsimony_kernel.execution.private import CodeExecutor
-from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage import copies
 from parsimony_kernel.lineage.checkpoint import Checkpoints, PutBack
 from parsimony_kernel.lineage.ledger import OriginLedger
 
-SCOPE = RunScope("run", "n.ipynb", "cell")
-
-
-class Bench:
-    """An executor, and what its namespace goes back to."""
-
-    def __init__(self) -> None:
-        self.executor = CodeExecutor()
-        self.checkpoints = self.executor.checkpoints()
-
-    async def run(self, code: str) -> str:
-        with run_scope(SCOPE):
-            output = await self.executor.execute(code)
-        return "" if output.error is None else output.error.name
-
-    def __getitem__(self, name: str) -> Any:
-        return self.executor.variables()[name]
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.executor.variables()
-
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
 
 
 SETTING = """
@@ -65,249 +42,155 @@ holder.value = [1]
 """
 
 
-def snapshot(bench: Bench) -> dict[str, Any]:
+def snapshot(desk: Desk) -> dict[str, Any]:
     """What every variable of ``SETTING`` holds, as plain values."""
     return {
-        "df": bench["df"].to_csv(),
-        "same": bench["same"] is bench["df"],
-        "held": bench["index"]["df"] is bench["df"],
-        "column": bench["column"].tolist(),
-        "numbers": bench["numbers"].tolist(),
-        "rows": [bench["rows"][0], list(bench["rows"][1])],
-        "nested": dict(bench["index"]["nested"]),
-        "seen": set(bench["seen"]),
-        "raw": bytes(bench["raw"]),
-        "queue": list(bench["queue"]),
-        "pair": bench["pair"][0] is bench["rows"],
-        "holder": list(bench["holder"].value),
+        "df": desk.names["df"].to_csv(),
+        "same": desk.names["same"] is desk.names["df"],
+        "held": desk.names["index"]["df"] is desk.names["df"],
+        "column": desk.names["column"].tolist(),
+        "numbers": desk.names["numbers"].tolist(),
+        "rows": [desk.names["rows"][0], list(desk.names["rows"][1])],
+        "nested": dict(desk.names["index"]["nested"]),
+        "seen": set(desk.names["seen"]),
+        "raw": bytes(desk.names["raw"]),
+        "queue": list(desk.names["queue"]),
+        "pair": desk.names["pair"][0] is desk.names["rows"],
+        "holder": list(desk.names["holder"].value),
     }
 
 
-CHANGES = {
-    "a column is added": "df['z'] = 1",
-    "cells are set": "df.loc[0, 'a'] = 9",
-    "one cell is set": "df.at[1, 'a'] = 9",
-    "an alias is changed": "same['z'] = 1",
-    "a frame in a dict is changed": "index['df']['z'] = 1",
-    "rows are dropped in place": "df._update_inplace(df.iloc[:1])",
-    "columns are renamed": "df.columns = ['q']",
-    "a name is bound anew": "df = df.assign(z=1)",
-    "a name is deleted": "del df",
-    "a series is set": "column.iloc[0] = 7",
-    "an array is set": "numbers[0] = 9",
-    "an array is filled": "numbers.fill(3)",
-    "a list grows": "rows.append(3)",
-    "a nested list grows": "rows[1].append(3)",
-    "a list in a tuple grows": "pair[0].append(3)",
-    "a list is multiplied": "rows *= 2",
-    "a dict is updated": "index['nested']['k'] = 2",
-    "a dict is cleared": "index.clear()",
-    "a set grows": "seen.add(2)",
-    "bytes are set": "raw[0] = 0",
-    "a deque grows": "queue.append(2)",
-    "an attribute is set": "holder.value = 3",
-    "a list in an attribute grows": "holder.value.append(2)",
-    "a function changes a global": "def f():\n    rows.append(9)\n    df['f'] = 1\nf()",
-    "a frame is changed in a function": "def g(frame):\n    frame['g'] = 1\ng(df)",
-    "all at once": "df['z'] = 1; rows.clear(); seen.pop(); numbers *= 0; del column, raw",
-}
-
-
-@pytest.mark.parametrize("code", CHANGES.values(), ids=CHANGES.keys())
-async def test_what_code_changed_is_as_it_was_twice_and_after_an_undo(
-    bench: Bench, code: str
-) -> None:
-    await bench.run(SETTING)
-    before = snapshot(bench)
-    number = bench.checkpoints.take()
-    for _ in range(2):
-        assert await bench.run(code) == ""
-        back = bench.checkpoints.put_back(number)
-        assert back.restored
-        assert not back.lost
-        assert snapshot(bench) == before
-    await bench.run(code)
-    change = bench.checkpoints.close()
-    assert change is not None
-    back = bench.checkpoints.undo(change)[0]
-    assert back.restored
-    assert not back.kept
-    assert snapshot(bench) == before
-
-
-STATEMENTS = st.lists(st.sampled_from(sorted(CHANGES.values())), min_size=1, max_size=4)
+CHANGES = (
+    "df['z'] = 1",
+    "df.loc[0, 'a'] = 9",
+    "df.at[1, 'a'] = 9",
+    "same['z'] = 1",
+    "index['df']['z'] = 1",
+    "df._update_inplace(df.iloc[:1])",
+    "df.columns = ['q']",
+    "df = df.assign(z=1)",
+    "del df",
+    "column.iloc[0] = 7",
+    "numbers[0] = 9",
+    "numbers.fill(3)",
+    "rows.append(3)",
+    "rows[1].append(3)",
+    "pair[0].append(3)",
+    "rows *= 2",
+    "index['nested']['k'] = 2",
+    "index.clear()",
+    "seen.add(2)",
+    "raw[0] = 0",
+    "queue.append(2)",
+    "holder.value = 3",
+    "holder.value.append(2)",
+    "def f():\n    rows.append(9)\n    df['f'] = 1\nf()",
+    "def g(frame):\n    frame['g'] = 1\ng(df)",
+    "df['z'] = 1; rows.clear(); seen.pop(); numbers *= 0; del column, raw",
+)
+STATEMENTS = st.lists(st.sampled_from(CHANGES), min_size=1, max_size=4)
 
 
 @given(STATEMENTS, STATEMENTS)
 async def test_any_sequence_goes_back_to_any_checkpoint(first: list[str], then: list[str]) -> None:
-    bench = Bench()
-    await bench.run(SETTING)
+    desk = Desk()
+    await desk.act(SETTING)
     states = []
     for code in [*first, *then]:
         try:
-            states.append((bench.checkpoints.take(), snapshot(bench)))
+            states.append((desk.checkpoints.take(), snapshot(desk)))
         except (KeyError, TypeError, AttributeError):
             break  # a variable of the setting is gone or another thing by now
-        await bench.run(code)
+        await desk.act(code)
     for number, before in reversed(states):
-        bench.checkpoints.put_back(number)
-        assert snapshot(bench) == before
+        desk.checkpoints.put_back(number)
+        assert snapshot(desk) == before
 
 
-async def test_new_names_are_removed_or_kept(bench: Bench) -> None:
-    number = bench.checkpoints.take()
-    await bench.run("x = 1")
-    assert bench.checkpoints.put_back(number, keep_new=True) == PutBack(kept=("x",))
-    assert "x" in bench
-    assert bench.checkpoints.put_back(number) == PutBack(removed=("x",))
-    assert "x" not in bench
+async def test_new_names_are_removed_or_kept(desk: Desk) -> None:
+    number = desk.checkpoints.take()
+    await desk.act("x = 1")
+    assert desk.checkpoints.put_back(number, keep_new=True) == PutBack(kept=("x",))
+    assert "x" in desk.names
+    assert desk.checkpoints.put_back(number) == PutBack(removed=("x",))
+    assert "x" not in desk.names
 
 
-async def test_an_import_that_was_overwritten_is_there_again(bench: Bench) -> None:
-    await bench.run("import json")
-    number = bench.checkpoints.take()
-    await bench.run("json = 5; pd = 6")
-    bench.checkpoints.put_back(number)
-    assert await bench.run("json.dumps(pd.DataFrame().to_dict())") == ""
+async def test_an_import_that_was_overwritten_is_there_again(desk: Desk) -> None:
+    await desk.act("import json")
+    number = desk.checkpoints.take()
+    await desk.act("json = 5; pd = 6")
+    desk.checkpoints.put_back(number)
+    assert await desk.act("json.dumps(pd.DataFrame().to_dict())") == ""
 
 
-async def test_nothing_changed_is_nothing_put_back(bench: Bench) -> None:
-    await bench.run(SETTING)
-    number = bench.checkpoints.take()
-    await bench.run("df.a.sum(), rows[0], sorted(seen)")
-    assert not bench.checkpoints.put_back(number)
-    assert bench.checkpoints.close() is None
+async def test_nothing_changed_is_nothing_put_back(desk: Desk) -> None:
+    await desk.act(SETTING)
+    number = desk.checkpoints.take()
+    await desk.act("df.a.sum(), rows[0], sorted(seen)")
+    assert not desk.checkpoints.put_back(number)
+    assert desk.checkpoints.close() is None
 
 
-async def test_what_cannot_be_copied_is_named(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("setting", "code", "lost"),
+    [
+        ("text = 'x'; lines = iter([1, 2])", "big[0] = 1; lines.state = 1", ("big", "lines")),
+        ("lines = iter([1, 2])", "total = big.sum(); first = next(lines)", ("lines",)),
+        ("def f(a):\n    a[0] = 1", "f(big)", ("big",)),
+    ],
+)
+async def test_what_may_have_changed_without_a_copy_is_named(
+    desk: Desk, setting: str, code: str, lost: tuple[str, ...]
 ) -> None:
-    await bench.run("big = np.zeros(1000); text = 'x'; lines = iter([1, 2])")
-    bench.checkpoints._room = copies.Room(bytes=100)
-    number = bench.checkpoints.take()
-    await bench.run("big[0] = 1; lines.state = 1")
-    assert bench.checkpoints.put_back(number).lost == ("big", "lines")
+    await desk.act(f"big = np.zeros(1000)\n{setting}")
+    desk.checkpoints._room = copies.Room(bytes=100)
+    number = desk.checkpoints.take()
+    await desk.act(code)
+    assert desk.checkpoints.put_back(number).lost == lost
 
 
-async def test_of_what_is_only_read_an_iterator_alone_is_named(bench: Bench) -> None:
-    await bench.run("big = np.zeros(1000); lines = iter([1, 2])")
-    bench.checkpoints._room = copies.Room(bytes=100)
-    number = bench.checkpoints.take()
-    await bench.run("total = big.sum(); first = next(lines)")
-    back = bench.checkpoints.put_back(number)
-    assert back == PutBack(removed=("first", "total"), lost=("lines",))
-
-
-async def test_what_a_function_of_the_persons_was_handed_is_named(bench: Bench) -> None:
-    await bench.run("big = np.zeros(1000)\ndef f(a):\n    a[0] = 1")
-    bench.checkpoints._room = copies.Room(bytes=100)
-    number = bench.checkpoints.take()
-    await bench.run("f(big)")
-    assert bench.checkpoints.put_back(number).lost == ("big",)
-
-
-async def test_a_big_value_that_is_only_read_takes_no_room(bench: Bench) -> None:
-    await bench.run("big = list(range(1_000_000)); rows = [1]")
-    room = bench.checkpoints._room
-    number = bench.checkpoints.take()
+async def test_a_big_value_that_is_only_read_takes_no_room(desk: Desk) -> None:
+    await desk.act("big = list(range(1_000_000)); rows = [1]")
+    room = desk.checkpoints._room
+    number = desk.checkpoints.take()
     before = room.bytes
-    await bench.run("total = sum(big)")
+    await desk.act("total = sum(big)")
     assert room.bytes == before
-    await bench.run("rows.append(2); big.append(1)")
-    assert bench.checkpoints.put_back(number).restored == ("big", "rows")
-    assert len(bench["big"]) == 1_000_000
+    await desk.act("rows.append(2); big.append(1)")
+    assert desk.checkpoints.put_back(number).restored == ("big", "rows")
+    assert len(desk.names["big"]) == 1_000_000
 
 
-async def test_the_ledger_goes_back_and_gives_no_version_twice(bench: Bench) -> None:
-    ledger = bench.executor.origin_ledger
-    await bench.run("x = [1]")
-    number = bench.checkpoints.take()
-    await bench.run("x = [2]")
+async def test_the_ledger_goes_back_and_gives_no_version_twice(desk: Desk) -> None:
+    ledger = desk.executor.origin_ledger
+    await desk.act("x = [1]")
+    number = desk.checkpoints.take()
+    await desk.act("x = [2]")
     assert ledger.version("x") == 2
-    bench.checkpoints.put_back(number)
+    desk.checkpoints.put_back(number)
     assert ledger.version("x") == 1
     origin = ledger.get("x")
     assert origin is not None
     assert origin.code == "x = [1]"
-    await bench.run("x = [3]")
+    await desk.act("x = [3]")
     assert ledger.version("x") == 3
-
-
-async def test_a_name_that_the_person_changed_since_is_left_by_an_undo(bench: Bench) -> None:
-    await bench.run("x = 1; rows = [1]; y = 1")
-    bench.checkpoints.take()
-    await bench.run("x = 2; rows.append(2); y = 2; z = 3")
-    change = bench.checkpoints.close()
-    assert change is not None
-    await bench.run("x = 5; rows.append(3); del z")
-    back = bench.checkpoints.undo(change)[0]
-    assert back == PutBack(restored=("y",), kept=("rows", "x", "z"))
-    assert (bench["x"], bench["rows"], bench["y"], "z" in bench) == (5, [1, 2, 3], 1, False)
 
 
 async def test_an_undo_keeps_nothing_alive_that_a_turn_made() -> None:
     import gc
     import weakref
 
-    bench = Bench()
-    bench.checkpoints.take()
-    await bench.run("made = pd.DataFrame({'a': [1]})")
-    alive = weakref.ref(bench["made"])
-    change = bench.checkpoints.close()
-    await bench.run("del made")
+    desk = Desk()
+    desk.checkpoints.take()
+    await desk.act("made = pd.DataFrame({'a': [1]})")
+    alive = weakref.ref(desk.names["made"])
+    change = desk.checkpoints.close()
+    await desk.act("del made")
     gc.collect()
     assert change is not None
     assert alive() is None
-    assert bench.checkpoints.undo(change)[0] == PutBack(kept=("made",))
-
-
-def test_no_method_of_a_subclass_is_called() -> None:
-    class Hostile(pd.DataFrame):
-        def copy(self, deep: bool = True) -> Any:
-            raise RuntimeError("no")
-
-        def equals(self, other: object) -> bool:
-            raise RuntimeError("no")
-
-    frame = Hostile({"a": [1]})
-    held = copies.Copies()
-    assert held.keep(frame, copies.Room()) is copies.Kept.YES
-    frame["b"] = 2
-    (copy,) = held.changed().values()
-    copy.set_back()
-    assert list(frame.columns) == ["a"]
-
-
-def test_a_cycle_is_copied_once() -> None:
-    loop: list[Any] = []
-    loop.append(loop)
-    held = copies.Copies()
-    assert held.keep(loop, copies.Room()) is copies.Kept.YES
-    loop.clear()
-    for copy in held.by_id.values():
-        copy.set_back()
-    assert loop[0] is loop
-
-
-@pytest.mark.parametrize(
-    "made",
-    [
-        lambda: OrderedDict(a=1),
-        lambda: defaultdict(list, a=[1]),
-        lambda: Counter("aab"),
-        lambda: deque([1, 2], maxlen=2),
-    ],
-)
-def test_a_container_keeps_its_class_and_its_ways(made: Callable[[], Any]) -> None:
-    value, wanted = made(), made()
-    held = copies.Copies()
-    assert held.keep(value, copies.Room()) is copies.Kept.YES
-    value.clear()
-    held.by_id[id(value)].set_back()
-    assert value == wanted
-    assert type(value) is type(wanted)
-    assert getattr(value, "default_factory", None) is getattr(wanted, "default_factory", None)
-    assert getattr(value, "maxlen", None) == getattr(wanted, "maxlen", None)
+    assert desk.checkpoints.undo(change)[0] == PutBack(kept=("made",))
 
 
 def test_an_array_of_another_shape_is_replaced() -> None:

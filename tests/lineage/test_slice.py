@@ -2,13 +2,13 @@
 
 import ast
 import contextlib
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from lineage_desk import USER, Desk
 
-from parsimony_kernel.execution.private import CodeExecutor
-from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.ledger import CellRun, InputRef, OriginLedger, VariableOrigin
 from parsimony_kernel.lineage.observe import observe_cell
 from parsimony_kernel.lineage.program import SEEDS
@@ -16,29 +16,17 @@ from parsimony_kernel.lineage.script import Script, SliceError, slice_of
 from parsimony_kernel.lineage.snapshot import visible
 from parsimony_kernel.lineage.stamp import stamp_effect
 
-USER = RunScope("", "n.ipynb", "mine", actor="user")
-AGENT = RunScope("run 1", "n.ipynb", "cell")
+
+def sliced(desk: Desk, name: str, **options: Any) -> Script:
+    return slice_of(desk.executor.origin_ledger, name, **options)
 
 
-class Desk:
-    def __init__(self, folder: Path) -> None:
-        self.executor = CodeExecutor(cwd=folder)
-        self.checkpoints = self.executor.checkpoints()
-
-    async def run(self, *cells: str, scope: RunScope = USER) -> None:
-        with run_scope(scope):
-            for code in cells:
-                await self.executor.execute(code)
-
-    def slice(self, name: str, **options: Any) -> Script:
-        return slice_of(self.executor.origin_ledger, name, **options)
-
-    def rebuilt(self, name: str, folder: Path) -> Any:
-        """The value that the script makes where nothing else is."""
-        names: dict[str, Any] = {"__name__": "__main__"}
-        with contextlib.chdir(folder):
-            exec(self.slice(name).code, names)
-        return names[name]
+def rebuilt(desk: Desk, name: str, folder: Path) -> Any:
+    """The value that the script makes where nothing else is."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    with contextlib.chdir(folder):
+        exec(sliced(desk, name).code, names)
+    return names[name]
 
 
 @pytest.fixture
@@ -50,180 +38,19 @@ def kept(script: Script) -> list[str]:
     return [each.source for _, statements in script.parts for each in statements]
 
 
-# Cells, the variable, and the statements that its script holds.
-CASES: dict[str, tuple[tuple[str, ...], str, list[str]]] = {
-    "what does not go in is left out": (
-        ("a = 1\nb = 2", "c = 3\nd = a + c"), "d", ["a = 1", "c = 3", "d = a + c"],
-    ),
-    "a rebinding hides what was before": (("a = 1", "a = 2\na = 3"), "a", ["a = 3"]),
-    "an augmented assignment needs what was before": (
-        ("a = [1]", "a += [2]"), "a", ["a = [1]", "a += [2]"],
-    ),
-    "a change in place is kept": (
-        ("d = {}", "d['x'] = 1\nprint(d)"), "d", ["d = {}", "d['x'] = 1"],
-    ),
-    "a change through another name is kept": (
-        ("a = {}\nb = a", "b['x'] = 1"), "a", ["a = {}", "b = a", "b['x'] = 1"],
-    ),
-    "a change in a comprehension is kept": (
-        ("a = [1]\nb = [2]", "[each.append(3) for each in (a, b)]"), "a",
-        ["a = [1]", "b = [2]", "[each.append(3) for each in (a, b)]"],
-    ),
-    "a change of a copy is left out": (
-        ("a = [1]\nb = list(a)", "b.append(2)", "c = a + [3]"), "c", ["a = [1]", "c = a + [3]"],
-    ),
-    "what is only shown is left out": (
-        ("x = [1]\nprint(x)\nx.append(2)\nlen(x)\nx",), "x", ["x = [1]", "x.append(2)"],
-    ),
-    "a loop is kept whole": (
-        ("t = 0", "for i in range(3):\n    t += i"), "t",
-        ["t = 0", "for i in range(3):\n    t += i"],
-    ),
-    "a function brings what it uses when it runs": (
-        ("k = 1\ndef f():\n    return k", "k = 2", "x = f()", "k = 3"), "x",
-        ["def f():\n    return k", "k = 2", "x = f()"],
-    ),
-    "a function brings what it uses now": (
-        ("k = 1\ndef f():\n    return k", "k = 2"), "f", ["def f():\n    return k", "k = 2"],
-    ),
-    "a decorator is kept with its function": (
-        ("import functools\nimport json\n@functools.cache\ndef f():\n    return 1", "x = f()"), "x",
-        ["import functools", "@functools.cache\ndef f():\n    return 1", "x = f()"],
-    ),
-    "an import from an earlier cell is found": (
-        ("import math\nimport json", "x = math.floor(2.5)"), "x",
-        ["import math", "x = math.floor(2.5)"],
-    ),
-    "a star import is kept": (
-        ("from math import *\ny = 1", "x = floor(2.5)"), "x",
-        ["from math import *", "x = floor(2.5)"],
-    ),
-    "a private name from an earlier cell is found": (
-        ("_base = 2\n_other = 3", "x = _base + 1"), "x", ["_base = 2", "x = _base + 1"],
-    ),
-    "a function that changes a global is run": (
-        ("rows = []\ndef put(v):\n    rows.append(v)", "put(1)\nn = 5"), "rows",
-        ["rows = []", "def put(v):\n    rows.append(v)", "put(1)"],
-    ),
-    "a function that only looks is not run": (
-        ("def look(v):\n    return len(v)\nrows = [1]\nlook(rows)\nx = rows + [2]",), "x",
-        ["rows = [1]", "x = rows + [2]"],
-    ),
-    "a setting of a library is kept": (
-        ("import random\nrandom.seed(3)\nx = random.random()\ny = 1",), "x",
-        ["import random", "random.seed(3)", "x = random.random()"],
-    ),
-    "a model that is fitted is kept": (
-        ("class Model:\n    def fit(self, v):\n        self.w = sum(v)\nm = Model()\nv = [1, 2]\n"
-         "m.fit(v)\nw = m.w\nv = None",), "w",
-        ["class Model:\n    def fit(self, v):\n        self.w = sum(v)", "m = Model()",
-         "v = [1, 2]", "m.fit(v)", "w = m.w"],
-    ),
-    "a chart of it is left out": (
-        ("import altair as alt\nx = pd.DataFrame({'a': [1]})\nx['b'] = 2",
-         "c = alt.Chart(x).mark_bar().encode(x='a').properties(width=9)\nx.head()\nprint(x)"), "x",
-        ["x = pd.DataFrame({'a': [1]})", "x['b'] = 2"],
-    ),
-    "what was deleted and made again is the new one": (
-        ("a = 1", "del a", "a = 2", "b = a"), "b", ["a = 2", "b = a"],
-    ),
-}  # fmt: skip
+CORPUS = Path(__file__).parents[1] / "corpora" / "slices.toml"
+SLICES = tomllib.loads(CORPUS.read_text(encoding="utf-8"))
+KEPT: dict[str, dict[str, Any]] = {row["id"]: row for row in SLICES["kept"]}
 
 
-# Cells that change ``x`` by another way than its name, in the cell that binds it.
-ROUNDABOUT = (
-    "x = []\nw = [x]\ny = w[0]\ny.append(1)",
-    "x = [[1]]\nw = []\nw.extend(x)\ny = w[0]\ny.append(1)",
-    "x = []\nd = {'k': x}\ny = d.get('k')\ny.append(1)",
-    "x = []\nw = [x]\nfor y in w:\n    y.append(1)",
-    "x = []\nw = [x]\nw.pop().append(1)",
-    "x = [[]]\nlist(x)[0].append(1)",
-    "x = []\nput = x.append\nput(1)",
-    "x = []\nlist(map(x.append, [1, 2]))",
-    "x = []\nlist.append(x, 1)",
-    "def same(v):\n    return v\nx = []\nsame(x).append(1)",
-    "x = []\ndef put(v, into=x):\n    into.append(v)\nput(1)",
-    "import functools\nx = []\ndef add(v):\n    v.append(1)\np = functools.partial(add, x)\np()",
-    "x = [1]\n[0 for x[0] in (7, 8)]",
-    "x = [1]\ny = x\n{k: 0 for k, y[0] in ((1, 7), (2, 8))}",
-    "x = []\ntry:\n    raise ValueError(x)\nexcept ValueError as e:\n    e.args[0].append(1)",
-)
-
-
-@pytest.mark.parametrize("cell", ROUNDABOUT)
+@pytest.mark.parametrize("cell", SLICES["same"]["roundabout"])
 async def test_a_change_by_a_roundabout_way_is_kept(desk: Desk, cell: str, tmp_path: Path) -> None:
     await desk.run(cell)
-    assert desk.rebuilt("x", tmp_path) == desk.executor.variables()["x"] != []
-
-
-# Cells that use something up, or move it on, by reading it; the name sliced is ``m``.
-MOVING = (
-    "it = iter([1, 2, 3])\nn = next(it)\nm = list(it)",
-    "it = iter([1, 2, 3])\nn = sum(it)\nm = list(it)",
-    "it = iter([1, 2, 3])\nfor n in it:\n    break\nm = list(it)",
-    "it = iter([1, 2, 3, 4])\na, b, *c = it\nm = list(it)",
-    "it = iter([1, 2, 3, 4])\n2 in it\nm = list(it)",
-    "it = iter([1, 2, 3, 4])\nprint(*it)\nm = list(it)",
-    "it = iter([1, 2, 3, 4])\nm = [*zip(it, it)]\nm = (0, *it)",
-    "it = (x * x for x in [1, 2, 3])\nn = max(it)\nm = list(it)",
-    "def up(k):\n    while True:\n        yield k\n        k += 1\nit = up(3)\n[next(it)]\n"
-    "m = next(it)",
-    "def up(k):\n    yield from range(k)\ndef two(v):\n    return up(v)\nit = two(5)\n"
-    "sorted(zip('ab', it))\nm = list(it)",
-    "it = zip([1, 2], 'ab')\ndict(it)\nm = list(it)",
-    "it = map(str, [1, 2])\n','.join(it)\nm = list(it)",
-    "it = filter(None, [1, 2])\nlist(it)\nm = list(it)",
-    "it = enumerate('abc')\nn = {k for k in it}\nm = list(it)",
-    "it = reversed([1, 2])\ntuple(it)\nm = list(it)",
-    "import itertools\nit = itertools.count(1)\nn = next(it)\nm = next(it)",
-    "import itertools\na, b = itertools.tee([1, 2])\nlist(a)\nm = [*a, *b]",
-    "import csv\nit = csv.reader(['a,b', '1,2', '3,4'])\nhead = next(it)\nm = list(it)",
-    "from csv import DictReader\nit = DictReader(['a,b', '1,2', '3,4'])\nhead = next(it)\n"
-    "m = list(it)",
-    "import io\nf = io.StringIO('a\\nb\\nc')\nhead = f.readline()\nm = f.read()",
-    "f = open('lines.txt')\nhead = f.readline()\nm = f.read()\nf.close()",
-    "f = open('lines.txt')\nfor n in f:\n    break\nm = f.readlines()\nf.close()",
-    "f = open('lines.txt')\ndf = pd.read_csv(f)\nm = f.read()\nf.close()",
-    "rng = np.random.default_rng(1)\na = rng.normal()\nm = rng.normal()",
-    "rng = np.random.default_rng(1)\na = pd.Series(range(9)).sample(3, random_state=rng)\n"
-    "m = rng.normal()",
-    "import random\nr = random.Random(1)\na = r.sample(range(9), 3)\nm = r.random()",
-    "import random\nrandom.seed(1)\na = random.random()\nm = random.random()",
-    "np.random.seed(1)\na = np.random.rand(2)\nm = float(np.random.rand())",
-    "from random import seed, gauss\nseed(1)\na = gauss(0, 1)\nm = gauss(0, 1)",
-    "np.random.seed(1)\ndef draw():\n    return float(np.random.rand())\na = draw()\nm = draw()",
-    "np.random.seed(1)\na = pd.Series(range(9)).sample(3)\nm = float(np.random.rand())",
-    "from collections import defaultdict\nd = defaultdict(list)\nd['a']\nm = dict(d)",
-    "class Up:\n    k = 0\n    def __iter__(self):\n        return self\n    def __next__(self):\n"
-    "        self.k += 1\n        return self.k\nit = Up()\nfor n in it:\n    break\nm = next(it)",
-    "class Up:\n    k = 0\n    @property\n    def more(self):\n        self.k += 1\n"
-    "        return self.k\nit = Up()\nit.more\nm = it.more",
-    "w = [iter([1, 2, 3])]\nn = next(w[0])\nm = list(w[0])",
-    "d = dict(it=iter([1, 2, 3]))\nn = sum(d['it'])\nm = list(d['it'])",
-    "it = iter([1, 2, 3])\nother = it\nn = sum(other)\nm = list(it)",
-    "it = iter([1, 2, 3])\nw = []\nw.append(it)\nfor each in w:\n    sum(each)\nm = list(it)",
-    "it = iter([1, 2, 3])\ndef take():\n    for each in it:\n        return each\ntake()\n"
-    "m = list(it)",
-    "it = iter([1, 2, 3])\ndef take(xs):\n    for each in xs:\n        return each\n"
-    "take(it)\nm = list(it)",
-    "def make():\n    it = iter([1, 2, 3])\n    return lambda: next(it)\ntake = make()\n"
-    "n = take()\nm = take()",
-    "def make():\n    k = 0\n    def more():\n        nonlocal k\n        k += 1\n"
-    "        return k\n    return more\nmore = make()\nn = more()\nm = more()",
-    "import functools\nit = iter([1, 2, 3])\ntake = functools.partial(next, it)\n"
-    "n = take()\nm = take()",
-    "l = [1]\nit = iter(l)\nl.append(2)\nm = list(it)",
-    "d = {'a': 1}\nk = d.keys()\nd['b'] = 2\nm = list(k)",
-    "df = pd.DataFrame({'a': [1, 1]})\ng = df.groupby('a')\ndf['b'] = 3\nm = g.sum().to_dict()",
-    "l = [1]\nw = [l]\nput = l.append\nl = 0\nput(5)\nm = w[0]",
-    "import functools, operator\nl = [1]\nw = [l]\nput = functools.partial(operator.iadd, l)\n"
-    "l = 0\nput([5])\nm = w[0]",
-    "draw = np.random.default_rng(1).normal\na = draw()\nm = draw()",
-)  # fmt: skip
+    assert rebuilt(desk, "x", tmp_path) == desk.names["x"] != []
 
 
 @pytest.mark.parametrize("is_one_cell", [True, False], ids=["one cell", "a cell each"])
-@pytest.mark.parametrize("code", MOVING)
+@pytest.mark.parametrize("code", SLICES["same"]["moving"])
 async def test_what_moved_something_on_before_it_is_read_is_kept(
     desk: Desk, code: str, is_one_cell: bool, tmp_path: Path
 ) -> None:
@@ -231,7 +58,7 @@ async def test_what_moved_something_on_before_it_is_read_is_kept(
     cells = [code] if is_one_cell else [ast.unparse(each) for each in ast.parse(code).body]
     await desk.run(*cells)
     assert not any(run.failed for run in desk.executor.origin_ledger.cell_runs())
-    assert desk.rebuilt("m", tmp_path) == desk.executor.variables()["m"]
+    assert rebuilt(desk, "m", tmp_path) == desk.names["m"]
 
 
 @pytest.mark.parametrize(
@@ -241,19 +68,19 @@ async def test_what_a_call_changes_below_the_top_is_changed_for_all_that_share_i
     desk: Desk, change: str, tmp_path: Path
 ) -> None:
     await desk.run("x = [1]\nw = [x]", "m = list(w)\nx = 0", change)
-    assert desk.rebuilt("m", tmp_path) == desk.executor.variables()["m"] == [[1, 5]]
+    assert rebuilt(desk, "m", tmp_path) == desk.names["m"] == [[1, 5]]
 
 
 async def test_what_only_names_or_measures_an_iterator_is_left_out(desk: Desk) -> None:
     await desk.run(
         "it = iter([1, 2])\nsame = it\nprint(it)\nok = isinstance(it, list)\nm = list(it)"
     )
-    assert kept(desk.slice("m")) == ["it = iter([1, 2])", "m = list(it)"]
+    assert kept(sliced(desk, "m")) == ["it = iter([1, 2])", "m = list(it)"]
 
 
 async def test_without_a_seed_other_random_numbers_are_left_out(desk: Desk) -> None:
     await desk.run("a = np.random.rand(2)\nm = np.random.rand(2)")
-    assert kept(desk.slice("m")) == ["m = np.random.rand(2)"]
+    assert kept(sliced(desk, "m")) == ["m = np.random.rand(2)"]
 
 
 # Cells in which two changes cancel out, the second one through a function; ``m`` is sliced.
@@ -277,7 +104,7 @@ async def test_changes_that_cancel_out_are_kept_where_it_was_read_between(
     desk: Desk, cells: tuple[str, ...], tmp_path: Path
 ) -> None:
     await desk.run(*cells)
-    assert desk.rebuilt("m", tmp_path) == desk.executor.variables()["m"]
+    assert rebuilt(desk, "m", tmp_path) == desk.names["m"]
 
 
 async def test_what_a_function_bound_for_a_while_is_bound_back(desk: Desk, tmp_path: Path) -> None:
@@ -286,18 +113,19 @@ async def test_what_a_function_bound_for_a_while_is_bound_back(desk: Desk, tmp_p
     for _ in range(2):
         await desk.run("k = [n]\nmore()\nn = 2")
     await desk.run("x = k + [n]")
-    assert desk.rebuilt("x", tmp_path) == desk.executor.variables()["x"]
+    assert rebuilt(desk, "x", tmp_path) == desk.names["x"]
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", KEPT)
 async def test_a_script_holds_what_is_needed_and_no_more(
     desk: Desk, case: str, tmp_path: Path
 ) -> None:
-    cells, name, wanted = CASES[case]
-    await desk.run(*cells)
-    assert kept(desk.slice(name)) == wanted
-    value = desk.executor.variables()[name]
-    again = desk.rebuilt(name, tmp_path)
+    row = KEPT[case]
+    name = row["name"]
+    await desk.run(*row["cells"])
+    assert kept(sliced(desk, name)) == row["kept"]
+    value = desk.names[name]
+    again = rebuilt(desk, name, tmp_path)
     assert callable(value) or repr(again) == repr(value)
 
 
@@ -306,14 +134,14 @@ async def test_a_script_says_its_sources_and_whose_cells_it_holds(
 ) -> None:
     (tmp_path / "cars.csv").write_text("a,b\n1,2\n")
     await desk.run("cars = pd.read_csv('cars.csv')")
-    await desk.run("cars['c'] = cars.a + cars.b\nn = len(cars)", scope=AGENT)
-    script = desk.slice("cars", turns={"run 1": 4})
+    await desk.act("cars['c'] = cars.a + cars.b\nn = len(cars)")
+    script = sliced(desk, "cars", turns={"run 1": 4})
     assert script.sources == ("cars.csv",)
     assert script.code == (
         "# Rebuilds cars.\n# Reads cars.csv\n\nimport pandas as pd\n\n# cell 1 (user)\n"
         "cars = pd.read_csv('cars.csv')\n\n# cell of turn 4 (agent)\ncars['c'] = cars.a + cars.b\n"
     )
-    assert desk.rebuilt("cars", tmp_path).equals(desk.executor.variables()["cars"])
+    assert rebuilt(desk, "cars", tmp_path).equals(desk.names["cars"])
 
 
 async def test_only_the_sources_that_are_needed_are_named(desk: Desk, tmp_path: Path) -> None:
@@ -321,33 +149,33 @@ async def test_only_the_sources_that_are_needed_are_named(desk: Desk, tmp_path: 
         (tmp_path / f"{name}.csv").write_text("a\n1\n")
     await desk.run("cars = pd.read_csv('cars.csv')\nmore = pd.read_csv('./more.csv')")
     await desk.run("rest = pd.read_csv('re' + 'st.csv')")
-    assert desk.slice("cars").sources == ("cars.csv",)
-    assert desk.slice("more").sources == ("more.csv",)
-    assert desk.slice("rest").sources == ("rest.csv",)
+    assert sliced(desk, "cars").sources == ("cars.csv",)
+    assert sliced(desk, "more").sources == ("more.csv",)
+    assert sliced(desk, "rest").sources == ("rest.csv",)
 
 
 @pytest.mark.parametrize("name", ["pd", "np", "datetime", "timedelta", "timezone"])
 async def test_a_name_that_was_there_from_the_start_gets_its_import(desk: Desk, name: str) -> None:
     await desk.run(f"x = repr({name})")
-    assert SEEDS[name] in desk.slice("x").code.splitlines()
+    assert SEEDS[name] in sliced(desk, "x").code.splitlines()
 
 
 async def test_future_imports_stand_first(desk: Desk, tmp_path: Path) -> None:
     await desk.run("from __future__ import annotations\ndef f(x: Nothing): return x", "y = f(1)")
-    assert desk.rebuilt("y", tmp_path) == 1
+    assert rebuilt(desk, "y", tmp_path) == 1
 
 
 async def test_a_name_of_unknown_origin_is_told_with_the_remedy(desk: Desk) -> None:
     await desk.executor.execute("old = [1]")  # nobody's cell
     await desk.run("new = old + [2]")
     with pytest.raises(SliceError, match=r"'old'.*run the cell that makes 'old' again") as told:
-        desk.slice("new")
+        sliced(desk, "new")
     assert told.value.names == ("old",)
 
 
 async def test_a_variable_that_nobody_made_cannot_be_sliced(desk: Desk) -> None:
     with pytest.raises(SliceError, match="'ghost'"):
-        desk.slice("ghost")
+        sliced(desk, "ghost")
 
 
 @pytest.mark.parametrize("code", ["x = [1]\n1 / 0\nx = [2]", "x = [1]; 1 / 0"])
@@ -355,8 +183,8 @@ async def test_what_did_not_run_after_an_error_is_left_out(
     desk: Desk, code: str, tmp_path: Path
 ) -> None:
     await desk.run(code)
-    assert kept(desk.slice("x")) == ["x = [1]"]
-    assert desk.rebuilt("x", tmp_path) == [1]
+    assert kept(sliced(desk, "x")) == ["x = [1]"]
+    assert rebuilt(desk, "x", tmp_path) == [1]
 
 
 # Cells that stopped with an error nobody knows where, and what of them is kept for ``x``.
@@ -389,34 +217,34 @@ async def test_what_holds_nobody_s_work_is_no_source(desk: Desk) -> None:
     desk.executor.origin_ledger.go_back("x", 0)
     await desk.run("z = x + y")
     with pytest.raises(SliceError, match="run the cell that makes 'x' again"):
-        desk.slice("z")
+        sliced(desk, "z")
 
 
 async def test_a_change_that_stopped_half_way_is_refused(desk: Desk) -> None:
     await desk.run("x = []", "for i in range(3):\n    x.append(i)\n    1 / (1 - i)")
     with pytest.raises(SliceError, match="stopped with an error"):
-        desk.slice("x")
+        sliced(desk, "x")
 
 
 async def test_two_versions_of_a_name_are_never_mixed(desk: Desk) -> None:
     """A turn is taken back; what the user made of it stands, and cannot go with the old one."""
     await desk.run("a = [1]")
     desk.checkpoints.take()
-    await desk.run("a = [2]", scope=AGENT)
+    await desk.act("a = [2]")
     change = desk.checkpoints.close()
     await desk.run("b = a + [3]")
     assert change is not None
     desk.checkpoints.undo(change)
     await desk.run("c = b + a")
     with pytest.raises(SliceError, match="'a' went in twice"):
-        desk.slice("c")
-    assert kept(desk.slice("a")) == ["a = [1]"]
-    assert kept(desk.slice("b")) == ["a = [2]", "b = a + [3]"]
+        sliced(desk, "c")
+    assert kept(sliced(desk, "a")) == ["a = [1]"]
+    assert kept(sliced(desk, "b")) == ["a = [2]", "b = a + [3]"]
 
 
 async def test_a_name_that_was_deleted_gives_way_to_the_builtin(desk: Desk, tmp_path: Path) -> None:
     await desk.run("list = [5]\ny = list", "del list", "x = list((1,)) + y")
-    assert desk.rebuilt("x", tmp_path) == [1, 5]
+    assert rebuilt(desk, "x", tmp_path) == [1, 5]
 
 
 def test_a_cell_that_runs_text_finds_all_that_stood_before(tmp_path: Path) -> None:
@@ -455,18 +283,15 @@ def test_the_text_of_a_timing_magic_is_sliced_like_a_cell() -> None:
     ],
 )
 async def test_what_an_accessor_gives_is_a_value_and_stands_in_no_ones_way_after_an_undo(
-    cell: str,
+    desk: Desk, cell: str
 ) -> None:
-    executor = CodeExecutor()
     load = "df = pd.DataFrame({'day': pd.to_datetime(['2026-01-02']), 'town': ['graz']})"
-    for code in (load, cell):
-        await executor.execute(code, producer_notebook_path="a.ipynb")
-    checkpoints = executor.checkpoints()
-    checkpoints.take()
-    await executor.execute("df['town'] = 'x'", producer_notebook_path="a.ipynb")
-    change = checkpoints.close()
+    await desk.act(load, cell)
+    desk.checkpoints.take()
+    await desk.act("df['town'] = 'x'")
+    change = desk.checkpoints.close()
     assert change is not None
-    checkpoints.undo(change)
-    script = slice_of(executor.origin_ledger, "df").code
+    desk.checkpoints.undo(change)
+    script = sliced(desk, "df").code
     assert cell in script
     assert "= 'x'" not in script

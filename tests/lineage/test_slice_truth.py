@@ -4,8 +4,10 @@ import asyncio
 import copy
 import itertools
 import random
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import BuiltinMethodType, FunctionType
 from typing import Any
 
@@ -21,81 +23,14 @@ from parsimony_kernel.lineage.script import SliceError, slice_of
 
 USER = RunScope("", "n.ipynb", "mine", actor="user")
 
-# Every notebook begins with these, so that most cells find what they name.
-BEGINNING = (
-    "class Box:\n    def __init__(self, v):\n        self.v = v",
-    "import math\nl1 = [1, 2]\nl2 = [3]\nl3 = l2",
-    "d1 = {'k': [5], 'n': 1}\nd2 = dict(d1)\nn1 = 2\nn2 = 7\no1 = Box(1)\no2 = o1",
-    "w1 = [l1, [4]]\nw2 = [l2]\ndef same(xs):\n    return xs",
-    "p1 = pd.DataFrame({'a': [1, 2, 3]})\np2 = p1.copy()\n"
-    "def f1():\n    return n1 + 1\ndef g1(xs):\n    xs.append(n1)\n"
-    "def h1():\n    global n2\n    n2 += 1\ndef q1(xs):\n    return len(xs)",
-    "import random\nrandom.seed(3)\ni1 = iter([1, 2, 3])\ni2 = iter([4])\nr1 = random.Random(1)\n"
-    "r2 = r1\nv1 = d1.keys()\nv2 = d1.values()",
+CORPUS = Path(__file__).parents[1] / "corpora" / "slices.toml"
+TEMPLATES: dict[str, tuple[str, ...]] = {
+    key: tuple(texts)
+    for key, texts in tomllib.loads(CORPUS.read_text(encoding="utf-8"))["templates"].items()
+}
+BEGINNING, STATEMENTS, MOVING, CANCELLING, APART = (
+    TEMPLATES[key] for key in ("beginning", "statements", "moving", "cancelling", "apart")
 )
-MOVING = (
-    "{i} = iter({l})", "{i} = iter([1, {n}, 5])", "{i} = {i2}", "{n} = next({i}, 0)",
-    "{n} = sum({i})", "{l} = list({i})", "for each in {i}:\n    break", "{l} = [*{i}]",
-    "{i} = (each + 1 for each in {i2})", "{i} = zip({l}, {l2})", "{n} = len([*{i}])",
-    "{i} = map(str, {l})", "{w} = [{i}]", "{n} = next({w}[0], 0)", "{l} = list({w}[-1])",
-    "{d}['i'] = {i}", "{n} = len(list({d}['i']))", "{i} = {d}['i']", "print(*{i})",
-    "{n} = max({i}, default=0)", "{i} = enumerate({l})", "{o} = Box({i})", "{n} = next({o}.v, 0)",
-    "{l} = list({o}.v)", "def up(k):\n    while k < 20:\n        yield k\n        k += 1",
-    "{i} = up({n})", "def take(xs):\n    for each in xs:\n        return each",
-    "{n} = take({i})", "def pull():\n    return next({i}, 0)", "{n} = pull()", "pull()",
-    "{i} = math and same({i2})", "l1, *l2 = {i}", "{n} = 5 in {i}", "{r} = random.Random({n})",
-    "{n} = {r}.random()", "{l} = {r}.sample(range(9), 2)", "random.seed({n})",
-    "{n} = random.random()", "{l} = [random.random(), {n}]", "{v} = {d}.keys()", "{l} = list({v})",
-    "def roll():\n    return random.random()", "{n} = roll()", "{v} = {d}.values()",
-    "{i} = filter(None, {l})", "{i}, {i2} = {i2}, {i}", "del {i}",
-)  # fmt: skip
-CANCELLING = (
-    "def put_in(x, log):\n    x['k'].append(6)\n    log.append(6)", "put_in({d}, {l})",
-    "def take_out(x):\n    x['k'].pop()", "take_out({d})", "{n} = len({d}['k'])",
-    "put_in({d}, {l})\n{n} = len({d}['k'])\ntake_out({d})", "{d}['k'] = {l}", "{l} = {d}['k']",
-    "put_in({d}, {l})\ntake_out({d})", "push()\n{n} = len({l})\ndrop()", "push()", "drop()",
-    "def push():\n    {l}.append(9)", "def drop():\n    {l}.pop()", "{w} = [{l}, {l2}]",
-    "{w}[0].append(2)\n{l} = list({l2})\n{w}[0].pop()", "{n} = len({l})",
-    "{n} = sum(map(len, {w}))",
-    "[0 for {l}[0] in ({n}, {n2})]", "[0 for {w}[0][0] in (7, {n})]", "{l} = {w}[0]",
-    "put = {l}.append", "put({n})", "put = {w}[0].append\nput({n})\ndel put",
-    "put = {w}[0].append", "{l} = [1]", "{l} = [{n}, 2]",
-)  # fmt: skip
-STATEMENTS = (
-    "{l} = [1, {n}]", "{l} = {l2}", "{l} = list({l2})", "{l} = {l2} + [{n}]", "{l}.append({n})",
-    "{l} += [3]", "{l}[0] = {n}", "{l} = [each * 2 for each in {l2}]", "{l}, {l2} = {l2}, {l}",
-    "{n} = len({l})", "{n} = sum({l})", "{n} += 1", "{n} = {n2} * 2", "{n} = 4",
-    "{d} = {{'k': {l}, 'n': {n}}}", "{d}['k'].append(5)", "{d}['n'] = {n}", "{d} = dict({d2})",
-    "{d} = {d2}", "{d}.update(z={n})", "{l} = {d}['k']", "for each in {l}:\n    {n} += each",
-    "for each in ({l}, {l2}):\n    each.append(8)", "if {n} > 3:\n    {l} = [9]",
-    "while len({l}) < 3:\n    {l}.append({n})",
-    "def f1():\n    return {n} + 1", "def f1():\n    return len({l})", "{n} = f1()",
-    "def g1(xs):\n    xs.append({n})", "def g1(xs):\n    {l}.append(7)", "g1({l})",
-    "def h1():\n    global {n}\n    {n} += 1", "h1()", "{n} = q1({l})", "q1({l})",
-    "g2 = g1\ng2({l})", "del {l}", "del {n}", "{o} = Box({n})",
-    "{o} = Box({l})", "{o}.v = {n}", "{o}.v = {l}", "{o} = {o2}", "{n} = {o}.v",
-    "{n} = math.floor({n2} / 2)", "import math as m2\n{n} = m2.ceil({n2} / 2)",
-    "{p} = pd.DataFrame({{'a': [1, {n}]}})", "{p}['b'] = {n}", "{p} = {p2}", "{p} = {p2}.copy()",
-    "{p}.loc[0, 'a'] = {n}", "{p}.drop(columns=['b'], inplace=True)",
-    "{p}.rename(columns={{'a': 'a'}}, inplace=True)", "{p} = {p2}[{p2}['a'] > 1]",
-    "{n} = int({p}['a'].sum())", "print({l})", "{l}", "{p}.describe()", "1 / 0",
-    "try:\n    {n} = {d}['none']\nexcept KeyError:\n    {n} = 3",
-    "{l}.sort()", "{l} = sorted({l2})", "{l}.extend({l2})", "{n} = {l}.pop()",
-    "{d} = {{'o': {o}}}\n{d}['o'].v = {n}", "({n} := 6)", "class C:\n    def go(self): return {n}",
-    "{n} = C().go()", "{l} = [{d}]\n{l}[0]['n'] = 3\n{l} = [1]",
-    "{o}.w = {n}\nsetattr({o}, 'u', {n2})", "{l} = {l2}[:1]", "exec_me = 1", "{l}.clear()",
-    "{w} = [{l}, {l2}]", "{w}.append({l})", "{l} = {w}[0]", "{l} = {w}.pop()", "{l} = {w}[-1]",
-    "{w}[0].append({n})", "{w}.pop().append({n})", "for each in {w}:\n    each.append({n})",
-    "{w} = list({w2})", "{w}.extend({w2})", "{w} += {w2}", "{w} = {w2} + [{l}]", "{w} = {w2}",
-    "{l}, *{w} = {w2}", "{w} = [each for each in {w2}]", "{w} = [[*each] for each in {w2}]",
-    "[each.append({n}) for each in {w}]", "put = {l}.append\nput({n})",
-    "list(map({l}.append, [{n}]))", "list.append({l}, {n})", "same({l}).append({n})",
-    "{l} = same({w})[0]", "{l} = same({l2})", "{d}['k'] = {l}", "{l} = {d}.get('k', {l})",
-    "{d} = dict(k={w}[0], n=1)", "{o}.v = {w}[0]\n{o}.v.append({n})", "list({w})[0].append({n})",
-    "({l} if {n} else {l2}).append(6)", "def g1(xs={l}):\n    xs.append({n})", "g1()",
-    "{n} = len({l})\n{l}.append(1)\n{n2} = len({l})\n{l}.pop()", "{l}.pop()", "{l}.reverse()",
-    "match {n}:\n    case 4:\n        {l} = [4]\n    case _:\n        {n2} = 5",
-)  # fmt: skip
 ALL = (*STATEMENTS, *MOVING, *CANCELLING)
 POOL = {
     "l": ("l1", "l2", "l3"),
@@ -293,15 +228,6 @@ def test_a_change_that_nobody_recorded_goes_with_its_undo(name: str, steps: Step
     asyncio.run(notebook.play(steps))
     script = slice_of(notebook.executor.origin_ledger, name)
     assert is_same(notebook.executor.variables()[name], rebuilt(script.code)[name])
-
-
-# Two analyses in one notebook, each with names of its own.
-APART = (
-    "{n} = ({tag}, {n})", "{n} = ({tag}, *{l})", "{l} = [{tag}, {n}]", "{l}.append(({tag}, {n}))",
-    "{l} = [*{l}, {tag}]", "{l} += [{tag}]", "{d}[{tag}] = {n}", "{d}.update(a{tag}={n})",
-    "{n} = ({tag}, str({d}))", "print({l})", "{d}", "import math as m{tag}",
-    "for each{tag} in {l}:\n    {n} = ({tag}, {n})", "{l}[0], {d}['k'] = {n}, {l}",
-)  # fmt: skip
 
 
 @st.composite

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lineage_desk import Desk
 
-from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.diff import Diff
@@ -22,10 +22,12 @@ USER, TURN = RunScope("", "n.ipynb", "mine", actor="user"), RunScope("t", "n.ipy
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was seen of a row: before the turn, after it, undone, and done again; and what was said
-    when the code ran."""
+    """What was seen of a row: before the turn, after a step of it that failed, after it, undone,
+    and done again; and what was said when the code ran."""
 
     before: str
+    failed: PutBack
+    put_back: str
     said: str
     after: str
     diff: Diff
@@ -48,34 +50,45 @@ def wanted(name: str) -> Row:
 async def played(row: Row, later: str = "") -> Outcome:
     """Run a row as a person's cell and a turn, and ``later`` as another cell of the person's, then
     undo and redo the turn."""
-    executor, changes = CodeExecutor(), Changes()
+    desk, changes = Desk(), Changes()
+    executor = desk.executor
 
-    async def run(code: str, scope: RunScope) -> str:
+    async def run(code: str, scope: RunScope, error: str = "None") -> str:
         with run_scope(scope):
             output = await executor.execute(code)
-        assert output.error is None, output.error
+        assert getattr(output.error, "name", "None") == error, output.error
         return output.stderr
 
-    async def shown() -> str:
-        output = await executor.eval(f"repr({row['shows']})")
-        assert output.error is None, output.error
-        return str(output.outputs[0].for_model())
-
     await run(row["make"], USER)
-    before, objects = await shown(), dict(executor.variables())
+    before, objects = await desk.ask(row["shows"]), dict(executor.variables())
     checkpoints = executor.checkpoints()
-    checkpoints.take()
-    said = await run(row["change"], TURN)
-    change, after = checkpoints.close(), await shown()
+    number = checkpoints.take()
+    said = await run(f"{row['change']}\n1 / 0", TURN, "ZeroDivisionError")
+    failed, put_back = checkpoints.put_back(number, keep_new=True), await desk.ask(row["shows"])
+    if not failed.lost:
+        said = await run(row["change"], TURN)
+    change, after = checkpoints.close(), await desk.ask(row["shows"])
     assert change is not None, "no change was seen"
     changes.add("t", change)
     if later:
         await run(later, USER)
     diff, undo = changes.diff("t"), changes.undo("t", executor)
-    undone, now = await shown(), executor.variables()
+    undone, now = await desk.ask(row["shows"]), executor.variables()
     same = all(now.get(name) is value for name, value in objects.items())
     redo = changes.redo("t", executor) if changes.undone else PutBack()
-    return Outcome(before, said, after, diff, undo, undone, same, redo, await shown())
+    return Outcome(
+        before,
+        failed,
+        put_back,
+        said,
+        after,
+        diff,
+        undo,
+        undone,
+        same,
+        redo,
+        await desk.ask(row["shows"]),
+    )
 
 
 @pytest.mark.filterwarnings("ignore", "error::pytest.PytestUnraisableExceptionWarning")
@@ -84,13 +97,17 @@ async def test_an_object_that_a_turn_changed_comes_back_or_is_named(name: str) -
     row = wanted(name)
     seen = await played(row)
     assert seen.after != seen.before
+    assert bool(seen.failed.lost) == bool(row.get("named"))
+    assert not set(seen.failed.lost) & set(seen.failed.restored)
     if row.get("named"):
         assert seen.undo.lost
-        assert "Undo can't restore" in seen.said
+        assert ("Undo can't restore" in seen.said) == (row["named"] != "late")
         return
     assert (seen.undo.lost, seen.said.count("Undo")) == ((), 0)
-    assert seen.undone == seen.before
+    assert seen.put_back == seen.undone == seen.before
     assert seen.same_objects
+    if row.get("private"):
+        return
     assert seen.diff
     assert not seen.redo.lost
     assert seen.redone == seen.after

@@ -3,44 +3,31 @@
 from pathlib import Path
 
 import pytest
+from lineage_desk import Desk
 
-from parsimony_kernel.execution.private import CodeExecutor
-from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.why import MOST_STEPS, Explanation, why
 
-USER = RunScope("", "n.ipynb", "mine", actor="user")
-AGENT = RunScope("run 1", "n.ipynb", "cell")
 
-
-class Desk:
-    def __init__(self, folder: Path) -> None:
-        self.executor = CodeExecutor(cwd=folder)
-
-    async def run(self, *cells: str, scope: RunScope = USER) -> None:
-        with run_scope(scope):
-            for code in cells:
-                await self.executor.execute(code)
-
-    def why(self, name: str) -> Explanation:
-        return why(
-            self.executor.origin_ledger,
-            name,
-            present=self.executor.variables(),
-            turns={"run 1": 3},
-        )
+def explained(desk: Desk, name: str) -> Explanation:
+    ledger = desk.executor.origin_ledger
+    return why(ledger, name, present=desk.names, turns={"run 1": 3})
 
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path) -> None:
     (tmp_path / "cars.csv").write_text("a\n1\n")
     (tmp_path / "more.csv").write_text("a\n2\n")
-    return Desk(tmp_path)
 
 
 async def test_the_chain_is_told_from_the_newest_step_to_the_oldest(desk: Desk) -> None:
     await desk.run("raw = pd.read_csv('cars.csv')\nextra = 1")
-    await desk.run("df = raw.assign(b=2)", "total = int(df.b.sum())\nprint(1)", scope=AGENT)
-    told = desk.why("total")
+    await desk.act("df = raw.assign(b=2)", "total = int(df.b.sum())\nprint(1)")
+    told = explained(desk, "total")
     assert [(step.name, step.version, step.place, step.code) for step in told.steps] == [
         ("total", 1, "turn 3, step 2", "total = int(df.b.sum())"),
         ("df", 1, "turn 3, step 1", "df = raw.assign(b=2)"),
@@ -64,7 +51,7 @@ async def test_the_chain_is_told_from_the_newest_step_to_the_oldest(desk: Desk) 
 
 async def test_what_changed_since_is_said_with_both_versions(desk: Desk) -> None:
     await desk.run("a = [1]", "b = a + [2]", "a.append(5)", "a = [3]")
-    told = desk.why("b")
+    told = explained(desk, "b")
     assert [(each.name, each.version, each.now) for each in told.stale] == [("a", 1, 3)]
     assert "made from a version 1; a is at version 3 now" in told.text()
     assert "Changed since: a." in told.text().splitlines()[0]
@@ -72,61 +59,61 @@ async def test_what_changed_since_is_said_with_both_versions(desk: Desk) -> None
 
 async def test_an_input_that_was_deleted_is_gone(desk: Desk) -> None:
     await desk.run("a = [1]", "b = a + [2]", "del a")
-    assert "made from a version 1; a is gone now" in desk.why("b").text()
+    assert "made from a version 1; a is gone now" in explained(desk, "b").text()
 
 
 async def test_what_is_up_to_date_is_not_called_stale(desk: Desk) -> None:
     await desk.run("a = [1]", "b = a + [2]", "b.append(3)")
-    assert desk.why("b").stale == ()
+    assert explained(desk, "b").stale == ()
 
 
 async def test_the_statement_that_made_it_is_told_with_those_that_changed_it(desk: Desk) -> None:
     await desk.run("df = 0\nother = 1\ndf = pd.read_csv('more.csv')\ndf['b'] = other")
-    assert desk.why("df").steps[0].code == "df = pd.read_csv('more.csv')\ndf['b'] = other"
-    lines = [line.strip() for line in desk.why("df").text().splitlines()]
+    assert explained(desk, "df").steps[0].code == "df = pd.read_csv('more.csv')\ndf['b'] = other"
+    lines = [line.strip() for line in explained(desk, "df").text().splitlines()]
     assert lines[3:5] == ["df = pd.read_csv('more.csv')", "df['b'] = other"]
 
 
 async def test_of_many_statements_the_first_and_the_last_are_told(desk: Desk) -> None:
     await desk.run("x = [0]\n" + "\n".join(f"x.append({i})" for i in range(1, 6)))
-    assert desk.why("x").steps[0].code == "x = [0]\n…\nx.append(5)"
+    assert explained(desk, "x").steps[0].code == "x = [0]\n…\nx.append(5)"
 
 
 async def test_a_binding_that_may_not_have_run_hides_nothing(desk: Desk) -> None:
     await desk.run("x = [0]\nif x:\n    x = [1]")
-    assert desk.why("x").steps[0].code == "x = [0]\nif x: x = [1]"
+    assert explained(desk, "x").steps[0].code == "x = [0]\nif x: x = [1]"
 
 
 async def test_an_unknown_origin_is_said_plainly(desk: Desk) -> None:
     await desk.executor.execute("old = [1]")  # nobody's cell
     await desk.run("new = old + [2]")
-    told = desk.why("new")
+    told = explained(desk, "new")
     assert told.unknown == ("old",)
     assert "? made from old, whose origin is not known" in told.text()
-    assert desk.why("old").text().startswith("old was bound before origins were tracked")
+    assert explained(desk, "old").text().startswith("old was bound before origins were tracked")
 
 
 async def test_a_name_that_does_not_exist_gets_the_nearest_ones(desk: Desk) -> None:
     await desk.run("prices = [1]\nother = 2")
-    told = desk.why("Price")
+    told = explained(desk, "Price")
     assert (told.steps, told.nearest) == ((), ("prices",))
     assert told.text() == "There is no variable Price. Did you mean prices?"
-    assert desk.why("zzz").text() == "There is no variable zzz."
+    assert explained(desk, "zzz").text() == "There is no variable zzz."
 
 
 async def test_a_deleted_variable_is_said_to_be_deleted(desk: Desk) -> None:
     await desk.run("a = [1]", "del a")
-    assert desk.why("a").text() == "a was deleted by your cell."
+    assert explained(desk, "a").text() == "a was deleted by your cell."
 
 
 async def test_imports_are_no_steps(desk: Desk) -> None:
     await desk.run("import math\nfrom math import floor", "x = floor(math.pi)")
-    assert [step.name for step in desk.why("x").steps] == ["x"]
+    assert [step.name for step in explained(desk, "x").steps] == ["x"]
 
 
 async def test_a_long_chain_is_cut_and_counted(desk: Desk) -> None:
     await desk.run("x = [0]", *(f"x = x + [{i}]" for i in range(MOST_STEPS + 4)))
-    told = desk.why("x")
+    told = explained(desk, "x")
     assert (len(told.steps), told.left_out) == (MOST_STEPS, 5)
     assert told.text().splitlines()[-1] == "and 5 earlier steps"
     assert f"comes from {MOST_STEPS + 5} steps" in told.text()
@@ -136,12 +123,12 @@ async def test_a_long_chain_is_cut_and_counted(desk: Desk) -> None:
 async def test_the_text_fits_the_terminal(desk: Desk, width: int) -> None:
     words = " + ".join(f"['word {i}']" for i in range(40))
     await desk.run(f"a_rather_long_name = {words}", "b = a_rather_long_name * 2")
-    assert max(map(len, desk.why("b").text(width).splitlines())) <= width
+    assert max(map(len, explained(desk, "b").text(width).splitlines())) <= width
 
 
 async def test_nothing_that_a_terminal_obeys_is_told(desk: Desk) -> None:
     await desk.run("x = 'a\x1b[2J\u202eb'")
-    told = desk.why("x").text()
+    told = explained(desk, "x").text()
     assert "\x1b" not in told
     assert "\u202e" not in told
     assert "x1b[2J" in told
