@@ -145,7 +145,7 @@ def test_an_honest_summary_is_neither_refused_nor_marked(summary: str) -> None:
         ("Der Umsatz wuchs um 13,4 %.", "13,4"),
         ("The total is 1.25 million.", "1.25"),
         ("R² = **0.963**.", "0.963"),
-        ("p is 1.23 × 10^-5.", "1.23"),
+        ("p is 1.23 × 10^-5.", "1.23e-5"),
         ("The value of the slope is `-3.31`.", "3.31"),
         ("It has 1 462 rows.", "1 462"),
         ("North and South make 642,474.678.", "642,474.678"),
