@@ -2,7 +2,8 @@
 
 A number is supported as it stands in a result, rounded, scaled or in another unit, and as what
 follows from one table, or from the numbers said beside it: sums, means, shares, differences,
-ratios and squares. One that stands only in another row than the rows named beside it is not.
+ratios and squares. One that stands only in another row or column than those named beside it is
+not.
 """
 
 import re
@@ -22,7 +23,7 @@ MAX_READ, MAX_LOOSE = 20_000, 120_000
 MAX_LINES, MAX_DERIVED, MAX_ROWS, FEW = 600, 12_000, 60, 8
 
 SUPPOSED, _OTHERS, _YEARS = pattern("supposed"), pattern("others"), pattern("years")
-_NO_LABEL = pattern("no_label")
+_NO_LABEL, _EACH = pattern("no_label"), pattern("each")
 _SENTENCE = re.compile(r"(?<!\s[A-Z]\.)(?<!^[A-Z]\.)(?<=[.!?])\s+(?=[^\da-z])|\n+|;\s")
 _CLAUSE = re.compile(r"[,;]\s|\)")
 _DIGITS = re.compile(r"\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
@@ -31,7 +32,7 @@ _PRINTED = re.compile(
     r"(?![\w/:-]|\.\d)"
 )
 
-# The row of a number in words, and of one without a label.
+# The row of a number in words, and of one without a label: it may be of any.
 NOWHERE = -1
 
 # Numbers by column, which is counted from the right, below 0, or among words from the left.
@@ -46,15 +47,16 @@ class Cell(NamedTuple):
     value: float
     table: int
     row: int
+    column: int
 
 
 class Mention(NamedTuple):
-    """Where a sentence names a row."""
+    """Where a sentence names a line of a table: a row, or a column, which is below 0."""
 
     start: int
     end: int
     table: int
-    row: int
+    line: int
 
 
 class Results:
@@ -71,14 +73,14 @@ class Results:
         older, newest = texts[: len(texts) - read], texts[len(texts) - read :]
         held = [table for text in newest for table in _tables(text)]
         self.tables = [[row for _, row in table] for table in held]
-        lines = [(t, r, *line) for t, table in enumerate(held) for r, line in enumerate(table)]
-        self._labels = [(label, t, r) for t, r, labels, _ in lines for label in labels]
+        self._names = [(name, t, at) for t, table in enumerate(held) for name, at in _names(table)]
         self._cells = sorted(
-            Cell(abs(value), t, r if labels and at < 0 else NOWHERE)
-            for t, r, labels, row in lines
+            Cell(abs(value), t, r if labels and at < 0 else NOWHERE, at)
+            for t, table in enumerate(held)
+            for r, (labels, row) in enumerate(table)
             for at, value in row.items()
         )
-        loose = "\n".join((*words, *(label for label, *_ in self._labels), *reversed(older)))
+        loose = "\n".join((*words, *(name for name, *_ in self._names), *reversed(older)))
         digits = _DIGITS.findall(loose[:MAX_LOOSE].replace(",", ""))
         self._loose = sorted(map(float, {*digits}))
 
@@ -91,13 +93,13 @@ class Results:
         return [*chain(*(_within(self._cells, *v, key=lambda cell: cell[0]) for v in n.values))]
 
     def mentions(self, sentence: str) -> list[Mention]:
-        """The rows that ``sentence`` names."""
+        """The rows and columns that ``sentence`` names."""
         lower = sentence.casefold()
         return [
-            Mention(*at.span(), table, row)
-            for label, table, row in self._labels
-            if label[:3].strip("/.").casefold() in lower
-            for at in _form_of(label).finditer(sentence)
+            Mention(*at.span(), table, line)
+            for name, table, line in self._names
+            if name[:3].strip("/.").casefold() in lower
+            for at in _form_of(name).finditer(sentence)
         ]
 
     def derive(self, *rows: Iterator[tuple[bool, float]]) -> Derived:
@@ -151,7 +153,8 @@ class _Sentence:
             if cells and n.digits > 1 and not is_loose and self._is_misplaced(n, cells):
                 yield n.text
             self.said.append(n.number / 100 if n.kind == 1 else known)
-        named, tables = _by_table(self._mentions), self._results.tables
+        named = _by_table(m for m in self._mentions if m.line >= 0)
+        tables = self._results.tables
         for _ in range(2):  # what is said first may follow from what is said last
             follows = (
                 _follows(rows, named.get(t, ())) for t, rows in enumerate(tables if unseen else ())
@@ -164,28 +167,52 @@ class _Sentence:
         yield from (n.text for n in unseen)
 
     def _is_misplaced(self, n: Numeral, cells: list[Cell]) -> bool:
-        """Whether ``n`` stands only in other rows than those named last before it and first behind
-        it, and does not follow from the rows of its sentence. Beside one of theirs it compares."""
+        """Whether ``n`` stands only in other rows or columns than those named last before it and
+        first behind it, and does not follow from them. Beside one of theirs it compares."""
         order: list[Any] = sorted((*self._mentions, *self._numerals), key=lambda each: each.start)
         runs = [[], *(list(run) for _, run in groupby(order, key=type)), []]
         at = next(i for i, run in enumerate(runs) if n in run)
         before, behind = runs[at - 1], runs[at + 1]
-        if behind and not before and _CLAUSE.search(self.text, n.start, behind[0].start):
-            return False
-        beside = _by_table(before + behind)
+        near = [m for m in before if m.line >= 0]
+        next_to = [m for m in behind if m.line >= 0]
+        if near or not (next_to and _CLAUSE.search(self.text, n.start, next_to[0].start)):
+            near += next_to
+        rows = {} if _OTHERS.search(self.text) else _by_table(near)
+        columns = _by_table(self._columns(n, before + behind))
         others = chain(*(self._results.cells_of(m) for m in runs[at] if m != n))
-        if (
-            _OTHERS.search(self.text)
-            or any(c.row in beside.get(c.table, (c.row,)) or c.row == NOWHERE for c in cells)
-            or any(c.row in beside.get(c.table, ()) for c in others)
-        ):
+        if any(
+            c.row == NOWHERE
+            or (
+                c.row in rows.get(c.table, (c.row,))
+                and c.column in columns.get(c.table, (c.column,))
+            )
+            for c in cells
+        ) or any(c.row in rows.get(c.table, ()) for c in others):
             return False
-        tables = self._results.tables
-        parts = (_follows([tables[t][r] for r in rows]) for t, rows in beside.items())
-        return (
-            self._value(n, self._results.derive(_derive([*dict.fromkeys(self.said)][-6:]), *parts))
-            is None
+        parts = (
+            _follows(_part(self._results.tables[t], rows.get(t), columns.get(t)))
+            for t in {*rows, *columns}
         )
+        given = [*dict.fromkeys(self.said)][-6:]
+        return self._value(n, self._results.derive(_derive(given), *parts)) is None
+
+    def _columns(self, n: Numeral, mentions: Iterable[Mention]) -> list[Mention]:
+        """Those ``mentions`` that name the column of ``n``: in its clause, no number between. A
+        sentence may be about counted things, or tell so many of one for each other."""
+        found = []
+        for m in mentions:
+            first, last = sorted((m.start, n.start))
+            is_apart = _CLAUSE.search(self.text, first, last) is not None
+            if (
+                m.line < 0
+                and not is_apart
+                and not any(first < o.start < last for o in self._numerals)
+            ):
+                column = (row.get(m.line, 0.0) for row in self._results.tables[m.table])
+                if first == m.start and all(map(float.is_integer, column)):
+                    return []
+                found.append(m)
+        return [] if n.kind == 1 or _EACH.search(self.text) else found
 
     def _value(self, n: Numeral, derived: Derived) -> float | None:
         """The number, or ratio, that ``n`` is, per so many; ``None`` for none."""
@@ -201,25 +228,47 @@ class _Sentence:
 
 
 def _by_table(mentions: Iterable[Mention]) -> dict[int, set[int]]:
-    """The rows that are named, by table."""
+    """The lines that are named, by table."""
     named: dict[int, set[int]] = {}
     for m in mentions:
-        named.setdefault(m.table, set()).add(m.row)
+        named.setdefault(m.table, set()).add(m.line)
     return named
+
+
+def _names(table: list[tuple[list[str], Row]]) -> Iterator[tuple[str, int]]:
+    """What the rows, and the columns with numbers, of a table are called."""
+    rows = {label for labels, row in table if row for label in labels}
+    columns = {at for _, row in table for at in row}
+    for r, (labels, row) in enumerate(table):
+        for at, label in enumerate(labels, -len(labels)):
+            if row:
+                yield label, r
+            elif at in columns and label not in rows:
+                yield label, at
+
+
+def _part(rows: list[Row], named: set[int] | None, columns: set[int] | None) -> list[Row]:
+    """Some rows and columns of a table, ``None`` for all."""
+    return [
+        {at: value for at, value in row.items() if columns is None or at in columns}
+        for r, row in enumerate(rows)
+        if named is None or r in named
+    ]
 
 
 @lru_cache(maxsize=2_000)
 def _form_of(label: str) -> re.Pattern[str]:
     """``label`` with endings; its first word may stand for all, and short capitals are names."""
-    words = re.findall(r"\w+", label)
+    words = re.findall(r"[^\W_]+", label)
     if not words or _NO_LABEL.fullmatch(label) or (label.isdigit() and not is_year(label)):
         return re.compile("(?!)")
     forms = [
-        f"(?-i:{word})" if len(word) <= 3 and word.isupper() else rf"{word}\w{{0,3}}"
+        f"(?-i:{word})" if len(word) <= 3 and word.isupper() else rf"{word}[^\W_]{{0,3}}"
         for word in words
     ]
-    more = "".join(rf"\W+{form}" for form in forms[1:])
-    return re.compile(rf"\b{forms[0]}\b(?:{more}\b){'?' * (len(words[0]) > 3)}", re.IGNORECASE)
+    more = "".join(rf"[\W_]+{form}" for form in forms[1:])
+    optional = "?" * (len(words[0]) > 3 and not _NO_LABEL.fullmatch(words[0]))
+    return re.compile(rf"(?<!\w){forms[0]}(?:{more}){optional}(?!\w)", re.IGNORECASE)
 
 
 def _within(
@@ -241,12 +290,15 @@ def _tables(text: str) -> list[list[tuple[list[str], Row]]]:
         spaced = re.sub(r"[|│┆\t]", "  ", line.replace(",", "  ") if is_csv else line)
         if _PRINTED.search(spaced):
             labels, row = _row(spaced)
-            if found[-1] and line[:1] == " ":  # an outer label is printed once
+            if found[-1] and found[-1][-1][1] and line[:1] == " ":  # an outer label is printed once
                 outer = found[-1][-1][0]
                 labels = outer[: max(0, len(outer) - len(labels))] + labels
             found[-1].append((labels, row))
-        elif line.strip(" |:=+-"):
-            found.append([])
+        elif header := re.findall(r"[^\W_](?:\S|\s(?!\s))*", spaced):
+            if not found[-1] or found[-1][-1][1]:
+                found.append([(header, {})])
+            elif len(header) > len(found[-1][0][0]):
+                found[-1] = [(header, {})]
     return found
 
 
@@ -255,8 +307,10 @@ def _row(line: str) -> tuple[list[str], Row]:
     parts = [(part or "").strip(" :=,*`") for part in _PRINTED.split(line)]
     words, numbers = parts[::2], parts[1::2]
     labels = [each for part in words for each in re.split(r"\s{2,}", part) if each]
-    if len(numbers) > 1 and is_year(numbers[0]):  # the year of a row is its name
+    is_numbered = not words[0] and any(words[1:2])
+    if is_numbered or (len(numbers) > 1 and is_year(numbers[0])):  # the name of a row
         labels.append(numbers.pop(0))
+        del words[:is_numbered]
     is_table = "  " in line.strip() and not any(words[1:])
     values = enumerate(numbers, -len(numbers) if is_table else 0)
     return labels, {at: float(each.replace(",", "")) for at, each in values if each}

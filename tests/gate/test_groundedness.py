@@ -164,6 +164,11 @@ def test_a_number_that_nothing_supports_is_marked_and_not_refused(summary: str, 
         ("FedEx made $80,074.92.", ["80,074.92"]),
         ("UPS made $73,010.59 and FedEx $80,074.92.", ["80,074.92"]),
         ("UPS had 74 orders at $1,082.09.", []),
+        ("The mean price of UPS is $80,074.92.", ["80,074.92"]),
+        ("FedEx had 69 orders.", ["69"]),
+        ("DHL took 1,101.52 orders.", ["1,101.52"]),
+        ("Orders of DHL are worth $1,101.52.", []),
+        ("The revenue per order is $1,101.52 for DHL.", []),
     ],
 )
 def test_a_number_is_looked_up_where_it_is_said_to_stand(summary: str, marks: list[str]) -> None:
@@ -176,9 +181,11 @@ def test_a_number_is_looked_up_where_it_is_said_to_stand(summary: str, marks: li
         "| carrier | orders |\n|---|---:|\n| DHL | 69 |\n| FedEx | 5734 |\n",
         "carrier,orders\nDHL,69\nFedEx,5734\n",
         "carrier\torders\nDHL\t69\nFedEx\t5734\n",
+        "  carrier  orders\n0     DHL      69\n1   FedEx    5734\n",
+        "│ carrier ┆ orders │\n│ DHL     ┆ 69     │\n│ FedEx   ┆ 5734   │\n",
         json.dumps({"result": {"stdout": "       orders\nDHL        69\nFedEx    5734\n"}}),
     ],
-    ids=["Markdown", "commas", "tabs", "envelope"],
+    ids=["Markdown", "commas", "tabs", "numbered", "polars", "envelope"],
 )
 def test_tables_are_read_however_they_are_printed(text: str) -> None:
     assert unsupported("DHL had 5,734 orders.", Results([text])) == ["5,734"]
