@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain, combinations, groupby, islice, permutations
+from math import inf
 from typing import Any, NamedTuple
 
 from parsimony_kernel.gate.numerals import PERCENT, Numeral, amounts, is_year, pattern, plain
@@ -106,8 +107,9 @@ class Results:
         """Sort what is derived, as far as there is time."""
         kinds: Derived = [[], []]
         for is_ratio, value in islice(chain(*rows), max(0, self.derivations_left)):
-            kinds[is_ratio].append(abs(value))
-        self.derivations_left -= sum(map(len, kinds))
+            self.derivations_left -= 1
+            if abs(value) < inf:  # nor what is no number
+                kinds[is_ratio].append(abs(value))
         return [*map(sorted, (*kinds, chain(*kinds)))]
 
 
@@ -159,7 +161,7 @@ class _Sentence:
             follows = (
                 _follows(rows, named.get(t, ())) for t, rows in enumerate(tables if unseen else ())
             )
-            derived = self._results.derive(_derive([*dict.fromkeys(self.said)][-6:]), *follows)
+            derived = self._derived(follows)
             values = [(n, self._value(n, derived)) for n in unseen]
             unseen = [n for n, value in values if value is None]
             for n, value in values:
@@ -193,8 +195,7 @@ class _Sentence:
             _follows(_part(self._results.tables[t], rows.get(t), columns.get(t)))
             for t in {*rows, *columns}
         )
-        given = [*dict.fromkeys(self.said)][-6:]
-        return self._value(n, self._results.derive(_derive(given), *parts)) is None
+        return self._value(n, self._derived(parts)) is None
 
     def _columns(self, n: Numeral, mentions: Iterable[Mention]) -> list[Mention]:
         """Those ``mentions`` that name the column of ``n``: in its clause, no number between. A
@@ -202,17 +203,18 @@ class _Sentence:
         found = []
         for m in mentions:
             first, last = sorted((m.start, n.start))
-            is_apart = _CLAUSE.search(self.text, first, last) is not None
-            if (
-                m.line < 0
-                and not is_apart
-                and not any(first < o.start < last for o in self._numerals)
-            ):
+            is_apart = any(first < o.start < last for o in self._numerals)
+            if m.line < 0 and not is_apart and not _CLAUSE.search(self.text, first, last):
                 column = (row.get(m.line, 0.0) for row in self._results.tables[m.table])
                 if first == m.start and all(map(float.is_integer, column)):
                     return []
                 found.append(m)
         return [] if n.kind == 1 or _EACH.search(self.text) else found
+
+    def _derived(self, follows: Iterable[Iterator[tuple[bool, float]]]) -> Derived:
+        """What follows from what was said last, and what ``follows`` from tables."""
+        said = [*dict.fromkeys(self.said)][-6:]
+        return self._results.derive(_derive(said), *follows)
 
     def _value(self, n: Numeral, derived: Derived) -> float | None:
         """The number, or ratio, that ``n`` is, per so many; ``None`` for none."""
@@ -338,7 +340,7 @@ def _derive(values: Sequence[float], total: float | None = None) -> Iterator[tup
     few, whole = len(values) <= FEW, total or sum(values) or 1.0
     ends = [*values[:1], *values[-1:], min(values, default=0.0), max(values, default=0.0)]
     for value in values:
-        yield from ((True, value / whole), (False, value**2), (True, value**2))
+        yield from ((True, value / whole), (False, value * value), (True, value * value))
         yield False, abs(value) ** 0.5
     some = (each for k in range(2, len(values) + 1) for each in combinations(values, k))
     sums = ((len(each), sum(each)) for each in some) if few else enumerate(accumulate(values), 1)

@@ -265,6 +265,11 @@ def test_the_search_ends_however_much_there_is_to_derive_from() -> None:
     assert -MAX_DERIVED <= results.derivations_left <= 0
 
 
+def test_numbers_beyond_all_bounds_are_no_error() -> None:
+    results = Results(["a  1e200\nb  1e308\nc  1e999\n"])
+    assert unsupported("The sum is 3.27, its square 12.5, and a share of 41.2 %.", results)
+
+
 FLOATS = st.floats(min_value=1e-3, max_value=1e12, allow_nan=False, allow_infinity=False)
 
 
