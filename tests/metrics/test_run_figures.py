@@ -191,14 +191,6 @@ def test_safe_ends_are_an_answer_and_a_way_to_a_person(end: AgentEvent, safe: bo
     assert only(end).is_safe is safe
 
 
-def test_rates_count_executions_and_the_rejection_rate_counts_actions() -> None:
-    looping = [started(), *[failed(FailureKind.loop_detected, "narrow_scope")] * 3, DONE]
-    falling = [started(), failed(fallback="b"), failed(fallback="c"), *called(), DONE]
-    refused = [started(), *called("unknown_action"), *called() * 2, DONE]
-    figures = of_runs([looping, falling, refused, [started(), DONE]])
-    assert (figures.loop_rate, figures.fallback_rate, figures.rejection_rate) == (0.25,) * 3
-
-
 def test_of_nothing_there_is_no_rate() -> None:
     figures = of_runs([])
     assert figures == Figures()
