@@ -23,7 +23,6 @@ _FACTORS |= {
     for sizes in WORDS["units"].values()
     for unit, size in sizes.items()
 }
-_CONSTANTS = frozenset(WORDS["words"]["constants"])
 _S = " \u00a0\u202f\u2009'’"
 _NUMBER = re.compile(
     rf"(?<![^\W_])(?<![\w/][-.,/_])(?:[0-9]{{1,3}}(?:[{_S}][0-9]{{3}}(?![0-9]))+(?:[.,][0-9]+)?"
@@ -92,7 +91,6 @@ def amounts(text: str, *, percent: bool = False) -> Iterator[Numeral]:
         if not given or is_part or is_date or _UNOBSERVED.fullmatch(word):
             continue
         factors = [1.0, *_FACTORS.get(word, ()), *[0.01] * (percent or is_percent)]
-        factors += [1e-3] * found[0].endswith("000")
         factors += () if is_scaled else _FACTORS.get(scaled, ()) if scaled in _SCALES else ()
         values = [(n * by, worth * by) for by in dict.fromkeys(factors) for n, worth in given]
         if word in ("°f", "fahrenheit"):
@@ -102,9 +100,7 @@ def amounts(text: str, *, percent: bool = False) -> Iterator[Numeral]:
         digits = re.sub(r"\D", "", found[0].partition("e")[0]).lstrip("0")
         says = len(digits.rstrip("0") if given[0][1] >= 1 else digits)
         is_exact = is_scaled or is_percent or not found[0].isdigit()
-        is_claim = (says > 2 or is_percent or (says > 1 and is_exact)) and given[0][
-            0
-        ] not in _CONSTANTS
+        is_claim = says > 2 or is_percent or (says > 1 and is_exact)
         kind = 1 if is_percent else 0 if is_scaled else 2
         yield Numeral(found[0], found.start(), values, says, kind, is_claim)
 

@@ -150,11 +150,9 @@ class _Sentence:
             if n.is_claim and not (cells or is_loose or SUPPOSED.search(self.text)):
                 unseen.append(n)
                 continue
-            exact = {cell.value for cell in cells}
-            known = exact.pop() if len(exact) == 1 else n.number  # as exactly as it is known
             if cells and n.digits > 1 and not is_loose and self._is_misplaced(n, cells):
                 yield n.text
-            self.said.append(n.number / 100 if n.kind == 1 else known)
+            self.said.append(n.number / 100 if n.kind == 1 else n.number)
         named = _by_table(m for m in self._mentions if m.line >= 0)
         tables = self._results.tables
         for _ in range(2):  # what is said first may follow from what is said last
@@ -217,15 +215,17 @@ class _Sentence:
         return self._results.derive(_derive(said), *follows)
 
     def _value(self, n: Numeral, derived: Derived) -> float | None:
-        """The number, or ratio, that ``n`` is, per so many; ``None`` for none."""
+        """The number, or ratio, that ``n`` is, also a month or a year of it; ``None`` for none."""
         if self._results.derivations_left <= 0:  # more than can be derived in time is supported
             return n.number
-        counts = [v for v in self.said if 1 < v < 400 and v == int(v)][-4:]
-        per_year = (12.0, 1 / 12) * bool(_YEARS.search(self.text))
-        for by in (1.0, *counts, *per_year) if n.kind != 1 else (0.01,):
-            for number, unit in n.values if n.kind != 1 else n.values[:1]:
+        if n.kind == 1:
+            number, unit = n.values[0]
+            found = _within(derived[1], number / 100, unit / 100, cut=0.51)
+            return found[0] if found else None
+        for by in (1.0, *(12.0, 1 / 12) * bool(_YEARS.search(self.text))):
+            for number, unit in n.values:
                 if found := _within(derived[n.kind], number * by, unit * by, cut=0.51):
-                    return float(found[0]) / (by if n.kind != 1 else 1.0)
+                    return float(found[0]) / by
         return None
 
 
