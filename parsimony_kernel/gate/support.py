@@ -18,7 +18,7 @@ from parsimony_kernel.gate.numerals import PERCENT, Numeral, amounts, is_year, p
 
 # Characters of the newest results that are read as tables, and of those before them that are read
 # for their numbers.
-MAX_READ, MAX_LOOSE = 20_000, 120_000
+MAX_READ, MAX_LOOSE = 20_000, 80_000
 # Lines of a result; numbers derived for one text; rows that are derived from, and values of which
 # every sum is.
 MAX_LINES, MAX_DERIVED, MAX_ROWS, FEW = 600, 12_000, 60, 8
@@ -155,15 +155,13 @@ class _Sentence:
             self.said.append(n.number / 100 if n.kind == 1 else n.number)
         named = _by_table(m for m in self._mentions if m.line >= 0)
         tables = self._results.tables
-        for _ in range(2):  # what is said first may follow from what is said last
-            follows = (
-                _follows(rows, named.get(t, ())) for t, rows in enumerate(tables if unseen else ())
-            )
+        for _ in range(2 if unseen else 0):  # what is said first may follow from what is said last
+            follows = (_follows(rows, named.get(t, ())) for t, rows in enumerate(tables))
             derived = self._derived(follows)
-            values = [(n, self._value(n, derived)) for n in unseen]
-            unseen = [n for n, value in values if value is None]
-            for n, value in values:
-                self.said += () if value is None else (value, n.number)
+            for n in [*unseen]:
+                if (value := self._value(n, derived)) is not None:
+                    unseen.remove(n)
+                    self.said += [value, n.number]
         yield from (n.text for n in unseen)
 
     def _is_misplaced(self, n: Numeral, cells: list[Cell]) -> bool:
@@ -180,14 +178,13 @@ class _Sentence:
         rows = {} if _OTHERS.search(self.text) else _by_table(near)
         columns = _by_table(self._columns(n, before + behind))
         others = chain(*(self._results.cells_of(m) for m in runs[at] if m != n))
-        if any(
-            c.row == NOWHERE
-            or (
-                c.row in rows.get(c.table, (c.row,))
-                and c.column in columns.get(c.table, (c.column,))
-            )
-            for c in cells
-        ) or any(c.row in rows.get(c.table, ()) for c in others):
+
+        def fits(cell: Cell) -> bool:
+            is_of_column = cell.column in columns.get(cell.table, (cell.column,))
+            is_of_row = cell.row in rows.get(cell.table, (cell.row,))
+            return cell.row == NOWHERE or (is_of_row and is_of_column)
+
+        if any(map(fits, cells)) or any(c.row in rows.get(c.table, ()) for c in others):
             return False
         parts = (
             _follows(_part(self._results.tables[t], rows.get(t), columns.get(t)))
