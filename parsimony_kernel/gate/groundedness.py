@@ -15,13 +15,12 @@ from types import CodeType
 
 from parsimony_kernel.core.causes import CLAIM_UNOBSERVED
 from parsimony_kernel.core.kinds import Failure
-from parsimony_kernel.gate.numerals import SUPPOSED, WORDS
+from parsimony_kernel.gate.numerals import WORDS, pattern
 from parsimony_kernel.gate.stages import Attempt, Stage
-from parsimony_kernel.gate.support import Results, unsupported
+from parsimony_kernel.gate.support import SUPPOSED, Results, unsupported
 from parsimony_kernel.triage.constraints import NEGATED, sentences
 
-MAX_TEXT = 20_000
-MAX_MARKS = 8
+MAX_TEXT, MAX_MARKS = 20_000, 8
 
 _SAID = {"return_done": "summary", "return_report": "body"}
 _FENCED = re.compile(r"```[ \t]*[A-Za-z][^\n]{0,80}\n.*?(?:```|\Z)", re.DOTALL)
@@ -33,8 +32,6 @@ _FILE = re.compile(
     re.IGNORECASE,
 )
 _IDENTIFIER = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
-_FRAME_NAME = re.compile(r"df\d*|\w*_\w*")
-_SETTING = re.compile(r"\b(?:default|parameter|argument|option|keyword|setting|voreinstell)", re.I)
 _LIBRARIES = ("pandas", "numpy", "altair", "polars")
 _KINDS = ("DataFrame", "Series", "Chart", "LazyFrame")
 _DEEDS: dict[str, dict[str, str]] = WORDS["deeds"]
@@ -43,9 +40,8 @@ _FORMS = [
     for form in WORDS["forms"].values()
     for deed in _DEEDS
 ]
-_EARLIER, _OF_FILES, _IN_MEMORY = (
-    re.compile(WORDS["words"][each], re.IGNORECASE) for each in ("earlier", "files", "memory")
-)
+_EARLIER, _OF_FILES, _IN_MEMORY = pattern("earlier"), pattern("files"), pattern("memory")
+_SETTING = pattern("setting")
 
 
 @dataclass
@@ -144,26 +140,20 @@ def _refusal(claims: Sequence[str], marks: list[str]) -> Failure:
 def unknown_names(text: str, seen: Seen) -> Iterator[str]:
     """The names of variables and columns in ``text`` that exist nowhere."""
     for sentence in sentences(text):
-        if any(each.search(sentence) for each in (NEGATED, SUPPOSED, _SETTING)):
-            continue
-        for span in _SPAN.finditer(sentence):
-            name = re.sub(r"\([^()]*\)$|\[[^\[\]]*\]$", "", span[2].strip())
-            if (
-                _IDENTIFIER.fullmatch(name)
-                and not _FILE.fullmatch(name)
-                and _is_unknown(name, seen)
-            ):
-                yield f"`{name}`"
+        if not any(each.search(sentence) for each in (NEGATED, SUPPOSED, _SETTING)):
+            for span in _SPAN.finditer(sentence):
+                name = re.sub(r"\([^()]*\)$|\[[^\[\]]*\]$", "", span[2].strip())
+                if _IDENTIFIER.fullmatch(name) and _is_unknown(name, seen):
+                    yield f"`{name}`"
 
 
 def _is_unknown(name: str, seen: Seen) -> bool:
     root, _, rest = name.partition(".")
-    if not rest and not _FRAME_NAME.fullmatch(name):
+    if _FILE.fullmatch(name) or not (rest or re.fullmatch(r"df\d*|\w*_\w*", name)):
         return False
-    if root in seen.names or root in sys.modules or name in seen.whole:
-        return False
+    is_known = root in seen.names or root in sys.modules or (root if rest else name) in seen.whole
     loaded = tuple(each for each in _LIBRARIES if each in sys.modules)
-    return not (rest and root in seen.whole) and name not in _library_names(loaded)
+    return not is_known and name not in _library_names(loaded)
 
 
 @lru_cache(maxsize=8)

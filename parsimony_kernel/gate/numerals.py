@@ -1,123 +1,122 @@
-"""Numbers as people and programs write them, with the units that turn one into another.
+"""Numbers as people write them, with the units that turn one into another.
 
 Separators are not assumed to be of one language: every reading that makes sense is given.
 """
 
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any, NamedTuple
 
 WORDS: dict[str, Any] = tomllib.loads(
     (files(__package__) / "numbers.toml").read_text(encoding="utf-8")
 )
-SCALES = {word: float(by) for by, words in WORDS["scales"].items() for word in words.split()}
-UNITS: dict[str, list[float]] = WORDS["units"]
-SPACES = " \u00a0\u202f\u2009'’"
+# What a number before a scale, or a unit, is multiplied with to be as it may stand in a result,
+# which may itself be in thousands; not mm to cm: ten times too much is the commonest slip.
+_SCALES = {word: float(by) for by, words in WORDS["scales"].items() for word in words.split()}
+_FACTORS = {
+    word: [each for each in (1.0, 1e3, 1e6, 1e9) if each <= by] for word, by in _SCALES.items()
+}
+_FACTORS |= {
+    unit: [size / other for other in sizes.values() if size / other != 0.1]
+    for sizes in WORDS["units"].values()
+    for unit, size in sizes.items()
+}
+_S = " \u00a0\u202f\u2009'’"
+_NUMBER = re.compile(
+    rf"(?<![^\W_])(?<![\w/][-.,/_])(?:[0-9]{{1,3}}(?:[{_S}][0-9]{{3}}(?![0-9]))+(?:[.,][0-9]+)?"
+    rf"|\.?[0-9](?:[0-9]|[.,](?=[0-9])){{0,40}})(?:e[-+]?[0-9]{{1,2}}(?!\w))?"
+)
+_UNIT = re.compile(rf"[*_)]{{0,3}}[{_S}-]?(°?[^\W\d_][\w/²]*|)")
+_POWER = re.compile(r"(?<=\d)\s?[×x*·]\s?10[\^*]*([-+]?\d{1,2})(?!\w)")
+_PLAIN = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺−", "0123456789-+-")
+# What is no amount: names of things, addresses, calls, dates, ordinals.
+_AWAY = re.compile(
+    r"`[^`\n]*[^\W\d_][^`\n]*`|\b[a-z][a-z0-9+.-]{1,12}://\S+|[^\W\d_]\([^()\n]{0,40}\)"
+    r"|\b\d{4}[-/.]\d\d?(?:[-/.]\d\d?)?\b|\b\d\d?[./]\d\d?[./]\d{2,4}\b|\b\d\d?:\d\d(?::\d\d)?\b"
+    rf"|\b\d{{1,3}}(?:st|nd|rd|th)\b|(?i:\b(?:{WORDS['words']['named']})\b\.?\s#?|#)\d[\d.]*"
+)
 
 
 def pattern(name: str) -> re.Pattern[str]:
-    """One of the words of ``name``."""
-    return re.compile(rf"\b(?:{'|'.join(WORDS['words'][name].split())})\b", re.IGNORECASE)
+    """Compile one of the patterns of words."""
+    return re.compile(WORDS["words"][name], re.IGNORECASE)
 
 
-# Sentences about what could be, or what the person may do, report nothing.
-SUPPOSED = re.compile(WORDS["words"]["supposed"], re.IGNORECASE)
-PERCENT = re.compile(rf"%|per cent|pour ?cent|por ciento|{pattern('percent').pattern}", re.I)
-_NUMBER = re.compile(
-    rf"(?<![^\W_])(?<![\w/][-.,/_])(?:[0-9]{{1,3}}(?:[{SPACES}][0-9]{{3}}(?![0-9]))+(?:[.,][0-9]+)?"
-    r"|\.?[0-9](?:[0-9]|[.,](?=[0-9])){0,40})"
-)
-_POWER = re.compile(
-    r"[eE]([+-]?[0-9]{1,3})(?![\w])|\s?[×x*·]\s?10(?:\^|\*\*)?([-+−⁻⁺]?[0-9⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3})"
-)
-_PLAIN = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺−", "0123456789-+-")
-_WORD = re.compile(rf"[*_)]{{0,3}}[{SPACES}-]?(°?[^\W\d_][\w/²³]*|%|°)")
-
-
-class Value(NamedTuple):
-    """A number, give or take half of ``unit``, the worth of its last digit."""
-
-    number: float
-    unit: float
+PERCENT, _UNOBSERVED = pattern("percent"), pattern("unobserved")
 
 
 class Numeral(NamedTuple):
-    """A number in a text. ``values`` are its readings, the plain ones first; ``digits`` counts
-    those that say something."""
+    """A number in a text: its readings, each with the worth of its last digit, the plain one first.
+
+    ``digits`` counts those that say something; ``kind`` is 0 for an amount, 1 for a share, 2 for
+    what may be either.
+    """
 
     text: str
     start: int
-    values: tuple[Value, ...]
+    values: list[tuple[float, float]]
     digits: int
-    percent: bool
-    scaled: bool
+    kind: int
+    is_claim: bool
 
     @property
-    def is_claim(self) -> bool:
-        """Whether it says enough to be asked for."""
-        is_exact = self.scaled or not self.text.isdigit()
-        return self.digits > 2 or self.percent or (self.digits > 1 and is_exact)
+    def number(self) -> float:
+        return self.values[0][0]
 
 
-def amounts(text: str, *, scaled: float = 1.0, percent: bool = False) -> Iterable[Numeral]:
-    """The numbers of ``text`` that are amounts: no years, no durations, no parts of words.
+def plain(text: str) -> str:
+    """``text`` with its powers of ten as programs write them."""
+    return _POWER.sub(r"e\1", text.translate(_PLAIN))
 
-    ``scaled`` and ``percent`` say that the text tells of all its numbers in a scale, or a share.
+
+def amounts(text: str, *, percent: bool = False) -> Iterator[Numeral]:
+    """Find the amounts in a sentence: no years, durations, or parts of words.
+
+    Args:
+        text: the sentence; one that names a scale may mean all of its numbers by it.
+        percent: whether the text tells of shares.
     """
-    for found in _NUMBER.finditer(text):
-        plain, rest = readings(found[0]), text[found.end() : found.end() + 24]
-        factor = 1.0
-        if power := _POWER.match(rest):
-            exponent = int((power[1] or power[2]).translate(_PLAIN))
-            factor, rest = 10.0 ** max(-300, min(300, exponent)), rest[power.end() :]
-        unit = _WORD.match(rest)
+    scaled = max(re.split(r"\W+", text.lower()), key=lambda word: _SCALES.get(word, 1.0))
+    bare = _AWAY.sub(lambda away: " " * len(away[0]), text)
+    for found in _NUMBER.finditer(bare):
+        given, rest = readings(found[0]), bare[found.end() :][:24]
+        unit = _UNIT.match(rest)
         word = unit[1].lower() if unit else ""
-        word = word if word in UNITS else word.split("/")[0]
-        scale = SCALES.get(word, 0.0)
-        is_part = rest[:1].isalpha() and not scale and word not in UNITS
-        is_time = is_year(found[0]) and not scale and factor == 1.0
-        if not plain or is_part or is_time or word in WORDS["words"]["seconds"].split():
+        word = word if word in _FACTORS else word.split("/")[0]
+        is_scaled, is_percent = word in _SCALES, bool(PERCENT.match(rest.lstrip(_S + "*_)-")))
+        is_part = rest[:1].isalpha() and word not in _FACTORS
+        is_date = is_year(found[0]) and not is_scaled
+        if not given or is_part or is_date or _UNOBSERVED.fullmatch(word):
             continue
-        is_percent = bool(PERCENT.match(rest.lstrip(SPACES + "*_)-")))
-        factors = [1.0, *UNITS.get(word, ()), *([0.01] if percent or is_percent else ())]
-        step = scale or scaled
-        while step > 1:  # A result may itself be in thousands.
-            factors.append(step)
-            step /= 1e3
-        if found[0].endswith("000"):
-            factors.append(1e-3)
-        values = [Value(v.number * f * factor, v.unit * f * factor) for f in factors for v in plain]
-        if word in ("°f", "fahrenheit", "f"):
-            values += [Value((v.number - 32) / 1.8, v.unit) for v in plain]
+        factors = [1.0, *_FACTORS.get(word, ()), *[0.01] * (percent or is_percent)]
+        factors += () if is_scaled else _FACTORS.get(scaled, ()) if scaled in _SCALES else ()
+        values = [(n * by, worth * by) for by in dict.fromkeys(factors) for n, worth in given]
+        if word in ("°f", "fahrenheit"):
+            values += [((n - 32) / 1.8, worth) for n, worth in given]
         elif word == "°c":
-            values += [Value(v.number * 1.8 + 32, 2 * v.unit) for v in plain]
-        digits = re.sub(r"\D", "", found[0]).lstrip("0")
-        said = len(digits.rstrip("0") if plain[0].unit >= 1 else digits)
-        yield Numeral(found[0], found.start(), tuple(values), said, is_percent, scale > 0)
+            values += [(n * 1.8 + 32, 2 * worth) for n, worth in given]
+        digits = re.sub(r"\D", "", found[0].partition("e")[0]).lstrip("0")
+        says = len(digits.rstrip("0") if given[0][1] >= 1 else digits)
+        is_exact = is_scaled or is_percent or not found[0].isdigit()
+        is_claim = says > 2 or is_percent or (says > 1 and is_exact)
+        kind = 1 if is_percent else 0 if is_scaled else 2
+        yield Numeral(found[0], found.start(), values, says, kind, is_claim)
 
 
-def readings(token: str) -> list[Value]:
-    """The ways to read ``token``; none when it is no number, such as a version."""
-    bare = re.sub(f"[{SPACES}]", "", token)
-    marks = re.sub(r"\d", "", bare)
-    grouped = re.fullmatch(
-        r"[1-9]\d{0,2}(?:([.,])\d{3})(?:\1\d{3})*|[1-9]\d?(?:,\d\d)+,\d{3}", bare
-    )
-    given = [re.sub(r"\D", "", bare)] if grouped else []
-    if len(marks) < 2:
-        given.append(bare.replace(",", "."))
-    elif marks[-1] not in marks[:-1] and len(set(marks)) == 2:
-        given.append(bare.replace(marks[0], "").replace(marks[-1], "."))
-    return [_value(each) for each in given]
-
-
-def _value(plain: str) -> Value:
-    whole, point, decimals = plain.partition(".")
-    zeros = len(whole) - len(whole.rstrip("0"))
-    exponent = -len(decimals) if point else max(0, min(zeros, len(whole) - 2))
-    return Value(float(plain), 10.0**exponent)
+def readings(token: str) -> list[tuple[float, float]]:
+    """The ways to read ``token``, each with the worth of its last digit; none for a version."""
+    bare, _, power = re.sub(f"[{_S}]", "", token).partition("e")
+    given = {}
+    for mark, point in (",.", ".,"):
+        grouped = rf"[1-9][0-9]{{0,2}}(?:\{mark}[0-9]{{2,3}})*\{mark}[0-9]{{3}}|[0-9]*"
+        if re.fullmatch(rf"(?:{grouped})(?:\{point}[0-9]+)?", bare):
+            whole, _, decimals = bare.replace(mark, "").partition(point)
+            zeros = min(len(whole) - len(whole.rstrip("0")), max(0, len(whole) - 2))
+            worth = 10.0 ** (-len(decimals) or zeros)
+            given[float(f"{whole}.{decimals}")] = worth
+    return [(n * 10.0 ** int(power or 0), w * 10.0 ** int(power or 0)) for n, w in given.items()]
 
 
 def is_year(token: str) -> bool:

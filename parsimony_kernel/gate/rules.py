@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from parsimony_kernel.analysis.read import read
-from parsimony_kernel.core.causes import GOAL_DRIFT, PLAN_OPEN, RULE_BROKEN
+from parsimony_kernel.core.causes import GOAL_DRIFT, PLAN_OPEN, RULE_BROKEN, Cause
 from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.core.kinds import Action, Failure
 from parsimony_kernel.core.refusals import RefusalError
@@ -119,12 +119,12 @@ def nothing_open(open_parts: Callable[[], Sequence[str]]) -> Stage:
         waiting = tuple(open_parts()) if attempt.action == DONE else ()
         if not waiting:
             return None
-        reason = f"the plan is open: {'; '.join(waiting)}"
-        return PLAN_OPEN.failure(
-            f"The run has not ended, for {reason}. Go on with {waiting[0]!r}; call plan again "
-            "with what is done, or without a part that is not needed any more.",
-            tool_name=DONE,
-            envelope={"reason": reason, "details": {"open": list(waiting)}},
+        return _not_done(
+            PLAN_OPEN,
+            f"the plan is open: {'; '.join(waiting)}",
+            f"Go on with {waiting[0]!r}; call plan again with what is done, or without a part that "
+            "is not needed any more.",
+            {"open": list(waiting)},
         )
 
     return stage
@@ -188,10 +188,18 @@ def _beside_the_goal(goal: Mapping[str, str], attempt: Attempt, made: Made) -> F
     if not changed_an_identifier(made(), known):
         return None
     named = ", ".join(f"{name}={value!r}" for name, value in goal.items())
-    reason = f"the answer is to another question than was asked, which is about {named}"
-    return GOAL_DRIFT.failure(
-        f"The run has not ended, for {reason}. Do what was asked with {named}, and name it in "
-        "the summary; or call return_unable with what stands in the way.",
+    return _not_done(
+        GOAL_DRIFT,
+        f"the answer is to another question than was asked, which is about {named}",
+        f"Do what was asked with {named}, and name it in the summary; or call return_unable with "
+        "what stands in the way.",
+        {"identifiers": dict(goal)},
+    )
+
+
+def _not_done(cause: Cause, reason: str, remedy: str, details: Mapping[str, Any]) -> Failure:
+    return cause.failure(
+        f"The run has not ended, for {reason}. {remedy}",
         tool_name=DONE,
-        envelope={"reason": reason, "details": {"identifiers": dict(goal)}},
+        envelope={"reason": reason, "details": dict(details)},
     )

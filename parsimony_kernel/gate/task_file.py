@@ -26,9 +26,10 @@ Each part is optional. Every error names the line.
     classifier: hybrid
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NoReturn
 
 import yaml
 from pydantic import (
@@ -47,13 +48,84 @@ from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.core.fuzzy import nearest
 from parsimony_kernel.gate.procedure import Edge, Guard, Procedure, ProcedureError
 from parsimony_kernel.gate.rules import NO_RULES, Rules
-from parsimony_kernel.gate.yaml_lines import Written
 from parsimony_kernel.tools import Tools
 from parsimony_kernel.triage.policy import FailurePolicy
+
+# A file of a person's own is far smaller; one that is larger was not written by hand.
+MAX_CHARACTERS = 262_144
+_LINE = re.compile(r", line (\d+)")
 
 RULES = "rules"
 PROCEDURE = ("start", "final", "states", "edges")
 _RULES = tuple(each.name for each in fields(Rules))
+
+
+class Written:
+    """The ``value`` of ``text``; its ``problems`` say where, what is wrong, and what to do.
+
+    Values are texts, lists and mappings; a state called ``no`` is one. ``ProcedureError`` for no
+    YAML, and for what is too large or has aliases.
+    """
+
+    def __init__(self, text: str, source: str) -> None:
+        self.source = source
+        self.problems: list[str] = []
+        self._lines: dict[tuple[Any, ...], int] = {}
+        self._keys: dict[tuple[Any, ...], int] = {}
+        self._met: set[int] = set()
+        if len(text) > MAX_CHARACTERS:
+            self._refuse(f": it has more than {MAX_CHARACTERS} characters; shorten it.")
+        try:
+            root = yaml.compose(text, Loader=yaml.SafeLoader)
+            self.value: Any = None if root is None else self._plain(root, ())
+        except RecursionError:
+            self._refuse(": it is nested too deeply; write it flat.")
+        except yaml.YAMLError as exc:
+            mark = getattr(exc, "problem_mark", None)
+            line = "" if mark is None else f", line {mark.line + 1}"
+            said = getattr(exc, "problem", None) or " ".join(str(exc).split())
+            self._refuse(f"{line}: this is no YAML ({said}); mend it.")
+
+    def say(self, at: tuple[Any, ...], problem: str, *, key: bool = False) -> None:
+        """Note a problem of the value at the path ``at``, or of its ``key``."""
+        lines = self._keys if key else self._lines
+        while at not in lines and at:
+            at = at[:-1]
+        line = f", line {lines[at]}" if at in lines else ""
+        self.problems.append(f"{self.source}{line}: {problem}")
+
+    def line(self, at: tuple[Any, ...]) -> str:
+        """Where the value at the path ``at`` stands."""
+        return f"{self.source}, line {self._lines[at]}"
+
+    def in_order(self) -> list[str]:
+        """The problems, by their lines."""
+        found = ((_LINE.search(each, len(self.source)), each) for each in self.problems)
+        return [said for _, said in sorted((int(at[1]) if at else 0, said) for at, said in found)]
+
+    def _refuse(self, problem: str) -> NoReturn:
+        raise ProcedureError(self.source, [f"{self.source}{problem}"]) from None
+
+    def _plain(self, node: Any, at: tuple[Any, ...]) -> Any:
+        self._lines[at] = line = node.start_mark.line + 1
+        if id(node) in self._met:  # few lines with aliases may stand for millions
+            self._refuse(f", line {line}: an alias (*) repeats this; write it out instead.")
+        self._met.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            return [self._plain(each, (*at, number)) for number, each in enumerate(node.value)]
+        if isinstance(node, yaml.ScalarNode):
+            return node.value
+        values: dict[str, Any] = {}
+        for key, value in node.value:
+            name = key.value if isinstance(key, yaml.ScalarNode) else None
+            self._keys[here := (*at, name)] = key.start_mark.line + 1
+            if name is None:
+                self.say(here, "a key is a name; write a name before the ':'.", key=True)
+            elif name in values:
+                self.say(here, f"{name!r} stands twice; leave one out.", key=True)
+            else:
+                values[name] = self._plain(value, here)
+        return values
 
 
 @dataclass(frozen=True)
@@ -87,7 +159,7 @@ def from_yaml(
     """Parse a task's file.
 
     Args:
-        text: YAML, at most ``written.MAX_CHARACTERS`` long.
+        text: YAML, at most ``MAX_CHARACTERS`` long.
         tools: those of the run, against which names are checked; without them any name passes.
         guards: the functions that the procedure may name.
         source: what errors call the text, such as the file's name.
@@ -209,40 +281,28 @@ _MODELS: Mapping[Any, tuple[str, type[BaseModel]]] = {
     "contract": ("the contract", ContractFields),
     "edges": ("an edge", EdgeFields),
 }
-# By the types of pydantic's errors, as they begin.
-_SAID = {
-    "string_too_long": "{name}: this has more than {max_length} characters; shorten it.",
-    "string": "{name}: a line of text is expected; write one, in quotes if it has a colon.",
-    "too_short": "{name}: nothing stands here; write something, or leave the field out.",
-    "too_long": "{name}: these are more than {max_length}, and each is heeded less; drop some.",
-    "tuple": "{name}: a list is expected; begin each with '-'.",
-    "dict": "{name}: names with values are expected; write them as {{order_id: A102}}.",
-    "int": "{name}: a whole number of 0 or more is expected, such as 5.",
-    "greater": "{name}: a whole number of 0 or more is expected, such as 5.",
-    "literal": "{name}: this is none of {expected}; write one of them.",
-    "value_error": "{error}",
-    "missing": "{what} lacks {name!r}; add it.",
-    "extra_forbidden": "{name!r} is not a field; {remedy}",
-    "model_type": "{what} has to be fields: {known}.",
-}
 
 
 def _say(written: Written, error: Any) -> None:
     """Say one of pydantic's errors as this file's."""
     at, kind = error["loc"], error["type"]
     what, model = _MODELS.get(at[0] if at else "", ("the file", TaskFile))
-    known = [each.alias or name for name, each in model.model_fields.items()]
+    known = ", ".join(each.alias or name for name, each in model.model_fields.items())
     name = next((each for each in reversed(at) if isinstance(each, str)), "")
-    likely = nearest(name, known)
-    told = {
-        **error.get("ctx", {}),
-        "what": what,
-        "name": name,
-        "known": ", ".join(known),
-        "remedy": f"did you mean {likely!r}?" if likely else f"use {', '.join(known)}.",
-    }
-    said = next(said for begins, said in _SAID.items() if kind.startswith(begins))
-    written.say(at, said.format_map(told), key=kind == "extra_forbidden")
+    said = f"{name}: {error['msg']}."
+    if kind == "extra_forbidden":
+        likely = nearest(name, known.split(", "))
+        remedy = f"did you mean {likely!r}?" if likely else f"use {known}."
+        said = f"{name!r} is not a field; {remedy}"
+    elif kind == "missing":
+        said = f"{what} lacks {name!r}; add it."
+    elif kind == "model_type":
+        said = f"{what} has to be fields: {known}."
+    elif kind == "string_type":
+        said = f"{name}: a line of text is expected; write one, in quotes if it has a colon."
+    elif kind == "value_error":
+        said = str(error["ctx"]["error"])
+    written.say(at, said, key=kind == "extra_forbidden")
 
 
 # -- what they say

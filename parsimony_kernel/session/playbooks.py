@@ -5,8 +5,7 @@ from types import FunctionType
 
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.gate.procedure import ProcedureError
-from parsimony_kernel.gate.task_file import Playbook, from_yaml
-from parsimony_kernel.gate.yaml_lines import MAX_CHARACTERS
+from parsimony_kernel.gate.task_file import MAX_CHARACTERS, Playbook, from_yaml
 from parsimony_kernel.session.turns import SessionError
 from parsimony_kernel.tools import Tools
 

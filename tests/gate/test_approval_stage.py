@@ -148,16 +148,6 @@ async def test_code_that_forgets_every_variable_waits_in_every_mode(mode: Approv
     assert (await gate.step("run_code", CODE, approved=asked.metadata[HELD])).ok
 
 
-async def test_leave_for_what_sounds_grave_is_for_exactly_this_call() -> None:
-    gate = gate_of(named("delete_rows"))
-    asked = (await gate.step("delete_rows", {})).failure
-    assert asked is not None
-    assert "does not say what it does" in asked.explanation
-    assert asked.metadata["question"] == "May delete_rows run?"
-    assert (await gate.step("delete_rows", {}, approved=asked.metadata[HELD])).ok
-    assert not (await gate.step("delete_rows", {}, approved="another")).ok
-
-
 LATE = Failure(
     FailureKind.tool_error,
     "TimeoutError: the code ran into its timeout",

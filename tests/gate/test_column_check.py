@@ -241,17 +241,20 @@ def test_one_clear_match_is_offered_and_not_substituted(asked: str, meant: str) 
 
 
 @pytest.mark.parametrize(
-    ("frame", "asked", "choices"),
+    ("frame", "asked", "choices", "said"),
     [
-        ("cars", "price", ["unit_price", "list_price"]),
-        ("weather", "temperature", ["temp_max", "temp_min", "temp_mean"]),
-        ("weather", "temp", ["temp_max", "temp_min", "temp_mean"]),
+        ("cars", "price", ["unit_price", "list_price"], ""),
+        ("cars", "price", ["unit_price", "list_price"], "What is the total price?"),
+        ("cars", "price", ["unit_price", "list_price"], "the PRICES, please"),
+        ("cars", "price", ["unit_price", "list_price"], "the mean of Price\nall of them"),
+        ("weather", "temperature", ["temp_max", "temp_min", "temp_mean"], ""),
+        ("weather", "temp", ["temp_max", "temp_min", "temp_mean"], ""),
     ],
 )
 def test_several_that_come_near_are_a_question_for_the_person(
-    frame: str, asked: str, choices: list[str]
+    frame: str, asked: str, choices: list[str], said: str
 ) -> None:
-    failure = check(f"{frame}[{asked!r}].mean()")
+    failure = check(f"{frame}[{asked!r}].mean()", said)
     assert failure is not None
     assert failure.kind is FailureKind.ambiguous_input
     assert failure.suggested_action is Action.ask_user
@@ -260,17 +263,6 @@ def test_several_that_come_near_are_a_question_for_the_person(
     assert failure.metadata["question"] == f"Which column of `{frame}` do you mean by {asked!r}?"
     assert failure.metadata["choices"] == choices
     assert failure.metadata["envelope"]["details"]["choices"] == choices
-
-
-@pytest.mark.parametrize(
-    "said",
-    ["What is the total price?", "the PRICES, please", "the mean of Price\nall of them"],
-)
-def test_a_name_that_the_person_used_is_a_question(said: str) -> None:
-    failure = check('cars["price"].mean()', said)
-    assert failure is not None
-    assert failure.kind is FailureKind.ambiguous_input
-    assert failure.metadata["choices"] == ["unit_price", "list_price"]
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def test_an_honest_summary_is_neither_refused_nor_marked(summary: str) -> None:
         ("Der Umsatz wuchs um 13,4 %.", "13,4"),
         ("The total is 1.25 million.", "1.25"),
         ("R² = **0.963**.", "0.963"),
-        ("p is 1.23 × 10^-5.", "1.23"),
+        ("p is 1.23 × 10^-5.", "1.23e-5"),
         ("The value of the slope is `-3.31`.", "3.31"),
         ("It has 1 462 rows.", "1 462"),
         ("North and South make 642,474.678.", "642,474.678"),
@@ -164,6 +164,11 @@ def test_a_number_that_nothing_supports_is_marked_and_not_refused(summary: str, 
         ("FedEx made $80,074.92.", ["80,074.92"]),
         ("UPS made $73,010.59 and FedEx $80,074.92.", ["80,074.92"]),
         ("UPS had 74 orders at $1,082.09.", []),
+        ("The mean price of UPS is $80,074.92.", ["80,074.92"]),
+        ("FedEx had 69 orders.", ["69"]),
+        ("DHL took 1,101.52 orders.", ["1,101.52"]),
+        ("Orders of DHL are worth $1,101.52.", []),
+        ("The revenue per order is $1,101.52 for DHL.", []),
     ],
 )
 def test_a_number_is_looked_up_where_it_is_said_to_stand(summary: str, marks: list[str]) -> None:
@@ -176,9 +181,11 @@ def test_a_number_is_looked_up_where_it_is_said_to_stand(summary: str, marks: li
         "| carrier | orders |\n|---|---:|\n| DHL | 69 |\n| FedEx | 5734 |\n",
         "carrier,orders\nDHL,69\nFedEx,5734\n",
         "carrier\torders\nDHL\t69\nFedEx\t5734\n",
+        "  carrier  orders\n0     DHL      69\n1   FedEx    5734\n",
+        "│ carrier ┆ orders │\n│ DHL     ┆ 69     │\n│ FedEx   ┆ 5734   │\n",
         json.dumps({"result": {"stdout": "       orders\nDHL        69\nFedEx    5734\n"}}),
     ],
-    ids=["Markdown", "commas", "tabs", "envelope"],
+    ids=["Markdown", "commas", "tabs", "numbered", "polars", "envelope"],
 )
 def test_tables_are_read_however_they_are_printed(text: str) -> None:
     assert unsupported("DHL had 5,734 orders.", Results([text])) == ["5,734"]
@@ -256,6 +263,11 @@ def test_the_search_ends_however_much_there_is_to_derive_from() -> None:
     summary = " ".join(f"The total of region {n} is {n}.123." for n in range(100, 400))
     assert len(unsupported(summary, results)) < 40
     assert -MAX_DERIVED <= results.derivations_left <= 0
+
+
+def test_numbers_beyond_all_bounds_are_no_error() -> None:
+    results = Results(["a  1e200\nb  1e308\nc  1e999\n"])
+    assert unsupported("The sum is 3.27, its square 12.5, and a share of 41.2 %.", results)
 
 
 FLOATS = st.floats(min_value=1e-3, max_value=1e12, allow_nan=False, allow_infinity=False)

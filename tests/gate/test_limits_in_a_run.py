@@ -2,7 +2,6 @@
 every prompt, and what a full budget never takes away."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +22,6 @@ from parsimony_kernel.core.events import (
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.limits.breaker import Breakers
-from parsimony_kernel.patterns.loop_breaker import LoopBreaker
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
 from parsimony_kernel.tools import Tools, tool
@@ -94,23 +92,6 @@ class Run:
     @property
     def results(self) -> list[ToolEvent]:
         return [e for e in self.events if isinstance(e, ToolEvent) and e.completed]
-
-
-def looking(things: Sequence[str]) -> list[Completion]:
-    return [call("look", at=thing) for thing in things]
-
-
-async def test_forty_calls_of_one_tool_about_different_things_are_a_normal_run(
-    tmp_path: Path,
-) -> None:
-    orders = [f"A{number}" for number in range(101, 141)]
-    run = await Run(tmp_path).play(*looking(orders), DONE)
-    assert run.shop.asked == orders
-    assert all(result.ok for result in run.results)
-    assert isinstance(run.events[-1], RunCompleted)
-    # The library's class, asked about the same calls, gives up at its third.
-    breaker = LoopBreaker()
-    assert [breaker.check("look", {"at": order}) for order in orders[:3]] == [False, False, True]
 
 
 def costing(completion: Completion, tokens: int) -> Completion:

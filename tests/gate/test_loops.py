@@ -8,13 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsimony_kernel.core.kinds import Action, FailureKind
-from parsimony_kernel.core.refusals import RefusalError
-from parsimony_kernel.core.taxonomy import FailureType
-from parsimony_kernel.gate.gate import Gate
-from parsimony_kernel.gate.loops import MAX_SHOWN, Loop, Repetition, not_repeating
-from parsimony_kernel.gate.stages import STAGES
-from parsimony_kernel.tools import Tools, tool
+from parsimony_kernel.gate.loops import MAX_SHOWN, Loop, Repetition
 
 DELAYED = "Delayed, ETA Friday"
 Step = tuple[str, dict[str, Any], str]
@@ -261,30 +255,3 @@ def test_any_arguments_are_told_apart_from_themselves_by_nothing(
         changed = twice.after("tool", args, "changed")
         loop = changed.before("tool", args)
         assert loop is None or loop.kind == "cycle"
-
-
-async def test_the_stage_refuses_a_loop_and_quotes_what_is_known() -> None:
-    ran: list[str] = []
-
-    @tool
-    async def query_db(id: str) -> str:
-        """Look an order up."""
-        ran.append(id)
-        return DELAYED
-
-    repetition = Repetition()
-    gate = Gate(Tools([query_db]), timeout_s=5, stages=(*STAGES, not_repeating(lambda: repetition)))
-    for _ in range(2):
-        outcome = await gate.step("query_db", {"id": "A102"})
-        assert outcome.ok
-        repetition = repetition.after("query_db", {"id": "A102"}, DELAYED)
-    outcome = await gate.step("query_db", {"id": "A102"})
-    assert ran == ["A102", "A102"]
-    assert outcome.failure is not None
-    assert outcome.failure.kind is FailureKind.loop_detected
-    assert outcome.failure.type is FailureType.LOOP_DETECTED
-    assert outcome.failure.refusal is RefusalError.validation_failed
-    assert outcome.failure.suggested_action is Action.ask_user
-    assert DELAYED in outcome.envelope["message"]
-    assert outcome.envelope["details"]["already_known"] == DELAYED
-    assert (await gate.step("query_db", {"id": "A103"})).ok

@@ -114,9 +114,12 @@ async def test_the_refusal_names_the_rule_and_the_run_goes_on() -> None:
     ("text", "said"),
     [
         ("forbid_tools: [refnd]", "line 1: there is no tool 'refnd'; did you mean 'refund'?"),
-        ("max_words: many", "line 1: max_words: a whole number of 0 or more is expected"),
-        ("max_tool_calls: -1", "line 1: max_tool_calls: a whole number of 0 or more"),
-        ("forbid_text: []", "line 1: forbid_text: nothing stands here; write"),
+        ("max_words: many", "line 1: max_words: Input should be a valid integer"),
+        (
+            "max_tool_calls: -1",
+            "line 1: max_tool_calls: Input should be greater than or equal to 0",
+        ),
+        ("forbid_text: []", "line 1: forbid_text: Value should have at least 1 item"),
         ("forbid_import: [os]", "line 1: 'forbid_import' is not a field; did you mean"),
     ],
 )

@@ -140,16 +140,26 @@ async def test_what_a_body_comes_to_after_its_deadline_is_not_its_answer(then: s
     assert "still runs" not in failure.explanation
 
 
-async def test_a_thread_that_never_ends_is_said_to_go_on() -> None:
+def wrapped(never: Callable[[], None]) -> Tool:
+    return tool(name="never", timeout_s=BEGUN)(never)
+
+
+def bare(never: Any) -> Tool:
+    """A tool whose function is no wrapper of ours."""
+    schema = {"type": "object", "properties": {}}
+    return Tool(never, "never", "Never ends.", schema, timeout_s=BEGUN)
+
+
+@pytest.mark.parametrize("made", [wrapped, bare])
+async def test_a_thread_that_never_ends_is_said_to_go_on(made: Callable[[Any], Tool]) -> None:
     release = threading.Event()
 
-    @tool(timeout_s=BEGUN)
     def never() -> None:
         """Never ends."""
         release.wait()
 
     try:
-        failure = failure_of(await step(never))
+        failure = failure_of(await step(made(never)))
     finally:
         release.set()
     assert "still runs" in failure.explanation
@@ -180,21 +190,6 @@ async def test_a_thread_that_ends_within_the_grace_was_stopped(
     with pytest.raises(Cancelled, match=r"^by me$"):
         await step(unwinding, stop)
     await letting_go
-
-
-async def test_a_function_that_is_no_tool_s_wrapper_runs_in_such_a_thread_too() -> None:
-    release = threading.Event()
-    function: Any = release.wait
-    schema = {"type": "object", "properties": {}}
-
-    def never() -> None:
-        function()
-
-    bare = Tool(never, "never", "Never ends.", schema, timeout_s=BEGUN)  # type: ignore[arg-type]
-    try:
-        assert "still runs" in failure_of(await step(bare)).explanation
-    finally:
-        release.set()
 
 
 _PROGRAM = """

@@ -12,8 +12,7 @@ from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.effects import MemoryEffects
 from parsimony_kernel.core.kinds import Effect, Failure, FailureKind
 from parsimony_kernel.core.taxonomy import FailureType
-from parsimony_kernel.gate.gate import Gate, StepOutcome
-from parsimony_kernel.gate.tool_breakers import admit, service_of
+from parsimony_kernel.gate.gate import Gate, StepOutcome, admit, service_of
 from parsimony_kernel.limits.breaker import FAILURE_THRESHOLD, RESET_TIMEOUT_S, Breakers, Permit
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.tools import Tool, ToolResult, Tools, tool

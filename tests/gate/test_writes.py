@@ -82,6 +82,30 @@ def sending(office: Office, then: Callable[[], Any] = lambda: None, **options: A
     return send
 
 
+def sending_late(office: Office) -> tuple[Tool, Callable[[], bool]]:
+    """A write that waits for a thread of its own, and what lets that go and waits for it."""
+    release, done = threading.Event(), threading.Event()
+
+    @tool(name="send", effect="write", timeout_s=BEGUN, reconcile=looked_up(office))
+    def late(to: str) -> None:
+        """Send later."""
+
+        def send() -> None:
+            release.wait()
+            office.sent.append(to)
+            done.set()
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        sender.join()
+
+    def arrived() -> bool:
+        release.set()
+        return done.wait(60)
+
+    return late, arrived
+
+
 def raising(error: BaseException) -> Callable[[], None]:
     def then() -> None:
         raise error
@@ -292,25 +316,10 @@ async def test_what_is_looked_up_of_it_settles_both_runs(office: Office, happene
 
 
 async def test_a_body_of_another_run_that_runs_on_may_still_do_it(office: Office) -> None:
-    release, done = threading.Event(), threading.Event()
-
-    @tool(name="send", effect="write", timeout_s=BEGUN, reconcile=looked_up(office))
-    def late(to: str) -> None:
-        """Waits for a thread of its own, which sends later."""
-
-        def send() -> None:
-            release.wait()
-            office.sent.append(to)
-            done.set()
-
-        sender = threading.Thread(target=send)
-        sender.start()
-        sender.join()
-
+    late, arrived = sending_late(office)
     await sent(late, office.effects)
     assert failure_of(await in_another_run(late, office.effects)).effect is Effect.uncertain
-    release.set()
-    assert await asyncio.to_thread(done.wait, 60)
+    assert await asyncio.to_thread(arrived)
     assert (await in_another_run(late, office.effects)).envelope["result"] == "found for ann"
 
 
@@ -424,6 +433,7 @@ def wrapped(error: BaseException, *, hidden: bool = False) -> Callable[[], None]
         raising(ExceptionGroup("both", [ValueError("a"), ConnectionError("b")])),
         raising(asyncio.CancelledError()),
         lambda: ToolResult.from_exception(ConnectionError("gone")),
+        lambda: ToolResult.from_exception(named("ServiceUnavailable", "503 Service Unavailable")),
         lambda: ToolResult.from_failure(
             Failure(FailureKind.tool_error, "half done", metadata={"effect": "uncertain"})
         ),
@@ -433,7 +443,7 @@ def wrapped(error: BaseException, *, hidden: bool = False) -> Callable[[], None]
     ],
     ids=[
         "reset", "timeout", "by name", "by base", "cause", "group", "cancelled itself",
-        "as a result", "says so", "says what nobody can read",
+        "as a result", "a status as a result", "says so", "says what nobody can read",
     ],
 )  # fmt: skip
 async def test_after_an_error_in_transit_nobody_knows_and_the_person_is_asked(
@@ -516,12 +526,6 @@ async def test_a_write_that_was_turned_away_may_run_again(office: Office, error:
     failure = failure_of(await sent(sending(office, raising(error)), office.effects))
     assert failure.effect is Effect.none
     assert (await sent(sending(office), office.effects)).ok
-
-
-async def test_what_broke_off_as_a_result_is_not_repeated_either(office: Office) -> None:
-    told = ToolResult.from_exception(named("ServiceUnavailable", "503 Service Unavailable"))
-    failure = failure_of(await sent(sending(office, lambda: told), office.effects))
-    assert failure.effect is Effect.uncertain
 
 
 def numbers() -> Iterator[int]:
@@ -655,28 +659,13 @@ async def test_what_cannot_be_looked_up_is_asked(office: Office, reconcile: Any)
 
 
 async def test_a_body_that_runs_on_may_still_do_what_is_not_found_yet(office: Office) -> None:
-    release, done = threading.Event(), threading.Event()
-
-    @tool(name="send", effect="write", timeout_s=BEGUN, reconcile=looked_up(office))
-    def late(to: str) -> None:
-        """Waits for a thread of its own, which sends later."""
-
-        def send() -> None:
-            release.wait()
-            office.sent.append(to)
-            done.set()
-
-        sender = threading.Thread(target=send)
-        sender.start()
-        sender.join()
-
+    late, arrived = sending_late(office)
     first = failure_of(await sent(late, office.effects))
     assert "still runs" in first.explanation
     assert first.effect is Effect.uncertain
     # Nor is it believed behind another gate, after the person has given no clear answer.
     assert failure_of(await sent(late, office.effects)).effect is Effect.uncertain
-    release.set()
-    assert await asyncio.to_thread(done.wait, 60)
+    assert await asyncio.to_thread(arrived)
     assert (await sent(late, office.effects)).envelope["result"] == "found for ann"
     assert office.sent == ["ann"]
 

@@ -60,12 +60,6 @@ async def test_a_refusal_that_is_corrected_is_a_safe_recovery() -> None:
     assert metrics.validation_rejection_rate == figures.rejection_rate
 
 
-async def test_a_provider_that_is_down_for_a_moment_is_a_retry() -> None:
-    execution = only(await events_of(agent(ScriptedModel([DOWN, DONE]))))
-    assert execution.interventions == {"retry": 1}
-    assert execution.outcome == "completed"
-
-
 async def test_a_model_that_takes_over_is_a_fallback_and_an_open_breaker_is_met() -> None:
     breakers = Breakers(ManualClock())
     first = ScriptedModel([DOWN] * 5, "first")
@@ -85,10 +79,3 @@ async def test_the_same_call_for_ever_is_a_loop_that_ends_with_a_person() -> Non
     assert execution.loops >= 1
     assert execution.outcome == "asked"
     assert execution.interventions["ask_user"] == 1
-
-
-async def test_a_run_that_uses_up_its_steps_asks_and_that_is_no_loop() -> None:
-    steps = [call("look", at="x"), call("look", at="y")]
-    execution = only(await events_of(agent(ScriptedModel(steps), max_iterations=2)))
-    assert (execution.outcome, execution.interventions) == ("asked", {"ask_user": 1})
-    assert execution.loops == 0

@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -190,39 +189,6 @@ def test_an_open_breaker_is_met_by_name() -> None:
 )
 def test_safe_ends_are_an_answer_and_a_way_to_a_person(end: AgentEvent, safe: bool) -> None:
     assert only(end).is_safe is safe
-
-
-@pytest.mark.parametrize(
-    "unsafe",
-    [PartialRunSummary(missing="x"), RunCancelled(), None],
-    ids=lambda end: type(end).__name__,
-)
-def test_of_the_document_s_hundred_traces_in_trouble_72_per_cent_recover(
-    unsafe: AgentEvent | None,
-) -> None:
-    trouble: Sequence[list[AgentEvent]] = (
-        called("validation_failed"),
-        [failed(FailureKind.loop_detected, "narrow_scope")],
-        [failed()],
-        [failed(fallback="other")],
-    )
-    ends = [DONE] * 60 + [HANDED] * 12 + [unsafe] * 28
-    runs = [
-        [started(), *trouble[number % 4], *([end] if end else [])]
-        for number, end in enumerate(ends)
-    ]
-    smooth: list[list[AgentEvent]] = [[started(), DONE]] * 30
-    figures = of_runs([*runs, *smooth])
-    assert figures.recovery_rate == 0.72
-    assert (figures.executions, figures.intervened, figures.recovered) == (130, 100, 72)
-
-
-def test_rates_count_executions_and_the_rejection_rate_counts_actions() -> None:
-    looping = [started(), *[failed(FailureKind.loop_detected, "narrow_scope")] * 3, DONE]
-    falling = [started(), failed(fallback="b"), failed(fallback="c"), *called(), DONE]
-    refused = [started(), *called("unknown_action"), *called() * 2, DONE]
-    figures = of_runs([looping, falling, refused, [started(), DONE]])
-    assert (figures.loop_rate, figures.fallback_rate, figures.rejection_rate) == (0.25,) * 3
 
 
 def test_of_nothing_there_is_no_rate() -> None:
