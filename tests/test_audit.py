@@ -9,7 +9,12 @@ import pytest
 from parsimony_kernel.cli.main import main
 from parsimony_kernel.core.events import AgentError, LLMCallCompleted, RunCompleted, RunStarted
 from parsimony_kernel.core.kinds import Failure, FailureKind
-from parsimony_kernel.session.audit import RECENT_TURNS, figures_of, first_bad_entry, journal_of
+from parsimony_kernel.session.maintenance import (
+    RECENT_TURNS,
+    figures_of,
+    first_bad_entry,
+    journal_of,
+)
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.store import SqliteJournal
 from parsimony_kernel.storage.workspace import journal_path

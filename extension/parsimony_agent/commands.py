@@ -106,7 +106,7 @@ def forget(magics: AgentMagics, named: str) -> Told:
     """Hide a turn from later ones, and say what stays."""
     session = magics.session
     turn = resolve_turn(session.turns(), named)
-    session.forget(turn.turn_id)
+    session.forget(turn.run_id)
     return "\n".join(
         [
             f"Turn {turn.ordinal} is forgotten: hidden from later turns, and what it published is "
@@ -164,11 +164,11 @@ def tools(magics: AgentMagics, do: str = "", name: str = "", *, yes: bool = Fals
     yes to its command line, now by ``yes`` or when asked, or before."""
     session = magics.session
     if do == "add":
-        added = session.add_tool(name, says_yes=lambda line: yes or _says_yes(magics, name, line))
+        added = session.tools.add(name, says_yes=lambda line: yes or _says_yes(magics, name, line))
         lines = (f"Tool: {each.name}. {first_line(each.description)}" for each in added.values())
         return "\n".join(map(str.rstrip, lines))
     if do == "remove":
-        session.remove_tool(name)
+        session.tools.remove(name)
         return f"{name} is no longer a tool."
     return own_tools(session, magics.name)
 
@@ -210,7 +210,7 @@ def code(
     cell for each step. ``TurnError`` when no code of the turn worked.
     """
     turn = resolve_turn(magics.session.turns(), named)
-    steps = code_that_worked(magics.session.events(turn.turn_id))
+    steps = code_that_worked(magics.session.events(turn.run_id))
     if not steps:
         raise TurnError(
             f"No code of turn {turn.ordinal} worked; {magics.name} history {turn.ordinal} tells "

@@ -24,8 +24,7 @@ from parsimony_kernel.llm.cassette_mode import SAVED_BY, CassetteMode, mode_in
 from parsimony_kernel.llm.request_key import Place, normal_words
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.session.identity import NAMELESS, plain_name
-from parsimony_kernel.session.trouble import explained
-from parsimony_kernel.session.turns import SessionError
+from parsimony_kernel.session.turns import SessionError, explained
 from parsimony_kernel.storage import durable
 
 Models = tuple[ChatModel, ...]

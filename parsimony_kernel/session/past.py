@@ -9,9 +9,10 @@ from parsimony_kernel.lineage.diff import Diff
 from parsimony_kernel.lineage.script import Script, SliceError, slice_of
 from parsimony_kernel.lineage.why import Explanation, why
 from parsimony_kernel.session.changes import Changes, merged
-from parsimony_kernel.session.turns import SessionError, TurnSummary, sentence
+from parsimony_kernel.session.turns import SessionError, sentence
+from parsimony_kernel.storage.store import TurnRow
 
-Turns = Callable[[], Sequence[TurnSummary]]
+Turns = Callable[[], Sequence[TurnRow]]
 Write = Callable[[str, TurnTakenBack], None]
 
 
@@ -101,7 +102,7 @@ class Past:
 
     def ordinals(self) -> Mapping[str, int]:
         """The number of each turn, by its id."""
-        return {turn.turn_id: turn.ordinal for turn in self._turns()}
+        return {turn.run_id: turn.ordinal for turn in self._turns()}
 
     def _turned(self, run_id: str, *, redone: bool = False) -> PutBack:
         """Undo a run, or with ``redone`` re-apply it, on record where that did anything."""

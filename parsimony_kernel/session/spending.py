@@ -1,7 +1,6 @@
-"""What turns have used of models, counted from their events."""
+"""What turns have used of models, counted from their events, and what a budget leaves."""
 
-from collections.abc import AsyncGenerator, Iterable
-from contextlib import aclosing
+from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from operator import add
 
@@ -62,21 +61,13 @@ def left_of(limit_usd: float | None, spent_usd: float) -> float | None:
     return limit_usd - spent_usd
 
 
-async def within_budget(
-    stream: AsyncGenerator[AgentEvent, None], limit_usd: float | None
-) -> AsyncGenerator[AgentEvent, None]:
-    """``stream``; where the notebook's budget has ended it, the end says so."""
-    async with aclosing(stream):
-        async for event in stream:
-            at_ceiling = isinstance(event, PartialRunSummary) and (
-                event.next_step_plan == CEILING_REMEDY
-            )
-            if at_ceiling and limit_usd is not None:
-                most = dollars(limit_usd)
-                missing = f"What all turns of this notebook may cost, {most}, is used up."
-                yield event.model_copy(update={"missing": missing, "next_step_plan": _RAISE})
-            else:
-                yield event
+def at_budget(event: AgentEvent, limit_usd: float | None) -> AgentEvent:
+    """``event``; where the notebook's budget has ended the turn, it says so."""
+    is_end = isinstance(event, PartialRunSummary) and event.next_step_plan == CEILING_REMEDY
+    if not is_end or limit_usd is None:
+        return event
+    missing = f"What all turns of this notebook may cost, {dollars(limit_usd)}, is used up."
+    return event.model_copy(update={"missing": missing, "next_step_plan": _RAISE})
 
 
 _RAISE = (

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from parsimony_kernel.core.events import TextDelta
-from parsimony_kernel.session.audit import journal_of
+from parsimony_kernel.session.maintenance import journal_of
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.store import SqliteJournal
 

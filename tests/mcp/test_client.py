@@ -25,7 +25,7 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
-from parsimony_kernel.session.session import NotebookSession, open_session
+from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turns import SessionError, TurnOptions
 from parsimony_kernel.testing.kernel import live_kernel
@@ -75,7 +75,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         environ: Mapping[str, str] | None = None,
     ) -> NotebookSession:
         (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
-        session = open_session(
+        session = NotebookSession(
             executor=CodeExecutor(cwd=str(tmp_path)),
             notebook="analysis.ipynb",
             folder=tmp_path,
@@ -84,7 +84,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         )
         opened.append(session)
         for name in add:
-            session.add_tool(f"mcp:{name}", says_yes=lambda line: True)
+            session.tools.add(f"mcp:{name}", says_yes=lambda line: True)
         return session
 
     yield begin
@@ -146,7 +146,7 @@ def test_a_yes_is_for_one_command_line(change: dict[str, Any], is_same: bool) ->
 def test_a_server_is_listed_and_starts_only_after_a_yes(start: Start) -> None:
     session = start()
     line = f"{sys.executable} {HERE / 'raw_server.py'} (with COLOUR)"
-    assert session.mcp_servers()[0] == ("raw", line, "not started")
+    assert session.tools.servers()[0] == ("raw", line, "not started")
     asked: list[str] = []
 
     def says_no(line: str) -> bool:
@@ -154,13 +154,13 @@ def test_a_server_is_listed_and_starts_only_after_a_yes(start: Start) -> None:
         return False
 
     with pytest.raises(SessionError, match="Declined: 'raw' was not started"):
-        session.add_tool("mcp:raw", says_yes=says_no)
-    assert session.mcp_servers()[0][2] == "not started"
-    assert "raw__add" in session.add_tool("mcp:raw", says_yes=lambda line: True)
-    assert session.mcp_servers()[0][2] == "running"
-    session.remove_tool("mcp:raw")
+        session.tools.add("mcp:raw", says_yes=says_no)
+    assert session.tools.servers()[0][2] == "not started"
+    assert "raw__add" in session.tools.add("mcp:raw", says_yes=lambda line: True)
+    assert session.tools.servers()[0][2] == "running"
+    session.tools.remove("mcp:raw")
     assert dict(session.tools) == {}
-    session.add_tool("mcp:raw", says_yes=says_no)
+    session.tools.add("mcp:raw", says_yes=says_no)
     assert asked == [line]
 
 
@@ -181,7 +181,7 @@ def test_a_server_that_cannot_be_used_says_why(
 ) -> None:
     session = start(servers=servers)
     with pytest.raises(SessionError, match=says):
-        session.add_tool(f"mcp:{name}", says_yes=lambda line: True)
+        session.tools.add(f"mcp:{name}", says_yes=lambda line: True)
 
 
 def test_without_the_package_the_error_names_it(
@@ -309,7 +309,7 @@ async def test_a_server_is_reached_over_http(start: Start, address: str) -> None
     servers = {"far": {"type": "http", "url": address, "headers": {"X-Key": "${KEY:-none}"}}}
     steps = [call("far__add", a=1), call("far__choose"), DONE]
     session = start(steps, servers=servers, add=["far"])
-    assert session.mcp_servers()[0][1] == f"{address} (with X-Key)"
+    assert session.tools.servers()[0][1] == f"{address} (with X-Key)"
     (*events, asked) = await turn(session)
     assert isinstance(asked, UserInputRequested)
     assert '"result": 2' in answers(events)[0]
@@ -377,8 +377,8 @@ async def test_a_person_may_decline_what_a_server_asks(start: Start) -> None:
 async def test_an_answer_does_not_outlive_the_server_that_asked(start: Start) -> None:
     session = start([call("raw__choose"), DONE, DONE], add=["raw"])
     await turn(session)
-    session.remove_tool("mcp:raw")
-    session.add_tool("mcp:raw")
+    session.tools.remove("mcp:raw")
+    session.tools.add("mcp:raw")
     events = await gather(session.resume("2"))
     assert "the call that asked has ended with its server" in answers(events)[0]
 
@@ -415,7 +415,7 @@ async def test_a_server_that_died_between_calls_is_started_again(start: Start) -
     pid = int(json.loads(before)["result"])
     os.kill(pid, signal.SIGKILL)
     assert_ends(pid)
-    while session.mcp_servers()[0][2] == "running":
+    while session.tools.servers()[0][2] == "running":
         await asyncio.sleep(0.01)
     (after, *_) = answers(await turn(session))
     assert int(json.loads(after)["result"]) != pid
