@@ -15,8 +15,9 @@ from parsimony_kernel.agent.prompts import notebook_changes
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import SHORT_ID
 from parsimony_kernel.core.calls import arguments_of
+from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.causes import BAD_ARGUMENTS
-from parsimony_kernel.core.chat import Completion, ToolCall
+from parsimony_kernel.core.chat import OFFLINE, ChatModel, Completion, ToolCall
 from parsimony_kernel.core.effects import Effects, Standing, action_sha
 from parsimony_kernel.core.events import AgentEvent, LLMCallCompleted
 from parsimony_kernel.core.kinds import Failure
@@ -35,6 +36,7 @@ from parsimony_kernel.lineage.files import Files
 from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.session.changes import Changes
+from parsimony_kernel.session.past import bound_by
 from parsimony_kernel.session.share import Share, Step, shared
 from parsimony_kernel.session.turn_log import is_at_work
 from parsimony_kernel.session.turns import TurnOptions
@@ -43,6 +45,8 @@ from parsimony_kernel.storage.effects import JournalEffects
 from parsimony_kernel.storage.store import SqliteJournal
 from parsimony_kernel.toolbox.publish import announcement
 from parsimony_kernel.tools import Tools
+from parsimony_kernel.triage.classify import Classifier, HybridClassifier
+from parsimony_kernel.triage.llm_classifier import LLMClassifier
 
 _LEASE_S = 120.0
 # Tools of what is published: a turn that begins where nothing is need not hear of them.
@@ -122,6 +126,17 @@ class NotebookHooks(RunHooks):
             )
         )
 
+    def classifier(
+        self, named: str, models: Sequence[ChatModel], cancellation: CancellationRequest
+    ) -> Classifier | None:
+        """What tells why a step failed; the model that is built in is no judge of that."""
+        asked = next((model for model in models if model.name != OFFLINE), None)
+        if named not in ("hybrid", "llm") or asked is None:
+            return None
+        clock = self.journal.clock
+        judge = LLMClassifier(asked, cancellation=cancellation, clock=clock, heard=self.heard)
+        return HybridClassifier(judge) if named == "hybrid" else judge
+
     def drain(self) -> list[AgentEvent]:
         emitted, self._emitted = self._emitted, []
         return emitted
@@ -192,12 +207,7 @@ class NotebookHooks(RunHooks):
         return DiscreetEffects(effects, self.hidden)
 
     def variables(self, state: RunState) -> tuple[str, ...]:
-        ledger = self.executor.origin_ledger
-        return tuple(
-            name
-            for name in self.executor.variables()
-            if (origin := ledger.get(name)) is not None and origin.run_id == state.run_id
-        )
+        return bound_by(self.executor, {state.run_id})
 
     def ended(self, state: RunState, change: Change | None) -> None:
         files = self._grants(state).files

@@ -24,7 +24,7 @@ from parsimony_kernel.agent.failure.suspension import (
 )
 from parsimony_kernel.agent.loop import admit, first_request, go_on, run_loop
 from parsimony_kernel.agent.prompts import INSTRUCTIONS
-from parsimony_kernel.agent.resolve import EFFORT, check_models, names_in, resolve_models
+from parsimony_kernel.agent.resolve import names_in, resolve_models
 from parsimony_kernel.artifacts.publish import PAGES, Publisher
 from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
@@ -47,7 +47,7 @@ from parsimony_kernel.llm.credentials import provider_of
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.metrics import tracing
 from parsimony_kernel.session import identity, memory
-from parsimony_kernel.session.cassettes import Cassettes
+from parsimony_kernel.session.cassettes import Cassettes, require, with_effort
 from parsimony_kernel.session.hooks import NotebookHooks, differences
 from parsimony_kernel.session.inventory import (
     hashes,
@@ -57,10 +57,10 @@ from parsimony_kernel.session.inventory import (
 )
 from parsimony_kernel.session.maintenance import refresh_watched
 from parsimony_kernel.session.notebook_tools import NotebookTools
-from parsimony_kernel.session.past import Past
+from parsimony_kernel.session.past import Past, bound_by
 from parsimony_kernel.session.sent import first_notice, models_asked, noting
 from parsimony_kernel.session.share import Share, tools_told
-from parsimony_kernel.session.spending import left_of, used
+from parsimony_kernel.session.spending import used, within_budget
 from parsimony_kernel.session.turn_log import (
     MAX_QUESTION_AGE_S,
     Running,
@@ -87,10 +87,7 @@ from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.storage.sent import SentRequest, sent_by
 from parsimony_kernel.storage.store import PendingRow, SqliteJournal, TurnRow
 from parsimony_kernel.storage.workspace import find_workspace, journal_path
-from parsimony_kernel.triage.classify import Classifier, HybridClassifier
-from parsimony_kernel.triage.llm_classifier import LLMClassifier
 
-DEFAULT_MODEL = "offline"
 
 _REFUSED = (SuspensionTokenMismatch, SuspensionExpired, SuspensionElsewhere, SuspensionConsumed)
 
@@ -140,7 +137,7 @@ class NotebookSession:
         self.executor = executor
         self._folder = folder
         self._file_store = file_store
-        model = model or environ.get("PARSIMONY_MODEL", "").strip() or DEFAULT_MODEL
+        model = model or environ.get("PARSIMONY_MODEL", "").strip() or OFFLINE
         self._model = self._first_model = model
         # What the notebook sets for models stands before the environment.
         self._environ = ChainMap[str, str]({}, cast(MutableMapping[str, str], environ))
@@ -159,9 +156,7 @@ class NotebookSession:
             must_be_free=self._must_be_free,
             file_store=file_store,
         )
-        self.past = Past(
-            executor, turns=self.turns, write=self._record, must_be_free=self._must_be_free
-        )
+        self.past = Past(executor, self._journal, self._history, must_be_free=self._must_be_free)
         # A name is another function in another notebook, so these are its own.
         self._tool_breakers = Breakers(clock)
         self._breakers = breakers_for(environ, JournalBreakers(self._journal, clock), clock)
@@ -237,7 +232,7 @@ class NotebookSession:
         secrets = Secrets.of(models, {**os.environ, **self._environ})
         request = secrets.clean(request)
         running = Running(run_id, cell_key, secrets=secrets, options=chosen)
-        guardrails = self._within_budget(chosen.guardrails(), chosen.notebook_cost_usd)
+        guardrails = within_budget(chosen.guardrails(), chosen.notebook_cost_usd, self.spent_usd)
         self._running = running
         try:
             notice = first_notice(
@@ -320,11 +315,11 @@ class NotebookSession:
         return notebook_in_words(
             self.executor,
             self._folder,
-            self._published(most=memory.MOST_ARTIFACTS),
+            self.artifacts(most=memory.MOST_ARTIFACTS),
             request=request,
             earlier_turns=earlier_turns,
             today=self._clock.now().date() if running.is_reader else None,
-            replaceable=(*self._replaceable(running.cell_key), *also),
+            replaceable=(*bound_by(self.executor, self._log.of_cell(running.cell_key)), *also),
             share=running.options.share,
             chosen=running.options.context,
         )
@@ -339,7 +334,9 @@ class NotebookSession:
         """
         chosen = options or TurnOptions()
         self._must_be_free()
-        models = resolve_models(chosen.model or self._model, self._around(chosen.effort))
+        models = resolve_models(
+            chosen.model or self._model, with_effort(self._environ, chosen.effort)
+        )
         secrets = Secrets.of(models, {**os.environ, **self._environ})
         running = Running(uuid.uuid4().hex, cell_key, secrets=secrets, options=chosen)
         agent = self._agent(models, running, chosen.guardrails())
@@ -363,7 +360,7 @@ class NotebookSession:
         empty answer, a record that is expired, altered, or answered before.
         """
         self._must_be_free()
-        row = self._question(turn_id, nonce)
+        row = self._log.question(turn_id, nonce, self._clock.now())
         record = row.record
         if not record.seal:
             raise SessionError(
@@ -397,8 +394,12 @@ class NotebookSession:
             running.options = options_of(begun)
             if notebook_cost_usd is not None:
                 running.options = replace(running.options, notebook_cost_usd=notebook_cost_usd)
-            limit = running.options.notebook_cost_usd
-            guardrails = self._within_budget(limits_of(begun), limit, record.cumulative_cost_usd)
+            guardrails = within_budget(
+                limits_of(begun),
+                running.options.notebook_cost_usd,
+                self.spent_usd,
+                of_turn_usd=record.cumulative_cost_usd,
+            )
             models = noting(models, self._journal, record.run_id)
             agent = self._agent(models, running, guardrails)
             gone, _ = differences(self.executor, record)
@@ -467,9 +468,9 @@ class NotebookSession:
         return sum(used(self._journal.events(row.run_id)).cost_usd for row in self.turns())
 
     @explained
-    def artifacts(self) -> tuple[LogEntry, ...]:
+    def artifacts(self, *, most: int | None = None) -> tuple[LogEntry, ...]:
         """What is published in the workspace, newest snapshot of each, this notebook's first."""
-        return self._published()
+        return memory.published(self._store, self._journal, self.notebook, most=most)
 
     @explained
     def verify(self) -> tuple[tuple[int, str] | None, Verification]:
@@ -523,21 +524,8 @@ class NotebookSession:
         self.tools.close()
         self._journal.close()
 
-    @explained
-    def _record(self, run_id: str, event: AgentEvent) -> None:
-        self._journal.append(run_id, event)
-
     def _require(self, model: str | ChatModel, effort: str = "") -> tuple[ChatModel, ...]:
-        try:
-            failure = check_models(model, self._environ) if isinstance(model, str) else None
-            if failure is not None:
-                raise SessionError(sentence(failure.explanation))
-            return resolve_models(model, self._around(effort))
-        except ValueError as exc:
-            raise SessionError(f"The settings of models cannot be read: they take {exc}.") from exc
-
-    def _around(self, effort: str) -> Mapping[str, str]:
-        return {**self._environ, EFFORT: effort} if effort else self._environ
+        return require(model, self._environ, effort)
 
     def _must_be_free(self) -> None:
         if self._running is not None:
@@ -545,20 +533,6 @@ class NotebookSession:
                 f"Turn {self._running.ordinal} is still running in this notebook. Wait for it, or "
                 "stop it with the Stop button or %agent stop."
             )
-
-    def _published(self, *, most: int | None = None) -> tuple[LogEntry, ...]:
-        return memory.published(self._store, self._journal, self.notebook, most=most)
-
-    def _within_budget(
-        self, guardrails: AgentGuardrails, limit_usd: float | None, spent_by_turn_usd: float = 0.0
-    ) -> AgentGuardrails:
-        """``guardrails``, with what the budget of the notebook leaves to a turn.
-
-        Raises ``SessionError`` when that is nothing.
-        """
-        left = left_of(limit_usd, self.spent_usd() if limit_usd is not None else 0.0)
-        ceiling = None if left is None else left + spent_by_turn_usd
-        return guardrails.model_copy(update={"ceiling_cost_usd": ceiling})
 
     def _agent(
         self, models: Sequence[ChatModel], running: Running, guardrails: AgentGuardrails
@@ -578,7 +552,7 @@ class NotebookSession:
             hidden=running.secrets,
             told_inventory=lambda: self._in_words(running)[0],
             publisher=self._publisher,
-            has_artifacts=bool(self._published(most=1)),
+            has_artifacts=bool(self.artifacts(most=1)),
             own_tools=frozenset(own),
             granted=self._granted,
         )
@@ -604,22 +578,10 @@ class NotebookSession:
             instructions="\n\n".join((INSTRUCTIONS, *(w.block for w in running.instructions))),
             pinned_constraints=playbook.constraints,
             policy=playbook.policy,
-            classifier=self._classifier(named, models, running, hooks),
+            classifier=hooks.classifier(named, models, running.cancellation),
             hooks=hooks,
             clock=self._clock,
         )
-
-    def _classifier(
-        self, named: str, models: Sequence[ChatModel], running: Running, hooks: NotebookHooks
-    ) -> Classifier | None:
-        """What tells why a step failed; the model that is built in is no judge of that."""
-        asked = next((model for model in models if model.name != OFFLINE), None)
-        if named not in ("hybrid", "llm") or asked is None:
-            return None
-        judge = LLMClassifier(
-            asked, cancellation=running.cancellation, clock=self._clock, heard=hooks.heard
-        )
-        return HybridClassifier(judge) if named == "hybrid" else judge
 
     def _follow(
         self, running: Running, started: RunStarted, stream: AsyncGenerator[AgentEvent, None]
@@ -632,20 +594,6 @@ class NotebookSession:
             trace=(lambda event: None) if observer is None else observer.observe,
             settle=self.past.settle,
         )
-
-    def _replaceable(self, cell_key: str) -> tuple[str, ...]:
-        """The names that hold what this cell's earlier turn bound."""
-        replaced = self._log.of_cell(cell_key)
-        ledger = self.executor.origin_ledger
-        return tuple(
-            name
-            for name in self.executor.variables()
-            if (origin := ledger.get(name)) is not None and origin.run_id in replaced
-        )
-
-    @explained
-    def _question(self, turn_id: str | None, nonce: str | None = None) -> PendingRow:
-        return self._log.question(turn_id, nonce, self._clock.now())
 
 
 def _started(running: Running, limits: Mapping[str, Any], **told: Any) -> RunStarted:

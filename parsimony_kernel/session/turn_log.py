@@ -34,7 +34,7 @@ from parsimony_kernel.llm.cassette import CassetteMiss
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.session.inventory import Written
 from parsimony_kernel.session.spending import at_budget
-from parsimony_kernel.session.turns import TROUBLE, SessionError, TurnOptions
+from parsimony_kernel.session.turns import TROUBLE, SessionError, TurnOptions, explained
 from parsimony_kernel.storage.keyring import GRACE_S
 from parsimony_kernel.storage.store import PendingRow, SqliteJournal
 
@@ -199,6 +199,7 @@ class TurnLog:
         rows = self._journal.pending(self._notebook, is_at_work)
         return tuple(row for row in rows if _age_s(row.record, now) <= MAX_QUESTION_AGE_S)
 
+    @explained
     def question(self, turn_id: str | None, nonce: str | None, now: datetime) -> PendingRow:
         """The question of ``turn_id``, however old, or the newest that can still be answered.
 

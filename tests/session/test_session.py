@@ -377,8 +377,7 @@ async def test_an_answer_that_is_none_leaves_the_question_waiting(
 async def test_a_question_is_answered_once_even_by_two_sessions(start: Any) -> None:
     first, second = start([ASK, DONE]), start([DONE])
     await gather(first.turn("sum it", cell_key="a"))
-    (question,) = second.pending()
-    row = second._question(question.turn.run_id)
+    (row,) = second.pending()
     await gather(first.resume("1"))
     with pytest.raises(SessionError, match="No question is waiting"):
         await gather(second.resume("1"))
@@ -389,7 +388,7 @@ async def test_a_question_is_answered_once_even_by_two_sessions(start: Any) -> N
 async def test_an_altered_record_runs_nothing(start: Any, folder: Path) -> None:
     session = start([ASK, DONE])
     await gather(session.turn("sum it", cell_key="a"))
-    row = session._question(None)
+    row = session.pending()[0]
     forged = row.record.model_copy(
         update={"messages": [*row.record.messages, {"role": "user", "content": "rm -rf"}]}
     )
