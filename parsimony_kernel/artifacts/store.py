@@ -171,10 +171,12 @@ class ArtifactStore:
     Args:
         root: the workspace; everything lies below ``root/.ockham``. Nothing is created before
             something is published.
+        witness: is told the path and the seal of each line that is appended to a log.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, witness: Callable[[str, str], None] | None = None) -> None:
         self.root = root
+        self._witness = witness
         self.folder = root / ARTIFACT_FOLDER
 
     def prepare(self) -> None:
@@ -240,7 +242,11 @@ class ArtifactStore:
         else:
             self._keep(entry.ref, data)
         log = self._log(entry.kind, entry.logical_id)
-        durable.append_line(log, seals.sealed(entry.model_dump_json(), _settled(log)))
+        line = seals.sealed(entry.model_dump_json(), _settled(log))
+        durable.append_line(log, line)
+        if self._witness is not None:
+            for seal in seals.seals_of(line.encode("utf-8", "surrogatepass")):
+                self._witness(_relative(log, self.root), seal)
         return entry, reused
 
     def is_whole(self, entry: LogEntry) -> bool:
@@ -371,6 +377,15 @@ class ArtifactStore:
     def is_claimed(self, kind: str, live_name: str) -> bool:
         """Whether anybody has ever taken ``(kind, live_name)``."""
         return (self.folder / "names" / f"{live_name_key(kind, live_name)}.1.json").exists()
+
+    def lines(self) -> Mapping[str, frozenset[str]]:
+        """The seals of the lines of each log, by its path in the workspace."""
+        logs = (log for kind in SNAPSHOT_KINDS for log in self.folder.glob(f"{kind}s/*/{LOG_NAME}"))
+        return {
+            _relative(log, self.root): seals.seals_of(durable.read(log))
+            for log in logs
+            if log.is_file()  # a pipe in its place would wait for a writer
+        }
 
     def _histories(self) -> tuple[History, ...]:
         found = []

@@ -4,14 +4,14 @@ Every snapshot is hashed, every log line is read with its seal, and everything t
 report or a name refers to must exist. A broken snapshot is moved aside, so that nothing is served
 under a digest that it doesn't have; nothing is ever deleted.
 
-Not detected: that the newest lines of a log were cut off (their snapshots show up as unnamed);
-that a whole artifact is gone with its folder; who wrote a line, since whoever can write here can
-seal as well; that a name was given to somebody else. The pages of reports are not checked.
+With what the journal knows of the logs, that lines were cut off, that a log was made anew and that
+a whole artifact is gone are found too. Not detected: who wrote a line of which the journal knows
+nothing; that a name was given to somebody else. The pages of reports are not checked.
 """
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,11 +71,17 @@ class Verification:
         return not self.findings
 
 
-def verify(store: ArtifactStore, *, quarantine: bool = True) -> Verification:
+def verify(
+    store: ArtifactStore,
+    *,
+    quarantine: bool = True,
+    witnessed: Mapping[str, Collection[str]] = {},
+) -> Verification:
     """Check everything that is published in a workspace.
 
     Args:
         quarantine: move broken snapshots below ``.ockham/quarantine``, under the path they had.
+        witnessed: the seals of lines that each log is known to have, by its path.
 
     Raises:
         StorageError: a file or folder cannot be read, or not be moved.
@@ -110,6 +116,7 @@ def verify(store: ArtifactStore, *, quarantine: bool = True) -> Verification:
             read, problems = _log(store, log, sound, named)
             lines += read
             findings += problems
+    findings += _gone(store, witnessed)
     findings += _reports(store, sound)
     findings += _names(store)
     unnamed = sorted(sound - named)
@@ -216,6 +223,22 @@ def _log(
         for name in sorted(unclaimed)
     ]
     return len(history.entries) + len(history.problems), findings
+
+
+def _gone(store: ArtifactStore, witnessed: Mapping[str, Collection[str]]) -> list[Finding]:
+    """The logs that lack lines of which the journal knows."""
+    there = store.lines()
+    lacks = {log: {*known} - there.get(log, frozenset()) for log, known in witnessed.items()}
+    return [
+        Finding(
+            log,
+            f"lacks {len(gone)} of {len(witnessed[log])} lines that the journal knows: they were "
+            "taken away or changed; restore it from a backup, or accept what is there with "
+            "'jupyter parsimony trust'",
+        )
+        for log, gone in sorted(lacks.items())
+        if gone
+    ]
 
 
 def _reports(store: ArtifactStore, sound: set[str]) -> list[Finding]:

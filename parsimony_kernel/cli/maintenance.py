@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any
 
 from parsimony_kernel.artifacts.store import ArtifactStore
-from parsimony_kernel.artifacts.verify import verify as verify_artifacts
 from parsimony_kernel.cli import output
 from parsimony_kernel.core.clock import SYSTEM_CLOCK
 from parsimony_kernel.session import maintenance
@@ -18,10 +17,7 @@ from parsimony_kernel.storage.workspace import find_workspace
 def verify(arguments: argparse.Namespace) -> int:
     """Check that the journal and everything published are intact."""
     folder = arguments.folder.resolve()
-    store = ArtifactStore(find_workspace(folder))
-    has_artifacts = store.folder.is_dir()
-    bad = maintenance.first_bad_entry(folder, required=not has_artifacts)
-    found = verify_artifacts(store, quarantine=not arguments.leave)
+    bad, found = maintenance.verify_in(folder, quarantine=not arguments.leave)
     is_well = bad is None and found.ok
     if arguments.json:
         entry, problem = bad or (None, None)
@@ -111,7 +107,7 @@ def purge(arguments: argparse.Namespace) -> int:
 def journal(arguments: argparse.Namespace) -> int:
     """Say where the journal lies, or set it aside."""
     from parsimony_kernel.storage.database import set_aside
-    from parsimony_kernel.storage.workspace import find_workspace, journal_path
+    from parsimony_kernel.storage.workspace import journal_path
 
     path = journal_path(find_workspace(arguments.folder.resolve()))
     if not arguments.set_aside:
@@ -134,7 +130,7 @@ def trust(arguments: argparse.Namespace) -> int:
     if workspace.journal_path(root).is_file():
         with maintenance.journal_of(root, writes=True) as opened:
             bad = opened.verify()
-            opened.database.seal_as_it_is()
+            opened.accept(ArtifactStore(root).lines())
         found = f" What was found before: {bad[1]}." if bad else ""
         output.say(f"The journal is sealed as it is now.{found}")
     return output.DONE

@@ -9,12 +9,13 @@ from functools import partial
 from pathlib import Path
 from shutil import copyfile
 from tempfile import TemporaryDirectory
+from typing import cast
 from uuid import uuid4
 
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed, refresh_named
 from parsimony_kernel.artifacts.store import ArtifactStore, reference
-from parsimony_kernel.artifacts.verify import Verification
+from parsimony_kernel.artifacts.verify import Verification, verify
 from parsimony_kernel.core.effects import Effects, MemoryEffects
 from parsimony_kernel.execution.clean import clean_executor
 from parsimony_kernel.execution.permit import Permit, permitting
@@ -79,16 +80,21 @@ def turns_of(journal: SqliteJournal) -> tuple[TurnRow, ...]:
     )
 
 
-def first_bad_entry(folder: Path, *, required: bool = True) -> tuple[int, str] | None:
-    """The first entry of the journal that was changed or is missing, and what is wrong with it.
+def verify_in(
+    folder: Path, *, quarantine: bool = True
+) -> tuple[tuple[int, str] | None, Verification]:
+    """The first entry of the journal that was changed or is missing, and what is wrong with it; and
+    what was found of everything published, see ``artifacts.verify``.
 
-    Without a journal that is a ``JournalError``, unless it is not ``required``.
+    A folder with neither is a ``JournalError``.
     """
-    if not required and not journal_path(find_workspace(folder)).is_file():
-        return None
+    store = ArtifactStore(find_workspace(folder))
+    if store.folder.is_dir() and not journal_path(store.root).is_file():
+        return None, verify(store, quarantine=quarantine)
     with journal_of(folder) as journal:
         elsewhere = journal.database.sealed_elsewhere()
-        return journal.verify() or ((0, elsewhere) if elsewhere else None)
+        bad = journal.verify() or ((0, elsewhere) if elsewhere else None)
+        return bad, verify(store, quarantine=quarantine, witnessed=journal.witnessed())
 
 
 def report_of(bad: tuple[int, str] | None, found: Verification) -> list[str]:
@@ -96,8 +102,8 @@ def report_of(bad: tuple[int, str] | None, found: Verification) -> list[str]:
     well, wrong = list[str](), list[str]()
     if bad is None:
         well.append(
-            "The journal is as it was written: turns, events, questions, writes and requests, by "
-            "their chain and its seal."
+            "The journal is as it was written: turns, events, questions, writes, requests and the "
+            "lines of artifacts' logs, by their chain and its seal."
         )
     elif not bad[0]:
         wrong.append(f"The journal cannot be vouched for: {bad[1]}.")
@@ -122,20 +128,17 @@ def figures_of(journal: SqliteJournal, notebook: str | None = None) -> Figures:
 
 
 async def refresh_watched(
-    publisher: Publisher, words: str, folder: Path, *, accept: bool, allow: bool
+    publisher: Publisher, words: str, effects: Effects, *, accept: bool, allow: bool
 ) -> Refreshed:
     """Refresh an artifact; its code is stopped before it reaches outside, unless ``allow``.
 
-    What leaves then is put down before it does, where the workspace of ``folder`` has a journal.
-    Raises what ``refresh_named`` does.
+    What leaves then is put down in ``effects`` before it does. Raises what ``refresh_named`` does.
     """
-    with _effects_in(folder) as effects:
-        leaving, ended = on_record(effects, f"refresh:{uuid4().hex}")
-        root = publisher.store.root
-        permit = Permit(root, lambda reach, lines: allow, leaving=leaving, ended=ended)
-        with permitting(permit):
-            clean = partial(watched, clean_executor)
-            return await refresh_named(publisher, words, clean, accept=accept)
+    leaving, ended = on_record(effects, f"refresh:{uuid4().hex}")
+    permit = Permit(publisher.store.root, lambda reach, lines: allow, leaving=leaving, ended=ended)
+    with permitting(permit):
+        clean = partial(watched, clean_executor)
+        return await refresh_named(publisher, words, clean, accept=accept)
 
 
 async def refresh_in(
@@ -149,34 +152,29 @@ async def refresh_in(
 
     Gives for each its name and what was found, or which of ``TROUBLE`` stood in the way.
     """
-    store = ArtifactStore(find_workspace(folder))
-    wanted = [(name, name) for name in names]
-    if not wanted:
-        try:
-            made = [entry for entry in store.list() if entry.kind in ("dataset", "chart")]
-        except StorageError as exc:
-            yield ARTIFACT_FOLDER, exc
-            return
-        # By what names one snapshot: titles and variables may name several artifacts.
-        wanted = [(entry.name, reference(entry.ref)) for entry in made]
-    for name, words in wanted:
-        try:
-            notebook = store.find(words).notebook or "notebook.ipynb"
-            publisher = Publisher(store, notebook_path=notebook)
-            done = await refresh_watched(publisher, words, folder, accept=accept, allow=allow)
-            yield name, done
-        except TROUBLE as exc:
-            yield name, exc
-
-
-@contextmanager
-def _effects_in(folder: Path) -> Iterator[Effects]:
-    """The record of what left the notebooks of the workspace; where it has no journal, none."""
-    if not journal_path(find_workspace(folder)).is_file():
-        yield MemoryEffects()
-        return
-    with journal_of(folder, writes=True) as journal:
-        yield JournalEffects(journal.database, "refresh")
+    with ExitStack() as stack:
+        store, effects = ArtifactStore(find_workspace(folder)), cast(Effects, MemoryEffects())
+        if journal_path(store.root).is_file():
+            journal = stack.enter_context(journal_of(folder, writes=True))
+            store = ArtifactStore(store.root, journal.witness)
+            effects = JournalEffects(journal.database, "refresh")
+        wanted = [(name, name) for name in names]
+        if not wanted:
+            try:
+                made = [entry for entry in store.list() if entry.kind in ("dataset", "chart")]
+            except StorageError as exc:
+                yield ARTIFACT_FOLDER, exc
+                return
+            # By what names one snapshot: titles and variables may name several artifacts.
+            wanted = [(entry.name, reference(entry.ref)) for entry in made]
+        for name, words in wanted:
+            try:
+                notebook = store.find(words).notebook or "notebook.ipynb"
+                publisher = Publisher(store, notebook_path=notebook)
+                done = await refresh_watched(publisher, words, effects, accept=accept, allow=allow)
+                yield name, done
+            except TROUBLE as exc:
+                yield name, exc
 
 
 # -- what is old

@@ -83,11 +83,11 @@ from parsimony_kernel.session.turns import (
 )
 from parsimony_kernel.storage.breakers import JournalBreakers
 from parsimony_kernel.storage.durable import sweep_temporary
+from parsimony_kernel.storage.effects import JournalEffects
 from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.storage.sent import SentRequest, sent_by
 from parsimony_kernel.storage.store import PendingRow, SqliteJournal, TurnRow
 from parsimony_kernel.storage.workspace import find_workspace, journal_path
-
 
 _REFUSED = (SuspensionTokenMismatch, SuspensionExpired, SuspensionElsewhere, SuspensionConsumed)
 
@@ -129,7 +129,7 @@ class NotebookSession:
                 self._journal, self.workspace, folder / notebook, alive=is_alive
             )
             abandon_cut_off(self._journal, self._history)
-            self._store = ArtifactStore(self.workspace)
+            self._store = ArtifactStore(self.workspace, self._journal.witness)
             for written in (self._store.folder, self.workspace / PAGES):
                 sweep_temporary(written, clock=clock)
         except TROUBLE as exc:
@@ -476,7 +476,8 @@ class NotebookSession:
     def verify(self) -> tuple[tuple[int, str] | None, Verification]:
         """The first entry of the journal that is not as it was written, if one is, and what was
         found of everything published. Nothing is moved."""
-        return self._journal.verify(), verify(self._store, quarantine=False)
+        known = self._journal.witnessed()
+        return self._journal.verify(), verify(self._store, quarantine=False, witnessed=known)
 
     async def refresh(self, name: str, *, accept: bool = False, allow: bool = False) -> Refreshed:
         """Make a published artifact again, in a clean kernel; see ``artifacts.refresh``. Only with
@@ -485,10 +486,9 @@ class NotebookSession:
         ``SessionError`` when there is none of that name, it cannot be made again, or in a turn.
         """
         self._must_be_free()
+        effects = JournalEffects(self._journal.database, "refresh")
         try:
-            return await refresh_watched(
-                self._publisher, name, self._folder, accept=accept, allow=allow
-            )
+            return await refresh_watched(self._publisher, name, effects, accept=accept, allow=allow)
         except (*TROUBLE, *NOT_REFRESHED) as exc:
             raise SessionError(sentence(str(exc))) from exc
 

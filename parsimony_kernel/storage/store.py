@@ -8,7 +8,7 @@ a crash (a suspension, a claim, the end of a turn) is synced before the call ret
 import json
 import logging
 import sqlite3
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -72,6 +72,7 @@ CREATE TABLE suspensions (
     owner TEXT NOT NULL DEFAULT '',
     lease_expires REAL NOT NULL DEFAULT 0
 );
+CREATE TABLE log_lines (log TEXT NOT NULL, seal TEXT NOT NULL, PRIMARY KEY (log, seal));
 """
 
 
@@ -370,6 +371,32 @@ class SqliteJournal:
             except (JournalError, ValueError) as damaged:
                 _log.warning("%s", damaged)
         return frozenset(found)
+
+    def witness(self, log: str, seal: str) -> None:
+        """Put down that the log of an artifact has a line with this seal.
+
+        ``log`` is its path in the workspace. So a line that is gone, or made anew, is found.
+        """
+        with self.database.transaction() as db:
+            db.execute("INSERT OR IGNORE INTO log_lines VALUES (?, ?)", (storable(log), seal))
+
+    def witnessed(self) -> Mapping[str, frozenset[str]]:
+        """The seals of the lines that each artifact's log has, as far as they were put down."""
+        found: dict[str, set[str]] = {}
+        for log, seal in self.database.select("SELECT log, seal FROM log_lines"):
+            found.setdefault(log, set()).add(seal)
+        return {log: frozenset(seals) for log, seals in found.items()}
+
+    def accept(self, lines: Mapping[str, Collection[str]]) -> None:
+        """Seal what is there now, whatever it is, with the key that signs now; synced.
+
+        ``lines`` are the seals of the lines of artifacts' logs, of which the others are forgotten.
+        """
+        rows = [(storable(log), seal) for log, seals in lines.items() for seal in seals]
+        with self.database.transaction(synced=True) as db:
+            db.execute("DELETE FROM log_lines")
+            db.executemany("INSERT INTO log_lines VALUES (?, ?)", rows)
+        self.database.seal_as_it_is()
 
     def _event(self, seq: int, body: Any) -> AgentEvent:
         try:

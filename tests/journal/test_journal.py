@@ -420,7 +420,7 @@ def test_a_newer_format_is_not_touched(written: Path) -> None:
     db = sqlite3.connect(written)
     db.execute("PRAGMA user_version = 99")
     db.close()
-    with pytest.raises(JournalError, match="has format 99 and this program reads format 2"):
+    with pytest.raises(JournalError, match="has format 99 and this program reads format 3"):
         SqliteJournal(written)
 
 
