@@ -230,8 +230,7 @@ def _of_schema(outcome: StepOutcome, step: Step) -> Any:
     data = outcome.result.data
     if isinstance(data, KernelOutput):
         return _of_code(data, step.code)
-    tell = _KNOWN_ANSWERS.get(step.action)
-    return None if tell is None or step.action in step.own else tell(plain(data))
+    return None if step.action in step.own else _answer_told(step.action, plain(data))
 
 
 def _of_nothing(outcome: StepOutcome, step: Step) -> Any:
@@ -270,26 +269,11 @@ def _error(error: ExceptionObject, code: str) -> dict[str, Any]:
 # -- the answers of the tools of every turn
 
 
-def _whole(answer: Any) -> Any:
-    return answer
-
-
-def _picking(*names: str) -> Callable[[Any], Any]:
-    def pick(answer: Any) -> Any:
-        return _some(answer, *names) if isinstance(answer, dict) else None
-
-    return pick
-
-
-def _inspected(answer: Any) -> Any:
-    if not isinstance(answer, dict):
-        return None
+def _inspected(answer: Mapping[str, Any]) -> Any:
     return {**shape_of(answer), **_some(answer, "origin", "made_from", "sources")}
 
 
-def _read_artifact(answer: Any) -> Any:
-    if not isinstance(answer, dict):
-        return None
+def _read_artifact(answer: Mapping[str, Any]) -> Any:
     told = _some(answer, *_ARTIFACT, "path", "rows", "more_columns", "sources")
     columns = answer.get("columns")
     if isinstance(columns, dict):
@@ -299,7 +283,7 @@ def _read_artifact(answer: Any) -> Any:
 
 
 _ARTIFACT = ("kind", "title", "variable", "id", "notebook", "published_at")
-_PUBLISHED = _picking(
+_PUBLISHED = (
     "kind",
     "logical_id",
     "content_sha",
@@ -311,26 +295,42 @@ _PUBLISHED = _picking(
     "changed_sources",
     "parts",
 )
-_WRITTEN = _picking("path", "bytes", "before")
+_WRITTEN = ("path", "bytes", "before")
 
-_KNOWN_ANSWERS: Mapping[str, Callable[[Any], Any]] = {
+# Of the answer of each tool under ``schema``: these fields, all of it, or what a function leaves.
+_ANSWERS: Mapping[str, tuple[str, ...] | Callable[[Mapping[str, Any]], Any] | None] = {
     "edit_file": _WRITTEN,
     "edit_notebook": _PUBLISHED,
     "edit_report": _PUBLISHED,
     "inspect_variable": _inspected,
-    "list_artifacts": _whole,
-    "list_files": _whole,
-    "plan": _whole,
+    "list_artifacts": None,
+    "list_files": None,
+    "plan": None,
     "read_artifact": _read_artifact,
-    "read_file": _picking("path", "first_line", "last_line", "complete"),
+    "read_file": ("path", "first_line", "last_line", "complete"),
     "refresh": _PUBLISHED,
-    "restart_kernel": _whole,
+    "restart_kernel": None,
     "return_chart": _PUBLISHED,
     "return_dataset": _PUBLISHED,
     "return_notebook": _PUBLISHED,
     "return_report": _PUBLISHED,
     "write_file": _WRITTEN,
 }
+# The same in words, for the reference.
+ANSWERS_TOLD: Sequence[tuple[str, str]] = [
+    (name, "all of it" if what is None else ", ".join(what) if isinstance(what, tuple) else "shape")
+    for name, what in _ANSWERS.items()
+]
+
+
+def _answer_told(action: str, answer: Any) -> Any:
+    """What of a tool's answer is told under ``schema``; nothing of a tool that is not known."""
+    what = _ANSWERS.get(action, ())
+    if what is None:
+        return answer
+    if not what or not isinstance(answer, dict):
+        return None
+    return _some(answer, *what) if isinstance(what, tuple) else what(answer)
 
 
 # -- what failed
