@@ -4,6 +4,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -416,12 +417,14 @@ def test_a_file_that_is_no_journal_is_refused_and_left_alone(
     assert path.read_bytes() == content
 
 
-def test_a_newer_format_is_not_touched(written: Path) -> None:
-    db = sqlite3.connect(written)
-    db.execute("PRAGMA user_version = 99")
-    db.close()
-    with pytest.raises(JournalError, match="has format 99 and this program reads format 3"):
+@pytest.mark.parametrize("number", [0, 2, 99])
+def test_another_format_is_not_touched(written: Path, number: int) -> None:
+    with closing(sqlite3.connect(written)) as db:
+        db.execute(f"PRAGMA user_version = {number}")
+    before = written.read_bytes()
+    with pytest.raises(JournalError, match=f"format {number} and this program reads format 3"):
         SqliteJournal(written)
+    assert written.read_bytes() == before
 
 
 def test_a_place_that_cannot_be_written_is_said_with_the_remedy(tmp_path: Path) -> None:
