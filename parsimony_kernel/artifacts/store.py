@@ -283,12 +283,12 @@ class ArtifactStore:
             number += 1
             if os.path.lexists(path.with_name(f"{key}.{number}.json")):
                 continue
-            holder = _holder(path)
-            if holder == owner:
+            held_by = holder(path)
+            if held_by == owner:
                 durable.settle(path)  # an earlier one of this name may have been killed
                 return
-            if holder is not None and not gives_up(holder):
-                raise LiveNameCollisionError(kind, live_name, holder)
+            if held_by is not None and not gives_up(held_by):
+                raise LiveNameCollisionError(kind, live_name, held_by)
 
     def read(self, ref: ArtifactRef) -> bytes:
         """The bytes of ``ref``. ``SnapshotError`` when they are missing or not what they were."""
@@ -465,14 +465,6 @@ def _sha_on_disk(kind: str, path: Path) -> str | None:
     return snapshot_sha(kind, durable.read(path)) if path.is_file() else None
 
 
-def is_claim(data: bytes) -> bool:
-    """Whether ``data`` says who holds a live name."""
-    try:
-        return bool(_Claim.model_validate_json(data))
-    except ValidationError:
-        return False
-
-
 def _settled(log: Path) -> bytes:
     """The lines of a log that no writer takes back any more."""
     while log.is_file():
@@ -483,7 +475,8 @@ def _settled(log: Path) -> bytes:
     return b""
 
 
-def _holder(path: Path) -> str | None:
+def holder(path: Path) -> str | None:
+    """Who holds a live name, by the file of a claim."""
     # A claim that cannot be read holds nothing: the next number takes the name over.
     if not path.is_file():
         return None

@@ -9,7 +9,6 @@ a whole artifact is gone are found too. Not detected: who wrote a line of which 
 nothing; that a name was given to somebody else. The pages of reports are not checked.
 """
 
-import hashlib
 import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from parsimony_kernel.artifacts import seals
 from parsimony_kernel.artifacts.reports import ReportError, parse
-from parsimony_kernel.artifacts.store import LOG_NAME, ArtifactStore, is_claim
+from parsimony_kernel.artifacts.store import LOG_NAME, ArtifactStore, holder
 from parsimony_kernel.identity import (
     ARTIFACT_FOLDER,
     SNAPSHOT_KINDS,
@@ -30,7 +29,6 @@ from parsimony_kernel.identity import (
 from parsimony_kernel.storage import durable
 
 QUARANTINE = f"{ARTIFACT_FOLDER}/quarantine"
-_CHUNK = 2**20
 _NO_LOG = "restore it from a backup, or publish again what it recorded"
 _WHY_UNNAMED = (
     "its writer was stopped before the line, the line is gone, or what it made was published before"
@@ -175,19 +173,9 @@ def _fault_of(path: Path, root: Path) -> str:
         expected = ""
     if path.relative_to(root).as_posix() != expected:
         return "has a name that no snapshot has"
-    if _digest(kind, path) != sha:
+    if snapshot_sha(kind, durable.read(path)) != sha:
         return "is damaged: its bytes don't match the digest in its name"
     return ""
-
-
-def _digest(kind: str, path: Path) -> str:
-    if kind == "notebook":
-        return snapshot_sha(kind, durable.read(path))
-    digest = hashlib.sha256()
-    with durable.reading(path) as stream:
-        while chunk := stream.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def _log(
@@ -263,6 +251,6 @@ def _names(store: ArtifactStore) -> list[Finding]:
         told = path.relative_to(store.root).as_posix()
         if not path.is_file():
             findings.append(Finding(told, "is no file, and stands where the owner of a name would"))
-        elif not is_claim(durable.read(path)):
+        elif holder(path) is None:
             findings.append(Finding(told, "holds no owner of a name: remove it"))
     return findings

@@ -503,24 +503,20 @@ class SqliteJournal:
             )
         return True
 
-    def consume(self, nonce: str, owner: str | None = None) -> bool:
-        """End a claimed question for good; whether it was claimed (by ``owner``, if given)."""
+    def consume(self, nonce: str, owner: str) -> bool:
+        """End a question that ``owner`` has claimed for good; whether it was claimed."""
         return self._settle(nonce, owner, "leased", "consumed")
-
-    def release(self, nonce: str, owner: str | None = None) -> bool:
-        """Give a claimed question back; whether it was claimed (by ``owner``, if given)."""
-        return self._settle(nonce, owner, "leased", "pending")
 
     def reopen(self, nonce: str, owner: str) -> bool:
         """Let a question wait again that ``owner`` has consumed and from which nothing came."""
         return self._settle(nonce, owner, "consumed", "pending")
 
-    def _settle(self, nonce: str, owner: str | None, before: str, after: str) -> bool:
+    def _settle(self, nonce: str, owner: str, before: str, after: str) -> bool:
         with self.database.transaction(synced=True) as db:
             changed = db.execute(
                 "UPDATE suspensions SET state = ?, lease_expires = 0 "
-                "WHERE nonce = ? AND state = ? AND owner = COALESCE(?, owner)",
-                (after, nonce, before, None if owner is None else storable(owner)),
+                "WHERE nonce = ? AND state = ? AND owner = ?",
+                (after, nonce, before, storable(owner)),
             ).rowcount
         return changed == 1
 

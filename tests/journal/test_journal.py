@@ -222,15 +222,16 @@ def test_a_claimed_question_is_taken_once_and_consumed_for_good(journal: SqliteJ
     assert journal.claim("n", "you", 60) is False
     journal.suspend(_record("a", "n"))
     assert journal.claim("n", "you", 60) is False
-    assert journal.release("n") is False
     assert journal.claim("unknown", "me", 60) is False
 
 
-def test_a_question_that_is_released_waits_again(journal: SqliteJournal) -> None:
+def test_a_question_from_which_nothing_came_waits_again(journal: SqliteJournal) -> None:
     _begin(journal, "a")
     journal.suspend(_record("a", "n"))
     journal.claim("n", "me", 60)
-    assert journal.release("n", "me") is True
+    journal.consume("n", "me")
+    assert journal.reopen("n", "you") is False
+    assert journal.reopen("n", "me") is True
     assert len(journal.pending()) == 1
     assert journal.claim("n", "you", 60) is True
 
@@ -258,7 +259,8 @@ def test_a_claim_ends_with_the_process_that_made_it(
     mine = owner_of("s")
     assert journal.claim("n", mine, 60, is_at_work)
     assert journal.pending(at_work=is_at_work) == ()
-    journal.release("n", mine)
+    journal.consume("n", mine)
+    journal.reopen("n", mine)
     assert sorted(race(_KILLED, path)) == ["lost"] * 7 + ["won"]
     assert len(journal.pending(at_work=is_at_work)) == 1
     assert journal.claim("n", mine, 60, is_at_work)
