@@ -50,7 +50,7 @@ def journal_of(folder: Path, *, writes: bool = False) -> Iterator[SqliteJournal]
     On a medium that cannot be written a copy is read, unless the caller ``writes``.
 
     Raises:
-        JournalError: there is none, or it was an older version's and has just been set aside.
+        JournalError: there is none, or it cannot be opened.
     """
     path = journal_path(find_workspace(folder))
     if not path.is_file():
@@ -64,10 +64,7 @@ def journal_of(folder: Path, *, writes: bool = False) -> Iterator[SqliteJournal]
             for each in path.parent.glob(f"{path.name}*"):
                 copyfile(each, place / each.name)
             path = place / path.name
-        journal = stack.enter_context(closing(SqliteJournal(path)))
-        if news := journal.news():
-            raise JournalError(news)
-        yield journal
+        yield stack.enter_context(closing(SqliteJournal(path)))
 
 
 def turns_of(journal: SqliteJournal) -> tuple[TurnRow, ...]:
