@@ -92,7 +92,7 @@ def purge(arguments: argparse.Namespace) -> int:
     verb = "Would be deleted" if arguments.dry_run else "Deleted"
     output.say(
         f"{verb}, from before {before:%Y-%m-%d %H:%M} UTC: turns {gone.turns:,}, entries "
-        f"{gone.events:,}, bytes {gone.bytes:,}."
+        f"{gone.events:,}."
     )
     if forgotten.copies:
         output.say(

@@ -85,7 +85,6 @@ def test_of_what_was_purged_no_byte_is_left_and_the_rest_is_as_it_was(
     assert found_in(place.parent, CANARY)
     done = purge(journal, BEFORE, dry_run=False)
     assert (done.turns, done.events, done.kept, done.unfinished) == (2, 6, 0, "")
-    assert done.bytes > 6 * len(CANARY)
     assert found_in(place.parent, CANARY) == []
     assert found_in(place.parent, "heron")
     assert journal.verify() is None
