@@ -51,7 +51,6 @@ CREATE TABLE turns (
     summary TEXT NOT NULL DEFAULT '',
     connection_file TEXT NOT NULL DEFAULT '',
     pid INTEGER NOT NULL DEFAULT 0,
-    replaced_by TEXT NOT NULL DEFAULT '',
     running_since TEXT NOT NULL DEFAULT '',
     UNIQUE (notebook, ordinal)
 );
@@ -99,7 +98,6 @@ class TurnRow:
     summary: str = ""
     connection_file: str = ""
     pid: int = 0
-    replaced_by: str = ""
     running_since: str = ""
 
 
@@ -185,9 +183,9 @@ class SqliteJournal:
         with self.database.transaction() as db:
             self._refuse_beside_another(db, notebook, pid, alive)
             db.execute(
-                "UPDATE turns SET status = 'replaced', replaced_by = ? "
+                "UPDATE turns SET status = 'replaced' "
                 f"WHERE notebook = ? AND cell_key = ? AND status NOT IN {_GONE}",
-                (run_id, storable(notebook), storable(cell_key)),
+                (storable(notebook), storable(cell_key)),
             )
             ordinal = _newest(db, storable(notebook)) + 1
             db.execute(
