@@ -3,7 +3,7 @@
 The rule of the place: what cannot be put on record is not sent.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from parsimony_kernel.core.causes import CAPABILITY_GAP
@@ -16,12 +16,6 @@ from parsimony_kernel.session.share import WORDS, Share
 from parsimony_kernel.storage import sent as record
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.store import SqliteJournal
-
-
-def models_asked(journal: SqliteJournal, history: str) -> frozenset[str]:
-    """The models to which turns of the notebook have sent anything."""
-    turns = {row.run_id for row in journal.turns(history)}
-    return record.models_asked(journal.database, turns)
 
 
 def noting(
@@ -47,16 +41,19 @@ def noting(
 
 
 def first_notice(
-    models: Sequence[ChatModel], share: Share, asked: Callable[[], Collection[str]]
+    models: Sequence[ChatModel], share: Share, journal: SqliteJournal, history: str
 ) -> str:
     """What leaves the machine and at what price, where ``models`` are the first that it leaves
     for; else empty.
 
     Args:
-        asked: gives the names of the models that the notebook has sent anything to.
+        history: the name under which ``journal`` keeps the turns of the notebook.
     """
     away = [_with_price(each.name) for each in models if _is_away(each)]
-    if not away or any(name != OFFLINE for name in asked()):
+    if not away:
+        return ""
+    runs = {row.run_id for row in journal.turns(history)}
+    if record.models_asked(journal.database, runs) - {OFFLINE}:
         return ""
     return (
         f"From now on, requests in this notebook are sent to {' or '.join(away)}, with "

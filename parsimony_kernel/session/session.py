@@ -58,7 +58,7 @@ from parsimony_kernel.session.inventory import (
 from parsimony_kernel.session.maintenance import refresh_watched
 from parsimony_kernel.session.notebook_tools import NotebookTools
 from parsimony_kernel.session.past import Past, bound_by
-from parsimony_kernel.session.sent import first_notice, models_asked, noting
+from parsimony_kernel.session.sent import first_notice, noting
 from parsimony_kernel.session.share import Share, tools_told
 from parsimony_kernel.session.spending import used, within_budget
 from parsimony_kernel.session.turn_log import (
@@ -235,9 +235,7 @@ class NotebookSession:
         guardrails = within_budget(chosen.guardrails(), chosen.notebook_cost_usd, self.spent_usd)
         self._running = running
         try:
-            notice = first_notice(
-                models, chosen.share, lambda: models_asked(self._journal, self._history)
-            )
+            notice = first_notice(models, chosen.share, self._journal, self._history)
             if chosen.asked_by:
                 notice = f"Asked by {chosen.asked_by}. {notice}".rstrip()
             models = noting(models, self._journal, run_id)
