@@ -7,11 +7,15 @@ They are kept in the repository, so that a change of a table is seen in its revi
 """
 
 import argparse
+import asyncio
+import json
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 from parsimony_agent.arguments import CELL_FLAGS, COMMANDS, EXAMPLE
 from parsimony_agent.settings import FILE, SETTINGS
@@ -19,7 +23,13 @@ from parsimony_kernel.cli import main as cli
 from parsimony_kernel.core.causes import CAUSES
 from parsimony_kernel.core.kinds import FailureKind, default_action_for
 from parsimony_kernel.core.policy import DefaultPolicy
+from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.offline.marks import table as patterns
+from parsimony_kernel.session.session import NotebookSession
+from parsimony_kernel.session.share import ANSWERS_TOLD, Share
+from parsimony_kernel.session.turns import TurnOptions
+from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.view.outline import ACTION_WORDS, KIND_WORDS
 
 FOLDER = Path(__file__).parent / "reference"
@@ -169,12 +179,126 @@ def offline() -> str:
     )
 
 
+# What is looked for in the requests of a turn, by what it is. Nothing of it stands in the request
+# or in what the model says.
+TOLD = {
+    "names of variables": "VARIABLE",
+    "names of columns": "SALARY",
+    "types of columns": "datetime64",
+    "how many rows a table has": "4217",
+    "values of variables, and samples of columns": "CANARY_SCALAR",
+    "first rows of tables that the request names": "rows_begin",
+    "names of data files": "unmentioned.csv",
+    "first lines of data files that the request names": "CANARY_LINE",
+    "what code prints": "CANARY_PRINTED",
+    "tables that code shows": "CANARY_SHOWN",
+    "charts that a step showed, as pictures": "image/png",
+    "what kind of error a step met": "ValueError",
+    "the words of an error": "CANARY_ERROR",
+    "what your own tools answer": "CANARY_ANSWER",
+    "names of your own tools": "idle_tool",
+    "defaults of your own tools": "CANARY_DEFAULT",
+    "titles of what is published": "TITLE_OF_IT",
+    "what earlier requests came to": "CANARY_SUMMARY",
+    "your instructions in AGENTS.md": "CANARY_INSTRUCTION",
+}
+# The same of a turn whose request names nothing.
+TOLD_UNNAMED = {"first rows of all other tables": "rows_begin"}
+_SETUP = """
+import pandas as pd
+PEOPLE = pd.DataFrame({"SALARY": range(4217), "DAY": pd.Timestamp("2026-01-01")})
+VARIABLE = "CANARY_SCALAR"
+def own_tool(word: str = "CANARY_DEFAULT") -> str:
+    "Answers."
+    return "CANARY_" + "ANSWER"
+def idle_tool() -> str:
+    "Answers."
+    return ""
+"""
+_STEPS = (
+    "print('CANARY_' + 'PRINTED')",
+    "pd.DataFrame({'x': ['CANARY_' + 'SHOWN']})",
+    "int('CANARY_' + 'ERROR')",
+    "import altair as alt\nalt.Chart(pd.DataFrame({'x': [1, 2]})).mark_bar().encode(x='x:Q')",
+)
+
+
+class Seeing(ScriptedModel):
+    """A model that takes pictures."""
+
+    sees_pictures = True
+
+
+async def requests_under(mode: Share, folder: Path) -> tuple[str, str]:
+    """All that a turn sends to a model under ``mode``, and what another does that names nothing."""
+    (folder / "ledger.csv").write_text("id,word\n1,CANARY_LINE\n")
+    (folder / "unmentioned.csv").write_text("id\n1\n")
+    (folder / "AGENTS.md").write_text("CANARY_INSTRUCTION\n")
+    executor = CodeExecutor(cwd=str(folder))
+    first = (
+        call("run_code", code="import pandas as pd\nmade = pd.DataFrame({'x': [1]})"),
+        call("return_dataset", variable="made", title="TITLE_OF_IT"),
+    )
+    steps = [call("run_code", code=code) for code in _STEPS]
+    done = call("return_done", summary="CANARY_SUMMARY")
+    model = Seeing([*first, done, *steps, call("own_tool"), done, done])
+    session = NotebookSession(
+        executor=executor,
+        notebook="n.ipynb",
+        folder=folder,
+        model=model,
+        environ={"PARSIMONY_SUSPENSION_SECRET": "for the page"},
+    )
+    try:
+        await executor.execute(_SETUP)
+        session.tools.add("own_tool")
+        session.tools.add("idle_tool")
+        options = TurnOptions(share=mode, approve=Approval.auto)
+        for request in ("publish it", "go over the PEOPLE and ledger.csv", "go on"):
+            async for _ in session.turn(request, cell_key=request, options=options):
+                pass
+    finally:
+        session.close()
+    told = [json.dumps(vars(each), ensure_ascii=False, default=str) for each in model.requests]
+    return "\n".join(told[len(first) + 1 : -1]), told[-1]
+
+
+def share_modes() -> str:
+    """What a turn sends to a model under each mode, found in what it did send."""
+    sent: dict[Share, tuple[str, str]] = {}
+    with TemporaryDirectory() as place, patch.dict(os.environ, {"JUPYTER_DATA_DIR": place}):
+        for mode in Share:
+            folder = Path(place) / mode.value
+            folder.mkdir()
+            sent[mode] = asyncio.run(requests_under(mode, folder))
+    rows = [
+        (what, *("sent" if canary in sent[mode][turn] else "–" for mode in Share))
+        for turn, looked_for in enumerate((TOLD, TOLD_UNNAMED))
+        for what, canary in looked_for.items()
+    ]
+    return "\n\n".join(
+        [
+            "# What each share mode sends",
+            "Found by sending: this page is made by turns under each mode, on data in which every "
+            "kind of thing has a mark of its own, which is looked for in their requests. What the "
+            "modes mean, and how to choose one, is in "
+            "[What a model sees](../how-to/what-a-model-sees.md).",
+            table(("what", *(f"`--share {mode.value}`" for mode in Share)), rows),
+            "Your request is always sent, and so are the model's own words and code. With the "
+            "model `offline` nothing is sent under any mode.",
+            "Of the answers of the agent's own tools, `schema` tells these fields alone:",
+            table(("tool", "what is told"), [(f"`{name}`", told) for name, told in ANSWERS_TOLD]),
+        ]
+    )
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "magics.md": magics,
     "command-line.md": command_line,
     "configuration.md": configuration,
     "failures.md": failures,
     "offline-model.md": offline,
+    "share-modes.md": share_modes,
 }
 
 

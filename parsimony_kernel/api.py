@@ -25,7 +25,7 @@ from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.lineage.ledger import VariableOrigin
 from parsimony_kernel.lineage.undo import PutBack
 from parsimony_kernel.lineage.why import Explanation
-from parsimony_kernel.session.session import open_session
+from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turns import TurnOptions
 from parsimony_kernel.view.blocks import Block, FigureBlock, NotesBlock, QuestionBlock, StepBlock
@@ -116,7 +116,7 @@ class Notebook(AbstractContextManager["Notebook"]):
         if self._shell is None:
             executor = CodeExecutor(cwd=folder)
             place = Path(folder).resolve()
-            self._session = open_session(executor=executor, notebook="script", folder=place)
+            self._session = NotebookSession(executor=executor, notebook="script", folder=place)
         else:
             from parsimony_agent.extension import install  # deferred: scripts do without magics
 
@@ -228,7 +228,7 @@ class Notebook(AbstractContextManager["Notebook"]):
         blocks: list[Block] = []
         for turn in self._session.turns()[self._earlier :]:
             if turn.model == self._agent:
-                blocks += _shown(turn.ordinal, self._session.events(turn.turn_id))
+                blocks += _shown(turn.ordinal, self._session.events(turn.run_id))
         return bundle(blocks)[0]
 
     def close(self) -> None:

@@ -249,13 +249,13 @@ def race() -> Callable[[str, Path], list[str]]:
 def scripted(tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """Opens sessions on a notebook in ``tmp_path`` whose model plays the steps that are given."""
     from parsimony_kernel.execution.private import CodeExecutor
-    from parsimony_kernel.session.session import NotebookSession, open_session
+    from parsimony_kernel.session.session import NotebookSession
     from parsimony_kernel.testing.scripted import ScriptedModel
 
     opened: list[NotebookSession] = []
 
     def start(*steps: Any, **given: Any) -> NotebookSession:
-        session = open_session(
+        session = NotebookSession(
             executor=given.pop("executor", None) or CodeExecutor(cwd=str(tmp_path)),
             notebook="analysis.ipynb",
             folder=tmp_path,

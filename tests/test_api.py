@@ -93,7 +93,7 @@ def test_code_that_says_nothing_at_first_is_done_in_one_step(opened: Open, code:
     assert notebook.run_code(code).ok
     (turn,) = notebook._session.turns()
     assert (turn.status, bool(turn.summary)) == ("done", True)
-    events = notebook._session.events(turn.turn_id)
+    events = notebook._session.events(turn.run_id)
     steps = [each for each in events if isinstance(each, ToolEvent)]
     assert len(steps) == 4
 
@@ -247,7 +247,7 @@ def test_in_a_shell_code_runs_in_its_namespace_and_the_magics_know_of_it(
     assert {each.name for each in notebook.why("after").steps[0].inputs} >= {"grown"}
     session = install(shell).magics.session
     assert session.model_name == "offline"
-    assert session.sent(session.turns()[0].turn_id) == ()
+    assert session.sent(session.turns()[0].run_id) == ()
     assert [turn.model for turn in session.turns()] == ["theirs"]
     shell.run_line_magic("agent", "undo")
     assert "grown" not in shell.user_ns

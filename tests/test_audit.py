@@ -9,7 +9,12 @@ import pytest
 from parsimony_kernel.cli.main import main
 from parsimony_kernel.core.events import AgentError, LLMCallCompleted, RunCompleted, RunStarted
 from parsimony_kernel.core.kinds import Failure, FailureKind
-from parsimony_kernel.session.audit import RECENT_TURNS, figures_of, first_bad_entry, journal_of
+from parsimony_kernel.session.maintenance import (
+    RECENT_TURNS,
+    figures_of,
+    journal_of,
+    verify_in,
+)
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.store import SqliteJournal
 from parsimony_kernel.storage.workspace import journal_path
@@ -36,10 +41,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_an_intact_journal_has_no_bad_entry_and_a_changed_one_is_named(folder: Path) -> None:
-    assert first_bad_entry(folder) is None
+    assert verify_in(folder)[0] is None
     with journal_of(folder) as journal, journal.database.transaction() as db:
         db.execute("UPDATE events SET body = replace(body, 'boom', 'fine') WHERE seq = 7")
-    assert first_bad_entry(folder) == (7, "the entry was changed after it was written")
+    assert verify_in(folder)[0] == (7, "the entry was changed after it was written")
 
 
 def test_recent_turns_are_counted_for_one_notebook_or_all(folder: Path) -> None:
@@ -52,7 +57,7 @@ def test_recent_turns_are_counted_for_one_notebook_or_all(folder: Path) -> None:
 
 def test_a_folder_without_a_journal_is_said(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="--folder"):
-        first_bad_entry(tmp_path)
+        verify_in(tmp_path)
 
 
 def test_the_command_line_verifies_and_counts(

@@ -33,7 +33,7 @@ from parsimony_kernel.core.state import HeldCall, SuspensionRecord
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.identity import content_sha
 from parsimony_kernel.lineage.ledger import VariableOrigin
-from parsimony_kernel.session import upkeep
+from parsimony_kernel.session import maintenance
 from parsimony_kernel.storage.store import STATUSES, SqliteJournal
 from parsimony_kernel.storage.workspace import journal_path
 from parsimony_kernel.testing.clock import ManualClock
@@ -60,7 +60,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async def clean() -> AsyncIterator[_Clean]:
         yield _Clean()
 
-    monkeypatch.setattr(upkeep, "clean_executor", clean)
+    monkeypatch.setattr(maintenance, "clean_executor", clean)
 
 
 def step(number: int, code: str, *, ok: bool) -> Iterator[AgentEvent]:
@@ -633,7 +633,7 @@ class TestPurge:
         assert "first" in self.requests(folder)
         _, out, _ = run(capsys, *words)
         done = json.loads(out)
-        same = ("turns", "events", "bytes", "kept")
+        same = ("turns", "events", "kept")
         assert [done[key] for key in same] == [foreseen[key] for key in same]
         assert self.requests(folder) == ["", "", "third", HOSTILE]
 

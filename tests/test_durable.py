@@ -429,3 +429,29 @@ def test_a_link_in_the_place_of_a_journal_is_refused(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="is a link"):
         SqliteJournal(tmp_path / "journal.sqlite")
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_file_is_synced_once_and_again_after_somebody_changed_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = list[int]()
+    monkeypatch.setattr(os, "fsync", synced.append)
+    made, log = tmp_path / "made", tmp_path / "log"
+
+    def syncs(act: Callable[[], object]) -> int:
+        synced.clear()
+        act()
+        return len(synced)
+
+    assert syncs(lambda: durable.create(made, b"x")) > 1
+    assert syncs(lambda: durable.create(made, b"x")) == 0
+    assert syncs(lambda: durable.settle(made)) == 0
+    made.write_bytes(b"y")  # of another program, with as many bytes
+    assert syncs(lambda: durable.settle(made)) > 0
+    assert syncs(lambda: durable.append_line(log, "1")) == 2
+    assert syncs(lambda: durable.append_line(log, "2")) == 1
+    with log.open("ab") as other:
+        other.write(b"3\n")
+    assert syncs(lambda: durable.settle(log)) > 0
+    log.unlink()
+    assert syncs(lambda: durable.append_line(log, "4")) == 2

@@ -18,7 +18,7 @@ from parsimony_kernel.cli.main import main
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.identity import content_sha
 from parsimony_kernel.lineage.ledger import InputRef, VariableOrigin, source_state
-from parsimony_kernel.session import upkeep
+from parsimony_kernel.session import maintenance
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.store import SqliteJournal
 
@@ -78,7 +78,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async def clean() -> AsyncIterator[_Clean]:
         yield _Clean()
 
-    monkeypatch.setattr(upkeep, "clean_executor", clean)
+    monkeypatch.setattr(maintenance, "clean_executor", clean)
 
 
 def refresh(folder: Path, *arguments: str) -> int:

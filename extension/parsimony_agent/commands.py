@@ -107,7 +107,7 @@ def forget(magics: AgentMagics, named: str) -> Told:
     """Hide a turn from later ones, and say what stays."""
     session = magics.session
     turn = resolve_turn(session.turns(), named)
-    session.forget(turn.turn_id)
+    session.forget(turn.run_id)
     return "\n".join(
         [
             f"Turn {turn.ordinal} is forgotten: hidden from later turns, and what it published is "
@@ -167,9 +167,9 @@ def tools(magics: AgentMagics, do: str = "", name: str = "", *, yes: bool = Fals
     if do == "add" and name.startswith(PREFIX):
         return add_server(magics, name.removeprefix(PREFIX), yes=yes)
     if do == "add":
-        return tools_in_words([session.add_tool(name)])
+        return tools_in_words([session.tools.add(name)])
     if do == "remove":
-        session.remove_tool(name)
+        session.tools.remove(name)
         return f"{name} is no longer a tool."
     return own_tools(session, magics.name)
 
@@ -198,7 +198,7 @@ def code(
     cell for each step. ``TurnError`` when no code of the turn worked.
     """
     turn = resolve_turn(magics.session.turns(), named)
-    steps = code_that_worked(magics.session.events(turn.turn_id))
+    steps = code_that_worked(magics.session.events(turn.run_id))
     if not steps:
         raise TurnError(
             f"No code of turn {turn.ordinal} worked; {magics.name} history {turn.ordinal} tells "

@@ -25,7 +25,7 @@ from parsimony_kernel.view.escape import fit, html_text, plain, unbroken
 from parsimony_kernel.view.tabulate import counted
 
 if TYPE_CHECKING:
-    from parsimony_kernel.session.sent import SentRequest
+    from parsimony_kernel.storage.sent import SentRequest
 
 _ANY_WORDS = "(your request)"
 _NOTHING_SENT = ModelRequest([])
@@ -60,14 +60,14 @@ def sent(magics: Any, named: str | None = None, *, number: int | None = None) ->
     """
     session = magics.session
     turn = resolve_turn(session.turns(), named)
-    requests = session.sent(turn.turn_id)
+    requests = session.sent(turn.run_id)
     if not requests:
         return note(
             f"No request of turn {turn.ordinal} is on record: none was sent, as where a recording "
             "answers, or it was purged."
         )
     if number is None:
-        begun = (each for each in session.events(turn.turn_id) if isinstance(each, RunStarted))
+        begun = (each for each in session.events(turn.run_id) if isinstance(each, RunStarted))
         share = next((each.share for each in begun), "")
         return _told(requests, turn.ordinal, share, magics.name)
     if number > len(requests):

@@ -21,7 +21,7 @@ from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.dependents import warnings
 from parsimony_kernel.lineage.picture import draw
 from parsimony_kernel.metrics import alerts, figures, prometheus
-from parsimony_kernel.session.audit import RECENT_TURNS, report_of
+from parsimony_kernel.session.maintenance import RECENT_TURNS, report_of
 from parsimony_kernel.session.spending import Used, used
 from parsimony_kernel.session.turns import resolve_turn
 from parsimony_kernel.view.history import story, troubles
@@ -44,14 +44,14 @@ def history(magics: AgentMagics, named: str | None = None) -> Told:
     session = magics.session
     turns = session.turns()
     if named is not None:
-        return steps_table(story(session.events(resolve_turn(turns, named).turn_id)))
-    trouble = {each.turn_id: _trouble(session, each.turn_id) for each in turns[-RECENT_TURNS:]}
+        return steps_table(story(session.events(resolve_turn(turns, named).run_id)))
+    trouble = {each.run_id: _trouble(session, each.run_id) for each in turns[-RECENT_TURNS:]}
     rows = [
         (
             str(turn.ordinal),
             turn.status,
             turn.request or "(purged)",
-            trouble.get(turn.turn_id, "…"),
+            trouble.get(turn.run_id, "…"),
             turn.model,
             # To the minute, as people write it.
             turn.started_at[:16].replace("T", " "),
@@ -131,7 +131,7 @@ def verify(magics: AgentMagics) -> Told:
 
 def procedure(magics: AgentMagics, file: str) -> Told:
     """What the file of a task says: a table, and a drawing where it has states."""
-    said = magics.session.playbook(file)
+    said = magics.session.tools.playbook(file)
     rows: list[tuple[str, str]] = []
     if said.procedure is not None:
         states, edges = said.procedure.states, said.procedure.edges
@@ -167,15 +167,15 @@ def artifacts(magics: AgentMagics) -> Told:
 
 def own_tools(session: Session, magic: str) -> Told:
     """Your functions that are tools, and the MCP servers with what each brings."""
-    own = session.tools  # resolved anew, so before what is kept
-    kept = session.kept_tools
+    own = session.tools.added()  # resolved anew, so before what is kept
+    kept = session.tools.kept
     rows: list[tuple[str, ...]] = [
         (name, first_line(own[name].description), *([kept.get(name, "")] if kept else []))
         for name in own
     ]
     head = ("tool", "what it does", *(["kept as it was, for"] if kept else []))
     empty = f"No function of yours is a tool. {magic} tools add NAME makes one."
-    servers = session.servers.listing()
+    servers = session.tools.servers.listing()
     if not servers:
         return table(head, rows, empty=empty)
     told = [(f"mcp:{name}", line, state) for name, line, state in servers]
@@ -192,7 +192,7 @@ def next_actions(magics: AgentMagics) -> Told:
     """What the newest turn may do next."""
     session = magics.session
     running = [turn for turn in session.turns()[-1:] if turn.status == "running"]
-    events = session.events(running[0].turn_id) if running else ()
+    events = session.events(running[0].run_id) if running else ()
     answers = [result for event in events if (result := getattr(event, "result", None))]
     actions = answers[-1].get("valid_next_actions", ()) if answers else ()
     if session.pending():
@@ -206,7 +206,7 @@ def metrics(magics: AgentMagics, form: str = "") -> Told:
     """How the recent turns went, in figures, and the alerts that they call for; or as text for
     Prometheus."""
     session = magics.session
-    recent = [session.events(turn.turn_id) for turn in session.turns()[-RECENT_TURNS:]]
+    recent = [session.events(turn.run_id) for turn in session.turns()[-RECENT_TURNS:]]
     if form:
         return prometheus.of_runs(recent).exposition()
     found = figures.of_runs(recent)
@@ -252,7 +252,7 @@ def cost(magics: AgentMagics) -> Told:
     """What each turn has used of its model, those that were replaced among them, and the sum;
     where the notebook has a budget, what of it is spent."""
     session = magics.session
-    turns = [(turn, used(session.events(turn.turn_id))) for turn in session.turns()]
+    turns = [(turn, used(session.events(turn.run_id))) for turn in session.turns()]
     rows = [_row(str(turn.ordinal), turn.model, each) for turn, each in turns]
     if len(rows) > 1:
         rows.append(_row("all", "", sum((each for _, each in turns), Used())))

@@ -33,13 +33,13 @@ def add_server(magics: AgentMagics, name: str, *, yes: bool) -> str:
         TurnError: nobody can be asked here.
         ServerError: it is not known, or does not start.
     """
-    server = magics.session.servers.find(name)
+    server = magics.session.tools.servers.find(name)
     if not server.is_allowed:
         if not yes and not _says_yes(magics, server):
             return _DECLINED
         server.allow()
     print(f"Starting {name} …", flush=True)
-    starting = magics.session.servers.start(name)
+    starting = magics.session.tools.servers.start(name)
     try:
         return tools_in_words(starting.result().values())
     except KeyboardInterrupt:
@@ -72,7 +72,7 @@ def tools_in_words(tools: Iterable[Tool]) -> str:
 
 def _ask(magics: AgentMagics, server: Server, by_hand: str) -> None:
     """Ask with buttons whether ``server`` may be started; a click goes on behind the cell."""
-    servers, loop = magics.session.servers, asyncio.get_running_loop()
+    servers, loop = magics.session.tools.servers, asyncio.get_running_loop()
     outlet = outlet_of(magics.shell)
 
     def show(data: Mime, metadata: Mime, place: str = "") -> str:

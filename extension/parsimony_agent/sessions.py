@@ -92,12 +92,12 @@ def open_in(shell: Any) -> Session:
     """The session of ``shell``'s notebook, running code in ``shell``."""
     from parsimony_agent.cell import locate
     from parsimony_kernel.execution.notebook import NotebookExecutor
-    from parsimony_kernel.session.session import open_session
+    from parsimony_kernel.session.session import NotebookSession
 
     where = locate(shell)
     # The kernel's parent is its application, which knows how others can reach the kernel.
     application = getattr(getattr(shell, "kernel", None), "parent", None)
-    return open_session(
+    return NotebookSession(
         executor=NotebookExecutor(shell),
         notebook=where.notebook,
         folder=where.folder,

@@ -36,7 +36,8 @@ from parsimony_kernel.core.events import AgentEvent, RunCancelled, UserInputRequ
 from parsimony_kernel.core.results import collect
 from parsimony_kernel.display import StatusLine
 from parsimony_kernel.session.identity import source_after
-from parsimony_kernel.session.turns import PendingQuestion, SessionError, resolve_turn
+from parsimony_kernel.session.turns import SessionError, resolve_turn
+from parsimony_kernel.storage.store import PendingRow
 from parsimony_kernel.view.blocks import QuestionBlock, StepBlock, lasting
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.text import record_of
@@ -144,16 +145,16 @@ class Turns:
         """
         mode, outlet = self._surroundings()
         session = self._open()
-        question = self._question(session, turn)
-        record = self._records.get(question.turn_id)
+        question = self._question(session, turn).record
+        record = self._records.get(question.run_id)
         if record is None:
-            view = replay(session.events(question.turn_id))
-            record = TurnRecord(run_id=question.turn_id, view=view, clock=self._clock)
+            view = replay(session.events(question.run_id))
+            record = TurnRecord(run_id=question.run_id, view=view, clock=self._clock)
         known = {block.key for block in record.view.blocks}
         stays = here and record.prompt is not None
 
         def begun() -> None:
-            self._records[question.turn_id] = record
+            self._records[question.run_id] = record
             if stays:
                 record.settle_prompt()
             else:
@@ -163,7 +164,7 @@ class Turns:
                 )
             _pass_on(stop, session)
 
-        events = self._resumed(words, question.turn_id, question.nonce)
+        events = self._resumed(words, question.run_id, question.nonce)
         await self._follow(record, events, begun)
         if not here:
             await self._end_cell(record, mode, outlet)
@@ -180,19 +181,19 @@ class Turns:
         turn = resolve_turn(session.turns(), named)
         mode = Mode.STATIC if mode is Mode.QUIET else mode
         place = self._place(mode, outlet, elsewhere=True)
-        view = replay(session.events(turn.turn_id))
-        record = TurnRecord(place, run_id=turn.turn_id, view=view, clock=self._clock)
+        view = replay(session.events(turn.run_id))
+        record = TurnRecord(place, run_id=turn.run_id, view=view, clock=self._clock)
         if not record.is_live:
             record.paint()
         record.draw(ended=True)
-        before = self._records.get(turn.turn_id)
+        before = self._records.get(turn.run_id)
         if before is not None and before.is_followed:
             return
-        asking = [each for each in session.pending() if each.turn_id == turn.turn_id]
+        asking = [each for each in session.pending() if each.turn.run_id == turn.run_id]
         if asking and mode is Mode.LIVE and self._is_attended():
-            self._leave(turn.turn_id, "The question is shown again in another cell.")
-            self._records[turn.turn_id] = record
-            self._prompt(record, asking[0].choices, asking[0].nonce)
+            self._leave(turn.run_id, "The question is shown again in another cell.")
+            self._records[turn.run_id] = record
+            self._prompt(record, asking[0].record.choices, asking[0].record.nonce)
             record.go_on_in(LivePlace(outlet, below_question=True))
 
     def can_be_clicked(self) -> bool:
@@ -238,11 +239,11 @@ class Turns:
             status=StatusLine(sys.stderr) if at_terminal else None,
         )
 
-    def _question(self, session: Session, named: str | None) -> PendingQuestion:
+    def _question(self, session: Session, named: str | None) -> PendingRow:
         pending = session.pending()
         if named is not None:
-            turn_id = resolve_turn(session.turns(), named).turn_id
-            pending = tuple(each for each in pending if each.turn_id == turn_id)
+            turn_id = resolve_turn(session.turns(), named).run_id
+            pending = tuple(each for each in pending if each.turn.run_id == turn_id)
         if not pending:
             which = "No turn" if named is None else f"Turn {named}"
             verb = "waits" if named is None else "does not wait"
@@ -390,7 +391,7 @@ class Turns:
             pending = self._open().pending()
         except (TurnError, SessionError):
             return False
-        return all((each.turn_id, each.nonce) != (turn_id, nonce) for each in pending)
+        return all((each.turn.run_id, each.record.nonce) != (turn_id, nonce) for each in pending)
 
     def _ask_again(self, record: TurnRecord) -> None:
         """A continuation that asks in its turn gets its prompt where it stands."""

@@ -27,6 +27,7 @@ PNG_SCALE = 1.5
 MAX_CHART_ROWS = 5_000
 # A smaller table is digested before a thread for it would have begun.
 _SMALL_BYTES = 2**20
+_FEW_ROWS = 10_000
 HEAD_ROWS = 10
 HEAD_COLUMNS = 12
 _CELL_CHARS = 60
@@ -258,7 +259,9 @@ def _from_pandas(frame: Any, variable: str) -> Any:
 
     _refuse_repeats(list(frame.columns), variable)
     try:
-        return pyarrow.Table.from_pandas(frame, preserve_index=False)
+        # To start threads takes longer than to convert a small frame.
+        threads = 1 if len(frame) < _FEW_ROWS else None
+        return pyarrow.Table.from_pandas(frame, preserve_index=False, nthreads=threads)
     except (pyarrow.ArrowException, NotImplementedError, OverflowError, TypeError) as exc:
         # It names the column last; a number that is too large only says so.
         named = _COLUMN.search(str(exc.args[-1]))

@@ -2,8 +2,8 @@
 
 Each line records how many lines preceded it and the digest of their bytes, and ends with its own
 digest. So a line that was altered, moved, inserted or removed is detected if any line was written
-after it. Not detected: lines missing at the end, and a log rewritten as a whole with matching
-digests, for they are not keyed.
+after it. Lines that are missing at the end, and a log rewritten as a whole with matching digests,
+do not show in the log itself: the journal has the seals of the lines under its own.
 """
 
 import hashlib
@@ -31,6 +31,16 @@ def sealed(line: str, before: bytes) -> str:
     body = f'{line[:-1]},"after":{after},"before":"{digest}"'
     seal = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
     return f'{body},"seal":"{seal}"}}'
+
+
+def seals_of(log: bytes) -> frozenset[str]:
+    """The seals of the lines that are as they were written."""
+    matches = filter(None, map(_SEALED.fullmatch, log.split(b"\n")))
+    return frozenset(
+        match[4].decode()
+        for match in matches
+        if hashlib.sha256(match[1]).hexdigest().encode() == match[4]
+    )
 
 
 def faults(log: bytes) -> tuple[str, ...]:

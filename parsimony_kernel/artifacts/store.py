@@ -171,10 +171,12 @@ class ArtifactStore:
     Args:
         root: the workspace; everything lies below ``root/.ockham``. Nothing is created before
             something is published.
+        witness: is told the path and the seal of each line that is appended to a log.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, witness: Callable[[str, str], None] | None = None) -> None:
         self.root = root
+        self._witness = witness
         self.folder = root / ARTIFACT_FOLDER
 
     def prepare(self) -> None:
@@ -240,7 +242,11 @@ class ArtifactStore:
         else:
             self._keep(entry.ref, data)
         log = self._log(entry.kind, entry.logical_id)
-        durable.append_line(log, seals.sealed(entry.model_dump_json(), _settled(log)))
+        line = seals.sealed(entry.model_dump_json(), _settled(log))
+        durable.append_line(log, line)
+        if self._witness is not None:
+            for seal in seals.seals_of(line.encode("utf-8", "surrogatepass")):
+                self._witness(_relative(log, self.root), seal)
         return entry, reused
 
     def is_whole(self, entry: LogEntry) -> bool:
@@ -277,12 +283,12 @@ class ArtifactStore:
             number += 1
             if os.path.lexists(path.with_name(f"{key}.{number}.json")):
                 continue
-            holder = _holder(path)
-            if holder == owner:
+            held_by = holder(path)
+            if held_by == owner:
                 durable.settle(path)  # an earlier one of this name may have been killed
                 return
-            if holder is not None and not gives_up(holder):
-                raise LiveNameCollisionError(kind, live_name, holder)
+            if held_by is not None and not gives_up(held_by):
+                raise LiveNameCollisionError(kind, live_name, held_by)
 
     def read(self, ref: ArtifactRef) -> bytes:
         """The bytes of ``ref``. ``SnapshotError`` when they are missing or not what they were."""
@@ -372,6 +378,15 @@ class ArtifactStore:
         """Whether anybody has ever taken ``(kind, live_name)``."""
         return (self.folder / "names" / f"{live_name_key(kind, live_name)}.1.json").exists()
 
+    def lines(self) -> Mapping[str, frozenset[str]]:
+        """The seals of the lines of each log, by its path in the workspace."""
+        logs = (log for kind in SNAPSHOT_KINDS for log in self.folder.glob(f"{kind}s/*/{LOG_NAME}"))
+        return {
+            _relative(log, self.root): seals.seals_of(durable.read(log))
+            for log in logs
+            if log.is_file()  # a pipe in its place would wait for a writer
+        }
+
     def _histories(self) -> tuple[History, ...]:
         found = []
         for kind in sorted(SNAPSHOT_KINDS):
@@ -450,14 +465,6 @@ def _sha_on_disk(kind: str, path: Path) -> str | None:
     return snapshot_sha(kind, durable.read(path)) if path.is_file() else None
 
 
-def is_claim(data: bytes) -> bool:
-    """Whether ``data`` says who holds a live name."""
-    try:
-        return bool(_Claim.model_validate_json(data))
-    except ValidationError:
-        return False
-
-
 def _settled(log: Path) -> bytes:
     """The lines of a log that no writer takes back any more."""
     while log.is_file():
@@ -468,7 +475,8 @@ def _settled(log: Path) -> bytes:
     return b""
 
 
-def _holder(path: Path) -> str | None:
+def holder(path: Path) -> str | None:
+    """Who holds a live name, by the file of a claim."""
     # A claim that cannot be read holds nothing: the next number takes the name over.
     if not path.is_file():
         return None

@@ -4,20 +4,19 @@ Every snapshot is hashed, every log line is read with its seal, and everything t
 report or a name refers to must exist. A broken snapshot is moved aside, so that nothing is served
 under a digest that it doesn't have; nothing is ever deleted.
 
-Not detected: that the newest lines of a log were cut off (their snapshots show up as unnamed);
-that a whole artifact is gone with its folder; who wrote a line, since whoever can write here can
-seal as well; that a name was given to somebody else. The pages of reports are not checked.
+With what the journal knows of the logs, that lines were cut off, that a log was made anew and that
+a whole artifact is gone are found too. Not detected: who wrote a line of which the journal knows
+nothing; that a name was given to somebody else. The pages of reports are not checked.
 """
 
-import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from parsimony_kernel.artifacts import seals
 from parsimony_kernel.artifacts.reports import ReportError, parse
-from parsimony_kernel.artifacts.store import LOG_NAME, ArtifactStore, is_claim
+from parsimony_kernel.artifacts.store import LOG_NAME, ArtifactStore, holder
 from parsimony_kernel.identity import (
     ARTIFACT_FOLDER,
     SNAPSHOT_KINDS,
@@ -30,7 +29,6 @@ from parsimony_kernel.identity import (
 from parsimony_kernel.storage import durable
 
 QUARANTINE = f"{ARTIFACT_FOLDER}/quarantine"
-_CHUNK = 2**20
 _NO_LOG = "restore it from a backup, or publish again what it recorded"
 _WHY_UNNAMED = (
     "its writer was stopped before the line, the line is gone, or what it made was published before"
@@ -71,11 +69,17 @@ class Verification:
         return not self.findings
 
 
-def verify(store: ArtifactStore, *, quarantine: bool = True) -> Verification:
+def verify(
+    store: ArtifactStore,
+    *,
+    quarantine: bool = True,
+    witnessed: Mapping[str, Collection[str]] = {},
+) -> Verification:
     """Check everything that is published in a workspace.
 
     Args:
         quarantine: move broken snapshots below ``.ockham/quarantine``, under the path they had.
+        witnessed: the seals of lines that each log is known to have, by its path.
 
     Raises:
         StorageError: a file or folder cannot be read, or not be moved.
@@ -110,6 +114,7 @@ def verify(store: ArtifactStore, *, quarantine: bool = True) -> Verification:
             read, problems = _log(store, log, sound, named)
             lines += read
             findings += problems
+    findings += _gone(store, witnessed)
     findings += _reports(store, sound)
     findings += _names(store)
     unnamed = sorted(sound - named)
@@ -168,19 +173,9 @@ def _fault_of(path: Path, root: Path) -> str:
         expected = ""
     if path.relative_to(root).as_posix() != expected:
         return "has a name that no snapshot has"
-    if _digest(kind, path) != sha:
+    if snapshot_sha(kind, durable.read(path)) != sha:
         return "is damaged: its bytes don't match the digest in its name"
     return ""
-
-
-def _digest(kind: str, path: Path) -> str:
-    if kind == "notebook":
-        return snapshot_sha(kind, durable.read(path))
-    digest = hashlib.sha256()
-    with durable.reading(path) as stream:
-        while chunk := stream.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def _log(
@@ -218,6 +213,22 @@ def _log(
     return len(history.entries) + len(history.problems), findings
 
 
+def _gone(store: ArtifactStore, witnessed: Mapping[str, Collection[str]]) -> list[Finding]:
+    """The logs that lack lines of which the journal knows."""
+    there = store.lines()
+    lacks = {log: {*known} - there.get(log, frozenset()) for log, known in witnessed.items()}
+    return [
+        Finding(
+            log,
+            f"lacks {len(gone)} of {len(witnessed[log])} lines that the journal knows: they were "
+            "taken away or changed; restore it from a backup, or accept what is there with "
+            "'jupyter parsimony trust'",
+        )
+        for log, gone in sorted(lacks.items())
+        if gone
+    ]
+
+
 def _reports(store: ArtifactStore, sound: set[str]) -> list[Finding]:
     findings = []
     for told in sorted(path for path in sound if path.endswith(".qmd")):
@@ -240,6 +251,6 @@ def _names(store: ArtifactStore) -> list[Finding]:
         told = path.relative_to(store.root).as_posix()
         if not path.is_file():
             findings.append(Finding(told, "is no file, and stands where the owner of a name would"))
-        elif not is_claim(durable.read(path)):
+        elif holder(path) is None:
             findings.append(Finding(told, "holds no owner of a name: remove it"))
     return findings

@@ -21,7 +21,7 @@ def show(arguments: argparse.Namespace) -> int:
         lines = [f"{'key':16}  {'state':11}  {'created':10}  signed until"]
         for key in keys:
             made, until = _day(key.created_at), _day(key.retired_at)
-            lines.append(f"{key.key_id or '?':16}  {key.state:11}  {made:10}  {until}")
+            lines.append(f"{key.key_id:16}  {key.state:11}  {made:10}  {until}")
         output.say("\n".join(lines))
     keyring.check()
     return output.DONE

@@ -55,8 +55,7 @@ def _expected() -> tuple[type[Exception], ...]:
     """What may keep a command from its work. Imported only when something was raised."""
     from parsimony_kernel.cli.notebooks import HeadlessError
     from parsimony_kernel.kernel.install import InstallError
-    from parsimony_kernel.session.trouble import TROUBLE
-    from parsimony_kernel.session.turns import SessionError
+    from parsimony_kernel.session.turns import TROUBLE, SessionError
 
     return (SessionError, HeadlessError, InstallError, *TROUBLE)
 

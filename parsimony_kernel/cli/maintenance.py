@@ -7,26 +7,26 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
+from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.cli import output
 from parsimony_kernel.core.clock import SYSTEM_CLOCK
-from parsimony_kernel.session import audit, upkeep
+from parsimony_kernel.session import maintenance
+from parsimony_kernel.storage.workspace import find_workspace
 
 
 def verify(arguments: argparse.Namespace) -> int:
     """Check that the journal and everything published are intact."""
     folder = arguments.folder.resolve()
-    has_artifacts = upkeep.store_of(folder).folder.is_dir()
-    bad = audit.first_bad_entry(folder, required=not has_artifacts)
-    found = upkeep.verify_in(folder, quarantine=not arguments.leave)
+    bad, found = maintenance.verify_in(folder, quarantine=not arguments.leave)
     is_well = bad is None and found.ok
     if arguments.json:
         entry, problem = bad or (None, None)
         head = {"ok": is_well, "journal_entry": entry or None, "journal_problem": problem}
         output.as_json({**head, **asdict(found)})
     elif is_well:
-        output.say("\n".join(audit.report_of(bad, found)))
+        output.say("\n".join(maintenance.report_of(bad, found)))
     else:
-        print("\n".join(audit.report_of(bad, found)), file=sys.stderr)
+        print("\n".join(maintenance.report_of(bad, found)), file=sys.stderr)
     return output.DONE if is_well else output.FAILED
 
 
@@ -43,7 +43,7 @@ async def _refresh(arguments: argparse.Namespace) -> int:
     from parsimony_kernel.artifacts.refresh import in_words
 
     told = list[dict[str, Any]]()
-    async for name, done in upkeep.refresh_in(
+    async for name, done in maintenance.refresh_in(
         arguments.folder.resolve(),
         arguments.name,
         accept=arguments.accept,
@@ -82,7 +82,7 @@ def _described(name: str, done: Any) -> dict[str, Any]:
 def purge(arguments: argparse.Namespace) -> int:
     """Delete old turns and replaced files."""
     before = SYSTEM_CLOCK.now() - timedelta(seconds=arguments.older_than)
-    forgotten = upkeep.forget_in(arguments.folder.resolve(), before, dry_run=arguments.dry_run)
+    forgotten = maintenance.forget_in(arguments.folder.resolve(), before, dry_run=arguments.dry_run)
     gone = forgotten.purged
     if arguments.json:
         copies = {"copies": forgotten.copies, "copied_bytes": forgotten.copied_bytes}
@@ -92,7 +92,7 @@ def purge(arguments: argparse.Namespace) -> int:
     verb = "Would be deleted" if arguments.dry_run else "Deleted"
     output.say(
         f"{verb}, from before {before:%Y-%m-%d %H:%M} UTC: turns {gone.turns:,}, entries "
-        f"{gone.events:,}, bytes {gone.bytes:,}."
+        f"{gone.events:,}."
     )
     if forgotten.copies:
         output.say(
@@ -107,7 +107,7 @@ def purge(arguments: argparse.Namespace) -> int:
 def journal(arguments: argparse.Namespace) -> int:
     """Say where the journal lies, or set it aside."""
     from parsimony_kernel.storage.database import set_aside
-    from parsimony_kernel.storage.workspace import find_workspace, journal_path
+    from parsimony_kernel.storage.workspace import journal_path
 
     path = journal_path(find_workspace(arguments.folder.resolve()))
     if not arguments.set_aside:
@@ -128,9 +128,9 @@ def trust(arguments: argparse.Namespace) -> int:
     workspace.trust(root)
     output.say(f"The code of what is published in {str(root)!r} may run when it is refreshed.")
     if workspace.journal_path(root).is_file():
-        with audit.journal_of(root, writes=True) as opened:
+        with maintenance.journal_of(root, writes=True) as opened:
             bad = opened.verify()
-            opened.database.seal_as_it_is()
+            opened.accept(ArtifactStore(root).lines())
         found = f" What was found before: {bad[1]}." if bad else ""
         output.say(f"The journal is sealed as it is now.{found}")
     return output.DONE
@@ -140,13 +140,13 @@ def metrics(arguments: argparse.Namespace) -> int:
     """Show how the recent turns went."""
     from parsimony_kernel.metrics import alerts, figures, prometheus
 
-    with audit.journal_of(arguments.folder.resolve()) as opened:
+    with maintenance.journal_of(arguments.folder.resolve()) as opened:
         if arguments.prometheus:
-            recent = opened.turns()[-audit.RECENT_TURNS :]
+            recent = opened.turns()[-maintenance.RECENT_TURNS :]
             counters = prometheus.of_runs(opened.events(turn.run_id) for turn in recent)
             output.say(counters.exposition().rstrip("\n"))
             return output.DONE
-        counted = audit.figures_of(opened)
+        counted = maintenance.figures_of(opened)
     if arguments.json:
         output.as_json(figures.to_json(counted))
         return output.DONE

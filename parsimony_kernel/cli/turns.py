@@ -3,14 +3,13 @@
 import argparse
 import asyncio
 from collections.abc import Sequence
-from operator import attrgetter
 from pathlib import PurePath
 from typing import Any
 
 from parsimony_agent.arguments import nearest
 from parsimony_kernel.cli import output
 from parsimony_kernel.core.events import AgentEvent
-from parsimony_kernel.session.audit import journal_of, turns_of
+from parsimony_kernel.session.maintenance import journal_of, turns_of
 from parsimony_kernel.session.turns import SessionError, resolve_turn, short_id
 from parsimony_kernel.storage.store import TurnRow
 
@@ -40,8 +39,7 @@ def show(arguments: argparse.Namespace) -> int:
 
     with journal_of(arguments.folder.resolve()) as journal:
         turns = _of_notebook(turns_of(journal), arguments.notebook)
-        key = attrgetter("ordinal", "run_id", "notebook")
-        turn = resolve_turn(turns, arguments.turn, key, where="on record here", remedy=_REMEDY)
+        turn = resolve_turn(turns, arguments.turn, where="on record here", remedy=_REMEDY)
         events = journal.events(turn.run_id)
     if not events:
         why = "yet: it has just begun" if turn.request else "any more: it was purged"

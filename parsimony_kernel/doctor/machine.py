@@ -258,20 +258,21 @@ def _key(environ: Mapping[str, str]) -> Check:
 
     from parsimony_kernel.storage.keyring import (
         ENVIRONMENT_VARIABLE,
+        FILE,
         Keyring,
         KeyringError,
     )
 
     folder = Path(jupyter_data_dir()) / "parsimony" / "keys"
+    file = folder / FILE
     given = bool(environ.get(ENVIRONMENT_VARIABLE, "").strip())
     # The keyring creates the key that it is asked for; so it is asked only where there is one.
-    if not given and not _is_filled(folder / "current"):
+    if not given and not _is_filled(file):
         return _no_key(folder)
     try:
         key = Keyring.open(folder, environ).current()
     except KeyringError as exc:
         return failed("signing key", str(exc), "See: jupyter parsimony keys list")
-    file = folder / f"{key.key_id}.key"
     if os.name == "posix" and not given and file.stat().st_mode & 0o077:
         return warning(
             "signing key", f"{file} can be read by others", f"Run: chmod 600 {str(file)!r}"

@@ -19,7 +19,13 @@ from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.inventory import notebook_in_words
 from parsimony_kernel.session.share import KEPT_OF_A_STEP, Share
-from parsimony_kernel.session.turns import PendingQuestion, TurnOptions, resolve_turn
+from parsimony_kernel.session.turns import (
+    TurnOptions,
+    held_lines,
+    reaches_outside,
+    resolve_turn,
+)
+from parsimony_kernel.storage.store import PendingRow
 from parsimony_kernel.view.blocks import lasting
 from parsimony_kernel.view.escape import shortened
 from parsimony_kernel.view.fold import replay
@@ -72,21 +78,21 @@ class _Visit:
         self._magics.follow_settings()
         key = f"mcp-{uuid4().hex[:12]}"
         await _through(self._session.turn(request, cell_key=key, options=self._options(request)))
-        return self._turn(self._session.turns()[-1].turn_id)
+        return self._turn(self._session.turns()[-1].run_id)
 
     async def answer(self, reply: str, turn: str = "") -> Answer:
         """Answer the question of a turn, the newest by default."""
         asking = self._session.pending()
         if turn:
-            turn_id = resolve_turn(self._session.turns(), turn).turn_id
-            asking = tuple(each for each in asking if each.turn_id == turn_id)
+            turn_id = resolve_turn(self._session.turns(), turn).run_id
+            asking = tuple(each for each in asking if each.turn.run_id == turn_id)
         if not asking:
             raise TurnError("No question waits for this answer.")
-        question = asking[0]
-        if question.reaches:
-            raise TurnError(f"{question.question} {self._where()}")
-        await _through(self._session.resume(reply, turn_id=question.turn_id, nonce=question.nonce))
-        return self._turn(question.turn_id)
+        record = asking[0].record
+        if reaches_outside(record):
+            raise TurnError(f"{record.pending_question} {self._where()}")
+        await _through(self._session.resume(reply, turn_id=record.run_id, nonce=record.nonce))
+        return self._turn(record.run_id)
 
     async def undo(self, turn: str = "") -> Answer:
         """Undo a turn, the newest by default."""
@@ -111,7 +117,7 @@ class _Visit:
 
     async def record(self, turn: str = "") -> Answer:
         """The record of a turn, the newest by default."""
-        return self._turn(resolve_turn(self._session.turns(), turn or None).turn_id)
+        return self._turn(resolve_turn(self._session.turns(), turn or None).run_id)
 
     async def artifacts(self) -> Answer:
         """What is published."""
@@ -122,17 +128,19 @@ class _Visit:
     def _turn(self, turn_id: str) -> Answer:
         """How far a turn is: its record, and its question if it asks."""
         turn = resolve_turn(self._session.turns(), turn_id)
-        asking = [each for each in self._session.pending() if each.turn_id == turn_id]
+        asking = [each for each in self._session.pending() if each.turn.run_id == turn_id]
         blocks = lasting(replay(self._session.events(turn_id)).blocks)
         answer = self._told(lambda: record_of(blocks), Share.samples)
         answer["text"] = f"Turn {turn.ordinal}: {turn.status}.\n{answer['text']}"
         return {**answer, "question": self._question(asking[0])} if asking else answer
 
-    def _question(self, asked: PendingQuestion) -> Answer:
-        words = filter(None, (asked.question, asked.context, asked.held))
-        where = self._where() if asked.reaches else ""
+    def _question(self, waiting: PendingRow) -> Answer:
+        asked = waiting.record
+        held = "\n".join(held_lines(asked.pending_call))
+        words = filter(None, (asked.pending_question, asked.pending_question_context, held))
+        where = self._where() if reaches_outside(asked) else ""
         return {
-            "turn": asked.turn_id,
+            "turn": asked.run_id,
             "words": "\n\n".join(words),
             "choices": list(asked.choices),
             "in_notebook": where,

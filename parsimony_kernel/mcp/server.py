@@ -27,8 +27,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from parsimony_kernel import __version__
 from parsimony_kernel.mcp.notebook import MIME, Answer
-from parsimony_kernel.session.audit import journal_of, turns_of
 from parsimony_kernel.session.identity import plain_name
+from parsimony_kernel.session.maintenance import journal_of, turns_of
 from parsimony_kernel.storage.database import JournalError
 
 _ANSWERS_WITHIN_S = 5.0

@@ -1,4 +1,4 @@
-"""Which recording a notebook's turns are written to or played from.
+"""Which models answer a notebook's turns, and which recording those are written to or played from.
 
 A turn is known by its words and by which of the notebook's cells with these words it is, so that
 the same notebook finds its recording again without the front end's ids, and whatever flags stand
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from parsimony_kernel.agent.resolve import names_in
+from parsimony_kernel.agent.resolve import EFFORT, check_models, names_in, resolve_models
 from parsimony_kernel.core.chat import OFFLINE, ChatModel
 from parsimony_kernel.llm.cassette import (
     FOLDER,
@@ -24,8 +24,7 @@ from parsimony_kernel.llm.cassette_mode import SAVED_BY, CassetteMode, mode_in
 from parsimony_kernel.llm.request_key import Place, normal_words
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.session.identity import NAMELESS, plain_name
-from parsimony_kernel.session.trouble import explained
-from parsimony_kernel.session.turns import SessionError
+from parsimony_kernel.session.turns import SessionError, explained, sentence
 from parsimony_kernel.storage import durable
 
 Models = tuple[ChatModel, ...]
@@ -34,6 +33,22 @@ _NO_RECORDING = (
     "No recording for this cell; record it with %%agent --record, or the whole notebook with "
     "PARSIMONY_CASSETTE=record."
 )
+
+
+def require(model: str | ChatModel, environ: Mapping[str, str], effort: str = "") -> Models:
+    """The models that ``model`` names. ``SessionError`` where one of them cannot answer."""
+    try:
+        failure = check_models(model, environ) if isinstance(model, str) else None
+        if failure is not None:
+            raise SessionError(sentence(failure.explanation))
+        return resolve_models(model, with_effort(environ, effort))
+    except ValueError as exc:
+        raise SessionError(f"The settings of models cannot be read: they take {exc}.") from exc
+
+
+def with_effort(environ: Mapping[str, str], effort: str) -> Mapping[str, str]:
+    """``environ`` with how long a model may think, where the cell says so."""
+    return {**environ, EFFORT: effort} if effort else environ
 
 
 class Cassettes:

@@ -4,9 +4,10 @@ import asyncio
 import functools
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from parsimony_kernel.agent.evidence import said
 from parsimony_kernel.agent.hooks import RunContext, RunHooks
@@ -14,32 +15,38 @@ from parsimony_kernel.agent.prompts import notebook_changes
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import SHORT_ID
 from parsimony_kernel.core.calls import arguments_of
-from parsimony_kernel.core.chat import Completion, ToolCall
-from parsimony_kernel.core.clock import Clock
-from parsimony_kernel.core.effects import Effects
+from parsimony_kernel.core.cancellation import CancellationRequest
+from parsimony_kernel.core.causes import BAD_ARGUMENTS
+from parsimony_kernel.core.chat import OFFLINE, ChatModel, Completion, ToolCall
+from parsimony_kernel.core.effects import Effects, Standing, action_sha
 from parsimony_kernel.core.events import AgentEvent, LLMCallCompleted
+from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.outputs import FigureObject
 from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.frames import is_frame
-from parsimony_kernel.gate.approval import Approval, Approving, Granted
+from parsimony_kernel.gate.approval import Approving, Granted
 from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.gate.preview import preview
-from parsimony_kernel.gate.stages import Stage
+from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.lineage.checkpoint import Change
 from parsimony_kernel.lineage.files import Files
+from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.session.changes import Changes
-from parsimony_kernel.session.secrets import DiscreetEffects, publishing_none, showing_none
+from parsimony_kernel.session.past import bound_by
 from parsimony_kernel.session.share import Share, Step, shared
 from parsimony_kernel.session.turn_log import is_at_work
+from parsimony_kernel.session.turns import TurnOptions
 from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.storage.effects import JournalEffects
 from parsimony_kernel.storage.store import SqliteJournal
 from parsimony_kernel.toolbox.publish import announcement
 from parsimony_kernel.tools import Tools
+from parsimony_kernel.triage.classify import Classifier, HybridClassifier
+from parsimony_kernel.triage.llm_classifier import LLMClassifier
 
 _LEASE_S = 120.0
 # Tools of what is published: a turn that begins where nothing is need not hear of them.
@@ -61,67 +68,42 @@ _ADDRESS = re.compile(r"\bhttps?://(?:[^\s/@]*@)?([\w.-]+\w)")
 _GONE_BACK = "The variables are as they were before."
 
 
-@dataclass(frozen=True)
-class NotebookPlace:
-    """Where a notebook's runs happen."""
+@dataclass(eq=False)
+class NotebookHooks(RunHooks):
+    """What a notebook adds to a run: its journal's claim, its ledger, its tools' events.
+
+    Args:
+        options: how much the run tells its model, of what, and what it asks the person about.
+        owner: the name under which this process claims questions.
+        hidden: what no text of the run may show.
+        told_inventory: gives what the notebook holds, as the model is told of it.
+        has_artifacts: whether anything is published.
+        own_tools: the names of the person's tools.
+        granted: what was allowed, by run.
+    """
 
     workspace: Path
     folder: Path
     executor: BaseCodeExecutor
     journal: SqliteJournal
-    clock: Clock
+    breakers: Breakers
+    tool_breakers: Breakers
+    options: TurnOptions
+    owner: str
+    changes: Changes
+    hidden: Secrets
+    told_inventory: Callable[[], str]
+    publisher: Publisher
+    has_artifacts: bool
+    own_tools: frozenset[str]
+    granted: dict[str, Granted]
+    _emitted: list[AgentEvent] = field(default_factory=list)
 
-
-@dataclass(frozen=True)
-class Sharing:
-    """What of a notebook a run tells its model: how much, of what, and which tools are the
-    person's own. ``chosen`` is ``None`` for everything; ``figures`` are shown as they are drawn
-    where first rows are told, too."""
-
-    share: Share = Share.samples
-    chosen: tuple[str, ...] | None = None
-    figures: bool = False
-    own_tools: frozenset[str] = frozenset()
-
-    @property
-    def shows_figures(self) -> bool:
-        """Whether a model that sees gets the pictures of charts."""
-        return self.share is Share.full or (self.figures and self.share is Share.samples)
-
-
-class NotebookHooks(RunHooks):
-    """What a notebook adds to a run: its journal's claim, its ledger, its tools' events."""
-
-    def __init__(
-        self,
-        place: NotebookPlace,
-        breakers: Breakers,
-        tool_breakers: Breakers,
-        approval: Approval,
-        owner: str,
-        changes: Changes,
-        secrets: Secrets,
-        sharing: Sharing = Sharing(),
-        inventory: Callable[[], str | None] = lambda: None,
-        publisher: Publisher | None = None,
-        has_artifacts: bool = True,
-        granted: dict[str, Granted] | None = None,
-    ) -> None:
-        super().__init__(breakers, tool_breakers)
-        self._sharing = sharing
-        self._place = place
-        self._approval = approval
-        self._owner = owner
-        self._changes = changes
-        self._secrets = secrets
-        self._inventory = inventory
-        self._publisher = publisher
-        self._has_artifacts = has_artifacts
-        self._granted = {} if granted is None else granted
-        self._emitted: list[AgentEvent] = []
+    def __post_init__(self) -> None:
+        super().__init__(self.breakers, self.tool_breakers)
 
     def offered(self, tools: Tools) -> Tools:
-        left_out = set() if self._has_artifacts else set(_OF_ARTIFACTS)
+        left_out = set() if self.has_artifacts else set(_OF_ARTIFACTS)
         for rare in _RARE:
             told = [each for each in tools.values() if each.name not in left_out]
             if len(json.dumps([each.to_llm() for each in told], ensure_ascii=False)) <= MAX_SCHEMAS:
@@ -144,38 +126,49 @@ class NotebookHooks(RunHooks):
             )
         )
 
+    def classifier(
+        self, named: str, models: Sequence[ChatModel], cancellation: CancellationRequest
+    ) -> Classifier | None:
+        """What tells why a step failed; the model that is built in is no judge of that."""
+        asked = next((model for model in models if model.name != OFFLINE), None)
+        if named not in ("hybrid", "llm") or asked is None:
+            return None
+        clock = self.journal.clock
+        judge = LLMClassifier(asked, cancellation=cancellation, clock=clock, heard=self.heard)
+        return HybridClassifier(judge) if named == "hybrid" else judge
+
     def drain(self) -> list[AgentEvent]:
         emitted, self._emitted = self._emitted, []
         return emitted
 
     def stages(self, state: RunState) -> tuple[Stage, ...]:
-        ledger = self._place.executor.origin_ledger
-        return (publishing_none(self._secrets, ledger, state.run_id),)
+        ledger = self.executor.origin_ledger
+        return (publishing_none(self.hidden, ledger, state.run_id),)
 
     def approvals(self, state: RunState) -> Approving:
-        executor = self._place.executor
+        executor = self.executor
         # A host whose full address the person has given is theirs to be asked.
         addresses = _ADDRESS.findall(said(state.messages))
         self._grants(state).targets.update((ReachKind.network, host) for host in addresses)
         return Approving(
-            self._approval,
+            self.options.approve,
             self._reaches,
-            self._place.workspace.resolve() if executor.is_watched else None,
+            self.workspace.resolve() if executor.is_watched else None,
             self._grants(state),
             self.effects(state),
             state.run_id,
             lambda: "" if (paused := executor.paused) is None else paused.sha,
-            showing_none(self._secrets),
+            showing_none(self.hidden),
         )
 
     async def kept(self, call: ToolCall, outcome: StepOutcome, state: RunState) -> StepOutcome:
         table = outcome.result.data
-        if self._publisher is None or not outcome.ok or not is_frame(table):
+        if not outcome.ok or not is_frame(table):
             return outcome
         keep = functools.partial(
-            self._publisher.keep,
+            self.publisher.keep,
             tool=call.function.name,
-            arguments=self._secrets.of_json(arguments_of(call)),
+            arguments=self.hidden.of_json(arguments_of(call)),
             run_id=state.run_id,
         )
         try:
@@ -196,62 +189,56 @@ class NotebookHooks(RunHooks):
         step = Step(
             call.function.name,
             code if isinstance(code, str) else "",
-            self._sharing.own_tools,
+            self.own_tools,
         )
-        return shared(outcome, self._sharing.share, step)
+        return shared(outcome, self.options.share, step)
 
     def pictures(self, outcome: StepOutcome) -> Sequence[FigureObject]:
-        return super().pictures(outcome) if self._sharing.shows_figures else ()
+        return super().pictures(outcome) if self.options.shows_figures else ()
 
     def shared_names(self, words: str) -> str:
-        return _GONE_BACK if words and self._sharing.share is Share.none else words
+        return _GONE_BACK if words and self.options.share is Share.none else words
 
     def secrets(self, context: RunContext) -> Secrets:
-        return self._secrets
+        return self.hidden
 
     def effects(self, state: RunState) -> Effects:
-        database = self._place.journal.database
-        effects = JournalEffects(database, state.run_id, self._place.clock)
-        return DiscreetEffects(effects, self._secrets)
+        effects = JournalEffects(self.journal.database, state.run_id, self.journal.clock)
+        return DiscreetEffects(effects, self.hidden)
 
     def variables(self, state: RunState) -> tuple[str, ...]:
-        ledger = self._place.executor.origin_ledger
-        return tuple(
-            name
-            for name in self._place.executor.variables()
-            if (origin := ledger.get(name)) is not None and origin.run_id == state.run_id
-        )
+        return bound_by(self.executor, {state.run_id})
 
     def ended(self, state: RunState, change: Change | None) -> None:
         files = self._grants(state).files
         replaced = () if files is None else files.close()
         if change is not None or replaced:
-            self._changes.add(state.run_id, change, replaced)
+            self.changes.add(state.run_id, change, replaced)
 
     def files(self, state: RunState) -> Files | None:
         return self._grants(state).files
 
     def _grants(self, state: RunState) -> Granted:
-        if state.run_id not in self._granted:
-            new = self._granted[state.run_id] = Granted()
-            new.files = Files(self._place.workspace.resolve(), new.made)
-        return self._granted[state.run_id]
+        if state.run_id not in self.granted:
+            new = self.granted[state.run_id] = Granted()
+            new.files = Files(self.workspace.resolve(), new.made)
+        return self.granted[state.run_id]
 
     def changes_since(self, record: SuspensionRecord) -> str | None:
-        if self._sharing.share is Share.none:
+        if self.options.share is Share.none:
             return None
-        gone, changed = differences(self._place.executor, record)
+        gone, changed = differences(self.executor, record)
         return notebook_changes(gone=self._told(gone, record), changed=self._told(changed, record))
 
     def inventory(self) -> str | None:
-        return self._inventory()
+        return self.told_inventory()
 
     def claim(self, record: SuspensionRecord) -> bool:
-        return self._place.journal.claim(record.nonce, self._owner, _LEASE_S, is_at_work)
+        return self.journal.claim(record.nonce, self.owner, _LEASE_S, is_at_work)
 
     def _told(self, names: tuple[str, ...], record: SuspensionRecord) -> Iterator[str]:
         """Those of ``names`` that the model was told of, or has used."""
-        chosen = self._sharing.chosen
+        chosen = self.options.context
         used = "" if chosen is None else json.dumps(record.messages, ensure_ascii=False)
         for name in names:
             if chosen is None or name in chosen or re.search(rf"\b{re.escape(name)}\b", used):
@@ -261,9 +248,9 @@ class NotebookHooks(RunHooks):
         """What ``code`` would plainly do outside this notebook's workspace."""
         return preview(
             code,
-            workspace=self._place.workspace.resolve(),
-            folder=self._place.folder.resolve(),
-            namespace=self._place.executor.variables(),
+            workspace=self.workspace.resolve(),
+            folder=self.folder.resolve(),
+            namespace=self.executor.variables(),
         )
 
 
@@ -280,3 +267,85 @@ def differences(
         if name in present and ledger.version(name) != version
     )
     return gone, changed
+
+
+# -- secrets: what may not be put before a person or on the disk with one in it.
+#
+# A call that waits is sealed with its exact arguments, and what is published keeps its code:
+# neither can be cleaned, so a secret in them is refused. The model is told where to read it
+# instead. The record of writes is only compared and told, so it can be.
+
+_INSTEAD = "Read it from os.environ[…] where it is needed, and never write it out"
+
+
+def showing_none(secrets: Secrets) -> Stage:
+    """Nobody is asked about a call with a secret in it."""
+
+    def stage(attempt: Attempt) -> Failure | None:
+        if secrets.of_json(dict(attempt.inputs)) == dict(attempt.inputs):
+            return None
+        return _refused(attempt, "the person would be asked about a call with a secret in it")
+
+    return stage
+
+
+def publishing_none(secrets: Secrets, ledger: OriginLedger, run_id: str) -> Stage:
+    """Nothing is published whose words or code hold a secret."""
+
+    def stage(attempt: Attempt) -> Failure | None:
+        if attempt.tools[attempt.action].tool_type != "publish":
+            return None
+        if secrets.of_json(dict(attempt.inputs)) != dict(attempt.inputs):
+            return _refused(attempt, "what would be published holds a secret")
+        if any(map(secrets.are_in, _code(attempt, ledger, run_id))):
+            return _refused(attempt, "the code that would be published with it holds a secret")
+        return None
+
+    return stage
+
+
+class DiscreetEffects:
+    """The record of writes ``kept``, without ``secrets`` in it.
+
+    Of inputs that hold one a hash is put down too, so that another write stays another.
+    """
+
+    def __init__(self, kept: Effects, secrets: Secrets) -> None:
+        self._kept = kept
+        self._secrets = secrets
+
+    def standing(
+        self, key: str, action: str = "", inputs: Mapping[str, Any] | None = None
+    ) -> Standing | None:
+        told = None if inputs is None else self._told(action, inputs)
+        return self._kept.standing(key, action, told)
+
+    def intend(self, key: str, action: str, inputs: Mapping[str, Any]) -> bool:
+        return self._kept.intend(key, action, self._told(action, inputs))
+
+    def commit(self, key: str, answer: Any) -> None:
+        self._kept.commit(key, self._secrets.of_json(answer))
+
+    def withdraw(self, key: str) -> None:
+        self._kept.withdraw(key)
+
+    def _told(self, action: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        told = self._secrets.of_json(dict(inputs))
+        return inputs if told == inputs else {**told, "": action_sha(action, inputs)}
+
+
+def _code(attempt: Attempt, ledger: OriginLedger, run_id: str) -> list[str]:
+    """The cells that publishing would keep beside what it publishes."""
+    variable = attempt.inputs.get("variable")
+    if isinstance(variable, str):
+        return [origin.code for origin in ledger.ancestry(variable)]
+    if not attempt.inputs.get("code") and "name" in attempt.inputs:
+        return [cell.code for cell in ledger.cell_runs() if cell.run_id == run_id]
+    return []
+
+
+def _refused(attempt: Attempt, why: str) -> Failure:
+    return BAD_ARGUMENTS.failure(
+        f"{attempt.action}: {why}. {_INSTEAD}; then call {attempt.action} again. Nothing was run.",
+        envelope={"reason": why},
+    )

@@ -1,8 +1,8 @@
-"""Which history is a notebook's: that of its name, of the name it had, or of what it is a copy of.
+"""Which history is a notebook's: that of its name, of the name it had, or none yet.
 
 A notebook that the journal does not know is told by the ids of its cells: those whose turns the
-journal has under another name. The rule of the place: looking changes nothing, and where it is not
-clear whose history it is, none is taken over.
+journal has under another name. A copy begins its own history. The rule of the place: looking
+changes nothing, and where it is not clear whose history it is, none is taken over.
 """
 
 import json
@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.durable import StorageError
-from parsimony_kernel.storage.notebooks import Forked, Moved, Origin
 from parsimony_kernel.storage.store import Alive, SqliteJournal, TurnRow
 
 # What a notebook is called whose name nobody tells.
@@ -38,6 +37,20 @@ class Same:
 
 
 @dataclass(frozen=True)
+class Moved:
+    """It was called ``from_`` before."""
+
+    from_: str
+
+
+@dataclass(frozen=True)
+class Copied:
+    """It has the cells of ``from_``, which is still there."""
+
+    from_: str
+
+
+@dataclass(frozen=True)
 class Unclear:
     """It may be any of ``candidates`` under a new name, or a copy of it."""
 
@@ -51,7 +64,7 @@ class Left:
     to: str
 
 
-Recognised = Same | Moved | Forked | Unclear | Left
+Recognised = Same | Moved | Copied | Unclear | Left
 
 
 # -- names
@@ -149,7 +162,7 @@ def recognise(
         return Same()
     if name in names:
         return _left(journal, workspace, path, cells, alive)
-    found: dict[str, Moved | Forked] = {}
+    found: dict[str, Moved | Copied] = {}
     for other in names:
         turns = journal.turns(other)
         if _OF_A_LIFE.fullmatch(other) or not _have_in_common(turns, cells):
@@ -157,14 +170,10 @@ def recognise(
         if _has_left(workspace / other, path, turns) and not _is_open(turns, alive):
             found[other] = Moved(other)
         else:
-            newest = max(turn.ordinal for turn in turns)
-            found[other] = Forked(other, newest, {turn.run_id: turn.status for turn in turns})
-    # A copy has all that its parent had, so it is the nearer of the two.
-    parents = {origin.from_ for other in found for origin in journal.origins(other)}
-    nearest = sorted(found.keys() - parents) or sorted(found)
-    if len(nearest) > 1:
-        return Unclear(tuple(nearest))
-    return found[nearest[0]] if nearest else Same()
+            found[other] = Copied(other)
+    if len(found) > 1:
+        return Unclear(tuple(sorted(found)))
+    return next(iter(found.values()), Same())
 
 
 def take_over(journal: SqliteJournal, name: str, found: Recognised) -> Recognised:
@@ -178,9 +187,6 @@ def take_over(journal: SqliteJournal, name: str, found: Recognised) -> Recognise
     match found:
         case Moved():
             return found if journal.move_notebook(found.from_, name) else Same()
-        case Forked():
-            newest = journal.fork_notebook(found.from_, name)
-            return Forked(found.from_, newest, found.turns) if newest else Same()
         case Left():
             return found if journal.move_notebook(name, found.to) else Same()
     return found
@@ -203,23 +209,17 @@ def adopt(
     return in_words(take_over(journal, name, found))
 
 
-def origins_in_words(journal: SqliteJournal, name: str) -> tuple[str, ...]:
-    """How the notebook came to turns that were not begun in it: a sentence each, oldest first."""
-    return tuple(in_words(origin) for origin in journal.origins(name))
-
-
-def in_words(found: Recognised | Origin) -> str:
+def in_words(found: Recognised) -> str:
     """What was found, as a sentence for people; empty when there is nothing to say."""
     match found:
         case Same():
             return ""
         case Moved():
             return f"This notebook was moved here from {found.from_!r}, and its turns came along."
-        case Forked():
+        case Copied():
             return (
-                f"This notebook is a copy of {found.from_!r}: it knows the turns of that one up to "
-                f"number {found.at} and goes on by itself. What waits for an answer there is "
-                "answered there."
+                f"This notebook is a copy of {found.from_!r}: it begins its own history. "
+                f"To list the turns of that one: jupyter parsimony runs --notebook {found.from_}"
             )
         case Left():
             return (

@@ -18,7 +18,6 @@ from parsimony_kernel.core.events import (
     TurnTakenBack,
     is_terminal,
 )
-from parsimony_kernel.session.own_tools import OwnTools
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turns import MENDING, SessionError
 from parsimony_kernel.storage.database import JournalError
@@ -242,15 +241,3 @@ def forget(journal: SqliteJournal, notebook: str, turn_id: str) -> None:
     if row.status == "forgotten":
         raise SessionError(f"Turn {row.ordinal} is forgotten already.")
     raise SessionError(f"Turn {row.ordinal} is still running: stop it first, or wait for it.")
-
-
-def reset(journal: SqliteJournal, notebook: str, tools: OwnTools) -> int:
-    """Forget every turn of the notebook, and take the person's tools away; how many turns.
-
-    Raises:
-        JournalError: the journal cannot be written.
-    """
-    forgotten = journal.forget(notebook, {row.run_id for row in journal.turns(notebook)})
-    for name in tuple(tools.resolved()):
-        tools.remove(name)
-    return len(forgotten)

@@ -9,33 +9,40 @@ from parsimony_kernel.lineage.diff import Diff
 from parsimony_kernel.lineage.script import Script, SliceError, slice_of
 from parsimony_kernel.lineage.why import Explanation, why
 from parsimony_kernel.session.changes import Changes, merged
-from parsimony_kernel.session.turns import SessionError, TurnSummary, sentence
+from parsimony_kernel.session.turns import SessionError, explained, sentence
+from parsimony_kernel.storage.store import SqliteJournal
 
-Turns = Callable[[], Sequence[TurnSummary]]
-Write = Callable[[str, TurnTakenBack], None]
+
+def bound_by(executor: BaseCodeExecutor, runs: Collection[str]) -> tuple[str, ...]:
+    """The names whose values these runs have bound."""
+    ledger = executor.origin_ledger
+    return tuple(
+        name
+        for name in executor.variables()
+        if (origin := ledger.get(name)) is not None and origin.run_id in runs
+    )
 
 
 class Past:
     """What a notebook knows of its variables and turns in this kernel's life.
 
     Args:
-        turns: gives the notebook's turns, oldest first.
-        write: puts an event of a turn, by its id, on record.
+        history: the name under which ``journal`` keeps the notebook's turns.
         must_be_free: raises ``SessionError`` while a turn runs.
     """
 
     def __init__(
         self,
         executor: BaseCodeExecutor,
+        journal: SqliteJournal,
+        history: str,
         *,
-        turns: Turns,
-        write: Write,
         must_be_free: Callable[[], None],
     ) -> None:
         self.changes = Changes()
         self._executor = executor
-        self._turns = turns
-        self._write = write
+        self._journal = journal
+        self._history = history
         self._must_be_free = must_be_free
         # The runs whose place each run takes once it is done.
         self._replaced: dict[str, set[str]] = {}
@@ -99,10 +106,12 @@ class Past:
         """The run is done, so it stands in the place of those that it replaced."""
         self.changes.settle(self._replaced.pop(run_id, ()))
 
+    @explained
     def ordinals(self) -> Mapping[str, int]:
         """The number of each turn, by its id."""
-        return {turn.turn_id: turn.ordinal for turn in self._turns()}
+        return {turn.run_id: turn.ordinal for turn in self._journal.turns(self._history)}
 
+    @explained
     def _turned(self, run_id: str, *, redone: bool = False) -> PutBack:
         """Undo a run, or with ``redone`` re-apply it, on record where that did anything."""
         turn = self.changes.redo if redone else self.changes.undo
@@ -115,7 +124,7 @@ class Past:
                 lost=back.lost,
                 redone=redone,
             )
-            self._write(run_id, event)
+            self._journal.append(run_id, event)
         return back
 
     def _chosen(

@@ -8,15 +8,14 @@ question is answered once, so a kernel that lives but is busy is never taken for
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from parsimony_kernel.session.audit import journal_of
 from parsimony_kernel.session.identity import called
-from parsimony_kernel.session.session import open_session
-from parsimony_kernel.session.turn_log import held_lines, is_at_work
-from parsimony_kernel.session.turns import SessionError, resolve_turn, short_id
+from parsimony_kernel.session.maintenance import journal_of
+from parsimony_kernel.session.session import NotebookSession
+from parsimony_kernel.session.turn_log import is_at_work
+from parsimony_kernel.session.turns import SessionError, held_lines, resolve_turn, short_id
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.store import PendingRow
 from parsimony_kernel.storage.workspace import find_workspace
@@ -55,8 +54,7 @@ def listing(rows: tuple[PendingRow, ...]) -> str:
         ]
         if row.record.pending_question_context:
             lines.append(f"             {inline(row.record.pending_question_context)}")
-        if row.record.pending_call is not None:
-            lines += [f"    | {plain(line)}" for line in held_lines(row.record.pending_call)]
+        lines += [f"    | {plain(line)}" for line in held_lines(row.record.pending_call)]
         choices = enumerate(row.record.choices, start=1)
         lines += [f"    {number}. {inline(choice)}" for number, choice in choices]
     lines.append("")
@@ -66,7 +64,6 @@ def listing(rows: tuple[PendingRow, ...]) -> str:
 
 def described(row: PendingRow) -> dict[str, Any]:
     """A question for a program. ``held`` is the code or the call that is to be allowed."""
-    call = row.record.pending_call
     return {
         "turn_id": row.turn.run_id,
         "notebook": row.turn.notebook,
@@ -74,7 +71,7 @@ def described(row: PendingRow) -> dict[str, Any]:
         "request": row.turn.request,
         "question": row.record.pending_question,
         "context": row.record.pending_question_context,
-        "held": None if call is None else "\n".join(held_lines(call)),
+        "held": "\n".join(held_lines(row.record.pending_call)) or None,
         "choices": list(row.record.choices),
         "asked_at": row.record.suspended_at,
     }
@@ -90,9 +87,13 @@ def choose(rows: tuple[PendingRow, ...], turn: str | None) -> PendingRow:
     waiting = ", ".join(short_id(row.turn.run_id) for row in rows)
     if turn is None and len(rows) > 1:
         raise SessionError(f"{len(rows)} questions are waiting; name one with --turn: {waiting}")
-    key = attrgetter("turn.ordinal", "turn.run_id", "turn.notebook")
-    remedy = f"Those that wait are of: {waiting}"
-    return resolve_turn(rows, turn, key, where="with a waiting question", remedy=remedy)
+    meant = resolve_turn(
+        [row.turn for row in rows],
+        turn,
+        where="with a waiting question",
+        remedy=f"Those that wait are of: {waiting}",
+    )
+    return next(row for row in rows if row.turn == meant)
 
 
 def in_kernel(row: PendingRow, answer: str, say: Say, *, wait_s: float = 0.0) -> bool | None:
@@ -184,7 +185,7 @@ async def in_this_process(row: PendingRow, answer: str, folder: Path, say: Say) 
     from parsimony_kernel.view.text import record_of
 
     place = find_workspace(folder) / row.turn.notebook
-    session = open_session(
+    session = NotebookSession(
         executor=CodeExecutor(cwd=str(place.parent)), notebook=place.name, folder=place.parent
     )
     view, done = EMPTY, False

@@ -4,6 +4,7 @@ The rule of the place: what is kept back is replaced by a word that says so, nev
 what nobody knows to be free of values is kept back.
 """
 
+import builtins
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +20,6 @@ from parsimony_kernel.gate.envelope import Envelope, bounded
 from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.gate.jsonable import plain
 from parsimony_kernel.gate.procedure import QUOTES_A_GUARD
-from parsimony_kernel.session.plain_errors import OTHER_ERROR, kind_of, words_of
 from parsimony_kernel.tools import Tool, ToolResult, Tools
 
 
@@ -230,8 +230,7 @@ def _of_schema(outcome: StepOutcome, step: Step) -> Any:
     data = outcome.result.data
     if isinstance(data, KernelOutput):
         return _of_code(data, step.code)
-    tell = _KNOWN_ANSWERS.get(step.action)
-    return None if tell is None or step.action in step.own else tell(plain(data))
+    return None if step.action in step.own else _answer_told(step.action, plain(data))
 
 
 def _of_nothing(outcome: StepOutcome, step: Step) -> Any:
@@ -270,26 +269,11 @@ def _error(error: ExceptionObject, code: str) -> dict[str, Any]:
 # -- the answers of the tools of every turn
 
 
-def _whole(answer: Any) -> Any:
-    return answer
-
-
-def _picking(*names: str) -> Callable[[Any], Any]:
-    def pick(answer: Any) -> Any:
-        return _some(answer, *names) if isinstance(answer, dict) else None
-
-    return pick
-
-
-def _inspected(answer: Any) -> Any:
-    if not isinstance(answer, dict):
-        return None
+def _inspected(answer: Mapping[str, Any]) -> Any:
     return {**shape_of(answer), **_some(answer, "origin", "made_from", "sources")}
 
 
-def _read_artifact(answer: Any) -> Any:
-    if not isinstance(answer, dict):
-        return None
+def _read_artifact(answer: Mapping[str, Any]) -> Any:
     told = _some(answer, *_ARTIFACT, "path", "rows", "more_columns", "sources")
     columns = answer.get("columns")
     if isinstance(columns, dict):
@@ -299,7 +283,7 @@ def _read_artifact(answer: Any) -> Any:
 
 
 _ARTIFACT = ("kind", "title", "variable", "id", "notebook", "published_at")
-_PUBLISHED = _picking(
+_PUBLISHED = (
     "kind",
     "logical_id",
     "content_sha",
@@ -311,26 +295,42 @@ _PUBLISHED = _picking(
     "changed_sources",
     "parts",
 )
-_WRITTEN = _picking("path", "bytes", "before")
+_WRITTEN = ("path", "bytes", "before")
 
-_KNOWN_ANSWERS: Mapping[str, Callable[[Any], Any]] = {
+# Of the answer of each tool under ``schema``: these fields, all of it, or what a function leaves.
+_ANSWERS: Mapping[str, tuple[str, ...] | Callable[[Mapping[str, Any]], Any] | None] = {
     "edit_file": _WRITTEN,
     "edit_notebook": _PUBLISHED,
     "edit_report": _PUBLISHED,
     "inspect_variable": _inspected,
-    "list_artifacts": _whole,
-    "list_files": _whole,
-    "plan": _whole,
+    "list_artifacts": None,
+    "list_files": None,
+    "plan": None,
     "read_artifact": _read_artifact,
-    "read_file": _picking("path", "first_line", "last_line", "complete"),
+    "read_file": ("path", "first_line", "last_line", "complete"),
     "refresh": _PUBLISHED,
-    "restart_kernel": _whole,
+    "restart_kernel": None,
     "return_chart": _PUBLISHED,
     "return_dataset": _PUBLISHED,
     "return_notebook": _PUBLISHED,
     "return_report": _PUBLISHED,
     "write_file": _WRITTEN,
 }
+# The same in words, for the reference.
+ANSWERS_TOLD: Sequence[tuple[str, str]] = [
+    (name, "all of it" if what is None else ", ".join(what) if isinstance(what, tuple) else "shape")
+    for name, what in _ANSWERS.items()
+]
+
+
+def _answer_told(action: str, answer: Any) -> Any:
+    """What of a tool's answer is told under ``schema``; nothing of a tool that is not known."""
+    what = _ANSWERS.get(action, ())
+    if what is None:
+        return answer
+    if not what or not isinstance(answer, dict):
+        return None
+    return _some(answer, *what) if isinstance(what, tuple) else what(answer)
 
 
 # -- what failed
@@ -420,6 +420,55 @@ def _each(details: Any) -> list[dict[str, Any]]:
     """The details of a refusal, which are one or several."""
     listed = details if isinstance(details, list) else [details]
     return [each for each in listed if isinstance(each, dict)]
+
+
+# -- errors
+
+# What an error says, as far as it is made of the code that raised it. A message may quote any
+# value. Told is one that stands in the code word for word; of every other one, the names of that
+# code and of well-known types that it quotes.
+_NAME = re.compile(r"[^\W\d]\w*")
+_TYPES = frozenset(
+    _NAME.findall(
+        "DataFrame DataFrameGroupBy DatetimeIndex Expr Index LazyFrame MultiIndex NoneType "
+        "RangeIndex Series SeriesGroupBy Styler Timedelta Timestamp bool bytes coroutine date "
+        "builtin_function_or_method datetime dict float frozenset function generator int list "
+        "method module ndarray object range set slice str timedelta tuple type"
+    )
+)
+# Classes that libraries of analysts raise, beside those of Python.
+_ERRORS = frozenset(
+    _NAME.findall(
+        "AxisError ColumnNotFoundError ComputeError DateParseError EmptyDataError "
+        "IntCastingNaNError InvalidIndexError InvalidOperationError LinAlgError MergeError "
+        "OutOfBoundsDatetime ParserError SchemaError SchemaValidationError ShapeError "
+        "UndefinedVariableError"
+    )
+)
+OTHER_ERROR = "Exception"
+
+_QUOTED = re.compile(r"'([^']*)'")
+
+
+def kind_of(name: str, code: str) -> str:
+    """The name of an exception's class, where Python, a library or ``code`` has it."""
+    is_pythons = isinstance(getattr(builtins, name, None), type)
+    return name if is_pythons or name in _ERRORS or name in _words_in(code) else OTHER_ERROR
+
+
+def words_of(message: str, code: str) -> str:
+    """What an exception that left ``code`` says, or the names of the code that it quotes."""
+    cell = read(code)
+    # Reading the code may give that very message, so that no data can be in it.
+    if message in cell.strings or message == cell.error:
+        return message
+    known = _words_in(code) | cell.strings | _TYPES
+    return ", ".join(dict.fromkeys(each for each in _QUOTED.findall(message) if each in known))
+
+
+def _words_in(code: str) -> frozenset[str]:
+    """The names in the code, and those with dots between them."""
+    return frozenset(_NAME.findall(code) + re.findall(r"[^\W\d][\w.]*\w", code))
 
 
 # -- parts

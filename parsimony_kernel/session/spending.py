@@ -1,11 +1,11 @@
-"""What turns have used of models, counted from their events."""
+"""What turns have used of models, counted from their events, and what a budget leaves."""
 
-from collections.abc import AsyncGenerator, Iterable
-from contextlib import aclosing
+from collections.abc import Callable, Iterable
 from dataclasses import astuple, dataclass
 from operator import add
 
 from parsimony_kernel.agent.failure.budget import CEILING_REMEDY
+from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.events import AgentEvent, LLMCallCompleted, PartialRunSummary
 from parsimony_kernel.limits.budget import dollars
 from parsimony_kernel.session.turns import SessionError
@@ -47,36 +47,39 @@ def used(events: Iterable[AgentEvent]) -> Used:
     )
 
 
-def left_of(limit_usd: float | None, spent_usd: float) -> float | None:
-    """What of the notebook's budget a turn may still spend, in US dollars.
+def within_budget(
+    limits: AgentGuardrails,
+    limit_usd: float | None,
+    spent_usd: Callable[[], float],
+    of_turn_usd: float = 0.0,
+) -> AgentGuardrails:
+    """``limits``, with what the budget of the notebook leaves to a turn.
 
-    ``SessionError`` when nothing is left.
+    Args:
+        limit_usd: what all turns may cost together, in US dollars; ``None`` for no limit.
+        spent_usd: gives what they have cost.
+        of_turn_usd: what of that this turn has cost already.
+
+    Raises:
+        SessionError: nothing is left.
     """
     if limit_usd is None:
-        return None
-    if spent_usd >= limit_usd:
+        return limits
+    if (spent := spent_usd()) >= limit_usd:
         raise SessionError(
-            f"The turns of this notebook have cost ${spent_usd:.4f}, and together they may cost "
+            f"The turns of this notebook have cost ${spent:.4f}, and together they may cost "
             f"{dollars(limit_usd)}. Nothing was run. {_RAISE}"
         )
-    return limit_usd - spent_usd
+    return limits.model_copy(update={"ceiling_cost_usd": limit_usd - spent + of_turn_usd})
 
 
-async def within_budget(
-    stream: AsyncGenerator[AgentEvent, None], limit_usd: float | None
-) -> AsyncGenerator[AgentEvent, None]:
-    """``stream``; where the notebook's budget has ended it, the end says so."""
-    async with aclosing(stream):
-        async for event in stream:
-            at_ceiling = isinstance(event, PartialRunSummary) and (
-                event.next_step_plan == CEILING_REMEDY
-            )
-            if at_ceiling and limit_usd is not None:
-                most = dollars(limit_usd)
-                missing = f"What all turns of this notebook may cost, {most}, is used up."
-                yield event.model_copy(update={"missing": missing, "next_step_plan": _RAISE})
-            else:
-                yield event
+def at_budget(event: AgentEvent, limit_usd: float | None) -> AgentEvent:
+    """``event``; where the notebook's budget has ended the turn, it says so."""
+    is_end = isinstance(event, PartialRunSummary) and event.next_step_plan == CEILING_REMEDY
+    if not is_end or limit_usd is None:
+        return event
+    missing = f"What all turns of this notebook may cost, {dollars(limit_usd)}, is used up."
+    return event.model_copy(update={"missing": missing, "next_step_plan": _RAISE})
 
 
 _RAISE = (

@@ -1,38 +1,49 @@
-"""One notebook's turns in the journal: how they begin, wait, go on and are told.
+"""One notebook's turns in the journal: how they begin, are written, wait and go on.
 
 What the journal itself says of its troubles is left to the callers.
 """
 
-import hashlib
-import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import AbstractContextManager, aclosing, contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from parsimony_kernel.agent.failure.suspension import SuspensionConsumed
+from parsimony_kernel.agent.redaction import without_secrets
+from parsimony_kernel.artifacts.publish import LiveName
+from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.clock import SYSTEM_CLOCK
-from parsimony_kernel.core.config import AgentGuardrails
-from parsimony_kernel.core.conversation import AgentMessage
-from parsimony_kernel.core.events import RunCancelled, RunStarted
-from parsimony_kernel.core.state import HeldCall, SuspensionRecord
-from parsimony_kernel.gate.approval import EVERY_STEP, Approval
-from parsimony_kernel.session.memory import earlier_turns
-from parsimony_kernel.session.share import Share
-from parsimony_kernel.session.trouble import TROUBLE
-from parsimony_kernel.session.turns import (
-    LIMITS,
-    PendingQuestion,
-    SessionError,
-    TurnOptions,
-    TurnSummary,
+from parsimony_kernel.core.events import (
+    AgentEvent,
+    Handoff,
+    LLMCallCompleted,
+    PartialRunSummary,
+    RunCancelled,
+    RunCompleted,
+    RunStarted,
+    TextDelta,
+    ToolEvent,
+    UserInputRequested,
+    is_terminal,
 )
+from parsimony_kernel.core.kinds import FailureKind
+from parsimony_kernel.core.state import SuspensionRecord
+from parsimony_kernel.execution.interrupt import stop_on_sigint
+from parsimony_kernel.llm.cassette import CassetteMiss
+from parsimony_kernel.llm.secrets import Secrets
+from parsimony_kernel.session.inventory import Written
+from parsimony_kernel.session.spending import at_budget
+from parsimony_kernel.session.turns import TROUBLE, SessionError, TurnOptions, explained
 from parsimony_kernel.storage.keyring import GRACE_S
 from parsimony_kernel.storage.store import PendingRow, SqliteJournal
 
 # A question may wait over a long weekend.
 MAX_QUESTION_AGE_S = GRACE_S
 
+_ASK_AGAIN = "The question waits on: answer it again then, with %agent answer."
+# Kinds of failure that pass, so that a question whose answer met one waits on.
+_PASSING = (FailureKind.capability_gap, FailureKind.transient_provider)
 _CUT_OFF = "the kernel ended in the middle of the turn"
 
 
@@ -45,6 +56,24 @@ def _undone_by(undo: Callable[[], None]) -> Iterator[None]:
         with suppress(*TROUBLE):
             undo()
         raise
+
+
+@dataclass
+class Running:
+    """A turn that runs."""
+
+    run_id: str
+    cell_key: str
+    ordinal: int = 0
+    secrets: Secrets = field(default_factory=Secrets)
+    options: TurnOptions = field(default_factory=TurnOptions)
+    # The question that it goes on from.
+    asked: SuspensionRecord | None = None
+    seen: set[LiveName] = field(default_factory=set)
+    instructions: tuple[Written, ...] = ()
+    # Whether a model reads words: the one that is built in has no use for a date.
+    is_reader: bool = True
+    cancellation: CancellationRequest = field(default_factory=CancellationRequest)
 
 
 class TurnLog:
@@ -99,120 +128,141 @@ class TurnLog:
         if self._journal.reopen(record.nonce, self._owner):
             self._journal.end_turn(run_id, "suspended", record.pending_question)
 
+    async def follow(
+        self,
+        running: Running,
+        started: RunStarted,
+        stream: AsyncGenerator[AgentEvent, None],
+        *,
+        trace: Callable[[AgentEvent], None],
+        settle: Callable[[str], None],
+    ) -> AsyncGenerator[AgentEvent, None]:
+        """Yield ``started``, which is written already, and ``stream``, each event journalled
+        first; close the turn.
+
+        ``trace`` is told each event, ``settle`` the run that is done.
+        """
+        log = EventWriter(self._journal, running.run_id, running.secrets)
+        ended = ran = False
+        with stop_on_sigint(running.cancellation):
+            try:
+                trace(started)
+                yield started
+                async with aclosing(stream):
+                    async for event in stream:
+                        # What was begun, an answer must not begin again.
+                        ran = ran or isinstance(event, LLMCallCompleted | ToolEvent)
+                        waits_on = None if ran or not _came_to_nothing(event) else running.asked
+                        if waits_on and isinstance(event, Handoff):
+                            steps = (*event.suggested_next_steps, _ASK_AGAIN)
+                            event = event.model_copy(update={"suggested_next_steps": steps})
+                        event = at_budget(event, running.options.notebook_cost_usd)
+                        if isinstance(event, UserInputRequested):
+                            self._journal.suspend(event.suspension_record)
+                        log.write(event)
+                        if is_terminal(event):
+                            ended = True
+                            log.end(event)
+                        if waits_on:
+                            self.wait_on(running.run_id, waits_on)
+                        if isinstance(event, RunCompleted):
+                            settle(running.run_id)
+                        trace(event)
+                        yield event
+            except CassetteMiss:
+                running.cancellation.set("the recording has no answer to this request")
+                raise
+            finally:
+                if not ended:
+                    # The consumer went away, its task was cancelled, or the journal failed: said
+                    # in writing as far as that is possible.
+                    running.cancellation.set("the cell was cancelled")
+                    cut_short = RunCancelled(reason=running.cancellation.reason)
+                    trace(cut_short)
+                    with suppress(*TROUBLE):
+                        log.write(cut_short)
+                    with suppress(*TROUBLE):
+                        self._journal.end_turn(running.run_id, "cancelled")
+
     def beginning_of(self, run_id: str) -> RunStarted | None:
         """How the turn began."""
         events = self._journal.events(run_id)
         return next((event for event in events if isinstance(event, RunStarted)), None)
-
-    def turns(self) -> tuple[TurnSummary, ...]:
-        """The turns, oldest first."""
-        return tuple(
-            TurnSummary(
-                turn_id=row.run_id,
-                ordinal=row.ordinal,
-                request=row.request,
-                status=row.status,
-                model=row.model,
-                started_at=row.started_at,
-                summary=row.summary,
-            )
-            for row in self._journal.turns(self._notebook)
-        )
 
     def of_cell(self, cell_key: str) -> frozenset[str]:
         """The ids of the turns of a cell."""
         rows = self._journal.turns(self._notebook)
         return frozenset(row.run_id for row in rows if row.cell_key == cell_key)
 
-    def earlier(self, cell_key: str, share: Share = Share.samples) -> tuple[AgentMessage, ...]:
-        """What the newest turns of other cells were asked and came to, oldest first."""
-        return earlier_turns(
-            self._journal.turns(self._notebook),
-            self._journal.events,
-            cell_key=cell_key,
-            share=share,
-        )
-
-    def pending(self, now: datetime) -> tuple[PendingQuestion, ...]:
+    def pending(self, now: datetime) -> tuple[PendingRow, ...]:
         """The questions that can still be answered, newest first."""
-        return tuple(
-            PendingQuestion(
-                held="\n".join(held_lines(call)) if (call := row.record.pending_call) else "",
-                reaches=_reaches(row.record),
-                turn_id=row.turn.run_id,
-                ordinal=row.turn.ordinal,
-                request=row.turn.request,
-                question=row.record.pending_question,
-                context=row.record.pending_question_context,
-                choices=tuple(row.record.choices),
-                asked_at=row.record.suspended_at,
-                nonce=row.record.nonce,
-            )
-            for row in self._waiting(now)
-        )
+        rows = self._journal.pending(self._notebook, is_at_work)
+        return tuple(row for row in rows if _age_s(row.record, now) <= MAX_QUESTION_AGE_S)
 
+    @explained
     def question(self, turn_id: str | None, nonce: str | None, now: datetime) -> PendingRow:
         """The question of ``turn_id``, however old, or the newest that can still be answered.
 
         ``SessionError`` where there is none, or with ``nonce`` not that very one.
         """
-        rows = (
-            self._waiting(now)
-            if turn_id is None
-            else list(self._journal.pending(self._notebook, is_at_work))
-        )
+        if turn_id is None:
+            rows = self.pending(now)
+        else:
+            rows = self._journal.pending(self._notebook, is_at_work)
         if not rows:
             raise SessionError("No question is waiting in this notebook. See %agent history.")
-        if turn_id is None:
-            return rows[0]
-        for row in rows:
-            if row.turn.run_id == turn_id:
-                if nonce not in (None, row.record.nonce):
-                    raise SessionError(
-                        "This question was answered already, and the turn asks another one now: "
-                        "%agent show draws it."
-                    )
-                return row
-        raise SessionError(
-            f"No question is waiting in turn {turn_id!r}. See %agent history for those that are."
-        )
-
-    def _waiting(self, now: datetime) -> list[PendingRow]:
-        return [
-            row
-            for row in self._journal.pending(self._notebook, is_at_work)
-            if _age_s(row.record, now) <= MAX_QUESTION_AGE_S
-        ]
+        row = next((each for each in rows if turn_id in (None, each.turn.run_id)), None)
+        if row is None:
+            raise SessionError(
+                f"No question is waiting in turn {turn_id!r}. See %agent history for those that "
+                "are."
+            )
+        if turn_id is not None and nonce not in (None, row.record.nonce):
+            raise SessionError(
+                "This question was answered already, and the turn asks another one now: "
+                "%agent show draws it."
+            )
+        return row
 
 
-def digest_of(begun: RunStarted) -> str:
-    """A hash of what a turn may do: approval, share, budgets, procedure. Its questions seal it."""
-    canonical = json.dumps(begun.model_dump(mode="json"), sort_keys=True)
-    return hashlib.sha256(canonical.encode()).hexdigest()
+def _came_to_nothing(event: AgentEvent) -> bool:
+    """Whether a run that did nothing ended for a reason that passes."""
+    failure = event.failure if isinstance(event, Handoff) else None
+    return isinstance(event, RunCancelled) or (failure is not None and failure.kind in _PASSING)
 
 
-def limits_of(begun: RunStarted | None) -> AgentGuardrails:
-    """The limits that a turn began with."""
-    if begun is None or not begun.max_iterations:
-        return AgentGuardrails()
-    return AgentGuardrails(**{name: getattr(begun, name) for name in LIMITS})
+class EventWriter:
+    """Writes the events of a run down, prose in whole pieces, and nothing of ``secrets``."""
 
+    def __init__(self, journal: SqliteJournal, run_id: str, secrets: Secrets) -> None:
+        self._journal = journal
+        self._run_id = run_id
+        self._secrets = secrets
+        self._words: list[str] = []
 
-def options_of(begun: RunStarted | None) -> TurnOptions:
-    """What a turn began with, apart from its limits. One that is not on record tells its model
-    nothing of the notebook. Raises ``ValueError`` for a mode that does not exist."""
-    if begun is None:
-        return TurnOptions(share=Share.none, classifier="")
-    return TurnOptions(
-        effort=begun.effort,
-        approve=Approval(begun.approve or Approval.guarded),
-        procedure=begun.procedure,
-        share=Share(begun.share or Share.samples),
-        context=begun.context,
-        share_figures=begun.share_figures,
-        notebook_cost_usd=begun.notebook_cost_usd,
-        classifier=begun.classifier,
-    )
+    def write(self, event: AgentEvent) -> None:
+        if isinstance(event, TextDelta):
+            self._words.append(event.content)
+            return
+        if self._words:
+            words, self._words = "".join(self._words), []
+            self._journal.append(self._run_id, TextDelta(content=self._secrets.clean(words)))
+        self._journal.append(self._run_id, without_secrets(event, self._secrets))
+
+    def end(self, event: AgentEvent) -> None:
+        """Record how the turn that ``event`` ends came out: its status, and a summary."""
+        match event:
+            case RunCompleted():
+                status, said = "done", event.summary
+            case UserInputRequested():
+                status, said = "suspended", event.question
+            case Handoff():
+                status, said = "handed_off", event.rationale
+            case PartialRunSummary():
+                status, said = "stopped", event.missing
+            case _:
+                status, said = "cancelled", getattr(event, "reason", "")
+        self._journal.end_turn(self._run_id, status, self._secrets.clean(said))
 
 
 def abandon_cut_off(journal: SqliteJournal, notebook: str) -> None:
@@ -254,19 +304,3 @@ def is_alive(pid: int, since: str) -> bool:
     except (psutil.Error, ValueError, OverflowError):
         return False
     return started <= ran_at + 1.0
-
-
-def held_lines(call: HeldCall) -> list[str]:
-    """What is to be allowed, exactly: code by its lines, any other call by its arguments."""
-    try:
-        given = json.loads(call.arguments)
-    except ValueError:
-        given = None
-    code = given.get("code") if isinstance(given, dict) else None
-    return (code if isinstance(code, str) else f"{call.name}({call.arguments})").splitlines()
-
-
-def _reaches(record: SuspensionRecord) -> bool:
-    """Whether the question is to allow something that reaches outside the notebook."""
-    call, why = record.pending_call, record.pending_question_context or ""
-    return call is not None and not call.asks and why.casefold() != EVERY_STEP

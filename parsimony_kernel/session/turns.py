@@ -1,16 +1,24 @@
 """Turns as values: what a cell may set, what is told of one, which is meant, why there is none."""
 
+import hashlib
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from parsimony_kernel.core.config import AgentGuardrails
-from parsimony_kernel.core.state import RunState
-from parsimony_kernel.gate.approval import Approval
+from parsimony_kernel.core.events import RunStarted
+from parsimony_kernel.core.state import HeldCall, RunState, SuspensionRecord
+from parsimony_kernel.gate.approval import EVERY_STEP, Approval
 from parsimony_kernel.gate.task_file import RULES
 from parsimony_kernel.llm.cassette_mode import CassetteMode
 from parsimony_kernel.session.share import Share
+from parsimony_kernel.storage.database import JournalError
+from parsimony_kernel.storage.durable import StorageError
+from parsimony_kernel.storage.keyring import KeyringError
+from parsimony_kernel.storage.store import TurnRow
 
 # The limits of a turn, by the name that guardrails and events give them.
 LIMITS = (
@@ -22,17 +30,37 @@ LIMITS = (
     "claims",
 )
 
+# What a turn keeps over a question as it is, by the name that options and events give it.
+KEPT = ("context", "share_figures", "notebook_cost_usd", "classifier", "effort")
+
 # How a request begins that hands over an error, with what the error says.
 MENDING = "A cell of this notebook failed."
 
 # Fewer of them are typed, or hit, by chance.
 _ID_CHARS = 6
 _LISTED = 5
-_Turn = TypeVar("_Turn")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# What the places that a session writes to may say: each text is a sentence with the remedy.
+TROUBLE = (JournalError, StorageError, KeyringError)
 
 
 class SessionError(Exception):
     """Why a turn cannot be had, in one sentence with the remedy."""
+
+
+def explained(method: Callable[P, T]) -> Callable[P, T]:
+    """``method`` with what the journal and the disk say as a ``SessionError``."""
+
+    @wraps(method)
+    def telling(*arguments: P.args, **named: P.kwargs) -> T:
+        try:
+            return method(*arguments, **named)
+        except TROUBLE as exc:
+            raise SessionError(str(exc)) from exc
+
+    return telling
 
 
 def sentence(text: str) -> str:
@@ -92,39 +120,10 @@ class TurnOptions:
         }
         return AgentGuardrails(**{k: v for k, v in given.items() if v is not None})
 
-
-@dataclass(frozen=True)
-class PendingQuestion:
-    """A turn that waits for an answer. ``held`` is the code or the call that is to be allowed, and
-    ``reaches`` says that it is one that reaches outside."""
-
-    turn_id: str
-    ordinal: int
-    request: str
-    question: str
-    context: str | None
-    choices: tuple[str, ...]
-    asked_at: str
-    nonce: str
-    held: str = ""
-    reaches: bool = False
-
-
-@dataclass(frozen=True)
-class TurnSummary:
-    """One turn, for lists.
-
-    ``status``: running, done, suspended, handed_off, stopped, cancelled, replaced
-    or forgotten.
-    """
-
-    turn_id: str
-    ordinal: int
-    request: str
-    status: str
-    model: str
-    started_at: str
-    summary: str
+    @property
+    def shows_figures(self) -> bool:
+        """Whether a model that sees gets the pictures of charts."""
+        return self.share is Share.full or (self.share_figures and self.share is Share.samples)
 
 
 def short_id(run_id: str) -> str:
@@ -133,25 +132,19 @@ def short_id(run_id: str) -> str:
     return found[0] if found else run_id
 
 
-def _key(turn: Any) -> tuple[int, str, str]:
-    return turn.ordinal, turn.turn_id, ""
-
-
 def resolve_turn(
-    turns: Sequence[_Turn],
+    turns: Sequence[TurnRow],
     named: str | None,
-    key: Callable[[_Turn], tuple[int, str, str]] = _key,
     *,
     where: str = "in this notebook",
     remedy: str = "See %agent history.",
-) -> _Turn:
+) -> TurnRow:
     """Find the turn that ``named`` means.
 
     Args:
         turns: Oldest first.
         named: Digits for a turn's number; six characters or more for the beginning of an id;
             ``None`` for the newest.
-        key: Gives the number, the id and, where there are several, the notebook of a turn.
         where: Which turns these are, for an error.
         remedy: What to do about it, one sentence.
 
@@ -162,27 +155,63 @@ def resolve_turn(
         raise SessionError(f"There are no turns {where} yet.")
     if named is None:
         return turns[-1]
-    keys = [key(turn) for turn in turns]
     is_number = named.isdigit()
     is_short = not is_number and len(named) < _ID_CHARS
-    found = [n for n, (number, run_id, _) in enumerate(keys) if named in (str(number), run_id)]
+    found = [turn for turn in turns if named in (str(turn.ordinal), turn.run_id)]
     if not found and not is_number and not is_short:
-        found = [n for n, (_, run_id, _) in enumerate(keys) if run_id.startswith(named)]
+        found = [turn for turn in turns if turn.run_id.startswith(named)]
     if len(found) == 1:
-        return turns[found[0]]
+        return found[0]
     if not found:
         said = named if is_number else repr(named)
         rule = f" An id needs at least {_ID_CHARS} characters." if is_short else ""
         raise SessionError(f"There is no turn {said} {where}.{rule} {remedy}")
-    met = [keys[n] for n in found[:_LISTED]]
+    met = found[:_LISTED]
     more = f", {len(found) - _LISTED} more" if len(found) > _LISTED else ""
     if is_number:
-        told = ", ".join(f"{short_id(run_id)} of {notebook!r}" for _, run_id, notebook in met)
+        told = ", ".join(f"{short_id(turn.run_id)} of {turn.notebook!r}" for turn in met)
         raise SessionError(f"Several notebooks have a turn {named}: {told}{more}. Give the id.")
-    told = ", ".join(run_id[: len(named) + 4] for _, run_id, _ in met)
+    told = ", ".join(turn.run_id[: len(named) + 4] for turn in met)
     raise SessionError(
         f"{len(found)} turns have ids that begin with {named!r}: {told}{more}. Give more of it."
     )
+
+
+# -- questions
+
+
+def held_lines(call: HeldCall | None) -> list[str]:
+    """What is to be allowed, exactly: code by its lines, any other call by its arguments."""
+    if call is None:
+        return []
+    try:
+        given = json.loads(call.arguments)
+    except ValueError:
+        given = None
+    code = given.get("code") if isinstance(given, dict) else None
+    return (code if isinstance(code, str) else f"{call.name}({call.arguments})").splitlines()
+
+
+def reaches_outside(record: SuspensionRecord) -> bool:
+    """Whether the question is to allow something that reaches outside the notebook."""
+    call, why = record.pending_call, record.pending_question_context or ""
+    return call is not None and not call.asks and why.casefold() != EVERY_STEP
+
+
+# -- how a turn began
+
+
+def digest_of(begun: RunStarted) -> str:
+    """A hash of what a turn may do: approval, share, budgets, procedure. Its questions seal it."""
+    canonical = json.dumps(begun.model_dump(mode="json"), sort_keys=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def limits_of(begun: RunStarted | None) -> AgentGuardrails:
+    """The limits that a turn began with."""
+    if begun is None or not begun.max_iterations:
+        return AgentGuardrails()
+    return AgentGuardrails(**{name: getattr(begun, name) for name in LIMITS})
 
 
 def shown_limits(guardrails: AgentGuardrails, state: RunState | None = None) -> dict[str, Any]:
@@ -193,3 +222,16 @@ def shown_limits(guardrails: AgentGuardrails, state: RunState | None = None) -> 
     if state is not None and guardrails.max_cost_usd is not None:
         shown["max_cost_usd"] = guardrails.max_cost_usd + state.budget_from_cost_usd
     return shown
+
+
+def options_of(begun: RunStarted | None) -> TurnOptions:
+    """What a turn began with, apart from its limits. One that is not on record tells its model
+    nothing of the notebook. Raises ``ValueError`` for a mode that does not exist."""
+    if begun is None:
+        return TurnOptions(share=Share.none, classifier="")
+    return TurnOptions(
+        approve=Approval(begun.approve or Approval.guarded),
+        procedure=begun.procedure,
+        share=Share(begun.share or Share.samples),
+        **{name: getattr(begun, name) for name in KEPT},
+    )

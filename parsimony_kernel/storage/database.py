@@ -25,7 +25,7 @@ MEMORY = ":memory:"
 BUSY_TIMEOUT_S = 2.0
 
 _APPLICATION_ID = 0x5041524A  # "PARJ": tells our file from any other database
-_SCHEMA_VERSION = 2
+_SCHEMA_VERSION = 3
 # What SQLite keeps beside a journal, and replays into whatever lies at the journal's name.
 _LOGS = ("-wal", "-shm")
 
@@ -76,8 +76,6 @@ class Database:
                     f"The journal {self.path!r} is a link, which may lead out of the workspace: "
                     "replace it by the file itself."
                 )
-            with self.explained("set aside"):
-                self.notice = _set_aside_older(Path(self.path)) or self.notice
             _create_file(Path(self.path), self._schema)
         self._inode = self._inode_on_disk()
         with self.explained("open"):
@@ -235,44 +233,6 @@ class Database:
             raise JournalError(_sentence(exc, self.path, doing)) from exc
         except KeyringError as exc:
             raise JournalError(f"Cannot {doing} the journal {self.path!r}: {exc}") from exc
-
-
-def _format_of(path: Path) -> int:
-    """The format of the journal at ``path``, by its header; ours where no older one lies there."""
-    try:
-        with path.open("rb") as file:
-            header = file.read(72)
-    except OSError:
-        return _SCHEMA_VERSION
-    is_journal = header[68:] == _APPLICATION_ID.to_bytes(4, "big")
-    return int.from_bytes(header[60:64], "big") if is_journal else _SCHEMA_VERSION
-
-
-def _set_aside_older(path: Path) -> str:
-    """Give a journal of an older format a name of its own; what to tell of it, or nothing.
-
-    Its log is folded in first, for which nobody else may have it open: a log that stayed would be
-    replayed into the journal that is made in its place.
-    """
-    if _format_of(path) >= _SCHEMA_VERSION:
-        return ""
-    try:
-        with durable.alone_in(path.parent):
-            if (version := _format_of(path)) >= _SCHEMA_VERSION:
-                return ""  # another process was first
-            db = sqlite3.connect(path, timeout=0, isolation_level=None)
-            try:
-                db.execute("PRAGMA journal_mode = DELETE")
-            finally:
-                db.close()
-            named = path.with_name(f"{path.stem}.format-{version}{path.suffix}")
-            kept = durable.move_aside(path, named)
-    except OSError as exc:
-        raise JournalError(str(durable.storage_error(exc, path, "move"))) from exc
-    return (
-        f"The journal here was of an older version: it is kept whole as {kept.name!r}, and a "
-        "new one begins."
-    )
 
 
 def _create_file(path: Path, schema: str) -> None:

@@ -32,8 +32,9 @@ _REWRITES = 20
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _NO_FOLDER_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 
-# Folders whose names this process has synced, up to the root, each with its inode.
-_anchored: dict[Path, int] = {}
+# What this process has synced: folders, up to the root, each with its inode, and files with what
+# tells that nobody has changed them since.
+_anchored: dict[Path, tuple[int, ...]] = {}
 
 # The folders that a thread is alone in.
 _held = threading.local()
@@ -111,9 +112,9 @@ def _anchor(folder: Path) -> None:
     if os.name == "nt":
         return
     whole = Path(os.path.realpath(folder))
-    news: dict[Path, int] = {}
+    news: dict[Path, tuple[int, ...]] = {}
     for each in (whole, *whole.parents[:-1]):
-        inode = each.stat().st_ino
+        inode = (each.stat().st_ino,)
         if _anchored.get(each) == inode:
             break
         try:
@@ -122,6 +123,18 @@ def _anchor(folder: Path) -> None:
             continue
         news[each] = inode
     _anchored.update(news)
+
+
+def _unchanged_since(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_dev, found.st_ino, found.st_size, found.st_ctime_ns
+
+
+def _is_synced(path: Path) -> bool:
+    """Whether this process has synced the file as it is now, and its name."""
+    try:
+        return path in _anchored and _anchored[path] == _unchanged_since(path.lstat())
+    except OSError:
+        return False
 
 
 @contextmanager
@@ -285,6 +298,8 @@ def create(path: Path, data: bytes, *, mode: int = 0o666) -> bool:
 
     Returns whether this call made the file. An existing one is neither read nor changed.
     """
+    if _is_synced(path):
+        return False
     make_folder(path.parent)
     made = False
     with _explained(path):
@@ -292,6 +307,8 @@ def create(path: Path, data: bytes, *, mode: int = 0o666) -> bool:
             with _temporary(path, data, mode) as temporary:
                 made = _link_new(temporary, path, data, mode)
         _sync_folder(path.parent)
+        if made:
+            _anchored[path] = _unchanged_since(path.lstat())
     return made
 
 
@@ -382,8 +399,9 @@ def append_line(path: Path, line: str) -> None:
         flags |= getattr(os, "O_NOFOLLOW", 0)
         handle = os.open(path, flags, 0o666)
         try:
-            # Before the line: one that nobody could be told of would else be found.
-            _sync_folder(path.parent)
+            if _anchored.get(path) != _unchanged_since(os.fstat(handle)):
+                # Before the line: one that nobody could be told of would else be found.
+                _sync_folder(path.parent)
             with _alone(handle) as is_alone:
                 end = os.fstat(handle).st_size
                 try:
@@ -393,6 +411,7 @@ def append_line(path: Path, line: str) -> None:
                         with contextlib.suppress(OSError):
                             os.ftruncate(handle, end)
                     raise
+                _anchored[path] = _unchanged_since(os.fstat(handle))
         finally:
             os.close(handle)
 
@@ -416,6 +435,8 @@ def settle(path: Path) -> None:
     For what is announced again without being written again: its writer may have been killed
     before the sync, or may be at it now, and then it is waited for.
     """
+    if _is_synced(path):
+        return
     with _explained(path, "sync"):
         # A pipe in its place is not waited for.
         how = os.O_RDWR if os.name == "nt" else os.O_RDONLY | os.O_NONBLOCK
@@ -423,10 +444,12 @@ def settle(path: Path) -> None:
         try:
             with _alone(handle):
                 os.fsync(handle)
+                now = _unchanged_since(os.fstat(handle))
         finally:
             os.close(handle)
         _sync_folder(path.parent)
         _anchor(path.parent)
+        _anchored[path] = now
 
 
 def read(path: Path) -> bytes:

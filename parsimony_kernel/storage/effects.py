@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.effects import Standing
@@ -20,11 +20,6 @@ CREATE TABLE effects (
     at TEXT NOT NULL
 );
 """
-
-_STATE: dict[str, Literal["intended", "committed"]] = {
-    "intended": "intended",
-    "committed": "committed",
-}
 
 # What is open of the write that was begun under a key, by whichever run.
 _SAME_WRITE = (
@@ -51,14 +46,16 @@ class JournalEffects:
             return None
         try:
             state, answer = ("intended", "null") if row is None else row
-            if _STATE[state] == "committed":
+            if state == "committed":
                 return Standing("committed", json.loads(answer))
+            if state != "intended":
+                raise ValueError(state)
             return Standing(
                 "intended",
                 others=tuple(str(other) for other, _ in others),
                 may_go_on=any(runs for _, runs in others),
             )
-        except (KeyError, TypeError, ValueError) as exc:
+        except (TypeError, ValueError) as exc:
             raise JournalError(
                 f"The record of a write in the journal {self._database.path!r} is damaged, so it "
                 "is not known whether it happened: look for yourself, then run the cell again."

@@ -1,25 +1,24 @@
 """The keys that sign suspended runs.
 
-One file of mode 0600 a key, below Jupyter's data directory, named by a digest of the key so that
-an id never means two keys. ``current`` names the first key and ``ID.next`` the one that followed
-the key ``ID``; each is created once and never changed, so that of many who rotate at once one
-wins and a rotation that dies half way changes nothing. The rule of the place: a secret is never
-shown, and never empty.
+One file of mode 0600 below Jupyter's data directory, in which each key stands by a digest of
+itself, so that an id never means two keys. The last one signs. It is rewritten whole, in one step
+and under a lock, so that of many who change it at once none is lost, and a change that dies half
+way changes nothing. The rule of the place: a secret is never shown, and never empty.
 """
 
-import errno
 import hashlib
 import os
-import re
 import secrets
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.storage import durable
@@ -27,14 +26,12 @@ from parsimony_kernel.storage import durable
 ENVIRONMENT_VARIABLE = "PARSIMONY_SUSPENSION_SECRET"
 ENVIRONMENT_KEY_ID = "env"
 GRACE_S = 7 * 86_400.0
+FILE = "keys.json"
 
 KeyState = Literal["current", "grace", "expired", "revoked", "damaged", "environment"]
 
-_KEY_ID = re.compile(r"[0-9a-f]{16}")
-_POINTER = "current"
-_TOMBSTONE = "revoked "
 _SECRET_BYTES = 32
-_MOST_BYTES = 4_096
+_MOST_BYTES = 2**20
 
 
 class KeyringError(Exception):
@@ -53,8 +50,7 @@ class Key:
 @dataclass(frozen=True)
 class KeyInfo:
     """What may be shown of a key. The environment's key, when there is one, signs in the place of
-    the current one and has no dates. ``retired_at`` is when a key signed no more. The id is empty
-    when the file that names the key is damaged."""
+    the current one and has no dates. ``retired_at`` is when a key signed no more."""
 
     key_id: str
     state: KeyState
@@ -62,28 +58,22 @@ class KeyInfo:
     retired_at: datetime | None = None
 
 
-@dataclass(frozen=True)
-class _Link:
-    """A file that names a key, and since when. The id is empty when the file is damaged."""
+class _Entry(BaseModel):
+    """A key as the file has it. One that was revoked keeps its dates, and no secret."""
 
-    path: Path
-    key_id: str
-    since: datetime
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
-
-@dataclass(frozen=True)
-class _Held:
-    """What a key's file held in one look: a second look may find that it was revoked between.
-
-    Neither a secret nor a date when the file is damaged or missing.
-    """
-
-    secret: str | None = field(default=None, repr=False)
-    revoked_at: datetime | None = None
+    key_id: str = Field(pattern=r"^[0-9a-f]{16}$")
+    secret: str = Field(repr=False)
+    since: AwareDatetime
+    revoked: AwareDatetime | None = None
 
     @property
-    def is_revoked(self) -> bool:
-        return self.revoked_at is not None
+    def is_sound(self) -> bool:
+        return bool(self.secret) and _id_of(self.secret) == self.key_id
+
+
+_ENTRIES = TypeAdapter(list[_Entry])
 
 
 class Keyring:
@@ -93,6 +83,7 @@ class Keyring:
         self, folder: Path, from_environment: Key | None = None, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self._folder = folder
+        self._path = folder / FILE
         self._from_environment = from_environment
         self._clock = clock
 
@@ -126,19 +117,18 @@ class Keyring:
         if self._from_environment is not None:
             return self._from_environment
         try:
-            while (head := self._head()) is None or (held := self._held(head.key_id)).is_revoked:
-                self._create(self._after(head), self._clock.now())
-            if held.secret is not None:
+            entries = self._read()
+            if entries and not entries[-1].revoked:
                 # Whoever made it may have been killed before its name was synced.
-                durable.settle(head.path)
+                durable.settle(self._path)
+            else:
+                entries = self._add(self._clock.now(), only_if_needed=True)
         except durable.StorageError as exc:
             raise KeyringError(
                 f"There is no key to sign questions with: {str(exc).rstrip('.')}, or set "
                 f"{ENVIRONMENT_VARIABLE} to a secret of your own."
             ) from exc
-        if held.secret is None:
-            raise _damaged(head)
-        return Key(head.key_id, held.secret)
+        return self._signing(entries)
 
     def get(self, key_id: str, now: datetime | None = None) -> Key | None:
         """The key of this id while questions that it signed are answered.
@@ -148,12 +138,17 @@ class Keyring:
         """
         if self._from_environment is not None and key_id == ENVIRONMENT_KEY_ID:
             return self._from_environment
-        info = self._info(key_id, now)
-        if info is None or info.state not in {"current", "grace"}:
-            return None
         with _explained():
-            secret = self._held(key_id).secret
-        return None if secret is None else Key(key_id, secret)
+            entries = self._read()
+        infos = self._told(entries, now)
+        return next(
+            (
+                Key(key_id, entry.secret)
+                for entry, info in zip(entries, infos, strict=True)
+                if entry.key_id == key_id and info.state in {"current", "grace"}
+            ),
+            None,
+        )
 
     def sealing(self, key_id: str = "") -> Key:
         """The key of this id, however old, or with no id the one that signs now.
@@ -168,16 +163,16 @@ class Keyring:
         elif not key_id:
             return self.current()
         with _explained():
-            secret = self._held(key_id).secret or "" if _KEY_ID.fullmatch(key_id) else ""
-        if not secret:
+            entries = self._read()
+        found = next((each for each in entries if each.key_id == key_id and each.is_sound), None)
+        if found is None:
             raise KeyringError(f"The key {_shown(key_id)} is not on this machine.")
-        return Key(key_id, secret)
+        return Key(key_id, found.secret)
 
     def rotate(self, now: datetime | None = None) -> Key:
         """Make a new current key. The old one signs no more; ``get`` gives it for ``GRACE_S``.
 
-        Of several that rotate at the same moment all may get the same new key. ``KeyringError``
-        when the key comes from the environment or the new one cannot be written.
+        ``KeyringError`` when the key comes from the environment or the new one cannot be written.
         """
         if self._from_environment is not None:
             raise KeyringError(
@@ -186,22 +181,16 @@ class Keyring:
                 "signed with the old one cannot be answered then."
             )
         with _explained():
-            head = self._sound_head()
+            self.check()
             durable.sweep_temporary(self._folder, clock=self._clock)
-            link = self._create(self._after(head), now or self._clock.now())
-            held = self._held(link.key_id)
-        if held.is_revoked:  # by somebody else, since
-            return self.current()
-        if held.secret is None:
-            raise _damaged(link)
-        return Key(link.key_id, held.secret)
+            entries = self._add(now or self._clock.now())
+        return self._signing(entries)
 
     def revoke(self, key_id: str) -> None:
         """Destroy a key's secret now; its questions cannot be answered any more.
 
-        In the place of the secret stays a tombstone. To revoke a key again is nothing.
-        ``KeyringError`` when there is no such key, it comes from the environment, or the
-        tombstone cannot be written.
+        To revoke a key again is nothing. ``KeyringError`` when there is no such key, it comes from
+        the environment, or the file cannot be written.
         """
         if key_id == ENVIRONMENT_KEY_ID:
             raise KeyringError(
@@ -209,31 +198,32 @@ class Keyring:
                 "not revoked here: unset that variable, or set it to a new secret, where it is "
                 "set."
             )
-        if not key_id or self._info(key_id, None) is None:
-            raise KeyringError(
-                f"There is no key {_shown(key_id)} here: 'jupyter parsimony keys list' shows those "
-                "that are."
-            )
+        at = self._clock.now()
+
+        def revoked(entry: _Entry) -> _Entry:
+            is_meant = entry.key_id == key_id and entry.revoked is None
+            return entry.model_copy(update={"secret": "", "revoked": at}) if is_meant else entry
+
         with _explained():
-            if not self._held(key_id).is_revoked:
-                tombstone = f"{_TOMBSTONE}{self._clock.now().isoformat()}"
-                durable.replace(self._file(key_id), tombstone.encode(), mode=0o600)
+            if all(entry.key_id != key_id for entry in self._read()):
+                raise KeyringError(
+                    f"There is no key {_shown(key_id)} here: 'jupyter parsimony keys list' shows "
+                    "those that are."
+                )
+            self._change(lambda entries: [revoked(entry) for entry in entries])
             durable.sweep_temporary(self._folder, clock=self._clock)
 
     def check(self) -> None:
-        """``KeyringError`` when a file that names a key is damaged: nothing can be signed then."""
+        """``KeyringError`` when the file, or the key that signs, is damaged."""
         with _explained():
-            self._sound_head()
+            entries = self._read()
+        if entries and not entries[-1].revoked:
+            self._signing(entries)
 
     def keys(self, now: datetime | None = None) -> tuple[KeyInfo, ...]:
         """Every key, the newest first; the environment's before all."""
-        moment = now or self._clock.now()
         with _explained():
-            links = [_dated(link, moment) for link in self._chain()]
-            told = [
-                self._tell(link, after.since if after else None, moment)
-                for link, after in zip_longest(links, links[1:])
-            ]
+            told = self._told(self._read(), now)
         if self._from_environment is not None:
             told.append(KeyInfo(ENVIRONMENT_KEY_ID, "environment"))
         return tuple(reversed(told))
@@ -250,92 +240,99 @@ class Keyring:
                 f"This question was signed with the secret in {ENVIRONMENT_VARIABLE}, which is "
                 "not set here: set it as it was then, or run the cell again."
             )
-        info = self._info(key_id, now)
+        info = next((info for info in self.keys(now) if info.key_id == key_id), None)
         signer = f"The key {_shown(key_id)} that signed this question"
-        state = None if info is None else info.state
-        day = "" if info is None or info.retired_at is None else f" on {info.retired_at:%Y-%m-%d}"
-        if state is None:
-            return f"{signer} is not on this machine: answer where it was asked, or run the cell."
-        if state == "revoked":
-            return f"{signer} was revoked: run the cell again."
-        if state == "expired":
-            return (
-                f"{signer} was replaced{day} and was good for {GRACE_S / 86_400:g} days more: "
-                "run the cell again."
-            )
-        if state == "damaged":
-            return (
-                f"{signer} is damaged or its file is gone: bring {str(self._file(key_id))!r} back "
-                "from a copy, or run the cell again."
-            )
+        match None if info is None else info.state:
+            case None:
+                return (
+                    f"{signer} is not on this machine: answer where it was asked, or run the cell."
+                )
+            case "revoked":
+                return f"{signer} was revoked: run the cell again."
+            case "expired":
+                day = "" if info is None else f" on {info.retired_at:%Y-%m-%d}"
+                return (
+                    f"{signer} was replaced{day} and was good for {GRACE_S / 86_400:g} days more: "
+                    "run the cell again."
+                )
+            case "damaged":
+                return (
+                    f"{signer} is damaged: bring {str(self._path)!r} back from a copy, or run the "
+                    "cell again."
+                )
         return ""
 
-    def _info(self, key_id: str, now: datetime | None) -> KeyInfo | None:
-        return next((info for info in self.keys(now) if info.key_id == key_id), None)
+    def _told(self, entries: Sequence[_Entry], now: datetime | None) -> list[KeyInfo]:
+        """What may be shown of the keys, the oldest first."""
+        moment = now or self._clock.now()
+        told = []
+        for entry, after in zip_longest(entries, entries[1:]):
+            replaced_at = after.since if after else None
+            state: KeyState
+            if entry.revoked is not None:
+                state = "revoked"
+            elif not entry.is_sound:
+                state = "damaged"
+            elif replaced_at is None:
+                state = "current"
+            else:
+                is_good = moment - replaced_at <= timedelta(seconds=GRACE_S)
+                state = "grace" if is_good else "expired"
+            told.append(KeyInfo(entry.key_id, state, entry.since, replaced_at or entry.revoked))
+        return told
 
-    def _tell(self, link: _Link, replaced_at: datetime | None, now: datetime) -> KeyInfo:
-        held = self._held(link.key_id)
-        state: KeyState
-        if held.is_revoked:
-            state = "revoked"
-        elif held.secret is None:
-            state = "damaged"
-        elif replaced_at is None:
-            state = "current"
-        else:
-            state = "grace" if now - replaced_at <= timedelta(seconds=GRACE_S) else "expired"
-        return KeyInfo(link.key_id, state, link.since, replaced_at or held.revoked_at)
+    def _signing(self, entries: Sequence[_Entry]) -> Key:
+        if not entries[-1].is_sound:
+            raise self._damaged()
+        return Key(entries[-1].key_id, entries[-1].secret)
 
-    def _chain(self) -> Iterator[_Link]:
-        """The links from the first key to the one that signs."""
-        path, seen = self._folder / _POINTER, {""}
-        while (text := _text(path)) is not None:
-            key_id, _, since = text.partition("\n")
-            is_sound = _KEY_ID.fullmatch(key_id) is not None and key_id not in seen
-            yield _Link(path, key_id if is_sound else "", _date(since, path))
-            if not is_sound:
-                return
-            seen.add(key_id)
-            path = self._folder / f"{key_id}.next"
-
-    def _head(self) -> _Link | None:
-        head = None
-        for link in self._chain():
-            head = link
-        return head
-
-    def _sound_head(self) -> _Link | None:
-        head = self._head()
-        if head is not None and not head.key_id:
-            raise _damaged(head)
-        return head
-
-    def _after(self, head: _Link | None) -> Path:
-        return self._folder / (_POINTER if head is None else f"{head.key_id}.next")
-
-    def _create(self, path: Path, now: datetime) -> _Link:
-        """A new key that the link ``path`` names, or the one that somebody else was first with."""
+    def _add(self, now: datetime, *, only_if_needed: bool = False) -> list[_Entry]:
+        """The keys with a new one, unless it is not needed: somebody else was first."""
         secret = secrets.token_hex(_SECRET_BYTES)
-        key_id = _id_of(secret)
+        new = _Entry(key_id=_id_of(secret), secret=secret, since=now)
+
+        def added(entries: list[_Entry]) -> list[_Entry]:
+            signs = bool(entries) and not entries[-1].revoked
+            return entries if signs and only_if_needed else [*entries, new]
+
+        return self._change(added)
+
+    def _change(self, change: Callable[[list[_Entry]], list[_Entry]]) -> list[_Entry]:
+        """Write what ``change`` makes of the keys, one process at a time; the keys then."""
+        self._read()  # what is no file of ours is not waited for, and not written over
         durable.make_folder(self._folder, mode=0o700)
-        durable.create(self._file(key_id), secret.encode(), mode=0o600)
-        # Version 0.1 reads the pointer too, perhaps in another environment: an id and no more.
-        names = key_id if path.name == _POINTER else f"{key_id}\n{now.isoformat()}"
-        if durable.create(path, names.encode(), mode=0o600):
-            return _Link(path, key_id, now)
-        # Somebody else was first: theirs is the key, and ours was never used.
-        self._file(key_id).unlink(missing_ok=True)
-        return _Link(path, (_text(path) or "").partition("\n")[0], now)
+        durable.create(self._path, b"[]", mode=0o600)
+        _, written = durable.rewrite(
+            self._path, lambda data: _ENTRIES.dump_json(change(self._parsed(data)))
+        )
+        return self._parsed(written)
 
-    def _held(self, key_id: str) -> _Held:
-        path = self._file(key_id)
-        text = _text(path) or ""
-        if text.startswith(_TOMBSTONE):
-            return _Held(revoked_at=_date(text.removeprefix(_TOMBSTONE), path))
-        return _Held(text if text and _id_of(text) == key_id else None)
+    def _read(self) -> list[_Entry]:
+        """The keys, the oldest first; none where there is no file."""
+        try:
+            found = self._path.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as exc:
+            raise durable.storage_error(exc, self._path, "read") from exc
+        # Ours is a small regular file. Anything else may never end, or never begin, when it is
+        # read.
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_BYTES:
+            raise self._damaged()
+        return self._parsed(durable.read(self._path))
 
-    def _file(self, key_id: str) -> Path:
-        return self._folder / f"{key_id}.key"
+    def _parsed(self, data: bytes) -> list[_Entry]:
+        try:
+            return _ENTRIES.validate_json(data)
+        except ValidationError:
+            raise self._damaged() from None  # the error quotes what it met, perhaps a secret
+
+    def _damaged(self) -> KeyringError:
+        return KeyringError(
+            f"The file of signing keys {str(self._path)!r} is damaged: bring it back from a copy, "
+            "or remove that file to start with a new key; questions signed with the old ones "
+            "cannot be resumed then."
+        )
 
 
 @contextmanager
@@ -346,54 +343,8 @@ def _explained() -> Iterator[None]:
         raise KeyringError(str(exc)) from exc
 
 
-def _damaged(link: _Link) -> KeyringError:
-    return KeyringError(
-        f"The signing key that {str(link.path)!r} names is missing or damaged: remove that file "
-        "to start with a new key; questions signed with the old one cannot be resumed then."
-    )
-
-
 def _id_of(secret: str) -> str:
     return hashlib.sha256(f"key id of {secret}".encode()).hexdigest()[:16]
-
-
-def _text(path: Path) -> str | None:
-    """What the file holds; ``None`` when there is none, and nothing when it is none of ours.
-
-    Ours are small regular files. Anything else may never end, or never begin, when it is read.
-    """
-    try:
-        found = path.stat()
-        is_ours = stat.S_ISREG(found.st_mode) and found.st_size <= _MOST_BYTES
-        return durable.read(path).decode("ascii", "replace").strip() if is_ours else ""
-    except OSError as exc:
-        if exc.errno in {errno.ENOENT, errno.ELOOP} and path.is_symlink():
-            return ""
-        if exc.errno in {errno.ENOENT, errno.ENOTDIR}:
-            return None
-        raise durable.storage_error(exc, path, "read") from exc
-
-
-def _date(text: str, path: Path) -> datetime:
-    """The moment that ``text`` names; when it names none in UTC, that of the file's last change."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        return datetime.fromtimestamp(path.lstat().st_mtime, UTC)
-    return moment
-
-
-def _dated(link: _Link, now: datetime) -> _Link:
-    """``link``, or if it is dated ahead of ``now``, no younger than the file system knows it.
-
-    A date that is a lie would keep the key before it in grace for as long.
-    """
-    if link.since <= now:
-        return link
-    known = datetime.fromtimestamp(link.path.lstat().st_ctime, UTC)
-    return replace(link, since=min(link.since, known))
 
 
 def _shown(key_id: str) -> str:

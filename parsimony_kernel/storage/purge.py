@@ -42,7 +42,7 @@ AND run_id NOT IN (SELECT run_id FROM turns) GROUP BY run_id HAVING MAX(at) < :b
 
 @dataclass(frozen=True)
 class Purged:
-    """What went, or would go. ``turns`` and ``events`` are numbers, ``bytes`` those of their text.
+    """What went, or would go. ``turns`` and ``events`` are numbers.
 
     ``kept`` is how many old turns are left because somebody may still need them. ``unfinished``
     is empty, or one sentence: emptied it is, but what was there may still lie in the file.
@@ -50,7 +50,6 @@ class Purged:
 
     turns: int
     events: int
-    bytes: int
     kept: int = 0
     unfinished: str = ""
 
@@ -92,21 +91,20 @@ def purge(
         with journal.database.reading("look through") as db:
             turns, kept = _old(db, limits)
             old = [*turns, *_strays(db, limits)]
-            sizes = [_size(db, run_id) for run_id in old]
-        return Purged(len(old), sum(n for n, _ in sizes), sum(b for _, b in sizes), kept)
-    runs, events, size = set[str](), 0, 0
+            return Purged(len(old), sum(_entries(db, run_id) for run_id in old), kept)
+    runs, events = set[str](), 0
     while True:
         with journal.database.transaction(synced=True) as db:
             # Per connection, and the connection may be another one each time.
             db.execute("PRAGMA secure_delete = ON")
             turns, kept = _old(db, limits)
-            batch = _empty_some(db, turns or _strays(db, limits), journal.clock.now().isoformat())
-        runs |= batch.runs
-        events += batch.events
-        size += batch.bytes
-        if not batch.runs:
+            at = journal.clock.now().isoformat()
+            emptied, entries = _empty_some(db, turns or _strays(db, limits), at)
+        runs |= emptied
+        events += entries
+        if not emptied:
             break
-    return Purged(len(runs), events, size, kept, _shrink(journal))
+    return Purged(len(runs), events, kept, _shrink(journal))
 
 
 def old_copies(workspace: Path, before: datetime) -> tuple[Path, ...]:
@@ -127,13 +125,6 @@ def _put_at(path: Path) -> float:
     except OSError:
         return math.inf
     return max(found.st_mtime, found.st_ctime)  # what was moved there has the time of its content
-
-
-@dataclass(frozen=True)
-class _Batch:
-    runs: frozenset[str]
-    events: int
-    bytes: int
 
 
 def _old(db: sqlite3.Connection, limits: _Limits) -> tuple[list[str], int]:
@@ -179,45 +170,28 @@ def _unknown_writes(db: sqlite3.Connection) -> Iterator[str]:
 _INTENDED = "SELECT DISTINCT run_id FROM effects WHERE state != 'committed'"
 
 
-def _size(db: sqlite3.Connection, run_id: str) -> tuple[int, int]:
-    """How many entries a run has, and the bytes of all its text."""
-    events, written = db.execute(
-        "SELECT COUNT(*), COALESCE(SUM(LENGTH(CAST(body AS BLOB))), 0) FROM events "
-        "WHERE run_id = ?",
-        (run_id,),
-    ).fetchone()
-    return events, written + _rest(db, run_id)
+def _entries(db: sqlite3.Connection, run_id: str) -> int:
+    """How many entries a run has."""
+    found = db.execute("SELECT COUNT(*) FROM events WHERE run_id = ?", (run_id,)).fetchone()
+    return int(found[0])
 
 
-def _rest(db: sqlite3.Connection, run_id: str) -> int:
-    """The bytes of what a run has beside its entries."""
-    statements = [
-        "SELECT SUM(LENGTH(CAST(request || summary AS BLOB))) FROM turns WHERE run_id = ?",
-        "SELECT SUM(LENGTH(CAST(record AS BLOB))) FROM suspensions WHERE run_id = ?",
-        "SELECT SUM(LENGTH(CAST(inputs || answer AS BLOB))) FROM effects WHERE run_id = ?",
-    ]
-    rest = sum(db.execute(each, (run_id,)).fetchone()[0] or 0 for each in statements)
-    return int(rest) + sent.size_of(db, run_id)
-
-
-def _empty_some(db: sqlite3.Connection, runs: list[str], at: str) -> _Batch:
-    """Empty the first of ``runs``, as far as their entries go into one batch."""
-    emptied, seqs, size = set[str](), list[int](), 0
+def _empty_some(db: sqlite3.Connection, runs: list[str], at: str) -> tuple[set[str], int]:
+    """Empty the first of ``runs``, as far as their entries go into one batch: which they are, and
+    how many entries."""
+    emptied, seqs = set[str](), list[int]()
     for run_id in runs:
         room = _BATCH - len(seqs)
         if room <= 0:
             break
         rows = db.execute(
-            "SELECT seq, LENGTH(CAST(body AS BLOB)) FROM events WHERE run_id = ? "
-            "ORDER BY seq LIMIT ?",
-            (run_id, room),
+            "SELECT seq FROM events WHERE run_id = ? ORDER BY seq LIMIT ?", (run_id, room)
         ).fetchall()
-        seqs += [seq for seq, _ in rows]
-        size += sum(length for _, length in rows) + _rest(db, run_id)
+        seqs += [seq for (seq,) in rows]
         _blank(db, run_id)
         emptied.add(run_id)
     chain.empty(db, seqs, at)
-    return _Batch(frozenset(emptied), len(seqs), size)
+    return emptied, len(seqs)
 
 
 def _blank(db: sqlite3.Connection, run_id: str) -> None:

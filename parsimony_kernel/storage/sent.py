@@ -96,15 +96,6 @@ def models_asked(database: Database, run_ids: Collection[str]) -> frozenset[str]
     return frozenset(model for run_id, model in rows if run_id in run_ids)
 
 
-def size_of(db: sqlite3.Connection, run_id: str) -> int:
-    """The bytes of what a run has sent, as far as they are kept."""
-    lengths = (
-        "SELECT SUM(LENGTH(CAST(model || request AS BLOB))) FROM sent WHERE run_id = ?",
-        "SELECT SUM(LENGTH(CAST(body AS BLOB))) FROM sent_parts WHERE run_id = ?",
-    )
-    return sum(db.execute(each, (run_id,)).fetchone()[0] or 0 for each in lengths)
-
-
 def forget(db: sqlite3.Connection, run_id: str) -> None:
     """Take what a run has sent out of the journal."""
     for table in ("sent", "sent_parts"):

@@ -8,8 +8,8 @@ a crash (a suspension, a claim, the end of a turn) is synced before the call ret
 import json
 import logging
 import sqlite3
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.core.state import SCHEMA_VERSION, SuspensionRecord
 from parsimony_kernel.identity import ArtifactRef
-from parsimony_kernel.storage import chain, effects, notebooks, sent
+from parsimony_kernel.storage import chain, effects, sent
 from parsimony_kernel.storage.database import (
     BUSY_TIMEOUT_S,
     Database,
@@ -51,7 +51,6 @@ CREATE TABLE turns (
     summary TEXT NOT NULL DEFAULT '',
     connection_file TEXT NOT NULL DEFAULT '',
     pid INTEGER NOT NULL DEFAULT 0,
-    replaced_by TEXT NOT NULL DEFAULT '',
     running_since TEXT NOT NULL DEFAULT '',
     UNIQUE (notebook, ordinal)
 );
@@ -72,14 +71,15 @@ CREATE TABLE suspensions (
     owner TEXT NOT NULL DEFAULT '',
     lease_expires REAL NOT NULL DEFAULT 0
 );
+CREATE TABLE log_lines (log TEXT NOT NULL, seal TEXT NOT NULL, PRIMARY KEY (log, seal));
 """
 
 
 _log = logging.getLogger(__name__)
 
 _GONE = f"({', '.join(map(repr, sorted(GONE)))})"
-# What an entry about the journal itself is that tells of turns of other notebooks.
-_FORGOTTEN = "forgotten"
+# What an entry about the journal itself is that tells of a notebook's new name.
+_MOVED = "moved"
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,6 @@ class TurnRow:
     summary: str = ""
     connection_file: str = ""
     pid: int = 0
-    replaced_by: str = ""
     running_since: str = ""
 
 
@@ -184,11 +183,11 @@ class SqliteJournal:
         with self.database.transaction() as db:
             self._refuse_beside_another(db, notebook, pid, alive)
             db.execute(
-                "UPDATE turns SET status = 'replaced', replaced_by = ? "
+                "UPDATE turns SET status = 'replaced' "
                 f"WHERE notebook = ? AND cell_key = ? AND status NOT IN {_GONE}",
-                (run_id, storable(notebook), storable(cell_key)),
+                (storable(notebook), storable(cell_key)),
             )
-            ordinal = self._newest(db, storable(notebook)) + 1
+            ordinal = _newest(db, storable(notebook)) + 1
             db.execute(
                 "INSERT INTO turns (run_id, notebook, cell_key, ordinal, request, model, status, "
                 "started_at, running_since, connection_file, pid) "
@@ -260,97 +259,65 @@ class SqliteJournal:
         return TurnRow(*rows[0]) if rows else None
 
     def turns(self, notebook: str | None = None) -> tuple[TurnRow, ...]:
-        """The turns, of one notebook or of all, oldest first.
-
-        A notebook that is a copy sees those that its parent had when it was copied.
-        """
-        with self.database.reading("read") as db:
-            return self._turns(db, None if notebook is None else storable(notebook))
-
-    def _turns(self, db: sqlite3.Connection, notebook: str | None) -> tuple[TurnRow, ...]:
-        own = [
-            TurnRow(*row)
-            for row in db.execute(
-                f"SELECT {_TURN_COLUMNS} FROM turns "
-                "WHERE notebook = COALESCE(?, notebook) ORDER BY rowid",
-                (notebook,),
-            ).fetchall()
-        ]
-        origins = () if notebook is None else notebooks.origins(db).get(notebook, ())
-        seen = _inherited(db, notebooks.inherited(origins), own)
-        forgotten = frozenset[str]() if notebook is None else _forgotten(db, notebook, origins)
-        return (
-            *(replace(t, status="forgotten") if t.run_id in forgotten else t for t in seen),
-            *own,
+        """The turns, of one notebook or of all, oldest first."""
+        rows = self.database.select(
+            f"SELECT {_TURN_COLUMNS} FROM turns "
+            "WHERE notebook = COALESCE(?, notebook) ORDER BY rowid",
+            None if notebook is None else storable(notebook),
         )
-
-    def _newest(self, db: sqlite3.Connection, notebook: str) -> int:
-        """The number of a notebook's newest turn, which may be one that it sees of another."""
-        own = db.execute("SELECT MAX(ordinal) FROM turns WHERE notebook = ?", (notebook,))
-        origins = notebooks.origins(db).get(notebook, ())
-        return max(own.fetchone()[0] or 0, notebooks.newest_inherited(origins))
+        return tuple(TurnRow(*row) for row in rows)
 
     def notebook_names(self) -> tuple[str, ...]:
-        """The names of all notebooks that have turns or see those of another."""
-        with self.database.reading("read") as db:
-            with_turns = db.execute("SELECT DISTINCT notebook FROM turns").fetchall()
-            return tuple(sorted({name for (name,) in with_turns} | {*notebooks.origins(db)}))
+        """The names of all notebooks that have turns."""
+        rows = self.database.select("SELECT DISTINCT notebook FROM turns ORDER BY notebook")
+        return tuple(name for (name,) in rows)
 
-    def origins(self, notebook: str) -> tuple[notebooks.Origin, ...]:
-        """How the notebook came to turns that were not begun in it, oldest first."""
+    def earlier_names(self, notebook: str) -> tuple[str, ...]:
+        """The names that a notebook had before it was moved, oldest first."""
+        names: dict[str, tuple[str, ...]] = {}
         with self.database.reading("read") as db:
-            return notebooks.origins(db).get(storable(notebook), ())
+            for _, content in chain.notes(db):
+                if content.get("kind") == _MOVED:
+                    old, new = str(content.get("from")), str(content.get("notebook"))
+                    names[new] = (*names.pop(old, ()), old)
+        return names.get(storable(notebook), ())
 
     def move_notebook(self, old: str, new: str) -> bool:
         """Give the turns of ``old`` to ``new``; synced.
 
         ``False``, and nothing is done, when ``old`` has none or ``new`` has some.
         """
+        before, after = storable(old), storable(new)
         with self.database.transaction(synced=True) as db:
-            if self._newest(db, storable(new)) or not self._newest(db, storable(old)):
+            if _newest(db, after) or not _newest(db, before):
                 return False
-            notebooks.move(db, storable(old), storable(new), self._now())
+            db.execute("UPDATE turns SET notebook = ? WHERE notebook = ?", (after, before))
+            chain.note(db, self._now(), _MOVED, {"notebook": after, "from": before})
         return True
-
-    def fork_notebook(self, parent: str, child: str) -> int:
-        """Let ``child`` see the turns that ``parent`` has now; synced.
-
-        The number of the newest; 0, and nothing is done, when there are none or ``child`` has some.
-        """
-        with self.database.transaction(synced=True) as db:
-            newest = self._newest(db, storable(parent))
-            if not newest or self._newest(db, storable(child)):
-                return 0
-            turns = {turn.run_id: turn.status for turn in self._turns(db, storable(parent))}
-            notebooks.fork(
-                db, storable(parent), storable(child), self._now(), newest=newest, turns=turns
-            )
-        return newest
 
     def forget(self, notebook: str, run_ids: Collection[str]) -> tuple[str, ...]:
         """Mark these turns of ``notebook`` as forgotten; synced. Nothing of them is emptied.
 
-        Their questions wait no more. Those of another notebook are forgotten in this one alone.
-        The runs that were marked: not those that run, or are forgotten already.
+        Their questions wait no more. The runs that were marked: not those that run, or are
+        forgotten already.
         """
-        name, at = storable(notebook), self._now()
+        marked = []
         with self.database.transaction(synced=True) as db:
-            found = [
-                turn
-                for turn in self._turns(db, name)
-                if turn.run_id in run_ids and turn.status not in ("running", "forgotten")
-            ]
-            others = [turn.run_id for turn in found if turn.notebook != name]
-            for run_id in (turn.run_id for turn in found if turn.notebook == name):
-                db.execute("UPDATE turns SET status = 'forgotten' WHERE run_id = ?", (run_id,))
+            for run_id in run_ids:
+                found = db.execute(
+                    "UPDATE turns SET status = 'forgotten' WHERE run_id = ? AND notebook = ? "
+                    "AND status NOT IN ('running', 'forgotten')",
+                    (run_id, storable(notebook)),
+                )
+                if not found.rowcount:
+                    continue
                 db.execute(
                     "UPDATE suspensions SET state = 'consumed', lease_expires = 0 WHERE run_id = ?",
                     (run_id,),
                 )
-                chain.append(db, run_id, at, _body(TurnForgotten()))
-            if others:
-                chain.note(db, at, _FORGOTTEN, {"notebook": name, "turns": others})
-        return tuple(turn.run_id for turn in found)
+                chain.append(db, run_id, self._now(), _body(TurnForgotten()))
+                marked.append(run_id)
+        return tuple(marked)
 
     def abandon_running(self, notebook: str, alive: Alive) -> tuple[str, ...]:
         """Mark as cancelled what a dead process left running; returns the run ids.
@@ -402,6 +369,32 @@ class SqliteJournal:
             except (JournalError, ValueError) as damaged:
                 _log.warning("%s", damaged)
         return frozenset(found)
+
+    def witness(self, log: str, seal: str) -> None:
+        """Put down that the log of an artifact has a line with this seal.
+
+        ``log`` is its path in the workspace. So a line that is gone, or made anew, is found.
+        """
+        with self.database.transaction() as db:
+            db.execute("INSERT OR IGNORE INTO log_lines VALUES (?, ?)", (storable(log), seal))
+
+    def witnessed(self) -> Mapping[str, frozenset[str]]:
+        """The seals of the lines that each artifact's log has, as far as they were put down."""
+        found: dict[str, set[str]] = {}
+        for log, seal in self.database.select("SELECT log, seal FROM log_lines"):
+            found.setdefault(log, set()).add(seal)
+        return {log: frozenset(seals) for log, seals in found.items()}
+
+    def accept(self, lines: Mapping[str, Collection[str]]) -> None:
+        """Seal what is there now, whatever it is, with the key that signs now; synced.
+
+        ``lines`` are the seals of the lines of artifacts' logs, of which the others are forgotten.
+        """
+        rows = [(storable(log), seal) for log, seals in lines.items() for seal in seals]
+        with self.database.transaction(synced=True) as db:
+            db.execute("DELETE FROM log_lines")
+            db.executemany("INSERT INTO log_lines VALUES (?, ?)", rows)
+        self.database.seal_as_it_is()
 
     def _event(self, seq: int, body: Any) -> AgentEvent:
         try:
@@ -508,24 +501,20 @@ class SqliteJournal:
             )
         return True
 
-    def consume(self, nonce: str, owner: str | None = None) -> bool:
-        """End a claimed question for good; whether it was claimed (by ``owner``, if given)."""
+    def consume(self, nonce: str, owner: str) -> bool:
+        """End a question that ``owner`` has claimed for good; whether it was claimed."""
         return self._settle(nonce, owner, "leased", "consumed")
-
-    def release(self, nonce: str, owner: str | None = None) -> bool:
-        """Give a claimed question back; whether it was claimed (by ``owner``, if given)."""
-        return self._settle(nonce, owner, "leased", "pending")
 
     def reopen(self, nonce: str, owner: str) -> bool:
         """Let a question wait again that ``owner`` has consumed and from which nothing came."""
         return self._settle(nonce, owner, "consumed", "pending")
 
-    def _settle(self, nonce: str, owner: str | None, before: str, after: str) -> bool:
+    def _settle(self, nonce: str, owner: str, before: str, after: str) -> bool:
         with self.database.transaction(synced=True) as db:
             changed = db.execute(
                 "UPDATE suspensions SET state = ?, lease_expires = 0 "
-                "WHERE nonce = ? AND state = ? AND owner = COALESCE(?, owner)",
-                (after, nonce, before, None if owner is None else storable(owner)),
+                "WHERE nonce = ? AND state = ? AND owner = ?",
+                (after, nonce, before, storable(owner)),
             ).rowcount
         return changed == 1
 
@@ -547,33 +536,7 @@ def _body(event: AgentEvent) -> str:
     return chain.canonical(to_jsonable_python(event, fallback=repr))
 
 
-def _forgotten(
-    db: sqlite3.Connection, notebook: str, origins: Sequence[notebooks.Origin]
-) -> frozenset[str]:
-    """The runs of other notebooks that this one has forgotten, under any name that it had."""
-    names = {notebook, *(each.from_ for each in origins if isinstance(each, notebooks.Moved))}
-    return frozenset(
-        str(run_id)
-        for _, content in chain.notes(db)
-        if content.get("kind") == _FORGOTTEN
-        and content.get("notebook") in names
-        and isinstance(content.get("turns"), list)
-        for run_id in content["turns"]
-    )
-
-
-def _inherited(
-    db: sqlite3.Connection, runs: Mapping[str, str], own: Sequence[TurnRow]
-) -> tuple[TurnRow, ...]:
-    """The turns ``runs`` of another notebook with their status of then; those whose cell ``own``
-    has run again are replaced."""
-    again = {turn.cell_key: turn.run_id for turn in reversed(own)}
-    seen: list[TurnRow] = []
-    for run_id, status in runs.items():
-        for row in db.execute(f"SELECT {_TURN_COLUMNS} FROM turns WHERE run_id = ?", (run_id,)):
-            turn = TurnRow(*row)
-            if turn.cell_key in again and status != "replaced":
-                seen.append(replace(turn, status="replaced", replaced_by=again[turn.cell_key]))
-            else:
-                seen.append(replace(turn, status=status))
-    return tuple(sorted(seen, key=lambda turn: turn.ordinal))
+def _newest(db: sqlite3.Connection, notebook: str) -> int:
+    """The number of a notebook's newest turn; 0 without one."""
+    found = db.execute("SELECT MAX(ordinal) FROM turns WHERE notebook = ?", (notebook,)).fetchone()
+    return int(found[0] or 0)

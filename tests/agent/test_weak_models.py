@@ -10,7 +10,7 @@ from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.core.chat import Completion
 from parsimony_kernel.core.events import AgentEvent, RunCompleted, ToolEvent
 from parsimony_kernel.execution.private import CodeExecutor
-from parsimony_kernel.session.session import open_session
+from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.testing.provider import LoopbackProvider
 from parsimony_kernel.testing.scripted import ScriptedModel, raw_call, say
 from tests.llm.test_caching import live_calls_off as live_calls_off
@@ -55,7 +55,7 @@ async def test_a_model_that_only_writes_finishes_the_quickstart(tmp_path: Path) 
     shutil.copytree(NOTEBOOKS / "data", tmp_path / "data")
     answers = [say(LOAD), say("Here are the totals by source."), say(DRAW), say(PUBLISH)]
     model = ScriptedModel([*answers, say("The chart is published.")], "weak")
-    session = open_session(
+    session = NotebookSession(
         executor=CodeExecutor(cwd=str(tmp_path)),
         notebook="01_quickstart.ipynb",
         folder=tmp_path,

@@ -13,7 +13,7 @@ from parsimony_kernel.artifacts.store import (
     LogEntry,
     SnapshotError,
     UnknownArtifactError,
-    is_claim,
+    holder,
     parse_reference,
     reference,
 )
@@ -338,9 +338,10 @@ def test_a_claim_is_told_from_anything_else(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     store.claim("dataset", "Sales", "a.ipynb")
     (path,) = (store.folder / "names").iterdir()
-    assert is_claim(path.read_bytes())
-    assert not is_claim(path.read_bytes()[:-3])
-    assert not is_claim(b"{}")
+    assert holder(path) == "a.ipynb"
+    for damaged in (path.read_bytes()[:-3], b"{}"):
+        path.write_bytes(damaged)
+        assert holder(path) is None
 
 
 _PUBLISHER = """

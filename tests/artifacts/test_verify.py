@@ -4,11 +4,14 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
+from parsimony_kernel.artifacts import seals
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
 from parsimony_kernel.artifacts.verify import QUARANTINE, Verification, verify
@@ -16,6 +19,7 @@ from parsimony_kernel.cli.main import main
 from parsimony_kernel.identity import content_sha
 from parsimony_kernel.lineage.ledger import VariableOrigin
 from parsimony_kernel.storage import durable
+from parsimony_kernel.storage.store import SqliteJournal
 
 ORIGIN = VariableOrigin(
     name="t",
@@ -55,6 +59,49 @@ def snapshot(store: ArtifactStore, pattern: str) -> Path:
 
 def files(store: ArtifactStore) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in store.folder.rglob("*") if path.is_file()}
+
+
+def cut(log: Path) -> None:
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:1]))
+
+
+def made_anew(log: Path) -> None:
+    """The same lines with another title, each with a seal that fits."""
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    text = b""
+    for line in lines:
+        for name in ("after", "before", "seal"):
+            del line[name]
+        line["title"] = "Forged"
+        text += f"{seals.sealed(json.dumps(line, separators=(',', ':')), text)}\n".encode()
+    log.write_bytes(text)
+
+
+@pytest.mark.parametrize(
+    ("tamper", "gone"),
+    [(cut, "1 of 2"), (made_anew, "2 of 2"), (lambda log: shutil.rmtree(log.parent), "2 of 2")],
+    ids=["the newest line is cut off", "made anew with seals that fit", "the artifact is gone"],
+)
+def test_what_the_log_itself_cannot_show_is_found_with_what_the_journal_knows(
+    tmp_path: Path, tamper: Callable[[Path], None], gone: str
+) -> None:
+    with closing(SqliteJournal(tmp_path / ".ockham" / "journal.sqlite")) as journal:
+        store = ArtifactStore(tmp_path, journal.witness)
+        publisher = Publisher(store, notebook_path="a.ipynb")
+        told: Any = {"variable": "t", "title": "T", "lineage": [ORIGIN], "run_id": "r1"}
+        for rows in ([1], [1, 2]):
+            publisher.publish("dataset", pd.DataFrame({"x": rows}), **told)
+        assert verify(store, witnessed=journal.witnessed()).ok
+        log = snapshot(store, "datasets/*/log.jsonl")
+        tamper(log)
+        problems = [each.problem for each in verify(store).findings]
+        assert not [each for each in problems if "changed" in each]
+        found = verify(store, witnessed=journal.witnessed()).findings
+        assert any(f"lacks {gone} lines that the journal knows" in each.problem for each in found)
+        journal.accept(store.lines())
+        found = verify(store, witnessed=journal.witnessed()).findings
+        assert not [each for each in found if "the journal knows" in each.problem]
+        assert journal.verify() is None
 
 
 def test_what_is_sound_is_counted_and_left_alone(store: ArtifactStore) -> None:

@@ -32,7 +32,7 @@ from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.identity import ArtifactRef, snapshot_sha
 from parsimony_kernel.lineage.ledger import VariableOrigin
-from parsimony_kernel.session.session import NotebookSession, open_session
+from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turns import SessionError, TurnOptions
 from parsimony_kernel.storage.store import SqliteJournal
 from parsimony_kernel.testing.scripted import ScriptedModel, call
@@ -43,7 +43,7 @@ Counts = Counter[str]
 
 ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "of the storm"}
 # What the children use late, imported before they are forked.
-_LATE = ("parsimony_kernel.session.answers", "pyarrow.parquet", "parsimony_kernel.agent.agent")
+_LATE = ("parsimony_kernel.session.share", "pyarrow.parquet", "parsimony_kernel.agent.agent")
 
 
 class Child:
@@ -256,7 +256,7 @@ def open_on(root: Path, *steps: Any) -> NotebookSession:
         return {"sent": to}
 
     executor = CodeExecutor(cwd=str(root))
-    session = open_session(
+    session = NotebookSession(
         executor=executor,
         notebook="n.ipynb",
         folder=root,
@@ -264,7 +264,7 @@ def open_on(root: Path, *steps: Any) -> NotebookSession:
         environ=ENVIRON,
     )
     executor.namespace()["send"] = send
-    session.add_tool("send")
+    session.tools.add("send")
     return session
 
 

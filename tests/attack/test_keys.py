@@ -11,7 +11,7 @@ import pytest
 from parsimony_kernel.core.events import AgentEvent, RunCompleted
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
-from parsimony_kernel.session.session import open_session
+from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turns import TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 
@@ -62,7 +62,7 @@ async def test_no_key_of_the_environment_is_sent_or_stored(
             call("return_done", summary=" ".join(keys.values())),
         ]
     )
-    session = open_session(
+    session = NotebookSession(
         executor=executor,
         notebook="n.ipynb",
         folder=tmp_path,

@@ -14,7 +14,7 @@ from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.core.events import AgentEvent, RunCompleted
 from parsimony_kernel.execution.notebook import NotebookExecutor
 from parsimony_kernel.gate.approval import Approval
-from parsimony_kernel.session.session import open_session
+from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turns import TurnOptions
 from parsimony_kernel.testing.kernel import live_kernel
 from parsimony_kernel.testing.scripted import ScriptedModel, call
@@ -46,7 +46,7 @@ async def test_turns_stay_fast_and_all_are_there(tmp_path: Path, shell: Any) -> 
         )
     ]
     model = ScriptedModel(steps)
-    session = open_session(
+    session = NotebookSession(
         executor=NotebookExecutor(shell),
         notebook="n.ipynb",
         folder=tmp_path,

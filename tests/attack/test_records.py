@@ -19,6 +19,8 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.agent.failure.suspension import check_record
+from parsimony_kernel.artifacts.publish import Publisher
+from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.storage.seal import SEALED
 from parsimony_kernel.storage.store import SqliteJournal
@@ -32,14 +34,20 @@ SECRET = ENVIRON["PARSIMONY_SUSPENSION_SECRET"]
 
 @pytest.fixture
 def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A journal in which one question was answered, with a letter sent, and another waits."""
+    """A journal in which one question was answered, with a letter sent, another waits, and two
+    scripts are published."""
     for name, value in ENVIRON.items():
         monkeypatch.setenv(name, value)
     for act in (ask, reply, ask):
         words: list[str] = []
         act(tmp_path)(words.append)
         assert len(words) == 2
-    return tmp_path / ".ockham" / "journal.sqlite"
+    path = tmp_path / ".ockham" / "journal.sqlite"
+    with closing(SqliteJournal(path)) as journal:
+        publisher = Publisher(ArtifactStore(tmp_path, journal.witness), notebook_path="n.ipynb")
+        for title in ("One", "Two"):
+            publisher.publish("notebook", "x = 1", title=title, run_id="r")
+    return path
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -15,7 +15,7 @@ from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.llm import chokepoint
 from parsimony_kernel.llm.litellm_model import LiteLLMModel
-from parsimony_kernel.session.session import open_session
+from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turns import TurnOptions
 from parsimony_kernel.testing.provider import LoopbackProvider
@@ -195,7 +195,7 @@ async def run_in(folder: Path, model: LiteLLMModel, share: Share) -> None:
         (folder / name).write_text(text)
     executor = CodeExecutor(cwd=str(folder))
     assert (await executor.execute(MINE)).error is None
-    session = open_session(
+    session = NotebookSession(
         executor=executor,
         notebook="n.ipynb",
         folder=folder,

@@ -14,7 +14,7 @@ import pytest
 from parsimony_kernel.core.chat import Completion, ModelRequest
 from parsimony_kernel.core.events import AgentEvent, UserInputRequested
 from parsimony_kernel.execution.private import CodeExecutor
-from parsimony_kernel.session.session import open_session
+from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 
 TABLE = tomllib.loads((Path(__file__).parent / "injections" / "injections.toml").read_text())
@@ -72,7 +72,7 @@ async def test_an_obeyed_instruction_in_the_data_reaches_nothing_outside(
     code = READING[row["where"]]
     reads = call("run_code", code=code) if code else call("ticket", number=7)
     model = ScriptedModel([reads, obeying, *[call("return_done", summary="Done.")] * 3])
-    session = open_session(
+    session = NotebookSession(
         executor=CodeExecutor(cwd=str(workspace)),
         notebook="analysis.ipynb",
         folder=workspace,
@@ -87,7 +87,7 @@ async def test_an_obeyed_instruction_in_the_data_reaches_nothing_outside(
             "    'Look a ticket up.'\n"
             f"    return {text!r}"
         )
-        session.add_tool("ticket")
+        session.tools.add("ticket")
         events: list[AgentEvent] = [
             event async for event in session.turn("What do the orders say?", cell_key="c1")
         ]

@@ -30,13 +30,9 @@ from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.gate.task_file import Playbook
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.ledger import OriginLedger
-from parsimony_kernel.session.sent import SentRequest
-from parsimony_kernel.session.turns import (
-    PendingQuestion,
-    SessionError,
-    TurnOptions,
-    TurnSummary,
-)
+from parsimony_kernel.session.turns import SessionError, TurnOptions
+from parsimony_kernel.storage.sent import SentRequest
+from parsimony_kernel.storage.store import PendingRow, TurnRow
 from parsimony_kernel.toolbox.mcp_client import Servers
 from parsimony_kernel.tools import Tool, Tools, tool
 
@@ -62,7 +58,7 @@ class FakePast:
         self._session = session
 
     def ordinals(self) -> dict[str, int]:
-        return {turn.turn_id: turn.ordinal for turn in self._session.turns()}
+        return {turn.run_id: turn.ordinal for turn in self._session.turns()}
 
     def undo(self, ordinal: int | None = None) -> tuple[int, PutBack]:
         return self._newest(ordinal), PutBack(("prices",), ("total",), ("rate",), ("model",))
@@ -74,6 +70,33 @@ class FakePast:
         if not self._session.by_turn:
             raise SessionError("No turn of this kernel's life has changed a variable.")
         return ordinal or len(self._session.by_turn)
+
+
+class FakeTools(dict[str, Tool]):
+    """The tools that were added; nothing is started."""
+
+    def __init__(self, session: "FakeSession") -> None:
+        super().__init__()
+        self._session = session
+        self.kept: dict[str, str] = {}
+        self.servers = Servers(Path(), Path(), {})
+
+    def added(self) -> Tools:
+        return Tools(self.values())
+
+    def add(self, name: str) -> Tool:
+        variables = self._session.variables
+        if name not in variables:
+            raise SessionError(f"{name!r} is no function of this notebook: define it in a cell.")
+        return self.setdefault(name, tool(variables[name]))
+
+    def remove(self, name: str) -> None:
+        if name not in self:
+            raise SessionError(f"{name!r} is no tool of yours.")
+        del self[name]
+
+    def playbook(self, file: str) -> Playbook:
+        return Playbook(constraints=(f"Read {file}.",))
 
 
 if TYPE_CHECKING:
@@ -107,9 +130,7 @@ class FakeSession(_Session):
         self.published: tuple[LogEntry, ...] = ()
         self.refreshed: list[tuple[str, bool]] = []
         self.past: Any = FakePast(self)
-        self._own_tools: dict[str, Tool] = {}
-        self.servers = Servers(Path(), Path(), {})
-        self.kept: dict[str, str] = {}
+        self.tools: Any = FakeTools(self)
         self.sent_by_turn: dict[str, list[SentRequest]] = {}
         self.previews: list[tuple[str, TurnOptions]] = []
         self.spent = 0.0
@@ -141,11 +162,11 @@ class FakeSession(_Session):
     ) -> AsyncIterator[AgentEvent]:
         self.nonces.append(nonce)
         self.budgets.append(notebook_cost_usd)
-        question = next((each for each in self.pending() if each.turn_id == turn_id), None)
+        question = next((each for each in self.pending() if each.turn.run_id == turn_id), None)
         return self._resumed(reply, question, nonce)
 
     async def _resumed(
-        self, reply: str, question: PendingQuestion | None, nonce: str | None
+        self, reply: str, question: PendingRow | None, nonce: str | None
     ) -> AsyncIterator[AgentEvent]:
         if self.trouble is not None:
             raise self.trouble
@@ -153,16 +174,17 @@ class FakeSession(_Session):
             raise SessionError("Turn 1 is still running in this notebook.")
         if question is None:
             raise SessionError("No question is waiting in this notebook.")
-        if nonce is not None and nonce != question.nonce:
+        if nonce is not None and nonce != question.record.nonce:
             raise SessionError("Another question of this turn is waiting.")
         choice = ""
         if reply.isdigit():
             choice = reply
-            if not 1 <= int(reply) <= len(question.choices):
+            if not 1 <= int(reply) <= len(question.record.choices):
                 raise SessionError(f"There is no choice {reply}.")
-            reply = question.choices[int(reply) - 1]
-        self.replies.append((question.turn_id, reply))
-        async for event in self._play(question.turn_id, question.request, reply, choice):
+            reply = question.record.choices[int(reply) - 1]
+        run_id = question.turn.run_id
+        self.replies.append((run_id, reply))
+        async for event in self._play(run_id, question.turn.request, reply, choice):
             yield event
 
     async def _play(
@@ -216,12 +238,14 @@ class FakeSession(_Session):
                 return "cancelled", ""
         return "running", ""
 
-    def turns(self) -> tuple[TurnSummary, ...]:
+    def turns(self) -> tuple[TurnRow, ...]:
         if self.trouble is not None:
             raise self.trouble
         return tuple(
-            TurnSummary(
-                turn_id=turn_id,
+            TurnRow(
+                run_id=turn_id,
+                notebook="analysis.ipynb",
+                cell_key="",
                 ordinal=ordinal,
                 request=next(e.request for e in events if isinstance(e, RunStarted)),
                 status=self._status(events)[0],
@@ -232,23 +256,18 @@ class FakeSession(_Session):
             for ordinal, (turn_id, events) in enumerate(self.by_turn.items(), start=1)
         )
 
-    def pending(self) -> tuple[PendingQuestion, ...]:
+    def pending(self) -> tuple[PendingRow, ...]:
         found = []
         for turn in self.turns():
-            asked = self.by_turn[turn.turn_id][-1]
+            asked = self.by_turn[turn.run_id][-1]
             if isinstance(asked, UserInputRequested):
-                found.append(
-                    PendingQuestion(
-                        turn_id=turn.turn_id,
-                        ordinal=turn.ordinal,
-                        request=turn.request,
-                        question=asked.question,
-                        context=asked.context,
-                        choices=asked.choices,
-                        asked_at="2026-01-01T08:31:00Z",
-                        nonce=asked.suspension_record.nonce,
-                    )
-                )
+                told = {
+                    "run_id": turn.run_id,
+                    "pending_question": asked.question,
+                    "pending_question_context": asked.context,
+                    "choices": asked.choices,
+                }
+                found.append(PendingRow(asked.suspension_record.model_copy(update=told), turn))
         return tuple(reversed(found))
 
     def origins(self) -> tuple[str, ...]:
@@ -256,27 +275,6 @@ class FakeSession(_Session):
 
     def events(self, turn_id: str) -> tuple[AgentEvent, ...]:
         return tuple(self.by_turn[turn_id])
-
-    @property
-    def tools(self) -> Tools:
-        return Tools(self._own_tools.values())
-
-    @property
-    def kept_tools(self) -> dict[str, str]:
-        return self.kept
-
-    def add_tool(self, name: str) -> Tool:
-        if name not in self.variables:
-            raise SessionError(f"{name!r} is no function of this notebook: define it in a cell.")
-        return self._own_tools.setdefault(name, tool(self.variables[name]))
-
-    def remove_tool(self, name: str) -> None:
-        if name not in self._own_tools:
-            raise SessionError(f"{name!r} is no tool of yours.")
-        del self._own_tools[name]
-
-    def playbook(self, file: str) -> Playbook:
-        return Playbook(constraints=(f"Read {file}.",))
 
     async def refresh(self, name: str, *, accept: bool = False, allow: bool = False) -> Refreshed:
         self.refreshed.append((name, accept))

@@ -17,9 +17,9 @@ from parsimony_agent.outgoing import message_words, sent, sent_words
 from parsimony_agent.pending import TurnError
 from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.core.events import LLMCallCompleted, RunCompleted, RunStarted
-from parsimony_kernel.session.sent import SentRequest
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turns import SessionError
+from parsimony_kernel.storage.sent import SentRequest
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 
 SYSTEM = {"role": "system", "content": "You work in a notebook."}
@@ -212,7 +212,7 @@ def test_a_shell_shows_the_newest_turn_or_the_one_named(
     for _ in range(2):
         assert shell.run_cell("%%agent\nlook").success
     for turn, words in zip(session.turns(), ("the first", "the second"), strict=True):
-        session.sent_by_turn[turn.turn_id] = [went(1, {"role": "user", "content": words})]
+        session.sent_by_turn[turn.run_id] = [went(1, {"role": "user", "content": words})]
     capsys.readouterr()
     assert shell.run_cell("%agent sent").success
     assert "the second" in capsys.readouterr().out

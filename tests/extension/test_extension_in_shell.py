@@ -312,8 +312,8 @@ def test_a_tool_that_is_not_what_the_notebook_defines_now_is_listed_with_the_rea
         return width
 
     session.variables["area"] = area
-    session.add_tool("area")
-    session.kept = {"area": "'area' holds no function"}
+    session.tools.add("area")
+    session.tools.kept = {"area": "'area' holds no function"}
     shell.run_cell("%agent tools")
     assert capsys.readouterr().out.strip().splitlines() == [
         "tool  what it does  kept as it was, for",

@@ -69,7 +69,7 @@ async def test_a_reset_without_yes_only_says_what_it_would_do(scripted: Start) -
     await turn(session, "b", "second")
     with run_scope(RunScope("", "analysis.ipynb", "mine", actor="user")):
         await session.executor.execute(AREA)
-    session.add_tool("area")
+    session.tools.add("area")
     session.set_model(ScriptedModel([], name="another"))
     forget(desk(session), "1")
     said = str(reset(desk(session)))
@@ -85,7 +85,7 @@ async def test_a_reset_with_yes_does_it_and_says_what_it_did(scripted: Start) ->
     await turn(session, "b", "second")
     with run_scope(RunScope("", "analysis.ipynb", "mine", actor="user")):
         await session.executor.execute(AREA)
-    session.add_tool("area")
+    session.tools.add("area")
     session.set_model(ScriptedModel([], name="another"))
     said = str(reset(desk(session), yes=True))
     for part in ("2 turns forgotten", "The model is scripted.", "No longer tools: area."):

@@ -4,6 +4,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -126,8 +127,8 @@ def test_running_a_cell_again_replaces_its_turn_for_good(journal: SqliteJournal)
     assert _begin(journal, "b", cell="cell") == 2
     journal.end_turn("a", "done", "late")
     journal.resume_turn("a")
-    statuses = {turn.run_id: (turn.status, turn.replaced_by) for turn in journal.turns()}
-    assert statuses == {"a": ("replaced", "b"), "b": ("running", ""), "x": ("running", "")}
+    statuses = {turn.run_id: turn.status for turn in journal.turns()}
+    assert statuses == {"a": "replaced", "b": "running", "x": "running"}
 
 
 def test_what_a_dead_process_left_running_is_cancelled(journal: SqliteJournal) -> None:
@@ -221,15 +222,16 @@ def test_a_claimed_question_is_taken_once_and_consumed_for_good(journal: SqliteJ
     assert journal.claim("n", "you", 60) is False
     journal.suspend(_record("a", "n"))
     assert journal.claim("n", "you", 60) is False
-    assert journal.release("n") is False
     assert journal.claim("unknown", "me", 60) is False
 
 
-def test_a_question_that_is_released_waits_again(journal: SqliteJournal) -> None:
+def test_a_question_from_which_nothing_came_waits_again(journal: SqliteJournal) -> None:
     _begin(journal, "a")
     journal.suspend(_record("a", "n"))
     journal.claim("n", "me", 60)
-    assert journal.release("n", "me") is True
+    journal.consume("n", "me")
+    assert journal.reopen("n", "you") is False
+    assert journal.reopen("n", "me") is True
     assert len(journal.pending()) == 1
     assert journal.claim("n", "you", 60) is True
 
@@ -257,7 +259,8 @@ def test_a_claim_ends_with_the_process_that_made_it(
     mine = owner_of("s")
     assert journal.claim("n", mine, 60, is_at_work)
     assert journal.pending(at_work=is_at_work) == ()
-    journal.release("n", mine)
+    journal.consume("n", mine)
+    journal.reopen("n", mine)
     assert sorted(race(_KILLED, path)) == ["lost"] * 7 + ["won"]
     assert len(journal.pending(at_work=is_at_work)) == 1
     assert journal.claim("n", mine, 60, is_at_work)
@@ -416,12 +419,14 @@ def test_a_file_that_is_no_journal_is_refused_and_left_alone(
     assert path.read_bytes() == content
 
 
-def test_a_newer_format_is_not_touched(written: Path) -> None:
-    db = sqlite3.connect(written)
-    db.execute("PRAGMA user_version = 99")
-    db.close()
-    with pytest.raises(JournalError, match="has format 99 and this program reads format 2"):
+@pytest.mark.parametrize("number", [0, 2, 99])
+def test_another_format_is_not_touched(written: Path, number: int) -> None:
+    with closing(sqlite3.connect(written)) as db:
+        db.execute(f"PRAGMA user_version = {number}")
+    before = written.read_bytes()
+    with pytest.raises(JournalError, match=f"format {number} and this program reads format 3"):
         SqliteJournal(written)
+    assert written.read_bytes() == before
 
 
 def test_a_place_that_cannot_be_written_is_said_with_the_remedy(tmp_path: Path) -> None:

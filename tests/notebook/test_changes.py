@@ -1,14 +1,12 @@
 """Turns are taken back, done again and told, as often as a person likes."""
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
 
 from parsimony_agent.overview import put_back_words
-from parsimony_kernel.core.events import TurnTakenBack
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.notebook import NotebookExecutor
 from parsimony_kernel.execution.private import CodeExecutor
@@ -18,6 +16,7 @@ from parsimony_kernel.lineage.dependents import warnings
 from parsimony_kernel.session import changes as limits
 from parsimony_kernel.session.changes import Changes
 from parsimony_kernel.session.past import Past
+from parsimony_kernel.storage.store import SqliteJournal
 
 
 class Desk:
@@ -301,14 +300,10 @@ class Shown:
     """What a person reads of the turns "1" and on."""
 
     def __init__(self, desk: Desk) -> None:
-        self.events: list[tuple[str, TurnTakenBack]] = []
-        turns: Any = [SimpleNamespace(turn_id=str(each), ordinal=each) for each in (1, 2)]
-        past = Past(
-            desk.executor,
-            turns=lambda: turns,
-            write=lambda run_id, event: self.events.append((run_id, event)),
-            must_be_free=lambda: None,
-        )
+        self.journal = SqliteJournal(":memory:")
+        for run in ("1", "2"):
+            self.journal.begin_turn(run, notebook="n", cell_key=run, request="", model="m")
+        past = Past(desk.executor, self.journal, "n", must_be_free=lambda: None)
         past.changes = desk.changes
         self.past = past
 
@@ -333,7 +328,7 @@ async def test_what_was_not_done_is_not_said_to_be_nor_put_on_record(desk: Desk)
         left,
         "  It stays on record: try again once you have undone what came since.",
     ]
-    assert not shown.events
+    assert shown.journal.events("1") == ()
     assert shown.undo()[0] == "Turn 2 undone."
     assert shown.undo()[0] == "Turn 1 undone."
     assert shown.redo("2") == [
@@ -343,7 +338,8 @@ async def test_what_was_not_done_is_not_said_to_be_nor_put_on_record(desk: Desk)
     ]
     assert shown.redo()[0] == "Turn 1 re-applied."
     assert shown.redo()[0] == "Turn 2 re-applied."
-    assert [run_id for run_id, _ in shown.events] == ["2", "1", "1", "2"]
+    written = shown.journal.database.select("SELECT run_id FROM events ORDER BY seq")
+    assert [run_id for (run_id,) in written] == ["2", "1", "1", "2"]
     assert desk["x"] == 20
 
 

@@ -310,7 +310,7 @@ async def test_what_the_cell_bound_before_is_gone_unless_it_is_bound_again(
     assert (value(session, "x"), value(session, "y")) == (2, "mine")
     assert '"replaceable": ["x"]' in str(session._model.requests[2].messages)  # type: ignore[union-attr]
     first, _ = session.turns()
-    assert session.events(first.turn_id)[-1] == TurnTakenBack(restored=("y",), removed=("x",))
+    assert session.events(first.run_id)[-1] == TurnTakenBack(restored=("y",), removed=("x",))
 
 
 async def test_what_was_bound_or_changed_since_stays(scripted: Start) -> None:
@@ -325,7 +325,7 @@ async def test_what_was_bound_or_changed_since_stays(scripted: Start) -> None:
 
 def told_of(session: NotebookSession, place: int) -> str:
     """The record of a turn, as text."""
-    return record_of(lasting(replay(session.events(session.turns()[place].turn_id)).blocks))
+    return record_of(lasting(replay(session.events(session.turns()[place].run_id)).blocks))
 
 
 async def test_the_record_says_in_words_what_was_taken_back_first(scripted: Start) -> None:
@@ -510,7 +510,7 @@ async def test_what_a_living_turn_published_is_listed_again_once_a_newer_snapsho
     (second,) = session.artifacts()
     assert first.logical_id == second.logical_id
     assert first.content_sha != second.content_sha
-    session.forget(session.turns()[1].turn_id)
+    session.forget(session.turns()[1].run_id)
     assert session.artifacts() == (first,)
 
 
@@ -552,7 +552,7 @@ async def test_artifacts_of_this_notebook_come_first_and_are_left_out_last(
 async def test_a_forgotten_turn_is_told_to_no_later_one(scripted: Start) -> None:
     session = scripted(DONE, DONE)
     await turn(session, "a", "count the kittiwakes")
-    session.forget(session.turns()[0].turn_id)
+    session.forget(session.turns()[0].run_id)
     await turn(session, "b")
     assert "kittiwake" not in str(session._model.requests[-1].messages)  # type: ignore[union-attr]
     assert [each.status for each in session.turns()] == ["forgotten", "done"]
@@ -561,7 +561,7 @@ async def test_a_forgotten_turn_is_told_to_no_later_one(scripted: Start) -> None
 async def test_its_variables_stay_and_can_be_taken_back(scripted: Start) -> None:
     session = scripted(run("x = 1"), DONE)
     await turn(session, "a")
-    session.forget(session.turns()[0].turn_id)
+    session.forget(session.turns()[0].run_id)
     assert value(session, "x") == 1
     session.past.undo(1)
     assert names(session) == set()
@@ -571,20 +571,20 @@ async def test_its_question_can_be_answered_no_more(scripted: Start) -> None:
     session = scripted(ASK)
     await turn(session, "a")
     (waiting,) = session.pending()
-    session.forget(waiting.turn_id)
+    session.forget(waiting.turn.run_id)
     assert session.pending() == ()
     with pytest.raises(SessionError, match="No question is waiting"):
-        await gather(session.resume("1", turn_id=waiting.turn_id))
-    assert not session._journal.claim(waiting.nonce, "me", 60.0)
+        await gather(session.resume("1", turn_id=waiting.turn.run_id))
+    assert not session._journal.claim(waiting.record.nonce, "me", 60.0)
 
 
 async def test_forgetting_is_an_entry_of_the_chain_and_empties_nothing(scripted: Start) -> None:
     session = scripted(DONE)
     await turn(session, "a", "count the kittiwakes")
     (only,) = session.turns()
-    before = session.events(only.turn_id)
-    session.forget(only.turn_id)
-    assert session.events(only.turn_id) == (*before, TurnForgotten())
+    before = session.events(only.run_id)
+    session.forget(only.run_id)
+    assert session.events(only.run_id) == (*before, TurnForgotten())
     assert session.turns()[0].request == "count the kittiwakes"
     assert session.verify()[0] is None
 
@@ -592,7 +592,7 @@ async def test_forgetting_is_an_entry_of_the_chain_and_empties_nothing(scripted:
 async def test_a_forgotten_turn_stays_so_when_its_cell_runs_again(scripted: Start) -> None:
     session = scripted(run("x = 1"), DONE, run("y = 1"), DONE)
     await turn(session, "a")
-    session.forget(session.turns()[0].turn_id)
+    session.forget(session.turns()[0].run_id)
     assert (await turn(session, "a")).replaced == ("x",)
     assert [each.status for each in session.turns()] == ["forgotten", "done"]
 
@@ -601,14 +601,14 @@ async def test_what_cannot_be_forgotten_is_refused_in_one_sentence(scripted: Sta
     session = scripted(DONE, run("x = 1"))
     await turn(session, "a")
     (first,) = session.turns()
-    session.forget(first.turn_id)
+    session.forget(first.run_id)
     with pytest.raises(SessionError, match="forgotten already"):
-        session.forget(first.turn_id)
+        session.forget(first.run_id)
     with pytest.raises(SessionError, match="no turn 'nobody'"):
         session.forget("nobody")
     going = session.turn("more", cell_key="b")
     await anext(going)
-    for refused in (lambda: session.forget(session.turns()[1].turn_id), session.reset):
+    for refused in (lambda: session.forget(session.turns()[1].run_id), session.reset):
         with pytest.raises(SessionError, match="still running"):
             refused()
     await going.aclose()
@@ -642,24 +642,6 @@ def test_another_notebooks_turn_cannot_be_forgotten_from_here(journal: SqliteJou
     assert journal.turns()[0].status == "done"
 
 
-@pytest.mark.parametrize("is_moved", [False, True], ids=["as it was", "moved since"])
-def test_a_copy_forgets_a_turn_of_its_parent_for_itself_alone(
-    journal: SqliteJournal, is_moved: bool
-) -> None:
-    begun(journal, "r1", "parent.ipynb")
-    begun(journal, "r2", "parent.ipynb")
-    journal.fork_notebook("parent.ipynb", "copy.ipynb")
-    memory.forget(journal, "copy.ipynb", "r1")
-    name = "copy.ipynb"
-    if is_moved:
-        begun(journal, "r3", name)
-        name = "moved.ipynb"
-        assert journal.move_notebook("copy.ipynb", name)
-    assert [row.status for row in journal.turns(name)][:2] == ["forgotten", "done"]
-    assert [row.status for row in journal.turns("parent.ipynb")] == ["done", "done"]
-    assert journal.verify() is None
-
-
 def test_a_forgotten_turn_is_purged_like_any_other(journal: SqliteJournal) -> None:
     begun(journal, "kittiwake", "n.ipynb", "suspended")
     memory.forget(journal, "n.ipynb", "kittiwake")
@@ -676,7 +658,7 @@ async def test_a_reset_forgets_all_takes_the_tools_away_and_has_the_first_model_
     session = scripted(run("x = 1"), DONE, DONE, ASK, DONE)
     first = session._model
     await mine(session, "async def area(width: int, height: int) -> int: return width * height")
-    session.add_tool("area")
+    session.tools.add("area")
     for cell in ("a", "b", "b"):
         await turn(session, cell, "count the kittiwakes")
     session.set_model(ScriptedModel([], name="another"))

@@ -1,4 +1,4 @@
-"""A notebook that was moved keeps its history, one that was copied sees its parent's."""
+"""A notebook that was moved keeps its history; a copy begins its own."""
 
 import json
 import shutil
@@ -14,7 +14,9 @@ from parsimony_kernel.core.events import TextDelta
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.session import identity
 from parsimony_kernel.session.identity import (
+    Copied,
     Left,
+    Moved,
     Same,
     Unclear,
     adopt,
@@ -22,11 +24,9 @@ from parsimony_kernel.session.identity import (
     cells_of,
     history_name,
     name_in,
-    origins_in_words,
     plain_name,
     recognise,
 )
-from parsimony_kernel.storage.notebooks import Forked, Moved
 from parsimony_kernel.storage.purge import purge
 from parsimony_kernel.storage.store import SqliteJournal
 from parsimony_kernel.testing.clock import START, ManualClock
@@ -103,7 +103,7 @@ def test_a_notebook_that_was_renamed_keeps_its_turns_and_its_questions(
     assert rows(journal, "sub/new.ipynb") == [(1, "c1", "done"), (2, "c2", "suspended")]
     assert [row.turn.ordinal for row in journal.pending("sub/new.ipynb")] == [2]
     assert rows(journal, "old.ipynb") == []
-    assert origins_in_words(journal, "sub/new.ipynb") == (said,)
+    assert journal.earlier_names("sub/new.ipynb") == ("old.ipynb",)
     assert adopt(journal, tmp_path, new) == ""
     assert journal.begin_turn("r", notebook="sub/new.ipynb", cell_key="c3", request="", model="")
 
@@ -124,8 +124,8 @@ def test_a_notebook_that_is_moved_back_has_its_history_again(
     a = b.rename(tmp_path / "a.ipynb")
     assert "'b.ipynb'" in adopt(journal, tmp_path, a)
     assert rows(journal, "a.ipynb") == [(1, "c1", "done")]
-    assert journal.origins("a.ipynb") == (Moved("a.ipynb"), Moved("b.ipynb"))
-    assert journal.origins("b.ipynb") == ()
+    assert journal.earlier_names("a.ipynb") == ("a.ipynb", "b.ipynb")
+    assert journal.earlier_names("b.ipynb") == ()
 
 
 def test_under_a_kernel_that_lives_the_old_name_stays_until_it_is_restarted(
@@ -134,7 +134,7 @@ def test_under_a_kernel_that_lives_the_old_name_stays_until_it_is_restarted(
     new = write(tmp_path / "new.ipynb", {"c1": "x"})
     ran(journal, "old.ipynb", ["c1"], pid=77)
     living = recognise(journal, tmp_path, new, cells_of(new), alive=lambda pid, _: pid == 77)
-    assert isinstance(living, Forked)
+    assert living == Copied("old.ipynb")
     dead = recognise(journal, tmp_path, new, cells_of(new), alive=lambda _pid, _since: False)
     assert dead == Moved("old.ipynb")
 
@@ -142,61 +142,20 @@ def test_under_a_kernel_that_lives_the_old_name_stays_until_it_is_restarted(
 # -- copied
 
 
-def test_a_copy_sees_its_parents_turns_and_goes_on_by_itself(
-    journal: SqliteJournal, tmp_path: Path
-) -> None:
+def test_a_copy_begins_its_own_history(journal: SqliteJournal, tmp_path: Path) -> None:
     write(tmp_path / "a.ipynb", {"c1": "x", "c2": "y"})
     ran(journal, "a.ipynb", ["c1"])
     asks(journal, "a.ipynb", "c2")
     copy = tmp_path / "b.ipynb"
     shutil.copy(tmp_path / "a.ipynb", copy)
     said = adopt(journal, tmp_path, copy)
-    assert said.startswith("This notebook is a copy of 'a.ipynb': it knows the turns")
-    assert "up to number 2" in said
-    assert origins_in_words(journal, "b.ipynb") == (said,)
-    assert rows(journal, "b.ipynb") == [(1, "c1", "done"), (2, "c2", "cancelled")]
-    assert journal.pending("b.ipynb") == ()
-    assert len(journal.pending("a.ipynb")) == 1
+    assert said.startswith("This notebook is a copy of 'a.ipynb': it begins its own history.")
+    assert said.endswith("jupyter parsimony runs --notebook a.ipynb")
+    assert rows(journal, "b.ipynb") == []
     ran(journal, "b.ipynb", ["c1"])
-    assert rows(journal, "b.ipynb") == [
-        (1, "c1", "replaced"),
-        (2, "c2", "cancelled"),
-        (3, "c1", "done"),
-    ]
-    ran(journal, "a.ipynb", ["c1", "c3"], run="later")
-    assert [turn.ordinal for turn in journal.turns("b.ipynb")] == [1, 2, 3]
-    assert rows(journal, "a.ipynb") == [
-        (1, "c1", "replaced"),
-        (2, "c2", "suspended"),
-        (3, "c1", "done"),
-        (4, "c3", "done"),
-    ]
-
-
-def test_what_the_parent_does_later_changes_nothing_in_the_copy(
-    journal: SqliteJournal, tmp_path: Path
-) -> None:
-    write(tmp_path / "a.ipynb", {"c1": "x"})
-    ran(journal, "a.ipynb", ["c1"])
-    adopt(journal, tmp_path, write(tmp_path / "b.ipynb", {"c1": "x"}))
-    ran(journal, "a.ipynb", ["c1"], run="again")
     assert rows(journal, "b.ipynb") == [(1, "c1", "done")]
-
-
-def test_a_copy_of_a_copy_sees_both_and_a_moved_copy_keeps_what_it_saw(
-    journal: SqliteJournal, tmp_path: Path
-) -> None:
-    cells: dict[str, str | list[str]] = {"c1": "x", "c2": "y"}
-    write(tmp_path / "a.ipynb", cells)
-    ran(journal, "a.ipynb", ["c1"])
-    adopt(journal, tmp_path, write(tmp_path / "b.ipynb", cells))
-    ran(journal, "b.ipynb", ["c2"])
-    assert "'b.ipynb'" in adopt(journal, tmp_path, write(tmp_path / "c.ipynb", cells))
-    assert rows(journal, "c.ipynb") == [(1, "c1", "done"), (2, "c2", "done")]
-    (tmp_path / "c.ipynb").rename(tmp_path / "d.ipynb")
-    assert "'c.ipynb'" in adopt(journal, tmp_path, tmp_path / "d.ipynb")
-    assert rows(journal, "d.ipynb") == [(1, "c1", "done"), (2, "c2", "done")]
-    assert rows(journal, "c.ipynb") == []
+    assert rows(journal, "a.ipynb") == [(1, "c1", "done"), (2, "c2", "suspended")]
+    assert adopt(journal, tmp_path, copy) == ""
 
 
 def test_a_notebook_with_less_than_half_of_the_cells_is_another_one(
@@ -283,7 +242,7 @@ def test_of_two_processes_that_take_a_history_over_one_does(
     assert identity.take_over(journal, "b.ipynb", found) == found
     assert identity.take_over(journal, "b.ipynb", found) == Same()
     assert identity.take_over(journal, "c.ipynb", found) == Same()
-    assert journal.origins("b.ipynb") == (Moved("a.ipynb"),)
+    assert journal.earlier_names("b.ipynb") == ("a.ipynb",)
 
 
 def test_purged_turns_are_moved_and_recognised_by_their_cells(

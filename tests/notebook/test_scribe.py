@@ -5,20 +5,20 @@ from pathlib import Path
 from parsimony_kernel.core.events import RunCompleted, TextDelta
 from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.llm.secrets import Secrets
-from parsimony_kernel.session.scribe import Scribe
+from parsimony_kernel.session.turn_log import EventWriter
 from parsimony_kernel.storage.store import SqliteJournal
 
 
 def test_what_is_written_down_is_cleaned_whoever_gave_it(tmp_path: Path) -> None:
     journal = SqliteJournal(tmp_path / "journal.sqlite")
     journal.begin_turn("r", notebook="n", cell_key="a", request="go", model="m")
-    scribe = Scribe(journal, "r", Secrets({"A_TOKEN": "in-environment"}))
+    writer = EventWriter(journal, "r", Secrets({"A_TOKEN": "in-environment"}))
     for event in (
         TextDelta(content="it is in-envi"),
         TextDelta(content="ronment"),
         RunCompleted(summary="password=hunter2"),
     ):
-        scribe.write(event)
+        writer.write(event)
     assert journal.events("r") == (
         TextDelta(content=f"it is {REDACTED}"),
         RunCompleted(summary=f"password={REDACTED}"),

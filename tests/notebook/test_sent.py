@@ -14,8 +14,8 @@ from parsimony_kernel.core.chat import ChatModel, ModelRequest
 from parsimony_kernel.core.events import AgentEvent, Handoff, RunCompleted, RunStarted
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.llm.cassette_mode import CassetteMode
-from parsimony_kernel.session.sent import Sending, noted
-from parsimony_kernel.session.session import NotebookSession, open_session
+from parsimony_kernel.session.sent import noting
+from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turns import SessionError, TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
@@ -33,7 +33,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     def build(
         *steps: Step, model: str | ChatModel | None = None, **environ: str
     ) -> NotebookSession:
-        session = open_session(
+        session = NotebookSession(
             executor=CodeExecutor(cwd=str(tmp_path)),
             notebook="analysis.ipynb",
             folder=tmp_path,
@@ -134,8 +134,7 @@ class Paid(ScriptedModel):
 
 async def test_a_model_keeps_its_price_on_record(start: Start) -> None:
     session = start()
-    sending = Sending(session._journal.database, "r1", session._clock)
-    paid, free = noted(Paid([]), sending), noted(ScriptedModel([]), sending)
+    paid, free = noting((Paid([]), ScriptedModel([])), session._journal, "r1")
     assert await paid.estimate_cost_usd(1, 1) == 0.125  # type: ignore[attr-defined]
     assert not hasattr(free, "estimate_cost_usd")
 

@@ -27,9 +27,16 @@ from parsimony_kernel.core.taxonomy import FailureType, TriageContext
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.gate.gate import StepOutcome
-from parsimony_kernel.session.plain_errors import kind_of, words_of
-from parsimony_kernel.session.session import NotebookSession, open_session
-from parsimony_kernel.session.share import KEPT_NAME, Share, Step, shape_of, shared
+from parsimony_kernel.session.session import NotebookSession
+from parsimony_kernel.session.share import (
+    KEPT_NAME,
+    Share,
+    Step,
+    kind_of,
+    shape_of,
+    shared,
+    words_of,
+)
 from parsimony_kernel.session.turns import MENDING, TurnOptions
 from parsimony_kernel.testing import scripted
 from parsimony_kernel.testing.scripted import ScriptedModel, call
@@ -51,7 +58,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     (tmp_path / "costs.csv").write_text("amount\n3\n")
 
     def build(*steps: scripted.Step) -> NotebookSession:
-        session = open_session(
+        session = NotebookSession(
             executor=CodeExecutor(cwd=str(tmp_path)),
             notebook="analysis.ipynb",
             folder=tmp_path,
@@ -393,7 +400,7 @@ def add(session: NotebookSession) -> None:
     assert isinstance(pick, FunctionType)
     pick.__module__ = "__main__"
     session.executor.namespace()["pick"] = pick  # type: ignore[attr-defined]
-    session.add_tool("pick")
+    session.tools.add("pick")
 
 
 async def test_a_tool_is_told_without_its_defaults_and_answers_to_the_person(start: Start) -> None:

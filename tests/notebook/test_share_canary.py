@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from parsimony_kernel.core.events import AgentError, AgentEvent, ToolEvent, UserInputRequested
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
-from parsimony_kernel.session.session import NotebookSession, open_session
+from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turns import TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
@@ -160,7 +160,7 @@ def fill(session: NotebookSession, canaries: Canaries) -> None:
         spoil=spoil,
         lookup=lookup,
     )
-    session.add_tool("lookup")
+    session.tools.add("lookup")
 
 
 @contextmanager
@@ -169,7 +169,7 @@ def notebook(canaries: Canaries, steps: tuple[Step, ...]) -> Iterator[NotebookSe
         folder = Path(place)
         for name in ("sales.csv", "hidden_file.csv"):
             (folder / name).write_text(f"region,amount\n{canaries.word},{canaries.number}\n")
-        session = open_session(
+        session = NotebookSession(
             executor=CodeExecutor(cwd=place),
             notebook="analysis.ipynb",
             folder=folder,

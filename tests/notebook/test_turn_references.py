@@ -1,26 +1,20 @@
 """A turn is named by its number or by the beginning of its id, and the two are never mixed up."""
 
-from dataclasses import dataclass
-from operator import attrgetter
-
 import pytest
 
 from parsimony_kernel.session.turns import SessionError, resolve_turn, short_id
+from parsimony_kernel.storage.store import TurnRow
 
 
-@dataclass(frozen=True)
-class Turn:
-    ordinal: int
-    run_id: str
-    notebook: str = "a.ipynb"
+def turn(ordinal: int, run_id: str, notebook: str = "a.ipynb") -> TurnRow:
+    return TurnRow(run_id, notebook, "", ordinal, "", "", "done", "")
 
 
-SEVENTH = Turn(1, "7fabc0" + "0" * 26)
-NEIGHBOUR = Turn(2, "7fabc0" + "1" * 26)
-DIGITS = Turn(3, "1234567890e" + "0" * 21)
-ELSEWHERE = Turn(3, "cc4000" + "0" * 26, "b.ipynb")
+SEVENTH = turn(1, "7fabc0" + "0" * 26)
+NEIGHBOUR = turn(2, "7fabc0" + "1" * 26)
+DIGITS = turn(3, "1234567890e" + "0" * 21)
+ELSEWHERE = turn(3, "cc4000" + "0" * 26, "b.ipynb")
 TURNS = (SEVENTH, NEIGHBOUR, DIGITS, ELSEWHERE)
-KEY = attrgetter("ordinal", "run_id", "notebook")
 
 
 @pytest.mark.parametrize(
@@ -34,8 +28,8 @@ KEY = attrgetter("ordinal", "run_id", "notebook")
         (short_id(DIGITS.run_id), DIGITS),
     ],
 )
-def test_number_or_six_characters_of_an_id_find_the_turn(named: str | None, meant: Turn) -> None:
-    assert resolve_turn(TURNS, named, KEY) is meant
+def test_number_or_six_characters_of_an_id_find_the_turn(named: str | None, meant: TurnRow) -> None:
+    assert resolve_turn(TURNS, named) is meant
 
 
 @pytest.mark.parametrize(
@@ -63,5 +57,5 @@ def test_number_or_six_characters_of_an_id_find_the_turn(named: str | None, mean
 )
 def test_reference_to_none_or_several_names_the_remedy(named: str, sentence: str) -> None:
     with pytest.raises(SessionError) as raised:
-        resolve_turn(TURNS, named, KEY)
+        resolve_turn(TURNS, named)
     assert str(raised.value) == sentence

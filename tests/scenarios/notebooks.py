@@ -20,8 +20,8 @@ from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.cell import NAME_PREFIX
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
-from parsimony_kernel.session.own_tools import OwnTools
-from parsimony_kernel.session.session import NotebookSession, open_session
+from parsimony_kernel.session.notebook_tools import OwnTools
+from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turns import SessionError, TurnOptions
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
@@ -57,7 +57,7 @@ class Notebook:
     ) -> NotebookSession:
         """A kernel's session whose model answers by ``steps``."""
         model = ScriptedModel(steps)
-        session = open_session(
+        session = NotebookSession(
             executor=executor or CodeExecutor(cwd=str(self.folder)),
             notebook="analysis.ipynb",
             folder=self.folder,
@@ -68,7 +68,7 @@ class Notebook:
         own = OwnTools(lambda: {each.name: each for each in tools}, tuple)
         for each in tools:
             own.add(each.name)
-        session._own_tools = own
+        session.tools._own = own
         self._models.append(model)
         self._sessions.append(session)
         return session
@@ -146,7 +146,7 @@ def assert_stopped_well(session: NotebookSession, events: Sequence[AgentEvent]) 
     assert "Traceback (most recent call last)" not in why
     summary = session.turns()[-1]
     assert summary.status == ("handed_off" if isinstance(last, Handoff) else "suspended")
-    assert session.events(summary.turn_id)[-1] == last
+    assert session.events(summary.run_id)[-1] == last
     assert session._journal.verify() is None
 
 

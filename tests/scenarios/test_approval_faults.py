@@ -287,10 +287,10 @@ from parsimony_kernel.core.events import ToolEvent
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.session.turns import SessionError
 from parsimony_kernel.storage import chain
-from parsimony_kernel.session.session import open_session
+from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 
-session = open_session(
+session = NotebookSession(
     executor=CodeExecutor(cwd=place),
     notebook="analysis.ipynb",
     folder=Path(place),

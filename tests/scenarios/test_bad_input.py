@@ -7,7 +7,7 @@ import pytest
 
 from parsimony_kernel.core.events import Handoff, RunCompleted, UserInputRequested, is_terminal
 from parsimony_kernel.execution.private import CodeExecutor
-from parsimony_kernel.session.session import NotebookSession, open_session
+from parsimony_kernel.session.session import NotebookSession
 
 CONTENTS = {
     "good.csv": b"region,amount\nnorth,1\nsouth,2\n",
@@ -23,7 +23,7 @@ CONTENTS = {
 def session(tmp_path: Path) -> Iterator[NotebookSession]:
     for name, content in CONTENTS.items():
         (tmp_path / name).write_bytes(content)
-    opened = open_session(
+    opened = NotebookSession(
         executor=CodeExecutor(cwd=str(tmp_path)),
         notebook="a.ipynb",
         folder=tmp_path,

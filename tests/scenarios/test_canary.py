@@ -25,8 +25,8 @@ from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.llm.cassette_mode import CassetteMode
-from parsimony_kernel.session.own_tools import OwnTools
-from parsimony_kernel.session.session import NotebookSession, open_session
+from parsimony_kernel.session.notebook_tools import OwnTools
+from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turns import TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls
 from parsimony_kernel.tools import tool
@@ -113,7 +113,7 @@ class Place:
 
     def open(self, *steps: Step) -> NotebookSession:
         model = Keeping(steps)
-        session = open_session(
+        session = NotebookSession(
             executor=self.executor,
             notebook="analysis.ipynb",
             folder=self.folder,
@@ -311,8 +311,8 @@ async def test_the_record_of_a_write_holds_no_secret_and_knows_it_again(place: P
         return [*again, call("return_done", summary="done")]
 
     session = place.open(*script())
-    session._own_tools = OwnTools(lambda: {"send": send}, tuple)
-    session._own_tools.add("send")
+    session.tools._own = OwnTools(lambda: {"send": send}, tuple)
+    session.tools._own.add("send")
     await place.follow(session.turn("go", cell_key="a", options=TurnOptions(approve=Approval.auto)))
     assert sent == [IN_CODE, IN_TITLE]
     assert_clean(place)

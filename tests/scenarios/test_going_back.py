@@ -351,7 +351,7 @@ async def test_what_a_tool_did_before_a_failing_cell_stays(scripted: Start) -> N
     await mine(
         session, "orders = ['a']\ndef add(x: str) -> str:\n    orders.append(x)\n    return x"
     )
-    session.add_tool("add")
+    session.tools.add("add")
     await turn(session)
     assert session.executor.variables()["orders"] == ["a", "b"]
 
@@ -359,7 +359,7 @@ async def test_what_a_tool_did_before_a_failing_cell_stays(scripted: Start) -> N
 async def test_a_tool_of_the_notebook_that_fails_is_taken_back_too(scripted: Start) -> None:
     session = scripted(call("add", x="b"), call("add", x="c"), DONE)
     await mine(session, f"{ADDING}    return x if x == 'c' else 1 / 0")
-    session.add_tool("add")
+    session.tools.add("add")
     events = await turn(session)
     assert answers(events)[0]["variables"] == "Put back as before: orders."
     assert session.executor.variables()["orders"] == ["a", "c"]
@@ -380,7 +380,7 @@ def send(to: str) -> str:
 async def test_variables_stay_with_an_effect_that_may_have_happened(scripted: Start) -> None:
     session = scripted(call("send", to="ann"), DONE)
     await mine(session, SENDING)
-    session.add_tool("send")
+    session.tools.add("send")
     await turn(session)
     events = [event async for event in session.resume("Run it")]
     assert isinstance(events[-1], UserInputRequested)

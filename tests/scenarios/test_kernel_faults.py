@@ -477,7 +477,7 @@ async def send(to: str) -> str:
 def opened(shell):
     session = open_in(shell)
     session._model = ScriptedModel([call("send", to="ann"), {done}])
-    session.add_tool("send")
+    session.tools.add("send")
     return session
 
 extension.uninstall(get_ipython())

@@ -17,7 +17,7 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.procedure import Edge, Procedure, ProcedureError
-from parsimony_kernel.session.session import NotebookSession, open_session
+from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turns import SessionError, TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.tools import tool
@@ -48,7 +48,7 @@ def opened(tmp_path: Path) -> Iterator[Opening]:
     (tmp_path / "review.yaml").write_text(PUBLISH_LAST)
 
     def build(model: ScriptedModel) -> NotebookSession:
-        session = open_session(
+        session = NotebookSession(
             executor=CodeExecutor(cwd=str(tmp_path)),
             notebook="analysis.ipynb",
             folder=tmp_path,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.execution.private import CodeExecutor
-from parsimony_kernel.session.session import NotebookSession, open_session
+from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.testing.scripted import ScriptedModel, Step
 
 from .session_steps import ENVIRON
@@ -31,7 +31,7 @@ def opened() -> Iterator[list[NotebookSession]]:
 @pytest.fixture
 def start(folder: Path, opened: list[NotebookSession]) -> Any:
     def build(steps: Sequence[Step] = (), executor: CodeExecutor | None = None) -> NotebookSession:
-        session = open_session(
+        session = NotebookSession(
             executor=executor or CodeExecutor(cwd=str(folder)),
             notebook="analysis.ipynb",
             folder=folder,

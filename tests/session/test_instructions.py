@@ -8,8 +8,8 @@ import pytest
 
 from parsimony_kernel.core.events import AgentEvent, RunStarted, UserInputRequested
 from parsimony_kernel.execution.private import CodeExecutor
-from parsimony_kernel.session.instructions import MAX_BYTES, read_instructions
-from parsimony_kernel.session.session import NotebookSession, open_session
+from parsimony_kernel.session.inventory import MAX_INSTRUCTIONS_BYTES, read_instructions
+from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turns import TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, call
@@ -31,7 +31,7 @@ def start(folder: Path) -> Iterator[Start]:
     opened: list[NotebookSession] = []
 
     def build(*steps: Any) -> NotebookSession:
-        session = open_session(
+        session = NotebookSession(
             executor=CodeExecutor(cwd=str(folder)),
             notebook="a.ipynb",
             folder=folder,
@@ -80,9 +80,9 @@ def test_none_is_read_above_the_workspace_or_through_a_link_out_of_it(folder: Pa
 
 
 def test_eight_kilobytes_are_read(folder: Path) -> None:
-    (folder / "AGENTS.md").write_text("é" * MAX_BYTES)
+    (folder / "AGENTS.md").write_text("é" * MAX_INSTRUCTIONS_BYTES)
     (written,) = read_instructions(folder, folder)
-    assert len(written.text.encode()) < MAX_BYTES + 100
+    assert len(written.text.encode()) < MAX_INSTRUCTIONS_BYTES + 100
     assert written.text.endswith("the rest is left out: 8 KB are read.")
 
 

@@ -26,7 +26,7 @@ from parsimony_kernel.core.events import (
     UserInputRequested,
 )
 from parsimony_kernel.execution.private import CodeExecutor
-from parsimony_kernel.session.session import NotebookSession, open_session
+from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turns import SessionError, TurnOptions
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.provider import LoopbackProvider
@@ -44,7 +44,7 @@ async def test_a_turn_starts_runs_and_is_in_the_journal_as_it_was_yielded(start:
     assert events[-1] == RunCompleted(summary="done", variables=("sales",))
     (turn,) = session.turns()
     assert (turn.ordinal, turn.request, turn.status, turn.summary) == (1, "load it", "done", "done")
-    assert session.events(turn.turn_id) == tuple(events)
+    assert session.events(turn.run_id) == tuple(events)
     assert session.executor.variables()["sales"]["amount"].sum() == 3
 
 
@@ -130,7 +130,9 @@ async def test_an_answer_by_number_goes_on_with_that_choice(start: Any) -> None:
     asked = (await gather(session.turn("sum it", cell_key="a")))[-1]
     assert isinstance(asked, UserInputRequested)
     (question,) = session.pending()
-    assert (question.question, question.choices) == ("Which region?", ("north", "south"))
+    asked_for = question.record
+    assert asked_for.pending_question == "Which region?"
+    assert asked_for.choices == ["north", "south"]
     resumed = await gather(session.resume("2"))
     assert isinstance(resumed[0], RunStarted)
     assert resumed[0].reply == "south"
@@ -178,11 +180,11 @@ async def test_an_answer_meant_for_an_earlier_question_is_not_taken_for_a_later_
     session = start([ASK, again, DONE])
     await gather(session.turn("sum it", cell_key="a"))
     (first,) = session.pending()
-    await gather(session.resume("1", turn_id=first.turn_id, nonce=first.nonce))
+    await gather(session.resume("1", turn_id=first.turn.run_id, nonce=first.record.nonce))
     with pytest.raises(SessionError, match="answered already"):
-        await gather(session.resume("1", turn_id=first.turn_id, nonce=first.nonce))
+        await gather(session.resume("1", turn_id=first.turn.run_id, nonce=first.record.nonce))
     (second,) = session.pending()
-    assert second.question == "Which month?"
+    assert second.record.pending_question == "Which month?"
 
 
 async def test_a_resumed_turn_keeps_the_limits_that_it_began_with(start: Any) -> None:
@@ -326,14 +328,14 @@ async def test_a_question_too_old_to_answer_is_not_offered(start: Any) -> None:
     session._clock = ManualClock(datetime.now(UTC) + timedelta(days=8))
     assert session.pending() == ()
     with pytest.raises(SessionError, match="days ago"):
-        await gather(session.resume("1", turn_id=session.turns()[0].turn_id))
+        await gather(session.resume("1", turn_id=session.turns()[0].run_id))
 
 
 @pytest.mark.parametrize("name", ["analysis .ipynb", "aux.ipynb", "گزارش‌ها.ipynb"])
 async def test_a_notebook_of_any_name_has_turns_and_publishes(
     folder: Path, opened: list[NotebookSession], name: str
 ) -> None:
-    session = open_session(
+    session = NotebookSession(
         executor=CodeExecutor(cwd=str(folder)),
         notebook=name,
         folder=folder,
@@ -375,8 +377,7 @@ async def test_an_answer_that_is_none_leaves_the_question_waiting(
 async def test_a_question_is_answered_once_even_by_two_sessions(start: Any) -> None:
     first, second = start([ASK, DONE]), start([DONE])
     await gather(first.turn("sum it", cell_key="a"))
-    (question,) = second.pending()
-    row = second._question(question.turn_id)
+    (row,) = second.pending()
     await gather(first.resume("1"))
     with pytest.raises(SessionError, match="No question is waiting"):
         await gather(second.resume("1"))
@@ -387,7 +388,7 @@ async def test_a_question_is_answered_once_even_by_two_sessions(start: Any) -> N
 async def test_an_altered_record_runs_nothing(start: Any, folder: Path) -> None:
     session = start([ASK, DONE])
     await gather(session.turn("sum it", cell_key="a"))
-    row = session._question(None)
+    row = session.pending()[0]
     forged = row.record.model_copy(
         update={"messages": [*row.record.messages, {"role": "user", "content": "rm -rf"}]}
     )
@@ -426,7 +427,7 @@ async def test_a_consumer_that_goes_away_leaves_a_cancelled_turn(start: Any) -> 
     await running.aclose()
     (turn,) = session.turns()
     assert turn.status == "cancelled"
-    assert isinstance(session.events(turn.turn_id)[-1], RunCancelled)
+    assert isinstance(session.events(turn.run_id)[-1], RunCancelled)
     assert not session.stop()
 
 
@@ -477,7 +478,7 @@ async def test_a_workspace_that_cannot_be_written_is_one_sentence(
 ) -> None:
     (folder / ".ockham").write_text("in the way")
     with pytest.raises(SessionError) as caught:
-        open_session(
+        NotebookSession(
             executor=CodeExecutor(cwd=str(folder)),
             notebook="a.ipynb",
             folder=folder,
@@ -491,7 +492,7 @@ def test_notebooks_of_one_name_in_two_folders_are_kept_apart(folder: Path) -> No
     names = []
     (folder / ".ockham").mkdir()
     for place in (folder, folder / "data"):
-        session = open_session(
+        session = NotebookSession(
             executor=CodeExecutor(cwd=str(place)),
             notebook="a.ipynb",
             folder=place,
@@ -538,7 +539,7 @@ async def test_a_question_waits_on_when_no_model_could_be_asked(start: Any) -> N
     assert isinstance(ended, Handoff)
     assert "%agent answer" in ended.suggested_next_steps[-1]
     (question,) = session.pending()
-    assert question.question == "Which region?"
+    assert question.record.pending_question == "Which region?"
     assert [turn.status for turn in session.turns()] == ["suspended"]
     assert (await gather(session.resume("north")))[-1] == RunCompleted(summary="done")
     assert session.pending() == ()

@@ -11,7 +11,7 @@ from parsimony_kernel.agent.loop import run_loop
 from parsimony_kernel.core.events import AgentEvent, ArtifactPublished, ToolResultObserved
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.gate import Gate
-from parsimony_kernel.session.session import open_session
+from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.toolbox.files import stored_file_tools
 
@@ -112,7 +112,7 @@ async def test_a_session_with_a_store_keeps_what_is_published_there_too(tmp_path
     publish = call("return_dataset", variable="sales", title="Sales")
     report = call("return_report", title="Summary", body="![Sales](artifact:sales)")
     note = call("write_file", path="note.txt", content="done")
-    session = open_session(
+    session = NotebookSession(
         executor=CodeExecutor(cwd=str(tmp_path)),
         notebook="a.ipynb",
         folder=tmp_path,

@@ -11,7 +11,7 @@ from parsimony_kernel.core.refusals import GUIDANCE, RefusalError
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.execution.private import CodeExecutor
-from parsimony_kernel.session.session import NotebookSession, open_session
+from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.storage.store import SqliteJournal
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, call, say
@@ -251,7 +251,7 @@ def test_prose_and_counters_have_no_line_and_long_words_are_cut() -> None:
 
 async def test_a_real_turn_reads_the_same_after_a_restart(tmp_path: Path) -> None:
     def opened(*steps: Any) -> NotebookSession:
-        return open_session(
+        return NotebookSession(
             executor=CodeExecutor(cwd=str(tmp_path)),
             notebook="a.ipynb",
             folder=tmp_path,
@@ -275,7 +275,7 @@ async def test_a_real_turn_reads_the_same_after_a_restart(tmp_path: Path) -> Non
     async for _ in session.resume("2"):
         pass
     (turn,) = session.turns()
-    told = story(session.events(turn.turn_id))
+    told = story(session.events(turn.run_id))
     session.close()
     assert [(line.step, line.what, line.outcome) for line in told] == [
         ("", "request", ""),
@@ -294,5 +294,5 @@ async def test_a_real_turn_reads_the_same_after_a_restart(tmp_path: Path) -> Non
     ]
     assert troubles(told) == (1, 3)
     again = opened()
-    assert story(again.events(turn.turn_id)) == told
+    assert story(again.events(turn.run_id)) == told
     again.close()

@@ -1,0 +1,209 @@
+"""Looking after a workspace without its notebooks: its journal, what is published, what is old."""
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from shutil import copyfile
+from tempfile import TemporaryDirectory
+from typing import cast
+from uuid import uuid4
+
+from parsimony_kernel.artifacts.publish import Publisher
+from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed, refresh_named
+from parsimony_kernel.artifacts.store import ArtifactStore, reference
+from parsimony_kernel.artifacts.verify import Verification, verify
+from parsimony_kernel.core.effects import Effects, MemoryEffects
+from parsimony_kernel.execution.clean import clean_executor
+from parsimony_kernel.execution.permit import Permit, permitting
+from parsimony_kernel.execution.remote_kernel import RemoteKernelError
+from parsimony_kernel.gate.approval import on_record
+from parsimony_kernel.identity import ARTIFACT_FOLDER
+from parsimony_kernel.metrics import figures
+from parsimony_kernel.metrics.figures import Figures
+from parsimony_kernel.session.turn_log import MAX_QUESTION_AGE_S, abandon_cut_off, is_alive
+from parsimony_kernel.storage import durable
+from parsimony_kernel.storage.database import JournalError
+from parsimony_kernel.storage.durable import StorageError
+from parsimony_kernel.storage.effects import JournalEffects
+from parsimony_kernel.storage.purge import Purged, old_copies, purge
+from parsimony_kernel.storage.store import SqliteJournal, TurnRow
+from parsimony_kernel.storage.workspace import find_workspace, journal_path
+from parsimony_kernel.toolbox.refresh import watched
+
+# The foreseen ways in which an artifact cannot be made again.
+TROUBLE = (*NOT_REFRESHED, StorageError, RemoteKernelError)
+# What is told of how runs go is told of recent ones.
+RECENT_TURNS = 200
+
+
+# -- the journal
+
+
+@contextmanager
+def journal_of(folder: Path, *, writes: bool = False) -> Iterator[SqliteJournal]:
+    """The journal of the workspace that ``folder`` is in.
+
+    On a medium that cannot be written a copy is read, unless the caller ``writes``.
+
+    Raises:
+        JournalError: there is none, or it cannot be opened.
+    """
+    path = journal_path(find_workspace(folder))
+    if not path.is_file():
+        raise JournalError(
+            f"There is no journal in {str(folder)!r} or a folder above it. "
+            "Name the notebook's folder with --folder."
+        )
+    with ExitStack() as stack:
+        if not writes and not os.access(path.parent, os.W_OK):
+            place = Path(stack.enter_context(TemporaryDirectory(prefix="parsimony-")))
+            for each in path.parent.glob(f"{path.name}*"):
+                copyfile(each, place / each.name)
+            path = place / path.name
+        yield stack.enter_context(closing(SqliteJournal(path)))
+
+
+def turns_of(journal: SqliteJournal) -> tuple[TurnRow, ...]:
+    """All turns, oldest first; one that says it runs, and whose process is gone, is cancelled."""
+    return tuple(
+        replace(turn, status="cancelled")
+        if turn.status == "running" and not is_alive(turn.pid, turn.running_since)
+        else turn
+        for turn in journal.turns()
+    )
+
+
+def verify_in(
+    folder: Path, *, quarantine: bool = True
+) -> tuple[tuple[int, str] | None, Verification]:
+    """The first entry of the journal that was changed or is missing, and what is wrong with it; and
+    what was found of everything published, see ``artifacts.verify``.
+
+    A folder with neither is a ``JournalError``.
+    """
+    store = ArtifactStore(find_workspace(folder))
+    if store.folder.is_dir() and not journal_path(store.root).is_file():
+        return None, verify(store, quarantine=quarantine)
+    with journal_of(folder) as journal:
+        elsewhere = journal.database.sealed_elsewhere()
+        bad = journal.verify() or ((0, elsewhere) if elsewhere else None)
+        return bad, verify(store, quarantine=quarantine, witnessed=journal.witnessed())
+
+
+def report_of(bad: tuple[int, str] | None, found: Verification) -> list[str]:
+    """What a verification has found, a line each: first what is well, last what is no fault."""
+    well, wrong = list[str](), list[str]()
+    if bad is None:
+        well.append(
+            "The journal is as it was written: turns, events, questions, writes, requests and the "
+            "lines of artifacts' logs, by their chain and its seal."
+        )
+    elif not bad[0]:
+        wrong.append(f"The journal cannot be vouched for: {bad[1]}.")
+    else:
+        wrong.append(f"Entry {bad[0]} of the journal is the first bad one: {bad[1]}.")
+    if found.ok:
+        well.append(
+            f"Everything published is as it was written: snapshots {found.snapshots}, "
+            f"lines of logs {found.lines}."
+        )
+    told = [each.sentence for each in (*found.findings, *found.notes)]
+    return [*well, *wrong, *told]
+
+
+def figures_of(journal: SqliteJournal, notebook: str | None = None) -> Figures:
+    """How the recent turns went, of one notebook or of all."""
+    recent = journal.turns(notebook)[-RECENT_TURNS:]
+    return figures.of_runs(journal.events(turn.run_id) for turn in recent)
+
+
+# -- what is published
+
+
+async def refresh_watched(
+    publisher: Publisher, words: str, effects: Effects, *, accept: bool, allow: bool
+) -> Refreshed:
+    """Refresh an artifact; its code is stopped before it reaches outside, unless ``allow``.
+
+    What leaves then is put down in ``effects`` before it does. Raises what ``refresh_named`` does.
+    """
+    leaving, ended = on_record(effects, f"refresh:{uuid4().hex}")
+    permit = Permit(publisher.store.root, lambda reach, lines: allow, leaving=leaving, ended=ended)
+    with permitting(permit):
+        clean = partial(watched, clean_executor)
+        return await refresh_named(publisher, words, clean, accept=accept)
+
+
+async def refresh_in(
+    folder: Path, names: list[str], *, accept: bool = False, allow: bool = False
+) -> AsyncIterator[tuple[str, Refreshed | Exception]]:
+    """Refresh artifacts by name, or without names all that code has made, one after the other.
+
+    Args:
+        accept: publish what comes out although it is another.
+        allow: let the code reach outside, on record where there is a journal.
+
+    Gives for each its name and what was found, or which of ``TROUBLE`` stood in the way.
+    """
+    with ExitStack() as stack:
+        store, effects = ArtifactStore(find_workspace(folder)), cast(Effects, MemoryEffects())
+        if journal_path(store.root).is_file():
+            journal = stack.enter_context(journal_of(folder, writes=True))
+            store = ArtifactStore(store.root, journal.witness)
+            effects = JournalEffects(journal.database, "refresh")
+        wanted = [(name, name) for name in names]
+        if not wanted:
+            try:
+                made = [entry for entry in store.list() if entry.kind in ("dataset", "chart")]
+            except StorageError as exc:
+                yield ARTIFACT_FOLDER, exc
+                return
+            # By what names one snapshot: titles and variables may name several artifacts.
+            wanted = [(entry.name, reference(entry.ref)) for entry in made]
+        for name, words in wanted:
+            try:
+                notebook = store.find(words).notebook or "notebook.ipynb"
+                publisher = Publisher(store, notebook_path=notebook)
+                done = await refresh_watched(publisher, words, effects, accept=accept, allow=allow)
+                yield name, done
+            except TROUBLE as exc:
+                yield name, exc
+
+
+# -- what is old
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """What was forgotten: turns of the journal, and files that were kept when another took their
+    place."""
+
+    purged: Purged
+    copies: int
+    copied_bytes: int
+
+
+def forget_in(folder: Path, before: datetime, *, dry_run: bool) -> Forgotten:
+    """Forget the turns that ended before then, and the replaced and quarantined files of before.
+
+    Published artifacts stay. With ``dry_run`` all of it is only counted.
+
+    Raises:
+        JournalError: there is no journal, or it cannot be written.
+        StorageError: a file cannot be deleted.
+    """
+    with journal_of(folder, writes=not dry_run) as journal:
+        if not dry_run:
+            for notebook in journal.notebook_names():
+                abandon_cut_off(journal, notebook)
+        purged = purge(journal, before, dry_run=dry_run, answerable_s=MAX_QUESTION_AGE_S)
+    copies = old_copies(find_workspace(folder), before)
+    size = sum(path.stat().st_size for path in copies)
+    if not dry_run:
+        for path in copies:
+            durable.remove(path)
+    return Forgotten(purged, len(copies), size)

@@ -1,0 +1,349 @@
+"""The tools of a notebook's turns: those of every turn, functions of the person's, and MCP servers.
+
+A function of the person's is looked up by name when a turn begins. What would break a turn, or a
+provider would not take, is refused when it is added.
+"""
+
+import inspect
+import json
+import re
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+from parsimony_kernel.agent.termination_tools import termination_tools
+from parsimony_kernel.artifacts.publish import LiveName, Publisher
+from parsimony_kernel.core.config import AgentGuardrails, FileStore
+from parsimony_kernel.core.events import AgentEvent
+from parsimony_kernel.core.text import words_of
+from parsimony_kernel.execution.base import BaseCodeExecutor
+from parsimony_kernel.execution.clean import clean_executor
+from parsimony_kernel.execution.run_scope import RunScope
+from parsimony_kernel.gate.preview import code_written
+from parsimony_kernel.gate.procedure import ProcedureError
+from parsimony_kernel.gate.task_file import MAX_CHARACTERS, Playbook, from_yaml
+from parsimony_kernel.lineage.script import SliceError, slice_of
+from parsimony_kernel.session.turns import SessionError
+from parsimony_kernel.toolbox.code import code_tools
+from parsimony_kernel.toolbox.files import file_tools, stored_file_tools
+from parsimony_kernel.toolbox.mcp_client import Servers
+from parsimony_kernel.toolbox.mcp_servers import PREFIX
+from parsimony_kernel.toolbox.plan import plan_tools
+from parsimony_kernel.toolbox.publish import publish_tools
+from parsimony_kernel.toolbox.refresh import refresh_tools
+from parsimony_kernel.toolbox.variables import inspection_tools, restart_tools
+from parsimony_kernel.tools import Tool, Tools, tool
+
+# What every provider takes.
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_EFFECTS = (None, "none", "idempotent", "write")
+
+
+class NotebookTools(Mapping[str, Tool]):
+    """The tools that a notebook's turns have. As a mapping, those that the person added.
+
+    Args:
+        workspace: what bounds the tools for files.
+        folder: what relative paths are relative to.
+        must_be_free: raises ``SessionError`` while a turn runs.
+        file_store: where files are read and kept instead of in the workspace, and what is
+            published beside it.
+    """
+
+    def __init__(
+        self,
+        executor: BaseCodeExecutor,
+        publisher: Publisher,
+        *,
+        workspace: Path,
+        folder: Path,
+        environ: Mapping[str, str],
+        must_be_free: Callable[[], None],
+        file_store: FileStore | None = None,
+    ) -> None:
+        self._executor = executor
+        self._publisher = publisher
+        self._workspace = workspace
+        self._folder = folder
+        self._must_be_free = must_be_free
+        self._file_store = file_store
+        self._own = OwnTools(executor.variables, self.of_every_turn)
+        self.servers = Servers(folder, workspace, environ)
+
+    def __getitem__(self, name: str) -> Tool:
+        return self.added()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.added())
+
+    def __len__(self) -> int:
+        return len(self.added())
+
+    def added(self) -> Tools:
+        """Functions of the person's as the notebook defines them now, and what servers bring."""
+        return self.servers.tools() + self._own.resolved()
+
+    @property
+    def kept(self) -> Mapping[str, str]:
+        """Those of the person's that are not what the notebook defines now, and why."""
+        return self._own.kept
+
+    def changes(self) -> tuple[str, ...]:
+        """What is said of these tools where a turn begins."""
+        kept = (f"the tool {name} as it was added, for {why}" for name, why in self.kept.items())
+        return (*kept, *self.servers.changes())
+
+    def add(self, name: str) -> Tool:
+        """Make the function that ``name`` holds a tool from now on. ``SessionError`` if it cannot
+        be one, or in a turn. MCP servers are started by ``servers``."""
+        self._must_be_free()
+        return self._own.add(name)
+
+    def remove(self, name: str) -> None:
+        """Take a tool of the person's away, or end a server. ``SessionError`` without it, or in a
+        turn."""
+        self._must_be_free()
+        if not (name.startswith(PREFIX) and self.servers.remove(name.removeprefix(PREFIX))):
+            self._own.remove(name)
+
+    def close(self) -> None:
+        """Take all that the person added away, and end the servers."""
+        self._own = OwnTools(self._executor.variables, self.of_every_turn)
+        self.servers.close()
+
+    def of_every_turn(self) -> Tools:
+        """The tools that no turn is without."""
+        limits = AgentGuardrails()
+        return self.of_run(RunScope("", "", "", 0), limits, lambda event: None, set())
+
+    def of_run(
+        self,
+        scope: RunScope,
+        limits: AgentGuardrails,
+        emit: Callable[[AgentEvent], None],
+        seen: set[LiveName],
+    ) -> Tools:
+        """The tools of one run, but for those that were added.
+
+        Args:
+            scope: on whose behalf code runs.
+            emit: takes the events of publishing.
+            seen: the kinds and live names that the run has read or written; added to.
+        """
+        executor, publisher = self._executor, self._publisher
+
+        def script(variable: str) -> str | None:
+            try:
+                return slice_of(executor.origin_ledger, variable).code
+            except SliceError:
+                return None  # the cells of the lineage are kept in its place
+
+        timeout_s = min(limits.tool_timeout_s, limits.max_execution_time_s)
+        files = self._file_store
+        return (
+            code_tools(executor, timeout_s=timeout_s, scope=lambda: scope, seen=seen)
+            + inspection_tools(executor)
+            + publish_tools(
+                executor,
+                publisher,
+                emit,
+                lambda: scope.run_id,
+                seen=seen,
+                script=script,
+                files=files,
+            )
+            + refresh_tools(publisher, emit, clean_executor)
+            + (self._files(scope) if files is None else stored_file_tools(files))
+            + restart_tools(executor)
+            + plan_tools()
+            + termination_tools()
+        )
+
+    def _files(self, scope: RunScope) -> Tools:
+        """The tools for files, which wait for the person where they make code."""
+        workspace, folder = self._workspace, self._folder
+        tools = file_tools(workspace, folder, workspace / scope.notebook_path)
+        reaches = partial(code_written, workspace=workspace.resolve(), folder=folder.resolve())
+        return tools + Tools(
+            [replace(tools[name], reaches=reaches) for name in ("write_file", "edit_file")]
+        )
+
+    def playbook(self, file: str, tools: Tools | None = None) -> Playbook:
+        """What ``file``, relative to the notebook, says of a task that is done with ``tools``, by
+        default those of a turn. Without a file nothing is said.
+
+        Its guards are functions of the notebook. ``SessionError`` says all that is wrong with it.
+        """
+        if not file:
+            return Playbook()
+        variables = self._executor.variables().items()
+        functions = {name: value for name, value in variables if isinstance(value, FunctionType)}
+        try:
+            with (self._folder / file).open(encoding="utf-8") as opened:
+                text = opened.read(MAX_CHARACTERS + 1)
+        except (OSError, ValueError) as exc:
+            raise SessionError(
+                f"The procedure {file!r} cannot be read ({type(exc).__name__}): name a YAML file "
+                "relative to the notebook."
+            ) from exc
+        if tools is None:
+            tools = self.of_every_turn() + self.added()
+        try:
+            return from_yaml(text, tools=tools, guards=functions, source=file)
+        except ProcedureError as exc:
+            raise SessionError(str(exc)) from exc
+
+
+@dataclass(frozen=True)
+class _Own:
+    """A tool and what it was made of; ``kept_for`` is why it stays though its name means more."""
+
+    variable: str
+    value: Any
+    made: Tool
+    kept_for: str = ""
+
+
+class OwnTools:
+    """The functions that a person made tools, by name.
+
+    Args:
+        variables: the bindings of the notebook as they are now.
+        reserved: the names of the tools of every turn.
+    """
+
+    def __init__(
+        self,
+        variables: Callable[[], Mapping[str, Any]],
+        reserved: Callable[[], Collection[str]],
+    ) -> None:
+        self._variables = variables
+        self._reserved = reserved
+        self._own: dict[str, _Own] = {}
+
+    @property
+    def kept(self) -> dict[str, str]:
+        """The tools that stay as they were, with the reason why."""
+        return {name: own.kept_for for name, own in self._own.items() if own.kept_for}
+
+    def add(self, variable: str) -> Tool:
+        """Make what ``variable`` holds a tool. ``SessionError`` when it cannot be one."""
+        value = self._variables().get(variable)
+        if not _may_be_one(value):
+            raise SessionError(
+                f"{variable!r} is no function of this notebook: define it in a cell."
+            )
+        made = _made(variable, value, self._reserved())
+        self._own[made.name] = _Own(variable, value, made)
+        return made
+
+    def remove(self, name: str) -> None:
+        """Take a tool away. ``SessionError`` when there is none of that name."""
+        if name not in self._own:
+            raise SessionError(f"{name!r} is no tool of yours. %agent tools lists those.")
+        del self._own[name]
+
+    def resolved(self) -> Tools:
+        """The tools as the notebook defines them now; one whose name means none any more stays."""
+        if self._own:
+            variables, reserved = self._variables(), self._reserved()
+            now = (_now(own, variables, reserved) for own in self._own.values())
+            self._own = {own.made.name: own for own in now}
+        return Tools(own.made for own in self._own.values())
+
+
+def _now(own: _Own, variables: Mapping[str, Any], reserved: Collection[str]) -> _Own:
+    value = variables.get(own.variable)
+    if value is own.value:
+        return replace(own, kept_for="")
+    if not _may_be_one(value):
+        return replace(own, kept_for=f"{own.variable!r} holds no function or tool any more")
+    try:
+        return _Own(own.variable, value, _made(own.variable, value, reserved))
+    except SessionError as exc:
+        return replace(own, kept_for=str(exc).removesuffix("."))
+
+
+def _may_be_one(value: Any) -> bool:
+    # By its class: a proxy says that it is an instance of anything.
+    return issubclass(type(value), FunctionType | Tool)
+
+
+def _made(variable: str, value: Any, reserved: Collection[str]) -> Tool:
+    """The tool of ``value``. ``SessionError`` says in one sentence what to change."""
+    if inspect.isgeneratorfunction(value) or inspect.isasyncgenfunction(value):
+        raise SessionError(
+            f"{variable!r} cannot become a tool, for it is a generator, which answers nothing by "
+            "itself: return a list instead of yielding."
+        )
+    try:
+        made = value if isinstance(value, Tool) else tool(value)
+        wrong = next((words for holds, words in _CHECKS if not holds(made)), None)
+        if wrong is None and made.name in reserved:
+            wrong = f"{made.name!r} is a tool of every turn: give yours another name"
+        if wrong is None:
+            schema = json.loads(json.dumps(dict(made.parameters_schema), allow_nan=False))
+            return replace(made, parameters_schema=schema)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as exc:  # annotations, and the fields of a tool, are the person's code
+        said = " ".join(f"{type(exc).__name__}: {words_of(exc)}".split()).rstrip(".: ")
+        raise SessionError(
+            f"{variable!r} cannot become a tool ({said}): give each parameter "
+            "a name and a type that JSON knows, such as str, int, float, bool, list or dict."
+        ) from exc
+    raise SessionError(f"{variable!r} cannot become a tool, for {wrong}.")
+
+
+def _is_named(made: Tool) -> bool:
+    return isinstance(made.name, str) and _NAME.fullmatch(made.name) is not None
+
+
+def _takes_an_object(made: Tool) -> bool:
+    schema = made.parameters_schema
+    if not isinstance(schema, Mapping) or schema.get("type") != "object":
+        return False
+    try:
+        json.dumps(dict(schema), allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return isinstance(schema.get("properties", {}), dict)
+
+
+def _can_be_called(made: Tool) -> bool:
+    """Whether each parameter is a field of the model that the arguments are checked by."""
+    parameters = inspect.signature(made.function).parameters.values()
+    named = {each.name for each in parameters if each.kind is not each.VAR_KEYWORD}
+    return named <= set(made.arguments.model_fields)
+
+
+# Each with what is wrong where it does not hold, and the remedy.
+_CHECKS: tuple[tuple[Callable[[Tool], bool], str], ...] = (
+    (
+        _is_named,
+        "no provider takes its name: give it one of 1 to 64 letters from a to z, digits, '_' and "
+        "'-', a function by def",
+    ),
+    (
+        _takes_an_object,
+        "its parameters_schema is no JSON Schema of an object: write a dict of JSON values "
+        "with 'type': 'object'",
+    ),
+    (
+        _can_be_called,
+        "a parameter has a name that no call can give: begin it with a letter, and do not name "
+        "it model_config",
+    ),
+    (
+        lambda made: made.timeout_s is None or 0 < made.timeout_s <= threading.TIMEOUT_MAX,
+        "its timeout_s is no time: give seconds above 0, or None",
+    ),
+    (
+        lambda made: made.effect in _EFFECTS,
+        "its effect is not known: write 'none', 'idempotent' or 'write', or leave it out",
+    ),
+)
