@@ -80,9 +80,9 @@ def turns(lab: Lab) -> Iterator[tuple[str, Locator, bool]]:
 
     lab.run("player = players.reaching()\n%agent model player")
     cell = lab.run("%%agent\nfetch the rates")
-    expect(cell.get_by_role("button", name="Do not run it")).to_be_visible()
+    expect(cell.get_by_role("button", name="Don't")).to_be_visible()
     yield "approval", cell, False
-    cell.get_by_role("button", name="Do not run it").click()
+    cell.get_by_role("button", name="Don't").click()
     expect(cell.locator(".pk-result, .pk-partial, .pk-handoff")).to_be_visible()
 
     lab.run("%agent model offline")

@@ -42,14 +42,14 @@ def test_each_of_five_buttons_gives_its_own_answer(lab: Lab) -> None:
     assert lab.complaints == []
 
 
-@pytest.mark.parametrize(("choice", "is_set"), [("Run it", True), ("Do not run it", False)])
+@pytest.mark.parametrize(("choice", "is_set"), [("Run it", True), ("Don't", False)])
 def test_a_step_waits_for_the_button_and_obeys_it(lab: Lab, choice: str, is_set: bool) -> None:
     lab.new_notebook_with("careful()")
     cell = lab.run("%%agent --approve ask\nset a number")
     held = cell.get_by_role("region", name="Step 1", exact=True)
     expect(held).to_contain_text("waiting")
     expect(held).to_contain_text("touched = 1")
-    expect(buttons(cell)).to_have_text(["Run it", "Do not run it"])
+    expect(buttons(cell)).to_have_text(["Run it", "Allow this for the rest of the turn", "Don't"])
     lab.wait_until_idle()
     lab.picture("approval", cell)
     before = lab.run("'touched' in globals()")
