@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from .lab import Lab
-from .probes import READABLE, contrasts, focused, overflowing
+from .probes import READABLE, contrasts, focused, overflowing, shades
 
 pytestmark = pytest.mark.browser
 
@@ -39,6 +39,9 @@ def test_every_text_of_a_record_can_be_read_in_light_and_dark(lab: Lab) -> None:
         lab.picture(f"theme-{theme.split()[-1].lower()}", cell)
         assert len(measured) > 60
         assert [each for each in measured if each[0] < READABLE] == []
+        dark, bright = shades(output.locator(".vega-embed"))
+        assert dark < 60
+        assert bright > 240
     lab.use_theme("JupyterLab Light")
     assert lab.complaints == []
 

@@ -137,6 +137,20 @@ def tour() -> ScriptedModel:
     )
 
 
+class Mumbling(Cued):
+    """Says the beginning of a sentence, and goes on when it is told."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
+        yield Delta(text="The sales rise in spring, and")
+        async for each in super().stream(request):
+            yield each
+
+
+def mumbling() -> Mumbling:
+    """Waits for its cue in the middle of a sentence."""
+    return Mumbling([DONE], name="mumbling")
+
+
 def stuck() -> Cued:
     """Works a step, then waits for a cue that may never come."""
     return Cued([code("kept = 42", "Keep a number"), DONE], name="stuck")
@@ -206,6 +220,13 @@ def reaching() -> ScriptedModel:
     """Wants to reach outside, which somebody has to allow."""
     source = "import subprocess\n\nsubprocess.run(['fetch', 'rates.csv'], check=True)"
     return ScriptedModel([code(source, "Fetch the rates"), DONE], name="reaching")
+
+
+def reaching_twice() -> ScriptedModel:
+    """Wants to start the same program for two files, one step after the other."""
+    source = "import subprocess\n\nsubprocess.run(['touch', '{}'], check=True)"
+    steps = [code(source.format(name), f"Make {name}") for name in ("one.txt", "two.txt")]
+    return ScriptedModel([*steps, DONE], name="reaching-twice")
 
 
 def averaging() -> ScriptedModel:
