@@ -10,6 +10,7 @@ from .probes import READABLE, contrasts, focused, overflowing, shades
 
 pytestmark = pytest.mark.browser
 
+_COLOUR = "each => getComputedStyle(each).color"
 # The menu beside a chart is the front end's, and has no name.
 CHART_MENU = ""
 
@@ -43,6 +44,22 @@ def test_every_text_of_a_record_can_be_read_in_light_and_dark(lab: Lab) -> None:
         assert dark < 60
         assert bright > 240
     lab.use_theme("JupyterLab Light")
+    assert lab.complaints == []
+
+
+@pytest.mark.parametrize(
+    ("first", "is_prose"), [("%%agent --share schema", True), ("x = 1", False)]
+)
+def test_a_request_is_not_coloured_as_python(lab: Lab, first: str, is_prose: bool) -> None:
+    lab.new_notebook("Parsimony Agent")
+    cell = lab.page.locator(".jp-CodeCell").last
+    cell.locator(".cm-content").click()
+    lab.page.keyboard.insert_text(f"{first}\nload a.csv and plot 'rain' for 12 months in 2013")
+    word = cell.locator(".cm-line span", has_text="and")
+    expect(word).to_be_visible()
+    colours = {cell.locator(".cm-line").last.evaluate(_COLOUR), word.evaluate(_COLOUR)}
+    lab.picture("request-prose" if is_prose else "request-python", cell)
+    assert (len(colours) == 1) is is_prose
     assert lab.complaints == []
 
 

@@ -100,6 +100,7 @@ async def test_what_was_allowed_is_not_asked_about_again_in_that_turn(start: Any
     assert isinstance((await gather(session.resume("Run it")))[-1], RunCompleted)
 
 
+RUNNER = "import subprocess\nsubprocess.run(['sh', '-c', 'touch ' {!r}], check=True)"
 MAKE = "import subprocess\nsubprocess.run(['touch', {!r}], check=True)"
 
 
@@ -115,6 +116,7 @@ MAKE = "import subprocess\nsubprocess.run(['touch', {!r}], check=True)"
             True,
         ),
         ("import os\nos.remove('kept.txt')", "import os\nos.remove('more.txt')", "guarded", False),
+        (RUNNER.format("made"), RUNNER.format("other"), "guarded", True),
         ("import os\nos.remove('kept.txt')", MAKE.format("made"), "guarded", True),
         ("x = 1", "y = 2", "ask", False),
         ("x = 1", MAKE.format("made"), "ask", True),
