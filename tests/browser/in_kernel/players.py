@@ -242,7 +242,10 @@ def averaging() -> ScriptedModel:
 
 
 def publishing() -> ScriptedModel:
-    """Publishes a data set."""
+    """Publishes a table, and a report that shows it."""
     made = code(SALES, "Load the sales")
     kept = call("return_dataset", variable="sales", title="Sales by region")
-    return ScriptedModel([made, kept, DONE], name="publishing")
+    body = "South sold **4**, north 3.\n\n![Sales](artifact:sales)"
+    told = call("return_report", title="Sales report", body=body)
+    end = call("return_done", summary="South leads: 4 of 7 sales.")
+    return ScriptedModel([made, kept, told, end], name="publishing")
