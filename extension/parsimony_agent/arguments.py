@@ -149,25 +149,30 @@ HELP = Flag(("-h", "--help"), "help", "show this help and run nothing")
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
-def _flag(row: dict[str, Any]) -> Flag:
-    several = {name: tuple(row.get(name, ())) for name in ("names", "choices")}
-    return Flag(**row | several | {"read": reader(row)})
+def _flag(dest: str, row: dict[str, Any]) -> Flag:
+    names = row.pop("names", [f"--{dest.replace('_', '-')}"])
+    choices = tuple(row.get("choices", ()))
+    return Flag(tuple(names), dest, **row | {"choices": choices, "read": reader(row)})
 
 
-CELL_FLAGS = (*map(_flag, _TABLES["flag"]), HELP)
+_CELL_FLAGS = {dest: _flag(dest, row) for dest, row in _TABLES["flag"].items()}
+CELL_FLAGS = (*_CELL_FLAGS.values(), HELP)
 
 
-def _command(row: dict[str, Any]) -> Command:
+def _command(group: str, name: str, row: dict[str, Any]) -> Command:
     """``flags`` are the command's own, or the names of flags of a cell."""
-    by_dest = {flag.dest: flag for flag in CELL_FLAGS}
-    flags = (
-        by_dest[each] if isinstance(each, str) else _flag(each) for each in row.pop("flags", ())
-    )
+    own = row.pop("flags", {})
+    flags = (_flag(each, own[each]) if isinstance(own, dict) else _CELL_FLAGS[each] for each in own)
     words = {"words": None} if row.get("words") == "text" else {}
-    return Command(**row | words | {"first": tuple(row.get("first", ()))}, flags=tuple(flags))
+    first = tuple(row.pop("first", ()))
+    return Command(name, group, **row | words, first=first, flags=tuple(flags))
 
 
-COMMANDS = tuple(map(_command, _TABLES["command"]))
+COMMANDS = tuple(
+    _command(group, name, row)
+    for group, rows in _TABLES["command"].items()
+    for name, row in rows.items()
+)
 
 # Flags, by ``dest``, that cannot be meant together.
 _APART = (("record", "replay"), ("context", "no_context"))

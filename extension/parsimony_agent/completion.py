@@ -9,6 +9,8 @@ from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
+from IPython.core.completer import CompletionContext, SimpleCompletion, context_matcher
+
 from parsimony_agent.arguments import CELL_FLAGS, COMMANDS, Flag, command_named
 from parsimony_agent.sessions import Session, known_names
 
@@ -71,7 +73,6 @@ def sources(shell: Any, opened: Callable[[], "Session | None"]) -> Sources:
     }
 
 
-_attributes = type.__dict__["__dict__"].__get__
 _NOTHING: Sources = {"models": lambda: MODEL_NAMES}
 
 
@@ -121,35 +122,16 @@ def _value(
     return None
 
 
-class Completion:
-    """Puts the completer into the shell and takes it out again."""
+def matcher(name: str, known: Sources) -> Any:
+    """The completer of the magics called ``name``, for ``shell.Completer.custom_matchers``. Where
+    it has something to propose, nobody else is asked: a file would not fit there."""
 
-    def __init__(self, shell: Any, name: str, known: Sources = _NOTHING) -> None:
-        self._shell = shell
-        self._known = known
-        self._keys = (f"%{name}", f"%%{name}")
-        self._hook: Callable[[Any, Any], list[str]] | None = None
+    @context_matcher()  # type: ignore[untyped-decorator]
+    def agent_matcher(context: CompletionContext) -> dict[str, Any]:
+        line = context.text_until_cursor
+        is_ours = line.partition(" ")[0] in (f"%{name}", f"%%{name}")
+        found = proposals(line, known) if is_ours else []
+        fitting = [SimpleCompletion(each) for each in found if each.startswith(context.token)]
+        return {"completions": fitting, "suppress": bool(fitting)}
 
-    def install(self) -> None:
-        def complete(_shell: Any, event: Any) -> list[str]:
-            return proposals(event.text_until_cursor, self._known)
-
-        self._hook = complete
-        for key in self._keys:
-            self._shell.set_hook("complete_command", complete, str_key=key)
-
-    def uninstall(self) -> None:
-        # IPython has no call for this; the dispatcher's table of chains is its state.
-        strings = self._shell.strdispatchers["complete_command"].strs
-        for key in self._keys:
-            chain = strings.get(key)
-            if chain is None:
-                continue
-            chain.chain = [
-                (priority, hook)
-                for priority, hook in chain.chain
-                if getattr(hook, "__func__", None) is not self._hook
-            ]
-            if not chain.chain:
-                del strings[key]
-        self._hook = None
+    return agent_matcher

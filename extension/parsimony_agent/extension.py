@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from traitlets.config import Config
 
-from parsimony_agent.completion import Completion, sources
+from parsimony_agent.completion import matcher, sources
 from parsimony_agent.magics import AgentMagics
 from parsimony_agent.pending import SilentStop
 from parsimony_agent.sessions import SessionFactory, open_in
@@ -50,8 +50,7 @@ class Extension:
             settings=self.settings,
             silence=self._silence.install,
         )
-        known = sources(shell, lambda: self.magics.opened)
-        self._completion = Completion(shell, self.name, known)
+        self._matcher = matcher(self.name, sources(shell, lambda: self.magics.opened))
 
     def install(self) -> None:
         """Register everything; says so only when the usual name was taken."""
@@ -60,7 +59,7 @@ class Extension:
         )
         self._shell.input_transformers_post.append(self._transform)
         self._shell.input_transformer_manager.token_transformers.append(self._asking)
-        self._completion.install()
+        self._shell.Completer.custom_matchers.append(self._matcher)
         self._silence.install()
         self.magics.user_cells.install()
         self._shell.configurables.append(self.settings)
@@ -78,7 +77,8 @@ class Extension:
             each for each in self._shell.configurables if each is not self.settings
         ]
         self._silence.uninstall()
-        self._completion.uninstall()
+        matchers = self._shell.Completer.custom_matchers
+        matchers[:] = [each for each in matchers if each is not self._matcher]
         if self._transform in self._shell.input_transformers_post:
             self._shell.input_transformers_post.remove(self._transform)
         transformers = self._shell.input_transformer_manager.token_transformers

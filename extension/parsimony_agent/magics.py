@@ -100,16 +100,16 @@ class AgentMagics:
         self,
         shell: Any,
         *,
-        name: str = "agent",
-        session_factory: SessionFactory = open_in,
+        name: str,
+        session_factory: SessionFactory,
         environ: Mapping[str, str],
-        settings: ParsimonyAgent | None = None,
-        silence: Callable[[], None] = lambda: None,
+        settings: ParsimonyAgent,
+        silence: Callable[[], None],
     ) -> None:
         self.shell = shell
         self.name = f"%{name}"
         self.environ = environ
-        self.settings = settings or ParsimonyAgent(environ=environ)
+        self.settings = settings
         self.cells = Cells(shell)
         self.user_cells = UserCells(shell, self.cells)
         self._silence = silence
@@ -144,10 +144,8 @@ class AgentMagics:
             )
         cell_key = self.cells.next_turn(f"{line}\n{body}")
         if request.dry_run:
-            from parsimony_agent.outgoing import previewed  # deferred: as all that a turn needs
-
             with _plainly():
-                self.show(previewed(self, request, cell_key, magic=f"%{self.name}"))
+                self.show(self.preview(request, cell_key, magic=f"%{self.name}"))
             return _nothing()
 
         return self._ask(request, cell_key, self._first_sign())
@@ -169,6 +167,17 @@ class AgentMagics:
         finally:
             if sign is not None:
                 sign.withdraw()
+
+    def preview(self, request: CellRequest, cell_key: str = "", *, magic: str) -> str:
+        """What the turn of ``request`` would send first. ``magic`` is what errors call it."""
+        from parsimony_agent.options import in_notebook, options_of
+        from parsimony_agent.request_text import sent_words  # deferred: as all that a turn needs
+
+        self.follow_settings()
+        session = self.session
+        options = in_notebook(options_of(request, self.settings), session, self.shell, magic)
+        sent = session.preview(request.text, cell_key=cell_key, options=options)
+        return sent_words(sent, request.model or session.model_name)
 
     def _command(self, line: str) -> Coroutine[Any, Any, None] | None:
         parsed = parse_command(line, self.name)
@@ -279,7 +288,6 @@ class AgentMagics:
                 lambda: self.session,
                 self.cells,
                 magic=self.name,
-                environ=self.environ,
                 settings=self.settings,
             )
         return self._turns

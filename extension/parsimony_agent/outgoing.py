@@ -1,12 +1,7 @@
-"""What goes to models: what a turn would send before it is sent, and what each request had.
-
-The magics import this, so that it knows of them by use alone.
-"""
+"""What goes to models: what a turn would send before it is sent, and what each request had."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,17 +9,17 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 from parsimony_agent.arguments import CellRequest
-from parsimony_agent.options import in_notebook, options_of
 from parsimony_agent.pending import TurnError
+from parsimony_agent.request_text import message_words, sent_words, tools_words
 from parsimony_agent.tables import note, words
 from parsimony_kernel.core.chat import OFFLINE, ModelRequest
 from parsimony_kernel.core.events import RunStarted
-from parsimony_kernel.core.pictures import pictures_in, size_of, tokens_of
 from parsimony_kernel.session.turns import resolve_turn
 from parsimony_kernel.view.escape import fit, html_text, plain, unbroken
 from parsimony_kernel.view.tabulate import counted
 
 if TYPE_CHECKING:
+    from parsimony_agent.magics import AgentMagics, Told
     from parsimony_kernel.storage.sent import SentRequest
 
 _ANY_WORDS = "(your request)"
@@ -32,28 +27,19 @@ _NOTHING_SENT = ModelRequest([])
 
 
 def context(
-    magics: Any,
+    magics: AgentMagics,
     words: str = _ANY_WORDS,
     *,
     share: str | None = None,
     context: tuple[str, ...] | None = None,
     no_context: bool = False,
-) -> Any:
+) -> Told:
     """What a turn with these words would send to the notebook's model."""
     request = CellRequest(words, share=share, context=context, no_context=no_context)
-    return previewed(magics, request, magic=f"{magics.name} context")
+    return magics.preview(request, magic=f"{magics.name} context")
 
 
-def previewed(magics: Any, request: CellRequest, cell_key: str = "", *, magic: str) -> Any:
-    """What the turn of ``request`` would send first. ``magic`` is what was written, for errors."""
-    magics.follow_settings()
-    session = magics.session
-    options = in_notebook(options_of(request, magics.settings), session, magics.shell, magic)
-    asked = session.preview(request.text, cell_key=cell_key, options=options)
-    return sent_words(asked, request.model or session.model_name)
-
-
-def sent(magics: Any, named: str | None = None, *, number: int | None = None) -> Any:
+def sent(magics: AgentMagics, named: str | None = None, *, number: int | None = None) -> Told:
     """What went to models in a turn: of each request what the one before did not have.
 
     With ``number`` that request, whole. ``TurnError`` when there is no such turn or request.
@@ -168,47 +154,3 @@ def _size(value: Mapping[str, Any]) -> int:
 
 def _when(asked: SentRequest) -> str:
     return f"{asked.at[:19].replace('T', ' ')} UTC"
-
-
-def sent_words(request: ModelRequest, model: str) -> str:
-    """A request to the letter: each message with its role, then the tools that it offers.
-
-    What stands around it on the wire is the provider's own.
-    """
-    head = f"To {model}, {len(request.messages)} messages and {len(request.tools)} tools:"
-    return "\n\n".join([head, *map(message_words, request.messages), tools_words(request)])
-
-
-def message_words(message: Mapping[str, Any]) -> str:
-    """One message to the letter, under its role."""
-    rest = {name: value for name, value in message.items() if name not in ("role", "content")}
-    content: Any = message.get("content") or ""
-    if pictures := list(map(_picture_words, pictures_in(message))):
-        content = "\n".join([*(part["text"] for part in content if "text" in part), *pictures])
-    said = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
-    rest_said = json.dumps(rest, ensure_ascii=False) if rest else ""
-    return literal("\n".join(filter(None, (f"── {message.get('role')} ──", said, rest_said))))
-
-
-def _picture_words(png_base64: str) -> str:
-    """A picture by its size in pixels, tokens and bytes, and its digest."""
-    png = base64.b64decode(png_base64)
-    width, height = size_of(png)
-    return (
-        f"[picture: PNG of {width} × {height} pixels, about {tokens_of(png_base64):,} tokens, "
-        f"{len(png):,} bytes, sha256 {hashlib.sha256(png).hexdigest()}]"
-    )
-
-
-def tools_words(request: ModelRequest) -> str:
-    """The tools that a request offers, to the letter."""
-    tools = [json.dumps(tool, ensure_ascii=False) for tool in request.tools]
-    return literal("── tools ──\n" + "\n".join(tools))
-
-
-def literal(text: str) -> str:
-    """``text`` with what cannot be seen, or changes how the rest looks, as Python escapes it."""
-    return "".join(
-        char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode()
-        for char in text
-    )

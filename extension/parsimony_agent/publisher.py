@@ -37,11 +37,10 @@ class _Sender:
         update: bool = False,
     ) -> None:
         transient = {"display_id": display_id} if display_id else {}
-        self._send(dict(data), dict(metadata or {}), transient, update)
+        message = {"data": dict(data), "metadata": dict(metadata or {}), "transient": transient}
+        self._send(message, update)
 
-    def _send(
-        self, data: dict[str, Any], metadata: dict[str, Any], transient: Mime, update: bool
-    ) -> None:
+    def _send(self, message: Mapping[str, Mime], update: bool) -> None:
         raise NotImplementedError
 
 
@@ -57,16 +56,14 @@ class KernelOutlet(_Sender):
         self._topic = publisher.topic
         self._parent = dict(publisher.parent_header)
 
-    def _send(
-        self, data: dict[str, Any], metadata: dict[str, Any], transient: Mime, update: bool
-    ) -> None:
+    def _send(self, message: Mapping[str, Mime], update: bool) -> None:
         # What the cell printed before stands before what is shown now.
         sys.stdout.flush()
         sys.stderr.flush()
         self._session.send(
             self._socket,
             "update_display_data" if update else "display_data",
-            {"data": data, "metadata": metadata, "transient": transient},
+            message,
             parent={"header": self._parent},
             ident=self._topic,
         )
@@ -78,10 +75,8 @@ class PublisherOutlet(_Sender):
     def __init__(self, publisher: Any) -> None:
         self._publisher = publisher
 
-    def _send(
-        self, data: dict[str, Any], metadata: dict[str, Any], transient: Mime, update: bool
-    ) -> None:
-        self._publisher.publish(data, metadata, transient=transient, update=update)
+    def _send(self, message: Mapping[str, Mime], update: bool) -> None:
+        self._publisher.publish(**message, update=update)
 
 
 class TextOutlet(_Sender):
@@ -90,11 +85,10 @@ class TextOutlet(_Sender):
     def __init__(self) -> None:
         self._stream = sys.stdout
 
-    def _send(
-        self, data: dict[str, Any], metadata: dict[str, Any], transient: Mime, update: bool
-    ) -> None:
-        if not update and data.get("text/plain"):
-            print(data["text/plain"], end="\n\n", file=self._stream, flush=True)
+    def _send(self, message: Mapping[str, Mime], update: bool) -> None:
+        text = message["data"].get("text/plain")
+        if not update and text:
+            print(text, end="\n\n", file=self._stream, flush=True)
 
 
 class FirstSign:

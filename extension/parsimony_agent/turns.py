@@ -7,7 +7,7 @@ answers. Whatever it does, somebody holds its task and sees its errors.
 import asyncio
 import logging
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from parsimony_agent import tables
@@ -71,8 +71,7 @@ class Turns:
         cells: Cells,
         *,
         magic: str = "%agent",
-        environ: Mapping[str, str],
-        settings: ParsimonyAgent | None = None,
+        settings: ParsimonyAgent,
         clock: Clock = SYSTEM_CLOCK,
         read: Read | None = None,
     ) -> None:
@@ -80,7 +79,7 @@ class Turns:
         self._open = session
         self._cells = cells
         self._magic = magic
-        self._settings = settings or ParsimonyAgent(environ=environ)
+        self._settings = settings
         self._clock = clock
         self._read = read
         self._records: dict[str, TurnRecord] = {}

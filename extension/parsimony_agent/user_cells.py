@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from parsimony_agent.cell import Cells, locate, working_folder
@@ -19,7 +20,6 @@ from parsimony_kernel.core.clock import SYSTEM_CLOCK
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.lineage.file_access import Watch
 from parsimony_kernel.lineage.observe import (
-    CellEffect,
     Looked,
     before_cell,
     observe_cell,
@@ -36,18 +36,6 @@ Names = Mapping[str, Any]
 _MOST_KEPT = 1_000
 # The magic whose body the shell runs as a cell; its own text holds that body already.
 _CAPTURING = "run_cell_magic('capture'"
-
-
-@dataclass(frozen=True)
-class UserCell:
-    """One cell that ran: its code after IPython's transforms, and what it did."""
-
-    code: str
-    effect: CellEffect
-    scope: RunScope
-    at: str
-    failed: bool
-    stopped_at: int
 
 
 @dataclass(frozen=True)
@@ -74,7 +62,7 @@ class UserCells:
         self._ledger: OriginLedger | None = None
         # Cells nest: one may run another.
         self._open: list[_Begun] = []
-        self._kept: list[UserCell] = []
+        self._kept: list[Callable[[OriginLedger], None]] = []
         self._is_agent = False
 
     def install(self) -> None:
@@ -90,8 +78,8 @@ class UserCells:
         """Stamp what was kept, and every cell from now on, into ``ledger``."""
         self._ledger = ledger
         kept, self._kept = self._kept, []
-        for cell in kept:
-            self._quietly(lambda cell=cell: self._stamp(ledger, cell))  # type: ignore[misc]
+        for stamp in kept:
+            self._quietly(partial(stamp, ledger))
 
     def leave_out(self) -> None:
         """The cell that runs now holds a turn, which stamps what it does itself."""
@@ -190,18 +178,20 @@ class UserCells:
             opened=begun.watch.read,
             shown=(getattr(result, "result", None), *self._last_outputs()),
         )
-        cell = UserCell(
-            begun.code,
-            effect,
-            RunScope("", where.notebook, self._cells.key(begun.info.raw_cell), actor="user"),
-            SYSTEM_CLOCK.now().isoformat(),
-            failed,
-            stopped_line(error, self._shell.user_ns),
-        )
+        code, at = begun.code, SYSTEM_CLOCK.now().isoformat()
+        scope = RunScope("", where.notebook, self._cells.key(begun.info.raw_cell), actor="user")
+        stopped_at = stopped_line(error, self._shell.user_ns)
+
+        # Only names and text: what is kept here must keep nothing of the cell alive.
+        def stamp(ledger: OriginLedger) -> None:
+            from parsimony_kernel.lineage.stamp import stamp_effect
+
+            stamp_effect(ledger, effect, code, scope, at, failed=failed, stopped_at=stopped_at)
+
         if self._ledger is not None:
-            self._stamp(self._ledger, cell)
+            stamp(self._ledger)
         elif len(self._kept) < _MOST_KEPT:
-            self._kept.append(cell)
+            self._kept.append(stamp)
 
     def _stop_watching(self, cells: list[_Begun]) -> None:
         for each in cells:
@@ -219,16 +209,3 @@ class UserCells:
             return str(self._shell.transform_cell(source))
         except SyntaxError:
             return source
-
-    def _stamp(self, ledger: OriginLedger, cell: UserCell) -> None:
-        from parsimony_kernel.lineage.stamp import stamp_effect
-
-        stamp_effect(
-            ledger,
-            cell.effect,
-            cell.code,
-            cell.scope,
-            cell.at,
-            failed=cell.failed,
-            stopped_at=cell.stopped_at,
-        )

@@ -154,14 +154,19 @@ def admit(
         if inventory is not None:
             state.messages.append(secrets.of_prose(snapshot_message(inventory)))
     chosen = _chosen(suspension, user_reply)
-    is_button = chosen is Choice.run_it or user_reply.strip() in choices.labels_of(choices.APPROVAL)
+    is_button = chosen in choices.ALLOWING or user_reply.strip() in choices.labels_of(
+        choices.APPROVAL
+    )
     asks = state.pending_call is not None and state.pending_call.asks
     if asks:
         state.reply = user_reply
     elif state.pending_call is None or not is_button:
         state.messages.append({"role": "user", "content": secrets.clean(user_reply)})
     if state.pending_call is not None:
-        allowed = asks or chosen is Choice.run_it
+        allowed = asks or chosen in choices.ALLOWING
+        approvals = hooks.approvals(state)
+        if chosen is Choice.allow_for_turn and approvals is not None:
+            approvals.granted.widened = state.pending_call.sha
         state.pending_call = state.pending_call.model_copy(update={"allowed": allowed})
     # Last, so that nothing can go wrong once it is taken.
     if not hooks.claim(suspension):

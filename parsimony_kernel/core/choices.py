@@ -16,6 +16,7 @@ class Choice(StrEnum):
     """The choices of the gate's own questions. Those made of data go by their number."""
 
     run_it = "run_it"
+    allow_for_turn = "allow_for_turn"
     do_not_run_it = "do_not_run_it"
     happened = "happened"
     did_not_happen = "did_not_happen"
@@ -25,13 +26,15 @@ class Choice(StrEnum):
 
 LABELS = {
     Choice.run_it: "Run it",
-    Choice.do_not_run_it: "Do not run it",
+    Choice.allow_for_turn: "Allow this for the rest of the turn",
+    Choice.do_not_run_it: "Don't",
     Choice.happened: "It did",
     Choice.did_not_happen: "It did not",
     Choice.go_on: "Go on",
     Choice.stop: "Stop here",
 }
-APPROVAL = (Choice.run_it, Choice.do_not_run_it)
+APPROVAL = (Choice.run_it, Choice.allow_for_turn, Choice.do_not_run_it)
+ALLOWING = frozenset({Choice.run_it, Choice.allow_for_turn})
 OUTCOME = (Choice.happened, Choice.did_not_happen, Choice.stop)
 MORE = (Choice.go_on, Choice.stop)
 
@@ -121,6 +124,8 @@ def read(reply: str, offered: Collection[str]) -> Choice | None:
     said = reply.strip()
     stops = _STOP.search(_GO_ON_INDEED.sub("", said)) is not None
     if Choice.run_it in offered:
+        if said.casefold() == LABELS[Choice.allow_for_turn].casefold():
+            return Choice.allow_for_turn
         if _RUN_IT.fullmatch(said):
             return Choice.run_it
         return Choice.stop if stops else Choice.do_not_run_it

@@ -4,6 +4,7 @@ Allowed is exactly one action: its hash is sealed with the question and compared
 runs, and an action that was changed is asked about anew.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -49,12 +50,15 @@ _CODE = "code"
 class Granted:
     """What a person has allowed in one run: targets by kind and name, and the reaches of code that
     was read beforehand. ``made`` are the paths that the run has made, and ``files`` keeps what it
-    writes to."""
+    writes to. ``widened`` is the hash of the action that was allowed with all that is like it, and
+    ``alike`` what that is: kinds with a host, a program or a folder, tools, and plain steps."""
 
     targets: set[tuple[ReachKind, str]] = field(default_factory=set)
     previewed: dict[str, tuple[Reach, ...]] = field(default_factory=dict)
     made: set[str] = field(default_factory=set)
     files: Files | None = None
+    widened: str = ""
+    alike: set[tuple[str, str]] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -94,22 +98,32 @@ class Approving:
             attempt.outside.extend(map(_said, acting))
         known = self.granted.previewed.get(_code(attempt), ())
         found = [each for each in found if each not in known and not self._is_granted(each)]
-        places = (*map(_said, found), *_of_tool(tool))
+        is_allowed = ("tool", tool.name) in self.granted.alike
+        places = () if is_allowed else (*map(_said, found), *_of_tool(tool))
         forgets = any(isinstance(e, Reach) and e.kind is ReachKind.forgetting for e in found)
         if attempt.recorded or (self.mode is Approval.auto and not (tool.asks or forgets)):
             return None
-        if not places and not (self.mode is Approval.ask and _does_something(tool)):
+        is_asked = self.mode is Approval.ask and _does_something(tool) and not is_allowed
+        if not places and (not is_asked or _PLAIN_STEP in self.granted.alike):
             return None
         sha = _sha(attempt, tool, places)
         if attempt.approved == sha:
             read = tuple(each for each in found if isinstance(each, Reach))
             self.granted.previewed[_code(attempt)] = (*known, *read)
+            is_code = tool.tool_type == "code"
+            if self._is_widened(attempt) and not (is_code and places):
+                self.granted.alike.add(_PLAIN_STEP if is_code else ("tool", tool.name))
             return None
         return self.refuses(attempt) or _ask(attempt, tool, places, sha)
 
+    def _is_widened(self, attempt: Attempt) -> bool:
+        return attempt.approved is not None and attempt.approved == self.granted.widened
+
     def _is_granted(self, reach: Reach | str) -> bool:
+        alike = ((kind, what.rstrip("./")) for kind, what in self.granted.alike)
         return isinstance(reach, Reach) and any(
-            kind is reach.kind and what in reach.what for kind, what in self.granted.targets
+            kind == reach.kind and what in reach.what
+            for kind, what in (*self.granted.targets, *alike)
         )
 
     def permit(self, attempt: Attempt) -> Permit | None:
@@ -120,6 +134,9 @@ class Approving:
 
         def allows(reach: Reach, lines: frozenset[int]) -> bool:
             if self.mode is Approval.auto or (reach.kind, reach.what) in self.granted.targets:
+                return True
+            now = map(_alike, permit.left) if self._is_widened(attempt) else ()
+            if _alike(reach) in {*self.granted.alike, *now}:
                 return True
             read = self.granted.previewed.get(_code(attempt), ())
             return any(_covers(each, reach, lines) for each in read)
@@ -143,6 +160,7 @@ class Approving:
         tool, reach = attempt.tools[attempt.action], permit.held
         for each in permit.left:
             self.granted.targets.add((each.kind, each.what))
+            self.granted.alike.update((_alike(each),) if self._is_widened(attempt) else ())
         if reach is not None and permit.open_end:
             uncertain = LATE_UNCERTAIN.failure(
                 f"{reach.sentence} The same was begun before, and has no known end. It did not run "
@@ -217,6 +235,28 @@ _WITH = {
 def _covers(read: Reach, reach: Reach, lines: frozenset[int]) -> bool:
     is_kind = reach.kind is read.kind or reach.kind in _WITH.get(read.kind, ())
     return is_kind and (read.line in lines or reach.what in read.what)
+
+
+_PLAIN_STEP = ("step", "")
+# A command without anything that chains, redirects or substitutes.
+_PLAIN_COMMAND = re.compile(r"[\w./:=@%+, -]+")
+# Whoever may start one of these may do anything by it.
+_RUNNERS = re.compile(
+    r"(?:.*sh|python.*|perl.*|ruby.*|node.*|env|sudo|doas|su|xargs|find|nohup|nice|time.*|ssh|make)"
+)
+_BY_FOLDER = frozenset({ReachKind.deletion, ReachKind.outside_write})
+
+
+def _alike(reach: Reach) -> tuple[str, str]:
+    """What is allowed with ``reach`` for the rest of a turn: the same host, the same program, or
+    files of the same folder; of everything else exactly this."""
+    program, _, _ = reach.what.partition(" ")
+    if reach.kind is ReachKind.shell and _PLAIN_COMMAND.fullmatch(reach.what):
+        is_runner = _RUNNERS.fullmatch(Path(program).name) is not None
+        return reach.kind, reach.what if is_runner else program
+    if reach.kind in _BY_FOLDER:
+        return reach.kind, f"{Path(reach.what).parent}/"
+    return reach.kind, reach.what
 
 
 def _code(attempt: Attempt) -> str:

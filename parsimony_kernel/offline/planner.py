@@ -134,7 +134,7 @@ class _Planner:
         return Step("", (("ask_user", {"question": ask.question, "choices": [*ask.choices]}),))
 
     def unable(self, why: str) -> Step:
-        steps = [*(f"Try: {each}" for each in self._suggestions()), REAL_MODEL]
+        steps = [*(f"`{each}`" for each in self._suggestions()), REAL_MODEL]
         if "return_unable" not in self.tools:
             return Step(" ".join([why, *steps]))
         arguments = {"rationale": why, "blockers": [why], "suggested_next_steps": steps}

@@ -42,6 +42,7 @@ _SETTINGS = {
 }
 
 _HERE = Path(__file__).parent
+_LABEXTENSIONS = _HERE.parents[1] / "extension" / "labextension"
 _FOR_KERNELS = (_HERE / "in_kernel", _HERE.parent / "view")
 
 # What Lab itself says, whatever notebook is open.
@@ -89,8 +90,12 @@ _APPS = {
         "--LabApp.extension_manager=readonly",
         "--LabApp.news_url=",
         "--LabApp.expose_app_in_browser=True",
+        f"--LabApp.extra_labextensions_path={_LABEXTENSIONS}",
     ],
-    "notebook": ["--JupyterNotebookApp.expose_app_in_browser=True"],
+    "notebook": [
+        "--JupyterNotebookApp.expose_app_in_browser=True",
+        f"--JupyterNotebookApp.extra_labextensions_path={_LABEXTENSIONS}",
+    ],
 }
 
 

@@ -87,6 +87,54 @@ _FOCUSED = """() => {
 }"""
 
 
+# Where the cell's prompt and the first line of what is read first stand, in every frame.
+_WATCH = """cell => {
+    window.frames_seen = [];
+    const look = () => {
+        const seen = ['.jp-InputPrompt', '.jp-OutputArea-output p'].map(
+            each => cell.querySelector(each)?.getBoundingClientRect().top
+        );
+        if (seen[1] !== undefined) window.frames_seen.push(seen);
+        requestAnimationFrame(look);
+    };
+    look();
+}"""
+
+# How long after it was run a new cell shows something, in milliseconds.
+_FIRST_OUTPUT = """async () => {
+    const app = window.jupyterapp, panel = app.shell.currentWidget;
+    const output = panel.content.activeCell.outputArea.node;
+    const shown = new Promise(resolve => new MutationObserver((_, observer) => {
+        if (output.textContent.trim() === '') return;
+        observer.disconnect();
+        resolve(performance.now());
+    }).observe(output, { childList: true, subtree: true, characterData: true }));
+    const began = performance.now();
+    app.commands.execute('notebook:run-cell');
+    return await shown - began;
+}"""
+
+
+# The darkest and the brightest of what a canvas shows; nothing where the page shines through.
+_SHADES = """canvas => {
+    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    let [dark, bright] = [255, 0];
+    for (let at = 0; at < data.length; at += 4) {
+        if (data[at + 3] < 255) return [0, 0];
+        const shade = (data[at] + data[at + 1] + data[at + 2]) / 3;
+        [dark, bright] = [Math.min(dark, shade), Math.max(bright, shade)];
+    }
+    return [dark, bright];
+}"""
+
+
+def shades(chart: Locator) -> tuple[float, float]:
+    """The darkest and the brightest grey of a drawn chart, 0 to 255; both 0 where the page shines
+    through, so that its theme decides what can be read."""
+    dark, bright = chart.locator("canvas").evaluate(_SHADES)
+    return dark, bright
+
+
 def contrasts(area: Locator) -> list[tuple[float, str]]:
     """The contrast of each text that is seen in ``area`` to its ground, lowest first."""
     measured: list[dict[str, Any]] = area.evaluate(_CONTRASTS)
@@ -97,6 +145,27 @@ def overflowing(area: Locator) -> list[str]:
     """What in ``area`` is cut off or scrolls sideways, other than code, output and tables."""
     found: list[str] = area.evaluate(_OVERFLOWING)
     return found
+
+
+def watch_frames(cell: Locator) -> None:
+    """Take down from now on where the cell and its first line stand, frame by frame."""
+    cell.evaluate(_WATCH)
+
+
+def moved(cell: Locator) -> tuple[int, float]:
+    """How many frames were seen, and by how many pixels the prompt or the first line moved."""
+    frames: list[list[float]] = cell.evaluate("() => window.frames_seen")
+    return len(frames), max(max(tops) - min(tops) for tops in zip(*frames, strict=True))
+
+
+def seconds_to_first_output(lab: Lab, source: str) -> float:
+    """Run ``source`` in the one cell of a new notebook; the seconds until it shows something."""
+    lab.new_notebook("Parsimony Agent")
+    lab.page.locator(".jp-CodeCell .cm-content").click()
+    lab.page.keyboard.insert_text(source)
+    took: float = lab.page.evaluate(_FIRST_OUTPUT)
+    lab.wait_until_idle()
+    return took / 1000
 
 
 def focused(lab: Lab) -> dict[str, Any]:

@@ -69,8 +69,8 @@ def turns(lab: Lab) -> Iterator[tuple[str, Locator, bool]]:
 
     lab.run("player = players.publishing()\n%agent model player")
     cell = lab.run("%%agent\npublish the sales")
-    expect(cell.get_by_text("Published: dataset Sales by region").first).to_be_visible()
-    yield "publish", cell, False
+    expect(cell.locator(".pk-result")).to_contain_text("report Sales report")
+    yield "report", cell, False
 
     lab.run("player = players.troubled()\n%agent model player")
     cell = lab.run("%%agent\nadd up the sales")
@@ -80,9 +80,15 @@ def turns(lab: Lab) -> Iterator[tuple[str, Locator, bool]]:
 
     lab.run("player = players.reaching()\n%agent model player")
     cell = lab.run("%%agent\nfetch the rates")
-    expect(cell.get_by_role("button", name="Do not run it")).to_be_visible()
+    expect(cell.get_by_role("button", name="Don't")).to_be_visible()
+    # The question, the code and the buttons are seen at once.
+    bottom = cell.get_by_role("button", name="Don't").bounding_box()
+    top = cell.locator(".jp-OutputArea").first.bounding_box()
+    assert bottom is not None
+    assert top is not None
+    assert bottom["y"] + bottom["height"] - top["y"] <= FIRST_PX
     yield "approval", cell, False
-    cell.get_by_role("button", name="Do not run it").click()
+    cell.get_by_role("button", name="Don't").click()
     expect(cell.locator(".pk-result, .pk-partial, .pk-handoff")).to_be_visible()
 
     lab.run("%agent model offline")

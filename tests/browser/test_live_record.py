@@ -1,19 +1,19 @@
 """The record while a turn runs, and what stays of it."""
 
+from statistics import median
 from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 
 from .lab import Lab, Server
+from .probes import moved, seconds_to_first_output, watch_frames
 
 pytestmark = pytest.mark.browser
 
 
 STILL_PX = 24
-_TOPS = """cell => [
-    cell.querySelector('.jp-InputPrompt'), cell.querySelector('.jp-OutputArea section')
-].map(each => each.getBoundingClientRect().top)"""
+FIRST_SIGN_S = 0.25
 
 
 def kept(cell: dict[str, Any]) -> list[str]:
@@ -27,7 +27,7 @@ def test_a_turn_is_seen_as_it_goes_and_ends_as_it_is_kept(lab: Lab, server: Serv
     cell = lab.run("%%agent\nadd up the sales")
     progress = cell.get_by_role("region", name="Progress")
     expect(progress).to_contain_text("…")
-    tops = [cell.evaluate(_TOPS)]
+    watch_frames(cell)
     stop = cell.get_by_role("button", name="Stop")
     expect(stop).to_be_visible()
     lab.picture("live-1-waiting", cell)
@@ -37,23 +37,21 @@ def test_a_turn_is_seen_as_it_goes_and_ends_as_it_is_kept(lab: Lab, server: Serv
     expect(first).to_contain_text("pd.DataFrame")
     expect(first.get_by_role("cell", name="north")).to_be_visible()
     expect(stop).to_be_visible()
-    tops.append(cell.evaluate(_TOPS))
-    lab.picture("live-2-step", cell)
+    lab.page.wait_for_timeout(200)
 
     server.give_cue()
     second = cell.get_by_role("region", name="Step 2", exact=True)
     expect(second).to_contain_text("In all: 7")
-    tops.append(cell.evaluate(_TOPS))
     server.give_cue()
     expect(cell.get_by_role("region", name="Result")).to_contain_text("The sales are 7 in all.")
     lab.wait_until_idle()
-    tops.append(cell.evaluate(_TOPS))
     expect(progress).to_have_count(0)
     expect(stop).to_have_count(0)
     expect(cell.locator("details.pk-fold > summary")).to_contain_text("2 steps")
-    lab.picture("live-3-done", cell)
-    for at in range(2):
-        assert max(top[at] for top in tops) - min(top[at] for top in tops) < STILL_PX
+    frames, pixels = moved(cell)
+    assert frames > 20
+    assert pixels < STILL_PX
+    lab.picture("live-2-done", cell)
 
     # What was drawn bit by bit and what is saved say the same.
     saved = kept(lab.save()["cells"][1])
@@ -85,6 +83,33 @@ def test_what_goes_wrong_and_how_it_is_mended_is_told_in_the_cell(lab: Lab) -> N
     told = [name for name in names if name in ("Recovery", "Step 1", "Step 2", "Step 3")]
     assert told == ["Recovery", "Step 1", "Step 2", "Recovery", "Step 3"]
     lab.picture("recovery-opened", cell)
+    assert lab.complaints == []
+
+
+def test_a_first_sign_comes_as_soon_as_print_gives_one_on_a_fresh_kernel(lab: Lab) -> None:
+    took: dict[str, list[float]] = {"print(1)": [], "%%agent\nmake me a sandwich": []}
+    for _ in range(3):
+        for source, seconds in took.items():
+            seconds.append(seconds_to_first_output(lab, source))
+            lab.close_all()
+    printed, agent = map(median, took.values())
+    print(f"first output: print {printed:.3f} s, the agent {agent:.3f} s")
+    assert agent - printed <= FIRST_SIGN_S
+
+
+def test_words_that_were_streamed_stay_when_the_turn_is_stopped(lab: Lab) -> None:
+    lab.new_notebook_with("mumbling()")
+    cell = lab.run("%%agent\nadd up the sales")
+    said = cell.get_by_text("The sales rise in spring,")
+    expect(said).to_be_visible()
+    expect(cell.get_by_role("button", name="Stop")).to_be_visible()
+    lab.interrupt()
+    expect(cell.get_by_role("region", name="Stopped")).to_contain_text("by the user")
+    lab.wait_until_idle()
+    cell.locator("details").evaluate_all("all => all.forEach(each => { each.open = true; })")
+    expect(said).to_be_visible()
+    lab.picture("stopped-in-words", cell)
+    assert any("The sales rise in spring," in text for text in kept(lab.save()["cells"][1]))
     assert lab.complaints == []
 
 

@@ -6,10 +6,11 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from .lab import Lab
-from .probes import READABLE, contrasts, focused, overflowing
+from .probes import READABLE, contrasts, focused, overflowing, shades
 
 pytestmark = pytest.mark.browser
 
+_COLOUR = "each => getComputedStyle(each).color"
 # The menu beside a chart is the front end's, and has no name.
 CHART_MENU = ""
 
@@ -39,7 +40,26 @@ def test_every_text_of_a_record_can_be_read_in_light_and_dark(lab: Lab) -> None:
         lab.picture(f"theme-{theme.split()[-1].lower()}", cell)
         assert len(measured) > 60
         assert [each for each in measured if each[0] < READABLE] == []
+        dark, bright = shades(output.locator(".vega-embed"))
+        assert dark < 60
+        assert bright > 240
     lab.use_theme("JupyterLab Light")
+    assert lab.complaints == []
+
+
+@pytest.mark.parametrize(
+    ("first", "is_prose"), [("%%agent --share schema", True), ("x = 1", False)]
+)
+def test_a_request_is_not_coloured_as_python(lab: Lab, first: str, is_prose: bool) -> None:
+    lab.new_notebook("Parsimony Agent")
+    cell = lab.page.locator(".jp-CodeCell").last
+    cell.locator(".cm-content").click()
+    lab.page.keyboard.insert_text(f"{first}\nload a.csv and plot 'rain' for 12 months in 2013")
+    word = cell.locator(".cm-line span", has_text="and")
+    expect(word).to_be_visible()
+    colours = {cell.locator(".cm-line").last.evaluate(_COLOUR), word.evaluate(_COLOUR)}
+    lab.picture("request-prose" if is_prose else "request-python", cell)
+    assert (len(colours) == 1) is is_prose
     assert lab.complaints == []
 
 

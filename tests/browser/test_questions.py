@@ -42,14 +42,14 @@ def test_each_of_five_buttons_gives_its_own_answer(lab: Lab) -> None:
     assert lab.complaints == []
 
 
-@pytest.mark.parametrize(("choice", "is_set"), [("Run it", True), ("Do not run it", False)])
+@pytest.mark.parametrize(("choice", "is_set"), [("Run it", True), ("Don't", False)])
 def test_a_step_waits_for_the_button_and_obeys_it(lab: Lab, choice: str, is_set: bool) -> None:
     lab.new_notebook_with("careful()")
     cell = lab.run("%%agent --approve ask\nset a number")
     held = cell.get_by_role("region", name="Step 1", exact=True)
     expect(held).to_contain_text("waiting")
     expect(held).to_contain_text("touched = 1")
-    expect(buttons(cell)).to_have_text(["Run it", "Do not run it"])
+    expect(buttons(cell)).to_have_text(["Run it", "Allow this for the rest of the turn", "Don't"])
     lab.wait_until_idle()
     lab.picture("approval", cell)
     before = lab.run("'touched' in globals()")
@@ -66,6 +66,22 @@ def test_a_step_waits_for_the_button_and_obeys_it(lab: Lab, choice: str, is_set:
     lab.picture("approval-allowed" if is_set else "approval-refused", cell)
     after = lab.run("'touched' in globals()")
     expect(after.locator(".jp-OutputArea-output")).to_have_text(str(is_set))
+    assert lab.complaints == []
+
+
+def test_what_is_allowed_for_the_turn_is_asked_about_once(lab: Lab) -> None:
+    lab.new_notebook_with("reaching_twice()")
+    cell = lab.run("%%agent\nmake two files")
+    cell.get_by_role("button", name="Allow this for the rest of the turn").click()
+    expect(cell.get_by_role("region", name="Result")).to_be_visible()
+    expect(buttons(cell)).to_have_count(0)
+    assert answers(cell) == ["Allow this for the rest of the turn"]
+    lab.wait_until_idle()
+    assert [(lab.server.root / name).exists() for name in ("one.txt", "two.txt")] == [True, True]
+    # The next turn asks again.
+    lab.run("player = players.reaching_twice()\n%agent model player")
+    again = lab.run("%%agent\nmake two files")
+    expect(again.get_by_role("button", name="Run it")).to_be_enabled()
     assert lab.complaints == []
 
 

@@ -1,9 +1,12 @@
 """What is proposed behind the magics."""
 
 import pytest
+from IPython.core.completer import provisionalcompleter
+from IPython.core.interactiveshell import InteractiveShell
 
 from parsimony_agent.arguments import COMMANDS
 from parsimony_agent.completion import Sources, proposals
+from parsimony_agent.extension import install, uninstall
 
 KNOWN: Sources = {
     "models": lambda: ["offline"],
@@ -73,3 +76,21 @@ def test_where_nothing_can_stand_nothing_is_proposed(line: str) -> None:
 
 def test_every_sub_command_is_proposed() -> None:
     assert proposals("%agent ") == [command.name for command in COMMANDS]
+
+
+@pytest.mark.parametrize(
+    ("text", "proposed"),
+    [("%agent hist", ["history"]), ("%%agent --rec", ["--record"]), ("%timeit art", [])],
+)
+def test_the_shell_proposes_behind_the_magics_alone(text: str, proposed: list[str]) -> None:
+    shell = InteractiveShell()
+    install(shell)
+    try:
+        with provisionalcompleter():
+            found = [each.text for each in shell.Completer.completions(text, len(text))]
+        assert [
+            each for each in found if each in ("history", "artifacts") or "--" in each
+        ] == proposed
+    finally:
+        uninstall(shell)
+    assert shell.Completer.custom_matchers == []

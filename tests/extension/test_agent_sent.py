@@ -13,8 +13,9 @@ import pytest
 from fake_session import FakeSession
 
 from parsimony_agent.extension import install, uninstall
-from parsimony_agent.outgoing import message_words, sent, sent_words
+from parsimony_agent.outgoing import sent
 from parsimony_agent.pending import TurnError
+from parsimony_agent.request_text import message_words, sent_words
 from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.core.events import LLMCallCompleted, RunCompleted, RunStarted
 from parsimony_kernel.session.share import Share

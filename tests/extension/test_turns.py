@@ -17,6 +17,7 @@ from parsimony_agent.cell import Cells
 from parsimony_agent.controls import StopButton
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
 from parsimony_agent.publisher import FirstSign, outlet_of
+from parsimony_agent.settings import ParsimonyAgent
 from parsimony_agent.turns import Turns
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.events import RunCancelled, RunCompleted, TextDelta, ToolEvent
@@ -94,7 +95,11 @@ class Notebook:
         self.shell = shell
         self.cells = Cells(shell)
         self.turns = Turns(
-            shell, lambda: self.session, self.cells, environ=self._environ, clock=self.clock
+            shell,
+            lambda: self.session,
+            self.cells,
+            settings=ParsimonyAgent(environ=self._environ),
+            clock=self.clock,
         )
 
     def begin(self, cell_id: str) -> OutputArea:
@@ -591,7 +596,13 @@ class Terminal:
         shell = SimpleNamespace(display_pub=publisher, execution_count=1, user_ns={})
         cells = Cells(shell)
         self.cell = cells.next_turn("plot it")
-        self.turns = Turns(shell, lambda: self.session, cells, environ=environ, read=self._read)
+        self.turns = Turns(
+            shell,
+            lambda: self.session,
+            cells,
+            settings=ParsimonyAgent(environ=environ),
+            read=self._read,
+        )
 
     def _read(self, prompt: str) -> str:
         self.asked.append(prompt)

@@ -133,7 +133,7 @@ async def test_what_reaches_outside_is_allowed_in_the_notebook_only(
         assert person.asked == []
         refused = await told(client, "answer", reply="Run it")
         assert "This is allowed in the notebook only" in refused
-    assert "Do not run it" in kernel.run("%agent answer 2").text
+    assert "Don't" in kernel.run("%agent answer 3").text
 
 
 async def test_a_client_that_goes_away_stops_its_turn(kernel: LiveKernel, folder: Path) -> None:

@@ -309,7 +309,7 @@ async def test_a_person_who_is_asked_to_allow_a_step_reads_all_of_it(start: Star
     record = question.suspension_record
     assert "qvxzkjhgfd" not in json.dumps(record.messages)
     assert not record.lessons_learned
-    await gather(session.resume("Do not run it"))
+    await gather(session.resume("Don't"))
     assert "qvxzkjhgfd" not in json.dumps(list(asked_of(session)[-1].messages))
 
 

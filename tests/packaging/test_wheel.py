@@ -25,6 +25,9 @@ def test_the_wheel_holds_both_packages_the_kernelspec_and_nothing_else(tmp_path:
     shared = "data/share/jupyter/kernels/parsimony-agent/"
     spec = {name.partition(shared)[2] for name in names if shared in name}
     assert spec == {"kernel.json", "logo-32x32.png", "logo-64x64.png", "logo-svg.svg"}
+    shown = {name.partition("labextensions/")[2] for name in names if "labextensions/" in name}
+    files = ("install.json", "package.json", "static/remoteEntry.js")
+    assert shown == {f"parsimony-agent/{name}" for name in files}
     tops = {name.partition("/")[0] for name in names}
     assert {top for top in tops if "-" not in top} == {"parsimony_kernel", "parsimony_agent"}
     assert "parsimony_kernel/__main__.py" in names

@@ -27,6 +27,7 @@ from parsimony_kernel.testing.scripted import call, calls
 
 ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}
 DONE = call("return_done", summary="ok")
+FOR_TURN = "Allow this for the rest of the turn"
 SHELL = "import subprocess\nout = subprocess.run(['touch', 'made'], check=True)\nout.returncode"
 
 
@@ -54,7 +55,7 @@ async def test_code_that_starts_a_program_waits_and_runs_as_it_was_shown(
 ) -> None:
     session = start(call("run_code", code=SHELL), DONE)
     asked = question(await ask(session))
-    assert (asked.question, asked.choices) == ("May this code run?", ("Run it", "Do not run it"))
+    assert (asked.question, asked.choices) == ("May this code run?", ("Run it", FOR_TURN, "Don't"))
     assert "Line 2 starts another program" in (asked.context or "")
     assert asked.originating_failure_kind is FailureKind.policy_violation
     assert not (tmp_path / "made").exists()
@@ -69,7 +70,7 @@ async def test_code_that_starts_a_program_waits_and_runs_as_it_was_shown(
     assert roles == ["system", "user", "user", "assistant", "tool"]
 
 
-@pytest.mark.parametrize("answer", ["Do not run it", "2", "use pandas instead", "never"])
+@pytest.mark.parametrize("answer", ["Don't", "3", "use pandas instead", "never"])
 async def test_what_is_not_allowed_is_not_run_and_the_model_is_told(
     start: Any, tmp_path: Path, answer: str
 ) -> None:
@@ -97,6 +98,39 @@ async def test_what_was_allowed_is_not_asked_about_again_in_that_turn(start: Any
     session = start(call("run_code", code=SHELL), call("run_code", code=again), DONE, DONE)
     await ask(session)
     assert isinstance((await gather(session.resume("Run it")))[-1], RunCompleted)
+
+
+RUNNER = "import subprocess\nsubprocess.run(['sh', '-c', 'touch ' {!r}], check=True)"
+MAKE = "import subprocess\nsubprocess.run(['touch', {!r}], check=True)"
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "approve", "is_asked"),
+    [
+        (MAKE.format("made"), MAKE.format("other"), "guarded", False),
+        (MAKE.format("made"), MAKE.format("other").replace("touch", "mkdir"), "guarded", True),
+        (
+            "import subprocess\nsubprocess.run('touch a;true', shell=True)",
+            MAKE.format("b"),
+            "guarded",
+            True,
+        ),
+        ("import os\nos.remove('kept.txt')", "import os\nos.remove('more.txt')", "guarded", False),
+        (RUNNER.format("made"), RUNNER.format("other"), "guarded", True),
+        ("import os\nos.remove('kept.txt')", MAKE.format("made"), "guarded", True),
+        ("x = 1", "y = 2", "ask", False),
+        ("x = 1", MAKE.format("made"), "ask", True),
+    ],
+)
+async def test_leave_for_the_turn_is_for_all_that_is_like_it(
+    start: Any, tmp_path: Path, first: str, then: str, approve: str, is_asked: bool
+) -> None:
+    for name in ("kept.txt", "more.txt"):
+        (tmp_path / name).write_text("")
+    session = start(*[call("run_code", code=code) for code in (first, then)], DONE)
+    question(await ask(session, Approval(approve)))
+    events = await gather(session.resume(FOR_TURN))
+    assert isinstance(events[-1], UserInputRequested if is_asked else RunCompleted)
 
 
 async def test_what_was_allowed_in_one_turn_is_asked_about_in_the_next(start: Any) -> None:
@@ -146,7 +180,7 @@ async def test_nobody_is_asked_where_that_is_wished(start: Any, tmp_path: Path) 
     [
         ("Run it", True, ["Allowed by the person.", "`y`: 1 (int)"]),
         (
-            "Do not run it",
+            "Don't",
             False,
             ["did not allow this", "Not run: the call before it was declined"],
         ),
@@ -442,7 +476,7 @@ class TestTheStatement:
         self, start: Any, tmp_path: Path
     ) -> None:
         session = await self.held(start, tmp_path)
-        await gather(session.resume("Do not run it"))
+        await gather(session.resume("Don't"))
         assert not (tmp_path.parent / "sent").exists()
         assert session.executor.variables() == {"runs": []}
         told = [m for m in session._model.requests[-1].messages if m["role"] == "tool"]
@@ -459,7 +493,7 @@ class TestTheStatement:
         question(await ask(session))
         again = question(await gather(session.resume("Run it")))
         assert "second" in (again.context or "")
-        await gather(session.resume("Do not run it"))
+        await gather(session.resume("Don't"))
         told = [m for m in session._model.requests[-1].messages if m["role"] == "tool"]
         assert "What it did outside stays: Line 1 writes outside" in told[-1]["content"]
         first = tmp_path.parent / "first"

@@ -101,14 +101,14 @@ TAMPERED: dict[str, Change] = {
     "the conversation": in_messages,
     "all of it": everywhere,
     "the question": lambda record: record.update(pending_question="May nothing run?"),
-    "the choices": lambda record: record.update(choices=["Do not run it", "Run it"]),
+    "the choices": lambda record: record.update(choices=["Don't", "Run it"]),
     "no call": lambda record: record.update(pending_call=None),
     "no seal": lambda record: record.update(seal=""),
 }
 
 
 @proves("arguments changed between approval and run")
-@pytest.mark.parametrize("reply", ["Run it", "Do not run it"])
+@pytest.mark.parametrize("reply", ["Run it", "Don't"])
 @pytest.mark.parametrize("what", TAMPERED)
 async def test_what_was_changed_on_disk_after_it_was_shown_is_not_run(
     notebook: Notebook, what: str, reply: str
@@ -213,7 +213,7 @@ async def test_leave_for_a_write_is_for_its_exact_arguments(
     assert question(await turn(session, approve=Approval.guarded)).question == "May send run?"
     assert question(await answered(session, "Run it")).question == "May send run?"
     assert sent == ["ann"]
-    assert isinstance((await answered(session, "Do not run it"))[-1], RunCompleted)
+    assert isinstance((await answered(session, "Don't"))[-1], RunCompleted)
     assert sent == ["ann"]
 
 
@@ -310,7 +310,7 @@ wait()
 print(asyncio.run(answer()))
 session.close()
 """
-MIXED = "'Run it' if int(me[1:]) % 2 else 'Do not run it'"
+MIXED = "'Run it' if int(me[1:]) % 2 else \"Don't\""
 
 
 @pytest.mark.slow

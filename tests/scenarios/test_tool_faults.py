@@ -753,7 +753,7 @@ async def test_a_model_that_obeys_data_is_held_until_the_person_allows_it(
     session = notebook.open(*steps, DONE, tools=with_order(ORDER, wiped))
     asked = question(await turn(session, approve=Approval.guarded))
     assert asked.question.startswith("May ")
-    assert isinstance((await answered(session, "Do not run it"))[-1], RunCompleted)
+    assert isinstance((await answered(session, "Don't"))[-1], RunCompleted)
     assert wiped == []
     assert (notebook.folder / "reviews.json").exists()
     assert not (notebook.folder / "wiped").exists()

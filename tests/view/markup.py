@@ -12,8 +12,10 @@ _NAMES = """
 TAGS = frozenset(_NAMES.split())
 ATTRIBUTES = {
     "class", "aria-label", "role", "aria-level", "aria-live", "scope", "tabindex", "src",
-    "alt", "open",
+    "alt", "open", "style",
 }  # fmt: skip
+# What a front end leaves of a record's looks where it takes no style sheet.
+WRAPS, SCROLLS = "overflow-wrap:break-word", "overflow-x:auto"
 _PICTURE = re.compile(r"data:image/(png|svg\+xml);base64,[A-Za-z0-9+/=]*\Z")
 
 
@@ -47,6 +49,7 @@ def assert_harmless(text: str) -> Parsed:
     for tag, attributes in parsed.tags:
         assert tag in TAGS, tag
         assert set(attributes) <= ATTRIBUTES, attributes
+        assert attributes.get("style", WRAPS) in (WRAPS, SCROLLS), attributes
         if "src" in attributes:
             assert _PICTURE.match(attributes["src"] or ""), attributes
     return parsed

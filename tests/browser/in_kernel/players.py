@@ -137,6 +137,20 @@ def tour() -> ScriptedModel:
     )
 
 
+class Mumbling(Cued):
+    """Says the beginning of a sentence, and goes on when it is told."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
+        yield Delta(text="The sales rise in spring, and")
+        async for each in super().stream(request):
+            yield each
+
+
+def mumbling() -> Mumbling:
+    """Waits for its cue in the middle of a sentence."""
+    return Mumbling([DONE], name="mumbling")
+
+
 def stuck() -> Cued:
     """Works a step, then waits for a cue that may never come."""
     return Cued([code("kept = 42", "Keep a number"), DONE], name="stuck")
@@ -208,6 +222,13 @@ def reaching() -> ScriptedModel:
     return ScriptedModel([code(source, "Fetch the rates"), DONE], name="reaching")
 
 
+def reaching_twice() -> ScriptedModel:
+    """Wants to start the same program for two files, one step after the other."""
+    source = "import subprocess\n\nsubprocess.run(['touch', '{}'], check=True)"
+    steps = [code(source.format(name), f"Make {name}") for name in ("one.txt", "two.txt")]
+    return ScriptedModel([*steps, DONE], name="reaching-twice")
+
+
 def averaging() -> ScriptedModel:
     """Shows a table of twelve rows and says what is in it."""
     source = (
@@ -221,7 +242,10 @@ def averaging() -> ScriptedModel:
 
 
 def publishing() -> ScriptedModel:
-    """Publishes a data set."""
+    """Publishes a table, and a report that shows it."""
     made = code(SALES, "Load the sales")
     kept = call("return_dataset", variable="sales", title="Sales by region")
-    return ScriptedModel([made, kept, DONE], name="publishing")
+    body = "South sold **4**, north 3.\n\n![Sales](artifact:sales)"
+    told = call("return_report", title="Sales report", body=body)
+    end = call("return_done", summary="South leads: 4 of 7 sales.")
+    return ScriptedModel([made, kept, told, end], name="publishing")

@@ -1,0 +1,42 @@
+// Requests of agent cells are prose: below the magic's line, Python's colours are taken off.
+//
+// This is a container of webpack's module federation, written by hand so that nothing has to be
+// built: JupyterLab and Notebook 7 call `init` with the modules that they share, then `get`.
+(() => {
+  const REQUEST = /^\s*%%(agent|parsimony)\b/;
+  let shared = {};
+
+  // A module that the front end shares. It holds one version of each of these.
+  const load = async name => (await Object.values(shared[name])[0].get())();
+
+  const plugin = async () => {
+    const { EditorExtensionRegistry, IEditorExtensionRegistry } = await load('@jupyterlab/codemirror');
+    const { EditorView } = await load('@codemirror/view');
+    const plain = { color: 'inherit !important', fontWeight: 'inherit !important', fontStyle: 'inherit !important' };
+    const prose = [
+      // Asked of every update, so a cell follows what is typed into its first line.
+      EditorView.editorAttributes.of(({ state }) =>
+        REQUEST.test(state.doc.sliceString(0, 200)) ? { class: 'parsimony-request' } : null
+      ),
+      EditorView.baseTheme({ '&.parsimony-request .cm-line:not(:first-child) span': plain })
+    ];
+    return {
+      id: 'parsimony-agent:request',
+      description: 'Shows the requests of agent cells as prose.',
+      autoStart: true,
+      requires: [IEditorExtensionRegistry],
+      activate: (_, registry) => registry.addExtension({
+        name: 'parsimony-agent-request',
+        factory: () => EditorExtensionRegistry.createImmutableExtension(prose)
+      })
+    };
+  };
+
+  (window._JUPYTERLAB ??= {})['parsimony-agent'] = {
+    init: scope => { shared = scope; },
+    get: async () => {
+      const exported = { __esModule: true, default: await plugin() };
+      return () => exported;
+    }
+  };
+})();
