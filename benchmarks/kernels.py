@@ -1,0 +1,204 @@
+"""Many kernels in one workspace at once: is anything lost, and do they get slower?
+
+    python -m benchmarks.kernels [--kernels 16] [--minutes 10] [--pause 15]
+
+Each kernel has a notebook of its own in the same folder, and goes round: a turn that runs code, a
+turn that asks, the answer, a turn that publishes a table, then a pause. The model is a script, so
+that the time is ours. Beside them a process forgets what is older than two minutes. The table says
+what the front ends waited in each minute. At the end every turn and every table that a kernel said
+was done is looked for in the journal and on the disk: if one is missing, the exit code is 1.
+"""
+
+import argparse
+import itertools
+import multiprocessing
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from parsimony_kernel.core.chat import Completion, ModelRequest
+from parsimony_kernel.session.audit import first_bad_entry, journal_of, turns_of
+from parsimony_kernel.session.upkeep import forget_in, store_of, verify_in
+from parsimony_kernel.testing.kernel import LiveKernel, live_kernel
+from parsimony_kernel.testing.scripted import call, numbered
+
+ROOT = Path(__file__).parents[1]
+MADE = "import pandas as pd\nturn = globals().get('turn', 0) + 1\n"
+MADE += "rows = pd.DataFrame({'turn': range(turn, turn + 50)})\nint(rows.turn.sum())"
+# What the model says in a round, one answer for each request.
+ROUND = (
+    call("run_code", code=MADE),
+    call("return_done", summary="The rows are made."),
+    call("ask_user", question="Sum or product?", choices=["the sum", "the product"]),
+    call("run_code", code="together = int(rows.turn.sum())\ntogether"),
+    call("return_done", summary="They are added."),
+    call("return_dataset", variable="rows", title="Rows", description="The rows of a turn."),
+    call("return_done", summary="The rows are published."),
+)
+# The cells of a round: what it is, the cell, and what must be shown when it is done.
+CELLS = (
+    ("turn", "%%agent\nmake the rows", "The rows are made."),
+    ("question", "%%agent\nput them together", "Sum or product?"),
+    ("answer", "%agent answer 1", "They are added."),
+    ("publish", "%%agent\npublish the rows", "The rows are published."),
+)
+KINDS = tuple(kind for kind, _, _ in CELLS)
+ENDS = ("turn", "answer", "publish")  # the cells that end a turn
+FORGET_EVERY_S, OLD = 15.0, timedelta(minutes=2)
+
+
+class Repeating:
+    """A model whose answers go round."""
+
+    name = "repeating"
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Completion]:
+        """The next answer, whatever was asked."""
+        at = next(self._numbers)
+        yield numbered(ROUND[at % len(ROUND)], at)
+
+
+@dataclass(frozen=True)
+class Waited:
+    """How long the front end of ``notebook`` waited for a cell, and what was wrong with it."""
+
+    notebook: str
+    kind: str
+    ended_s: float
+    took_s: float
+    trouble: str = ""
+
+
+def started(folder: Path, number: int, stack: ExitStack) -> tuple[str, LiveKernel]:
+    """Notebook ``number`` and its kernel, ready for cells."""
+    notebook = f"n{number:02}.ipynb"
+    environ = {"JPY_SESSION_NAME": str(folder / notebook), "PYTHONPATH": str(ROOT)}
+    kernel = stack.enter_context(live_kernel(folder, environ=environ))
+    for cell in (
+        "from benchmarks.kernels import Repeating\nrepeating = Repeating()",
+        "%agent model repeating",
+    ):
+        answer = kernel.run(cell)
+        if answer.status != "ok":
+            raise SystemExit(answer.text)
+    return notebook, kernel
+
+
+def work(
+    notebook: str, kernel: LiveKernel, begun: float, until: float, pause_s: float, share: float
+) -> list[Waited]:
+    """Go round until the time is over, the first time after a ``share`` of the pause."""
+    waited: list[Waited] = []
+    time.sleep(share * pause_s)
+    for number in itertools.count():
+        if time.monotonic() > until:
+            break
+        for kind, source, shown in CELLS:
+            start = time.monotonic()
+            cell = kernel.run(source, cell_id=f"{number}-{kind}")
+            end = time.monotonic()
+            trouble = "" if shown in cell.text else cell.text
+            waited.append(Waited(notebook, kind, end - begun, end - start, trouble))
+        time.sleep(pause_s)
+    return waited
+
+
+def forget_beside(folder: Path, is_over: Any, forgotten: Any) -> None:
+    """Forget what is old again and again, in a process of its own."""
+    while not is_over.wait(FORGET_EVERY_S):
+        done = forget_in(folder, datetime.now(UTC) - OLD, dry_run=False)
+        forgotten.value += done.purged.turns
+
+
+def lost(folder: Path, waited: Sequence[Waited]) -> list[str]:
+    """What was said to be done and is not there, and what is broken."""
+    wrong = [f"{each.notebook}, {each.kind}: {each.trouble}" for each in waited if each.trouble]
+    said = Counter((each.notebook, each.kind) for each in waited if not each.trouble)
+    with journal_of(folder) as journal:
+        done = Counter(turn.notebook for turn in turns_of(journal) if turn.status == "done")
+    published = Counter(
+        entry.notebook
+        for newest in store_of(folder).list()
+        for entry in store_of(folder).history(newest.kind, newest.logical_id).entries
+        if entry.kind == "dataset"
+    )
+    for notebook in sorted({each.notebook for each in waited}):
+        turns, tables = sum(said[notebook, kind] for kind in ENDS), said[notebook, "publish"]
+        if (done[notebook], published[notebook]) != (turns, tables):
+            wrong.append(
+                f"{notebook}: it said {turns} turns and {tables} tables; there are "
+                f"{done[notebook]} and {published[notebook]}"
+            )
+    if bad := first_bad_entry(folder):
+        wrong.append(f"the journal, entry {bad[0]}: {bad[1]}")
+    return [*wrong, *(found.sentence for found in verify_in(folder, quarantine=False).findings)]
+
+
+def wait_told(took: Sequence[float]) -> str:
+    """The median and the 95th percentile, in seconds."""
+    if len(took) < 2:
+        return "–"
+    return f"{statistics.median(took):.2f} / {statistics.quantiles(took, n=20)[-1]:.2f}"
+
+
+def table(waited: Sequence[Waited]) -> Iterator[str]:
+    """What each minute was like, as Markdown."""
+    yield "| minute | cells | " + " | ".join(f"{kind}, p50 / p95 s" for kind in KINDS) + " |"
+    yield "| ---: | ---: |" + " ---: |" * len(KINDS)
+    for minute in range(int(max(each.ended_s for each in waited) // 60) + 1):
+        those = [each for each in waited if each.ended_s // 60 == minute]
+        told = (wait_told([each.took_s for each in those if each.kind == kind]) for kind in KINDS)
+        yield f"| {minute + 1} | {len(those)} | " + " | ".join(told) + " |"
+
+
+def main() -> int:
+    """Run the kernels and print the table; the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--kernels", type=int, default=16)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--pause", type=float, default=15, help="seconds between two rounds")
+    given = parser.parse_args()
+    apart = multiprocessing.get_context("spawn")
+    is_over, forgotten = apart.Event(), apart.Value("i", 0)
+    with tempfile.TemporaryDirectory() as place, ExitStack() as stack:
+        folder = Path(place)
+        ran = [started(folder, number, stack) for number in range(given.kernels)]
+        beside = apart.Process(target=forget_beside, args=(folder, is_over, forgotten))
+        begun = time.monotonic()
+        beside.start()
+        until = begun + 60 * given.minutes
+        with ThreadPoolExecutor(given.kernels) as pool:
+            # Not all in step: each begins its round at another moment of the first pause.
+            rounds = [
+                pool.submit(work, *each, begun, until, given.pause, number / given.kernels)
+                for number, each in enumerate(ran)
+            ]
+            waited = [each for one in rounds for each in one.result()]
+        is_over.set()
+        beside.join()
+        wrong = lost(folder, waited)
+        if beside.exitcode:
+            wrong.append(f"who forgets ended with exit code {beside.exitcode}")
+    print("\n".join(table(waited)))
+    print(
+        f"\n{given.kernels} kernels, {len(waited)} cells; {forgotten.value} turns were forgotten "
+        f"beside them. Lost or broken: {len(wrong)}."
+    )
+    print("\n".join(wrong))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
