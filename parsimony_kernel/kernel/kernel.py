@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any
 
 from ipykernel.ipkernel import IPythonKernel
+from IPython.core import release
 from traitlets import List
 
 from parsimony_kernel import __version__
@@ -20,7 +21,8 @@ class ParsimonyKernel(IPythonKernel):
     """IPython's kernel, introducing itself as Parsimony Agent."""
 
     implementation = "parsimony"
-    implementation_version = __version__
+    # Clients compare it with IPython's, which is what runs a cell.
+    implementation_version = f"{release.version}+parsimony.{__version__}"
 
     help_links = List(
         [
