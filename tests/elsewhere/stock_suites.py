@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "build" / "stock-suites"
 SUITES = ("ipykernel", "nbclient")
 KERNELS = ("stock", "ours")
 NEEDED = (
@@ -148,7 +149,7 @@ def main() -> int:
     """Compare what is chosen; the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", choices=SUITES)
-    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "stock-suites")
+    parser.add_argument("--folder", type=Path, default=FOLDER)
     given = parser.parse_args()
     folder = given.folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
