@@ -6,7 +6,7 @@ makes an environment where it is missing, downloads the sources of the versions 
 there (the wheels hold no tests), runs each suite with both kernels, and compares test by test.
 What differs is run again with both, alone: some tests of the suites fail by luck. The exit code is
 1 if something still differs. Ours is started under the name ``python3``, and where a test makes a
-kernel or its application in the process, it makes ours.
+kernel in its own process, it makes ours.
 
 The file is also the plugin that it gives to pytest.
 """
@@ -46,13 +46,10 @@ def pytest_configure() -> None:
     """Put our kernel in the place of IPython's."""
     if os.environ[KERNEL] == "ours":
         import ipykernel.ipkernel
-        import ipykernel.kernelapp
 
-        from parsimony_kernel.kernel.app import ParsimonyKernelApp
         from parsimony_kernel.kernel.kernel import ParsimonyKernel
 
         ipykernel.ipkernel.IPythonKernel = ParsimonyKernel
-        ipykernel.kernelapp.IPKernelApp = ParsimonyKernelApp
 
 
 def pytest_runtest_logreport(report: Any) -> None:
