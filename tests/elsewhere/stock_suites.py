@@ -101,6 +101,7 @@ def run(python: Path, suite: Path, kernel: str, tests: Sequence[str] = ("tests",
     environ = {
         **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST")},
         "HOME": str(home),
+        "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(Path(__file__).parent),
         KERNEL: kernel,
         OUTCOMES: str(outcomes),
