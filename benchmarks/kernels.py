@@ -25,6 +25,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from parsimony_kernel.core.chat import Completion, ModelRequest
 from parsimony_kernel.session.audit import first_bad_entry, journal_of, turns_of
 from parsimony_kernel.session.upkeep import forget_in, store_of, verify_in
@@ -34,16 +36,22 @@ from parsimony_kernel.testing.scripted import call, numbered
 ROOT = Path(__file__).parents[1]
 MADE = "import pandas as pd\nturn = globals().get('turn', 0) + 1\n"
 MADE += "rows = pd.DataFrame({'turn': range(turn, turn + 50)})\nint(rows.turn.sum())"
-# What the model says in a round, one answer for each request.
-ROUND = (
-    call("run_code", code=MADE),
-    call("return_done", summary="The rows are made."),
-    call("ask_user", question="Sum or product?", choices=["the sum", "the product"]),
-    call("run_code", code="together = int(rows.turn.sum())\ntogether"),
-    call("return_done", summary="They are added."),
-    call("return_dataset", variable="rows", title="Rows", description="The rows of a turn."),
-    call("return_done", summary="The rows are published."),
-)
+# What the model says to a request, one answer after the other.
+SCRIPT = {
+    "make the rows": (
+        call("run_code", code=MADE),
+        call("return_done", summary="The rows are made."),
+    ),
+    "put them together": (
+        call("ask_user", question="Sum or product?", choices=["the sum", "the product"]),
+        call("run_code", code="together = int(rows.turn.sum())\ntogether"),
+        call("return_done", summary="They are added."),
+    ),
+    "publish the rows": (
+        call("return_dataset", variable="rows", title="Rows", description="The rows of a turn."),
+        call("return_done", summary="The rows are published."),
+    ),
+}
 # The cells of a round: what it is, the cell, and what must be shown when it is done.
 CELLS = (
     ("turn", "%%agent\nmake the rows", "The rows are made."),
@@ -53,32 +61,37 @@ CELLS = (
 )
 KINDS = tuple(kind for kind, _, _ in CELLS)
 ENDS = ("turn", "answer", "publish")  # the cells that end a turn
+TRIES = 5  # a cell that is refused is run again, as a person does
 FORGET_EVERY_S, OLD = 15.0, timedelta(minutes=2)
 
 
-class Repeating:
-    """A model whose answers go round."""
+class Scripted:
+    """A model that says what the script says to the newest request, whatever went before."""
 
-    name = "repeating"
-
-    def __init__(self) -> None:
-        self._numbers = itertools.count()
+    name = "scripted"
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Completion]:
-        """The next answer, whatever was asked."""
-        at = next(self._numbers)
-        yield numbered(ROUND[at % len(ROUND)], at)
+        """The answer whose turn it is."""
+        said = 0
+        for message in reversed(request.messages):
+            said += message["role"] == "assistant"
+            for words, answers in SCRIPT.items():
+                if message["role"] == "user" and words in str(message["content"]):
+                    yield numbered(answers[said], said)
+                    return
 
 
 @dataclass(frozen=True)
 class Waited:
-    """How long the front end of ``notebook`` waited for a cell, and what was wrong with it."""
+    """How long the front end of ``notebook`` waited for a cell, what CPU its kernel took, and what it
+    said where it refused."""
 
     notebook: str
     kind: str
     ended_s: float
     took_s: float
-    trouble: str = ""
+    cpu_s: float = 0.0
+    refusal: str = ""
 
 
 def started(folder: Path, number: int, stack: ExitStack) -> tuple[str, LiveKernel]:
@@ -87,8 +100,8 @@ def started(folder: Path, number: int, stack: ExitStack) -> tuple[str, LiveKerne
     environ = {"JPY_SESSION_NAME": str(folder / notebook), "PYTHONPATH": str(ROOT)}
     kernel = stack.enter_context(live_kernel(folder, environ=environ))
     for cell in (
-        "from benchmarks.kernels import Repeating\nrepeating = Repeating()",
-        "%agent model repeating",
+        "from benchmarks.kernels import Scripted\nscripted = Scripted()",
+        "%agent model scripted",
     ):
         answer = kernel.run(cell)
         if answer.status != "ok":
@@ -101,16 +114,20 @@ def work(
 ) -> list[Waited]:
     """Go round until the time is over, the first time after a ``share`` of the pause."""
     waited: list[Waited] = []
+    process = psutil.Process(int(kernel.run("import os\nos.getpid()").text))
     time.sleep(share * pause_s)
     for number in itertools.count():
         if time.monotonic() > until:
             break
         for kind, source, shown in CELLS:
-            start = time.monotonic()
-            cell = kernel.run(source, cell_id=f"{number}-{kind}")
-            end = time.monotonic()
-            trouble = "" if shown in cell.text else cell.text
-            waited.append(Waited(notebook, kind, end - begun, end - start, trouble))
+            for _ in range(TRIES):
+                start, spent = time.monotonic(), sum(process.cpu_times()[:2])
+                cell = kernel.run(source, cell_id=f"{number}-{kind}")
+                end, took = time.monotonic(), sum(process.cpu_times()[:2]) - spent
+                refusal = "" if shown in cell.text else cell.text
+                waited.append(Waited(notebook, kind, end - begun, end - start, took, refusal))
+                if not refusal:
+                    break
         time.sleep(pause_s)
     return waited
 
@@ -124,8 +141,8 @@ def forget_beside(folder: Path, is_over: Any, forgotten: Any) -> None:
 
 def lost(folder: Path, waited: Sequence[Waited]) -> list[str]:
     """What was said to be done and is not there, and what is broken."""
-    wrong = [f"{each.notebook}, {each.kind}: {each.trouble}" for each in waited if each.trouble]
-    said = Counter((each.notebook, each.kind) for each in waited if not each.trouble)
+    wrong = []
+    said = Counter((each.notebook, each.kind) for each in waited if not each.refusal)
     with journal_of(folder) as journal:
         done = Counter(turn.notebook for turn in turns_of(journal) if turn.status == "done")
     published = Counter(
@@ -155,12 +172,14 @@ def wait_told(took: Sequence[float]) -> str:
 
 def table(waited: Sequence[Waited]) -> Iterator[str]:
     """What each minute was like, as Markdown."""
-    yield "| minute | cells | " + " | ".join(f"{kind}, p50 / p95 s" for kind in KINDS) + " |"
-    yield "| ---: | ---: |" + " ---: |" * len(KINDS)
+    heads = ("minute", "cells", "CPU of a cell, s", *(f"{kind}, p50 / p95 s" for kind in KINDS))
+    yield f"| {' | '.join(heads)} |"
+    yield "|" + " ---: |" * len(heads)
     for minute in range(int(max(each.ended_s for each in waited) // 60) + 1):
         those = [each for each in waited if each.ended_s // 60 == minute]
         told = (wait_told([each.took_s for each in those if each.kind == kind]) for kind in KINDS)
-        yield f"| {minute + 1} | {len(those)} | " + " | ".join(told) + " |"
+        cpu = statistics.median(each.cpu_s for each in those) if those else 0
+        yield f"| {minute + 1} | {len(those)} | {cpu:.3f} | " + " | ".join(told) + " |"
 
 
 def main() -> int:
@@ -192,10 +211,13 @@ def main() -> int:
         if beside.exitcode:
             wrong.append(f"who forgets ended with exit code {beside.exitcode}")
     print("\n".join(table(waited)))
+    refusals = [" ".join(each.refusal.split())[-160:] for each in waited if each.refusal]
     print(
         f"\n{given.kernels} kernels, {len(waited)} cells; {forgotten.value} turns were forgotten "
-        f"beside them. Lost or broken: {len(wrong)}."
+        f"beside them. Refused: {len(refusals)}. Lost or broken: {len(wrong)}."
     )
+    for said, times in Counter(refusals).most_common(5):
+        print(f"Refused {times} times: {said}")
     print("\n".join(wrong))
     return 1 if wrong else 0
 
