@@ -83,8 +83,7 @@ class Scripted:
 
 @dataclass(frozen=True)
 class Waited:
-    """How long the front end of ``notebook`` waited for a cell, what CPU its kernel took, and what it
-    said where it refused."""
+    """How long a front end waited for a cell, what CPU its kernel took, how it refused, if it did."""
 
     notebook: str
     kind: str
