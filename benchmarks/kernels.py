@@ -83,7 +83,7 @@ class Scripted:
 
 @dataclass(frozen=True)
 class Waited:
-    """How long a front end waited for a cell, what CPU its kernel took, how it refused, if it did."""
+    """How long a front end waited for a cell, its kernel's CPU, and how it refused, if it did."""
 
     notebook: str
     kind: str
