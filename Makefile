@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 TEST_ARGS ?=
+# The same packages from the same index; uv takes seconds where pip takes minutes.
+INSTALL := $(if $(shell command -v uv),uv pip install --python $(BIN)/python,$(BIN)/python -m pip install --disable-pip-version-check) --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo lab test test-ci test-all lint browser redis strace docs notebooks release-check clean
@@ -22,12 +24,12 @@ $(BIN)/python:
 
 # A stamp for each set of extras: nothing is asked of an index again until pyproject.toml changes.
 $(VENV)/.installed: $(BIN)/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[lab]'
+	$(INSTALL) --editable '.[lab]'
 	@touch $@
 
-$(VENV)/.test-installed: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[lab,test]'
-	@touch $@
+$(VENV)/.test-installed: $(BIN)/python pyproject.toml
+	$(INSTALL) --editable '.[lab,test]'
+	@touch $(VENV)/.installed $@
 
 install: $(VENV)/.installed ## the package and JupyterLab, in .venv
 
@@ -96,7 +98,8 @@ notebooks: $(VENV)/.test-installed ## records the example notebooks again and pr
 	$(BIN)/python notebooks/refresh.py
 
 # Elsewhere than in the checkout: in build/release, an environment for each Python that is found.
-release-check: $(VENV)/.test-installed ## builds the release and tries the wheel on Python 3.11, 3.12 and 3.13
+release-check: $(BIN)/python ## builds the release and tries the wheel on Python 3.11, 3.12 and 3.13
+	$(INSTALL) build
 	$(BIN)/python tests/packaging/release.py $(RELEASE_ARGS)
 
 clean: ## removes the environment and what was built

@@ -43,7 +43,7 @@ _CONTRACT = (
     "gate/test_screening.py",
 )
 # Fixtures that start a server which not every machine has, or build all pages.
-_SLOW_FIXTURES = {"_redis_socket", "hung_redis", "site"}
+_SLOW_FIXTURES = {"_redis_socket", "own_redis", "site"}
 CONTRACT_CASES = pytest.StashKey[Counter[str]]()
 _BEGAN = pytest.StashKey[tuple[float, float]]()
 

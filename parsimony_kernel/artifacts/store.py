@@ -6,6 +6,7 @@ afterwards, and a snapshot is handed out only when its bytes still have the dige
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -308,31 +309,39 @@ class ArtifactStore:
 
     def history(self, kind: str, logical_id: str) -> History:
         """The log of an artifact; lines that cannot be read are left out and reported."""
-        log = self._log(kind, logical_id)
-        if not log.is_file():
-            return History()
         entries: list[LogEntry] = []
         problems: list[str] = []
-        for number, line in enumerate(durable.read(log).split(b"\n"), start=1):
+        for number, line in enumerate(self._lines(kind, logical_id), start=1):
             if not line.strip():
                 continue
             entry = _parsed(line)
             if entry is not None and (entry.kind, entry.logical_id) == (kind, logical_id):
                 entries.append(entry)
             else:
+                log = _relative(self._log(kind, logical_id), self.root)
                 problems.append(
-                    f"Line {number} of {_relative(log, self.root)!r} can't be read and was "
+                    f"Line {number} of {log!r} can't be read and was "
                     "ignored: publish again what it recorded."
                 )
         return History(tuple(entries), tuple(problems))
 
     def latest(self, kind: str, logical_id: str) -> LogEntry | None:
         """The newest line of an artifact's log, or ``None`` when there is none."""
-        return self.history(kind, logical_id).latest
+        # From the end, since a log grows each time that the artifact is published.
+        for line in reversed(self._lines(kind, logical_id)):
+            entry = _parsed(line) if line.strip() else None
+            if entry is not None and (entry.kind, entry.logical_id) == (kind, logical_id):
+                return entry
+        return None
 
     def list(self) -> tuple[LogEntry, ...]:
         """The newest line of every artifact, in the order in which they were published."""
-        newest = [h.latest for h in self._histories() if h.latest is not None]
+        newest: list[LogEntry] = []
+        for kind in sorted(SNAPSHOT_KINDS):
+            for log in sorted((self.folder / f"{kind}s").glob(f"*/{LOG_NAME}")):
+                with suppress(ValueError):  # a folder that somebody else put there
+                    if (entry := self.latest(kind, log.parent.name)) is not None:
+                        newest.append(entry)
         return tuple(sorted(newest, key=lambda e: (e.published_at, e.kind, e.logical_id)))
 
     def find(self, words: str, *, notebook: str = "") -> LogEntry:
@@ -387,15 +396,10 @@ class ArtifactStore:
             if log.is_file()  # a pipe in its place would wait for a writer
         }
 
-    def _histories(self) -> tuple[History, ...]:
-        found = []
-        for kind in sorted(SNAPSHOT_KINDS):
-            for log in sorted((self.folder / f"{kind}s").glob(f"*/{LOG_NAME}")):
-                try:
-                    found.append(self.history(kind, log.parent.name))
-                except ValueError as exc:  # a folder that somebody else put there
-                    found.append(History(problems=(str(exc),)))
-        return tuple(found)
+    def _lines(self, kind: str, logical_id: str) -> Sequence[bytes]:
+        """The lines of an artifact's log, oldest first."""
+        log = self._log(kind, logical_id)
+        return durable.read(log).split(b"\n") if log.is_file() else ()
 
     def _log(self, kind: str, logical_id: str) -> Path:
         return self.root / artifact_folder_path(kind, logical_id) / LOG_NAME

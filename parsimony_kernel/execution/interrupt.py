@@ -493,6 +493,7 @@ class CodeGuard:
             if not rung:
                 self.reason = self.reason or "deadline"
             is_missed = False
+            began = time.monotonic()
             if rung and self._is_struck:
                 self._is_struck = False  # whoever rang has done it
             else:
@@ -501,7 +502,9 @@ class CodeGuard:
                 # In 3.11 a thread that is traced gets on in the gaps only.
                 wait = _GAP_S if sys.gettrace() is None else _WINDOW_S
             else:
-                wait, resend = resend, _RESEND_S
+                # From when it struck: who waits for the end of the code waits no longer for it.
+                struck = time.monotonic() - began
+                wait, resend = max(resend - struck, _WINDOW_S), _RESEND_S
 
 
 class _Driven:

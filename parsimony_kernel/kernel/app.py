@@ -29,6 +29,10 @@ class ParsimonyKernelApp(IPKernelApp):
         help="The IPython extension that brings %%agent; empty for none.",
     ).tag(config=True)
 
+    def _log_format_default(self) -> str:
+        # Clients know the kernel's own lines in its error stream by this name.
+        return "[IPKernelApp]%(highlevel)s %(message)s"
+
     def init_extensions(self) -> None:
         """Load the extensions of the user's configuration, then the agent's."""
         super().init_extensions()

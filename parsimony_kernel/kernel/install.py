@@ -28,12 +28,15 @@ def spec(
     display_name: str = DISPLAY_NAME, *, interpreter: str = sys.executable
 ) -> dict[str, object]:
     """The kernel.json that starts the kernel with ``interpreter``."""
+    from ipykernel.kernelspec import get_kernel_dict  # deferred: no kernel start needs it
+
     return {
         "argv": [interpreter, "-m", "parsimony_kernel", "-f", "{connection_file}"],
         "display_name": display_name,
         "language": "python",
         "interrupt_mode": "signal",
-        "metadata": {"debugger": True},
+        # What this ipykernel can do: to be debugged, and, from 7.4 on, to be spoken to encrypted.
+        "metadata": get_kernel_dict()["metadata"],
     }
 
 

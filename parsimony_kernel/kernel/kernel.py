@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any
 
 from ipykernel.ipkernel import IPythonKernel
+from IPython.core import release
 from traitlets import List
 
 from parsimony_kernel import __version__
@@ -20,7 +21,8 @@ class ParsimonyKernel(IPythonKernel):
     """IPython's kernel, introducing itself as Parsimony Agent."""
 
     implementation = "parsimony"
-    implementation_version = __version__
+    # Clients compare it with IPython's, which is what runs a cell.
+    implementation_version = f"{release.version}+parsimony.{__version__}"
 
     help_links = List(
         [
@@ -43,7 +45,6 @@ class ParsimonyKernel(IPythonKernel):
         ]
     ).tag(config=True)
 
-    _is_cell_running = False
     _is_stopped = False  # before the cell's code began
 
     async def execute_request(self, stream: Any, ident: Any, parent: Any) -> None:
@@ -66,17 +67,18 @@ class ParsimonyKernel(IPythonKernel):
         """What the reply to a cell says; also when Stop struck just outside its code."""
         if threading.current_thread() is not threading.main_thread():
             return await super().do_execute(*args, **kwargs)  # type: ignore[no-any-return]
-        outer = self._is_cell_running
+        outside = signal.getsignal(signal.SIGINT)
         try:
-            self._is_cell_running = True
+            # Not a function of ours, which would stand in the traceback that a person sees.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             try:
                 if self._is_stopped:
                     raise KeyboardInterrupt
                 return await super().do_execute(*args, **kwargs)  # type: ignore[no-any-return]
             finally:
-                self._is_cell_running = outer
+                signal.signal(signal.SIGINT, outside)
         except KeyboardInterrupt:
-            self._is_cell_running = outer
+            signal.signal(signal.SIGINT, outside)
             return {
                 "status": "error",
                 "ename": "KeyboardInterrupt",
@@ -87,9 +89,7 @@ class ParsimonyKernel(IPythonKernel):
                 "payload": [],
             }
 
-    def _stop(self, signum: int, frame: FrameType | None) -> None:
-        if self._is_cell_running:
-            signal.default_int_handler(signum, frame)
+    def _stop(self, _signum: int, _frame: FrameType | None) -> None:
         self._is_stopped = True
 
     @property

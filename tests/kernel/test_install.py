@@ -6,6 +6,7 @@ from pathlib import Path
 
 import jupyter_core.paths
 import pytest
+from ipykernel.kernelspec import get_kernel_dict
 from jupyter_client.kernelspec import KernelSpecManager
 
 from parsimony_kernel.cli import main as cli
@@ -47,7 +48,7 @@ def test_a_spec_starts_this_interpreter_and_shows_its_logos(prefix: Path) -> Non
     spec = json.loads((placed / "kernel.json").read_text())
     assert spec["argv"] == [sys.executable, "-m", "parsimony_kernel", "-f", "{connection_file}"]
     assert spec["display_name"] == "My Agent"
-    assert spec["metadata"] == {"debugger": True}
+    assert spec["metadata"] == get_kernel_dict()["metadata"]
     assert {path.name for path in placed.glob("logo-*")} == {
         "logo-32x32.png",
         "logo-64x64.png",

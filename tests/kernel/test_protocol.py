@@ -2,8 +2,11 @@
 
 from typing import Any
 
+import IPython
 import jupyter_kernel_test
 import pytest
+
+import parsimony_kernel
 
 pytestmark = pytest.mark.kernel
 
@@ -45,6 +48,8 @@ class TestProtocol(jupyter_kernel_test.KernelTests):
         self.kc.kernel_info()
         content: dict[str, Any] = self.kc.get_shell_msg(timeout=15)["content"]
         assert content["implementation"] == "parsimony"
+        version = f"{IPython.__version__}+parsimony.{parsimony_kernel.__version__}"
+        assert content["implementation_version"] == version
         assert content["banner"].startswith("Parsimony Agent")
         assert content["language_info"]["name"] == "python"
         assert content["language_info"]["mimetype"] == "text/x-python"

@@ -3,43 +3,54 @@
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 from redis import Redis
 
+Running = AbstractContextManager[tuple[Path, "subprocess.Popen[str]"]]
+
 
 @contextmanager
-def _running() -> Iterator[tuple[Path, "subprocess.Popen[str]"]]:
+def running(folder: str) -> Iterator[tuple[Path, "subprocess.Popen[str]"]]:
+    """A server whose socket and data lie in ``folder``; another one there goes on from its data."""
     program = shutil.which("redis-server")
     if program is None:
         pytest.skip("no redis-server on this machine: install Debian's package `redis-server`")
-    # The path of a socket may not be long, and that of a test's own folder is.
-    with TemporaryDirectory(prefix="redis") as folder:
-        socket = Path(folder) / "s"
-        options = ["--port", "0", "--unixsocket", str(socket), "--save", "", "--dir", folder]
-        with subprocess.Popen([program, *options], stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            said: list[str] = []
-            for line in process.stdout:
-                said.append(line)
-                if "eady to accept connections" in line:
-                    break
-            else:
-                pytest.fail(f"redis-server did not start: {''.join(said)}")
-            try:
-                yield socket, process
-            finally:
-                process.kill()
+    socket = Path(folder) / "s"
+    options = ["--port", "0", "--unixsocket", str(socket), "--dir", folder]
+    options += ["--save", "", "--appendonly", "yes", "--appendfsync", "always"]
+    with subprocess.Popen([program, *options], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said: list[str] = []
+        for line in process.stdout:
+            said.append(line)
+            if "eady to accept connections" in line:
+                break
+        else:
+            pytest.fail(f"redis-server did not start: {''.join(said)}")
+        try:
+            yield socket, process
+        finally:
+            process.kill()
 
 
 @pytest.fixture(scope="session")
 def _redis_socket() -> Iterator[Path]:
-    with _running() as (socket, _):
+    with TemporaryDirectory(prefix="redis") as folder, running(folder) as (socket, _):
         yield socket
+
+
+@pytest.fixture
+def own_redis() -> Iterator[Callable[[], Running]]:
+    """Starts a server of the test alone; started again, it goes on from its data."""
+    # The path of a socket may not be long, and that of a test's own folder is.
+    with TemporaryDirectory(prefix="redis") as folder:
+        yield partial(running, folder)
 
 
 @pytest.fixture
@@ -57,9 +68,9 @@ def redis(_redis_socket: Path) -> Iterator["Redis"]:
 
 
 @pytest.fixture
-def hung_redis() -> Iterator[Path]:
+def hung_redis(own_redis: Callable[[], Running]) -> Iterator[Path]:
     """The socket of a server that takes connections and never answers."""
-    with _running() as (socket, process):
+    with own_redis() as (socket, process):
         process.send_signal(signal.SIGSTOP)
         yield socket
         process.send_signal(signal.SIGCONT)

@@ -8,7 +8,7 @@ import logging
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -181,6 +181,23 @@ def test_a_server_that_hangs_costs_one_time_out_and_is_asked_again_after_a_while
     assert workspace.seen_in_journal() == 2
     assert Breakers(store=RedisBreakers(redis)).of("m").failure_count == 1
     assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("failures_meanwhile", [0, 1], ids=["at once", "after a while"])
+def test_a_server_that_is_killed_and_started_again_goes_on_from_its_state(
+    failures_meanwhile: int, own_redis: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    here, there = Workspace(), Workspace()
+    with own_redis() as (socket, _):
+        breakers = here.opened(f"unix://{socket}")
+        fail_of(breakers, 4)
+    fail_of(breakers, failures_meanwhile)
+    assert here.seen_in_journal() == failures_meanwhile
+    here.clock.advance(RETRY_S)
+    with own_redis() as (socket, _):
+        fail_of(breakers)
+        assert there.opened(f"unix://{socket}").of("m").state == "open"
+    assert here.seen_in_journal() == len(caplog.records) == failures_meanwhile
 
 
 @pytest.mark.parametrize(

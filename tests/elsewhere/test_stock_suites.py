@@ -1,0 +1,17 @@
+"""The suites of ipykernel and nbclient give with our kernel what they give with the stock one."""
+
+import pytest
+
+from .stock_suites import FOLDER, SUITES, compare, prepare, sources
+
+pytestmark = [pytest.mark.kernel, pytest.mark.exhaustive]
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_every_test_goes_as_with_the_stock_kernel(
+    suite: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if not list(FOLDER.glob(f"{suite}-*/tests")):
+        pytest.skip("its sources are not here: run tests/elsewhere/stock_suites.py once")
+    python = prepare(FOLDER)
+    assert compare(python, sources(suite, python, FOLDER)), capsys.readouterr().out
