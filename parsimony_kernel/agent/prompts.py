@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from parsimony_kernel.core.conversation import block
-from parsimony_kernel.core.reading import columns_in_a_line
+from parsimony_kernel.core.reading import variable_in_text
 from parsimony_kernel.llm.secrets import Secrets
 
 INSTRUCTIONS = """\
@@ -103,9 +103,7 @@ def context_in_text(message: str) -> str:
     if not (message.startswith(begin) and message.endswith(end)):
         return message
     inventory = json.loads(message[len(begin) : -len(end)])
-    for variable in inventory["variables"]:
-        if "columns" in variable:
-            variable["columns"] = columns_in_a_line(variable)
+    inventory["variables"] = [*map(variable_in_text, inventory["variables"])]
     return block(CONTEXT_TAG, _data(inventory))
 
 

@@ -78,12 +78,16 @@ def text_in_brief(text: str) -> str:
     return text if len(text) <= BRIEF_TEXT else f"{text[:BRIEF_TEXT]}… {_SHORTENED}"
 
 
-def columns_in_a_line(table: dict[str, Any]) -> str:
-    """The columns of a table of the inventory, each with its dtype and a few of its values."""
-    return "; ".join(
+def variable_in_text(variable: dict[str, Any]) -> dict[str, Any]:
+    """A variable of the inventory; the columns of a table in one line, each with its dtype and a
+    few of its values."""
+    if not isinstance(variable.get("columns"), list):
+        return variable
+    told = (
         _column(each) + (f": {_values(each['samples'])}" if each.get("samples") else "")
-        for each in _columns(table)
+        for each in _columns(variable)
     )
+    return {**variable, "columns": "; ".join(told)}
 
 
 class _Whole:

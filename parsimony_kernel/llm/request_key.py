@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.core.chat import ModelRequest
-from parsimony_kernel.core.reading import NEXT, as_text, envelope_in
+from parsimony_kernel.core.reading import NEXT, as_text, envelope_in, variable_in_text
 
 Clean = Callable[[str], str]
 
@@ -211,7 +211,8 @@ def _opening(text: str) -> str:
         return request
     free = set(inventory.get("replaceable") or ())
     kept = {key: value for key, value in inventory.items() if key not in _AROUND and value}
-    kept["variables"] = [each for each in kept.get("variables", ()) if each.get("name") not in free]
+    told = map(variable_in_text, kept.get("variables", ()))
+    kept["variables"] = [each for each in told if each.get("name") not in free]
     notebook = f"notebook:\n{_indented(outline(kept))}" if any(kept.values()) else ""
     return "\n\n".join(filter(None, (notebook, request)))
 
