@@ -321,6 +321,19 @@ def _can_be_called(made: Tool) -> bool:
     return named <= set(made.arguments.model_fields)
 
 
+def _ends_in_time(made: Tool) -> bool:
+    seconds = made.timeout_s
+    if seconds is None:
+        return True
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    return is_number and 0 < seconds <= threading.TIMEOUT_MAX
+
+
+def _is_checked_by_functions(made: Tool) -> bool:
+    checks = (made.validators, made.output_validators)
+    return all(isinstance(each, list | tuple) and all(map(callable, each)) for each in checks)
+
+
 # Each with what is wrong where it does not hold, and the remedy.
 _CHECKS: tuple[tuple[Callable[[Tool], bool], str], ...] = (
     (
@@ -328,6 +341,12 @@ _CHECKS: tuple[tuple[Callable[[Tool], bool], str], ...] = (
         "no provider takes its name: give it one of 1 to 64 letters from a to z, digits, '_' and "
         "'-', a function by def",
     ),
+    (
+        lambda made: isinstance(made.description, str),
+        "its description is no text: give it a str, or the function a docstring",
+    ),
+    (lambda made: isinstance(made.tool_type, str), "its tool_type is no text: leave it out"),
+    (lambda made: callable(made.function), "its function cannot be called: give it an async def"),
     (
         _takes_an_object,
         "its parameters_schema is no JSON Schema of an object: write a dict of JSON values "
@@ -338,12 +357,17 @@ _CHECKS: tuple[tuple[Callable[[Tool], bool], str], ...] = (
         "a parameter has a name that no call can give: begin it with a letter, and do not name "
         "it model_config",
     ),
-    (
-        lambda made: made.timeout_s is None or 0 < made.timeout_s <= threading.TIMEOUT_MAX,
-        "its timeout_s is no time: give seconds above 0, or None",
-    ),
+    (_ends_in_time, "its timeout_s is no time: give seconds above 0, or None"),
     (
         lambda made: made.effect in _EFFECTS,
         "its effect is not known: write 'none', 'idempotent' or 'write', or leave it out",
+    ),
+    (
+        _is_checked_by_functions,
+        "its validators are no list of functions: give a list, which may be empty",
+    ),
+    (
+        lambda made: made.reconcile is None or callable(made.reconcile),
+        "its reconcile cannot be called: give it an async def, or leave it out",
     ),
 )

@@ -342,6 +342,8 @@ class Lab:
             "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })", name
         )
         self.page.wait_for_function("name => document.body.dataset.jpThemeName === name", arg=name)
+        # Lab takes its splash away 200 ms later, and fails at a second one that comes meanwhile.
+        expect(self.page.locator("#jupyterlab-splash")).to_have_count(0)
 
     def look_through(self, width: int, *, zoom: int = 1) -> None:
         """A window so many pixels wide, with the page enlarged ``zoom`` times as by Ctrl +."""

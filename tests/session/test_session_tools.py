@@ -88,6 +88,11 @@ BUILT_IN = (
 @pytest.mark.parametrize(
     ("value", "says"),
     [
+        (Tool(**{**FIT, "description": None}), "its description is no text: give it a str"),
+        (Tool(**{**FIT, "tool_type": None}), "its tool_type is no text: leave it out"),
+        (Tool(**{**FIT, "function": None}), "its function cannot be called: give it an async def"),
+        (Tool(**{**FIT, "output_validators": ["x"]}), "its validators are no list of functions"),
+        (Tool(**{**FIT, "reconcile": 3}), "its reconcile cannot be called: give it an async def"),
         (Tool(**{**FIT, "name": None}), NAMELESS),
         (Tool(**{**FIT, "name": "bad name!\n"}), NAMELESS),
         (Tool(**{**FIT, "name": "own\n"}), NAMELESS),
