@@ -32,7 +32,10 @@ def add_server(magics: AgentMagics, name: str, *, yes: bool) -> str:
         QuestionPending: buttons ask; what is clicked goes on with it.
         TurnError: nobody can be asked here.
         ServerError: it is not known, or does not start.
+        SessionError: a turn is running.
     """
+    # Code that an agent runs adds no server, with or without --yes.
+    magics.session.tools.must_be_free()
     server = magics.session.tools.servers.find(name)
     if not server.is_allowed:
         if not yes and not _says_yes(magics, server):

@@ -69,7 +69,7 @@ class NotebookTools(Mapping[str, Tool]):
         self._publisher = publisher
         self._workspace = workspace
         self._folder = folder
-        self._must_be_free = must_be_free
+        self.must_be_free = must_be_free
         self._file_store = file_store
         self._own = OwnTools(executor.variables, self.of_every_turn)
         self.servers = Servers(folder, workspace, environ)
@@ -100,13 +100,13 @@ class NotebookTools(Mapping[str, Tool]):
     def add(self, name: str) -> Tool:
         """Make the function that ``name`` holds a tool from now on. ``SessionError`` if it cannot
         be one, or in a turn. MCP servers are started by ``servers``."""
-        self._must_be_free()
+        self.must_be_free()
         return self._own.add(name)
 
     def remove(self, name: str) -> None:
         """Take a tool of the person's away, or end a server. ``SessionError`` without it, or in a
         turn."""
-        self._must_be_free()
+        self.must_be_free()
         if not (name.startswith(PREFIX) and self.servers.remove(name.removeprefix(PREFIX))):
             self._own.remove(name)
 

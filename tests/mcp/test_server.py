@@ -119,7 +119,7 @@ async def test_a_question_that_a_person_declines_waits_in_the_notebook(
     scripted(kernel, "cost = 2")
     async with served(folder, Person(None)) as client:
         assert "1. Run it" in await told(client, "ask", request="The cost again")
-    assert kernel.run("%agent answer 2").status == "ok"
+    assert "Don't" in kernel.run("%agent answer 3").text
 
 
 async def test_what_reaches_outside_is_allowed_in_the_notebook_only(
@@ -152,6 +152,8 @@ async def test_a_client_that_goes_away_stops_its_turn(kernel: LiveKernel, folder
 
 
 async def test_a_client_is_told_no_more_than_a_model(kernel: LiveKernel, folder: Path) -> None:
+    scripted(kernel, "count = 1")
+    kernel.run("%%agent --approve auto\nCount", cell_id="count")
     kernel.run("secret_rate = 0.1234")
     kernel.run("%config ParsimonyAgent.share = 'schema'")
     try:

@@ -1,5 +1,6 @@
 """A typed function of the notebook as a tool, in a real kernel."""
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -144,12 +145,16 @@ def test_the_agent_s_own_code_changes_neither_its_tools_nor_its_model(
 ) -> None:
     kernel.run(DEFINE)
     kernel.run("def more(x: int) -> int:\n    return x")
-    changes = ("tools add more", "tools remove area", "model offline")
+    settings = {"mcpServers": {"raw": {"command": "touch", "args": ["started"]}}}
+    kernel.run(f"open('.mcp.json', 'w').write({json.dumps(settings)!r})")
+    adds = "tools --yes add mcp:raw"
+    changes = ("tools add more", "tools remove area", "model offline", adds)
     steps = [f"call('run_code', code='%agent {change}')" for change in changes]
     use(f"ScriptedModel([{', '.join(steps)}, call('return_done', summary='done')])")
     kernel.run("%agent tools add area")
-    turn = kernel.run("%%agent\nchange it", cell_id="change").text
+    turn = kernel.run("%%agent --approve auto\nchange it", cell_id="change").text
     assert "still running" in turn
     assert "more" not in kernel.run("%agent tools").text
     assert "area" in kernel.run("%agent tools").text
     assert "offline" not in kernel.run("%agent model").text
+    assert "False" in kernel.run("import os; os.path.exists('started')").text
