@@ -68,8 +68,8 @@ class Agent:
         output_factory: for that default executor.
         guardrails: limits; see ``AgentGuardrails``.
         session_id: the conversation's id, a fresh one by default.
-        file_store: where the run's files are read and kept, by ``read_file``, ``write_file`` and
-            ``edit_file``, which a run with one has.
+        file_store: where the run's files are read and kept, by ``read_file`` and
+            ``write_file``, which a run with one has.
         model_id: what the record calls the model.
         policy: answers failures; ``DefaultPolicy`` by default. A ``triage.policy.FailurePolicy``
             answers them by their type.

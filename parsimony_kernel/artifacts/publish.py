@@ -36,7 +36,6 @@ from parsimony_kernel.artifacts.reports import (
     ReportError,
     compose,
     draft,
-    names_in,
     parse,
 )
 from parsimony_kernel.artifacts.store import (
@@ -225,46 +224,6 @@ class Publisher:
             canonical_sha=encoded.canonical_sha,
             provenance=provenance,
         )
-
-    def edit(
-        self,
-        kind: Literal["notebook", "report"],
-        which: str,
-        old: str,
-        new: str,
-        *,
-        run_id: str,
-        seen: Collection[LiveName] = (),
-    ) -> Published:
-        """Replace one passage of a script or report and publish the result.
-
-        It stays the same artifact. What a report shows keeps its snapshots, but for what ``new``
-        names. An edit that this run has made already is not made again.
-
-        Raises:
-            PublishError: it is of another kind, ``old`` does not stand in it exactly once, or a
-                script isn't valid Python afterwards.
-            Others: as for ``publish``.
-        """
-        found = self.find(which)
-        if found.kind != kind:
-            raise PublishError(
-                f"{which!r} is a {found.kind}, not a {kind}: publish it again instead."
-            )
-        entry = self.store.latest(kind, found.logical_id) or found
-        told = _Told(entry.title, entry.description, run_id, seen)
-        again = bool(run_id) and entry.run_id == run_id
-        data = self.store.read(entry.ref)
-        if kind == "notebook":
-            code = data.decode("utf-8", "surrogateescape")
-            changed = _edited(code, old, new, f"the script {entry.name!r}", again=again)
-            return self._publish_script(entry.logical_id, changed, told)
-        was = parse(data)
-        body = _edited(was.body, old, new, f"the report {entry.name!r}", again=again)
-        pins = {} if again and body == was.body else names_in(new)
-        kept = {name: ref for name, ref in was.pins.items() if name not in pins}
-        report = draft(was.title, body, self._newest_of, was.language, kept)
-        return self._publish_report(entry.logical_id, entry.live_name, report, told)
 
     def renew_report(self, entry: LogEntry) -> Published:
         """Publish a report with the newest snapshots of everything it shows.
@@ -503,24 +462,6 @@ def _check_python(code: str, name: str) -> None:
             f"The script {name!r} isn't valid Python: {reason}{line}; fix it, and leave out magics "
             "and shell commands."
         )
-
-
-def _edited(text: str, old: str, new: str, where: str, *, again: bool) -> str:
-    """``text`` with ``new`` in the place of ``old``. ``again`` says that it may be done already."""
-    if not old:
-        raise PublishError(f"The text to replace in {where} is empty: quote the passage.")
-    if again and new and text.count(new) == 1 and old not in text.replace(new, ""):
-        return text
-    found = text.count(old)
-    if found != 1:
-        problem = f"is {found} times in" if found else "is not in"
-        remedy = "quote more of its context" if found else "read it, and copy the text exactly"
-        raise PublishError(f"{_start(old)!r} {problem} {where}: {remedy}.")
-    return text.replace(old, new)
-
-
-def _start(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def _within(root: Path, path: str) -> str:

@@ -95,7 +95,6 @@ def draft(
     body: str,
     find: Callable[[str], ArtifactRef],
     language: str = "",
-    pins: Mapping[str, ArtifactRef] | None = None,
 ) -> Report:
     """Check a report's words and pin what they show.
 
@@ -106,7 +105,6 @@ def draft(
         body: Markdown; a first heading that repeats the title is left out.
         find: the artifact that a name stands for; raises ``UnknownArtifactError``.
         language: a tag such as ``en`` or ``de-AT``.
-        pins: snapshots of names that keep them.
 
     Raises:
         ReportError: the body is empty or too long, would run code, or shows what is no artifact.
@@ -134,17 +132,15 @@ def draft(
             f"The report refers to artifacts {len(mentions):,} times and {MAX_REFERENCES} are "
             "allowed: split it into several."
         )
-    return Report(title, language, text, _pinned(mentions, find, pins or {}))
+    return Report(title, language, text, _pinned(mentions, find))
 
 
-def _pinned(
-    mentions: list[str], find: Callable[[str], ArtifactRef], pins: Mapping[str, ArtifactRef]
-) -> dict[str, ArtifactRef]:
+def _pinned(mentions: list[str], find: Callable[[str], ArtifactRef]) -> dict[str, ArtifactRef]:
     found: dict[str, ArtifactRef] = {}
     unknown: list[str] = []
     for name in dict.fromkeys(mentions):
         try:
-            found[name] = pins.get(name) or find(name)
+            found[name] = find(name)
         except UnknownArtifactError as exc:
             unknown.append(str(exc))
     if unknown:

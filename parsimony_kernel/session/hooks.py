@@ -50,18 +50,14 @@ from parsimony_kernel.triage.llm_classifier import LLMClassifier
 
 _LEASE_S = 120.0
 # Tools of what is published: a turn that begins where nothing is need not hear of them.
-_OF_ARTIFACTS = frozenset(
-    {"edit_notebook", "edit_report", "list_artifacts", "read_artifact", "refresh"}
-)
+_OF_ARTIFACTS = frozenset({"list_artifacts", "read_artifact", "refresh"})
 # What a request describes of its tools, in bytes, and which give way first where that is too much.
 MAX_SCHEMAS = 6 * 1024
 _RARE = (
     "dry_execute_code",
-    "edit_notebook",
     "restart_kernel",
     "list_artifacts",
     "return_notebook",
-    "edit_report",
 )
 _ADDRESS = re.compile(r"\bhttps?://(?:[^\s/@]*@)?([\w.-]+\w)")
 # What is told of going back where names are kept.

@@ -10,7 +10,6 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -23,13 +22,12 @@ from parsimony_kernel.core.text import words_of
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.clean import clean_executor
 from parsimony_kernel.execution.run_scope import RunScope
-from parsimony_kernel.gate.preview import code_written
 from parsimony_kernel.gate.procedure import ProcedureError
 from parsimony_kernel.gate.task_file import MAX_CHARACTERS, Playbook, from_yaml
 from parsimony_kernel.lineage.script import SliceError, slice_of
 from parsimony_kernel.session.turns import SessionError
 from parsimony_kernel.toolbox.code import code_tools
-from parsimony_kernel.toolbox.files import file_tools, stored_file_tools
+from parsimony_kernel.toolbox.files import stored_file_tools
 from parsimony_kernel.toolbox.mcp_client import Servers
 from parsimony_kernel.toolbox.mcp_servers import PREFIX
 from parsimony_kernel.toolbox.plan import plan_tools
@@ -157,19 +155,10 @@ class NotebookTools(Mapping[str, Tool]):
                 files=files,
             )
             + refresh_tools(publisher, emit, clean_executor)
-            + (self._files(scope) if files is None else stored_file_tools(files))
+            + (Tools() if files is None else stored_file_tools(files))
             + restart_tools(executor)
             + plan_tools()
             + termination_tools()
-        )
-
-    def _files(self, scope: RunScope) -> Tools:
-        """The tools for files, which wait for the person where they make code."""
-        workspace, folder = self._workspace, self._folder
-        tools = file_tools(workspace, folder, workspace / scope.notebook_path)
-        reaches = partial(code_written, workspace=workspace.resolve(), folder=folder.resolve())
-        return tools + Tools(
-            [replace(tools[name], reaches=reaches) for name in ("write_file", "edit_file")]
         )
 
     def playbook(self, file: str, tools: Tools | None = None) -> Playbook:

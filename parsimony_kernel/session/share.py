@@ -295,26 +295,21 @@ _PUBLISHED = (
     "changed_sources",
     "parts",
 )
-_WRITTEN = ("path", "bytes", "before")
 
 # Of the answer of each tool under ``schema``: these fields, all of it, or what a function leaves.
 _ANSWERS: Mapping[str, tuple[str, ...] | Callable[[Mapping[str, Any]], Any] | None] = {
-    "edit_file": _WRITTEN,
-    "edit_notebook": _PUBLISHED,
-    "edit_report": _PUBLISHED,
     "inspect_variable": _inspected,
     "list_artifacts": None,
-    "list_files": None,
     "plan": None,
     "read_artifact": _read_artifact,
-    "read_file": ("path", "first_line", "last_line", "complete"),
+    "read_file": ("path", "last_line", "complete"),
     "refresh": _PUBLISHED,
     "restart_kernel": None,
     "return_chart": _PUBLISHED,
     "return_dataset": _PUBLISHED,
     "return_notebook": _PUBLISHED,
     "return_report": _PUBLISHED,
-    "write_file": _WRITTEN,
+    "write_file": ("path", "bytes", "before"),
 }
 # The same in words, for the reference.
 ANSWERS_TOLD: Sequence[tuple[str, str]] = [

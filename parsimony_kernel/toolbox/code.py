@@ -42,7 +42,9 @@ def code_tools(
         description=(
             "Run Python in the notebook's namespace. You and the person see what it prints and the "
             "value of its last expression; you are told which variables it bound. `purpose` is a "
-            "short phrase that heads the step in the record. A step may take "
+            "short phrase that heads the step in the record. How a CSV file is written (separator, "
+            "decimal mark, dates, encoding) says `parsimony_kernel.execution.reading.sniff(path)`, "
+            "as arguments of read_csv. A step may take "
             f"{timeout_s:,.0f} s."
         ),
         tool_type="code",

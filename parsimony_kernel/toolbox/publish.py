@@ -146,16 +146,6 @@ def publish_tools(
 
     @publishing(
         description=(
-            "Replace one passage of a published report: `old`, the exact text as read_artifact "
-            "shows it, must stand there once. Figures stay as pinned; write "
-            "![Caption](artifact:name) again for the newest."
-        )
-    )
-    async def edit_report(report: str, old: str, new: str) -> dict[str, Any]:
-        return await announced(partial(publisher.edit, "report", report, old, new))
-
-    @publishing(
-        description=(
             "Publish Python as a script that lasts, `name` like clean_sales; without `code`, the "
             "cells that you ran in this turn."
         )
@@ -164,15 +154,6 @@ def publish_tools(
         ran = code if code.strip() else _cells_of(executor, run_id())
         told: dict[str, Any] = {"title": name, "description": description}
         return await announced(partial(publisher.publish, "notebook", ran, **told))
-
-    @publishing(
-        description=(
-            "Replace one passage of the published script `notebook`: `old`, the exact text, must "
-            "stand there once."
-        )
-    )
-    async def edit_notebook(notebook: str, old: str, new: str) -> dict[str, Any]:
-        return await announced(partial(publisher.edit, "notebook", notebook, old, new))
 
     @tool(
         description=(
@@ -214,9 +195,7 @@ def publish_tools(
             return_dataset,
             return_chart,
             return_report,
-            edit_report,
             return_notebook,
-            edit_notebook,
             read_artifact,
             list_artifacts,
         ]

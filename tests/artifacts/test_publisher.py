@@ -352,23 +352,3 @@ def test_code_with_await_and_odd_escapes_is_a_script(store: ArtifactStore) -> No
     code = "x = await f('\\d')"
     published = _publisher(store).publish("notebook", code, title="clean", run_id="r")
     assert store.read(published.ref).decode() == code + "\n"
-
-
-def test_a_passage_of_a_script_is_replaced(store: ArtifactStore) -> None:
-    publisher = _publisher(store)
-    first = publisher.publish("notebook", "x = 1\ny = 2", title="clean", run_id="r")
-    edited = publisher.edit("notebook", "clean", "y = 2", "y = 3", run_id="r2")
-    assert edited.ref.logical_id == first.ref.logical_id
-    assert store.read(edited.ref) == b"x = 1\ny = 3\n"
-    assert store.read(first.ref) == b"x = 1\ny = 2\n"
-    with pytest.raises(PublishError, match="valid Python"):
-        publisher.edit("notebook", "clean", "y = 3", "y = (", run_id="r2")
-    assert store.find("clean").ref == edited.ref
-
-
-def test_an_edit_begins_with_the_newest_whatever_snapshot_is_named(store: ArtifactStore) -> None:
-    publisher = _publisher(store)
-    first = publisher.publish("notebook", "x = 1\ny = 2", title="clean", run_id="r")
-    publisher.edit("notebook", first.path, "y = 2", "y = 3", run_id="r2")
-    publisher.edit("notebook", first.path, "x = 1", "x = 0", run_id="r3")
-    assert store.read(store.find("clean").ref) == b"x = 0\ny = 3\n"

@@ -4,7 +4,7 @@ from html import unescape as html_unescape
 
 import pytest
 
-from parsimony_kernel.artifacts.publish import Publisher, PublishError
+from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.reports import parse
 from parsimony_kernel.artifacts.store import SnapshotError, UnknownArtifactError, reference
 from parsimony_kernel.testing.clock import ManualClock
@@ -62,38 +62,6 @@ def test_a_report_keeps_the_snapshots_that_it_was_pinned_to(publisher: Publisher
     assert second.ref.content_sha != first.ref.content_sha
 
 
-def test_an_edit_is_a_new_snapshot_of_the_same_report(publisher: Publisher) -> None:
-    first = publisher.publish("report", BODY, title="T", description="D", run_id="r")
-    publish_table(publisher, FRAME.assign(t=0))
-    edited = publisher.edit("report", "T", "Some words.", "Other words.", run_id="r2")
-    assert edited.ref.logical_id == first.ref.logical_id
-    text = publisher.store.read(edited.ref).decode()
-    assert text == publisher.store.read(first.ref).decode().replace("Some", "Other")
-    assert "Other words." in (publisher.store.root / edited.page).read_text()
-    entry = publisher.find("T")
-    assert (entry.ref, entry.description) == (edited.ref, "D")
-
-
-def test_an_edit_may_show_something_else_and_it_stays_the_same_report(
-    publisher: Publisher,
-) -> None:
-    first = publisher.publish("report", BODY, title="T", run_id="r")
-    new = "Words.\n\n![Table](artifact:monthly)"
-    edited = publisher.edit("report", first.ref.logical_id[:8], "Some words.", new, run_id="r2")
-    assert edited.ref.logical_id == first.ref.logical_id
-    kinds = [ref.kind for ref in parse(publisher.store.read(edited.ref)).shown]
-    assert kinds == ["dataset", "chart"]
-
-
-def test_an_edit_that_this_run_has_made_is_not_made_again(publisher: Publisher) -> None:
-    publisher.publish("report", BODY, title="T", run_id="r")
-    edits = [
-        publisher.edit("report", "T", "words", "words and words", run_id="r2") for _ in range(2)
-    ]
-    assert edits[0].ref == edits[1].ref
-    assert [edit.reused for edit in edits] == [False, True]
-
-
 def test_a_renewed_report_shows_the_newest_and_stays_with_its_notebook(
     publisher: Publisher,
 ) -> None:
@@ -117,24 +85,6 @@ def test_a_renewed_report_shows_the_newest_and_stays_with_its_notebook(
         reference(was), reference(table.ref)
     )
     assert publisher.find("T").notebook == "work.ipynb"
-    assert publisher.edit("report", "T", "Some", "Other", run_id="r").page == first.page
-
-
-@pytest.mark.parametrize(
-    ("old", "words"),
-    [("nothing like it", "not in the report 'T': read it"), ("e", "times in"), ("", "is empty")],
-)
-def test_an_edit_needs_a_text_that_stands_there_once(
-    publisher: Publisher, old: str, words: str
-) -> None:
-    publisher.publish("report", BODY, title="T", run_id="r")
-    with pytest.raises(PublishError, match=words):
-        publisher.edit("report", "T", old, "x", run_id="r")
-
-
-def test_what_is_no_report_is_not_edited_as_one(publisher: Publisher) -> None:
-    with pytest.raises(PublishError, match="is a chart, not a report"):
-        publisher.edit("report", "curve", "a", "b", run_id="r")
 
 
 def test_titles_that_share_their_letters_have_names_and_pages_of_their_own(
@@ -181,8 +131,9 @@ def test_a_renewed_page_says_of_when_its_sentences_are(
         assert told in seen.text
     same = publisher.renew_report(publisher.find("T"))
     assert page_of(publisher, same) == page
-    edited = publisher.edit("report", "T", "Some", "New", run_id="r2")
-    assert "The sentences are of" not in page_of(publisher, edited)
+    told_anew = publisher.publish("report", f"New. {BODY}", title="T", run_id="r2")
+    assert told_anew.ref.logical_id == first.ref.logical_id
+    assert "The sentences are of" not in page_of(publisher, told_anew)
 
 
 def test_a_page_that_cannot_be_written_is_a_note_on_a_report_that_is_there(

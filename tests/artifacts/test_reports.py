@@ -51,13 +51,6 @@ def test_a_figure_on_a_line_of_its_own_is_a_paragraph_of_its_own() -> None:
     assert draft("T", report.body, find) == report
 
 
-def test_a_name_that_has_its_pin_keeps_it() -> None:
-    body = "![a](artifact:a) ![b](artifact:b)"
-    report = draft("T", body, find, pins={"a": find("older"), "gone": find("gone")})
-    assert report.pins == {"a": find("older"), "b": find("b")}
-    assert report.repinned(lambda _: find("c")).shown == (find("c"),)
-
-
 @pytest.mark.parametrize(
     "code",
     [

@@ -331,7 +331,7 @@ async def test_a_turn_goes_on_sharing_what_it_began_with(start: Start) -> None:
 async def test_what_a_guard_of_a_procedure_raises_is_kept(start: Start, tmp_path: Path) -> None:
     (tmp_path / "task.yaml").write_text(
         "states: [a, b]\nstart: a\nfinal: [b]\nedges:\n"
-        "  - {action: list_files, from: a, to: a, guard: ready}\n"
+        "  - {action: plan, from: a, to: a, guard: ready}\n"
         "  - {action: run_code, from: a, to: b}\n"
     )
 
@@ -339,7 +339,7 @@ async def test_what_a_guard_of_a_procedure_raises_is_kept(start: Start, tmp_path
         raise ValueError("qvxz in the data")
 
     ready.__module__ = "__main__"
-    session = start(call("list_files"))
+    session = start(call("plan", parts=["a"]))
     session.executor.namespace()["ready"] = ready  # type: ignore[attr-defined]
     options = TurnOptions(share=Share.schema, procedure="task.yaml")
     events = await gather(session.turn("go", cell_key="a", options=options))

@@ -294,53 +294,6 @@ class TestCodeInAFile:
         yield
         sys.modules.pop("approval_helpers", None)
 
-    @pytest.mark.parametrize(
-        ("path", "content"),
-        [
-            ("approval_helpers.py", HELPERS),
-            ("sub/Setup.PY", "x = 1"),
-            ("run.sh", "touch made"),
-            ("Makefile", "all:\n\ttouch made"),
-            ("start", "#!/bin/sh\ntouch made"),
-            ("more.pth", "import os"),
-        ],
-    )
-    async def test_a_file_that_would_be_run_is_written_with_leave_only(
-        self, start: Any, tmp_path: Path, path: str, content: str
-    ) -> None:
-        session = start(call("write_file", path=path, content=content), DONE)
-        asked = question(await ask(session))
-        assert asked.question == "May write_file run?"
-        assert ("starts another program" in (asked.context or "")) is ("subprocess" in content)
-        assert not (tmp_path / path).exists()
-        await gather(session.resume("Run it"))
-        assert (tmp_path / path).read_text() == content
-
-    @pytest.mark.parametrize("path", ["notes.md", "data.csv", "policy.yaml", "pyproject.toml"])
-    async def test_any_other_text_is_written_unasked(
-        self, start: Any, tmp_path: Path, path: str
-    ) -> None:
-        session = start(call("write_file", path=path, content=self.HELPERS), DONE)
-        assert isinstance((await ask(session))[-1], RunCompleted)
-        assert (tmp_path / path).exists()
-
-    async def test_an_edit_is_told_with_what_the_file_reaches_then(
-        self, start: Any, tmp_path: Path
-    ) -> None:
-        (tmp_path / "steps.py").write_text("import os\nos.getcwd()\n")
-        session = start(
-            call("edit_file", path="steps.py", old="os.getcwd()", new="os.system('touch made')")
-        )
-        asked = question(await ask(session))
-        assert "Line 2 starts another program: touch made" in (asked.context or "")
-
-    async def test_a_text_that_becomes_a_program_by_an_edit_waits(
-        self, start: Any, tmp_path: Path
-    ) -> None:
-        (tmp_path / "notes").write_text("touch made\n")
-        session = start(call("edit_file", path="notes", old="touch", new="#!/bin/sh\ntouch"))
-        question(await ask(session))
-
     async def test_what_code_has_written_is_asked_about_and_again_where_it_reaches(
         self, start: Any, tmp_path: Path
     ) -> None:
@@ -370,8 +323,6 @@ class TestCodeInAFile:
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
-        ("write_file", {"path": "notes.txt", "content": "x"}),
-        ("edit_file", {"path": "analysis.txt", "old": "a", "new": "b"}),
         ("return_dataset", {"variable": "df", "title": "T"}),
         ("refresh", {"artifact": "T"}),
     ],
@@ -384,7 +335,7 @@ async def test_before_each_is_before_what_changes_files_and_artifacts_too(
 
 
 async def test_before_each_lets_the_agent_look_and_end(start: Any) -> None:
-    steps = call("list_files"), call("plan", parts=["a"]), call("plan", parts=["a"], done=["a"])
+    steps = call("list_artifacts"), call("plan", parts=["a"]), call("plan", parts=["a"], done=["a"])
     assert isinstance((await ask(start(*steps, DONE), Approval.ask))[-1], RunCompleted)
 
 
@@ -404,16 +355,6 @@ async def test_code_does_not_write_into_the_record_unasked(start: Any, tmp_path:
     asked = question(await ask(session))
     assert "writes outside the workspace: .ockham/x (the record)" in (asked.context or "")
     assert not (tmp_path / ".ockham" / "x").exists()
-
-
-async def test_the_notebook_is_not_written_by_the_name_of_what_it_links_to(
-    start: Any, tmp_path: Path
-) -> None:
-    (tmp_path / "store.dat").write_text("{}")
-    (tmp_path / "analysis.ipynb").symlink_to("store.dat")
-    steps = call("read_file", path="store.dat"), call("write_file", path="store.dat", content="x")
-    await ask(start(*steps, DONE), Approval.auto)
-    assert (tmp_path / "store.dat").read_text() == "{}"
 
 
 @pytest.mark.parametrize(

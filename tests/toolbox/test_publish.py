@@ -200,9 +200,7 @@ def test_the_tools_that_publish_may_be_repeated_and_those_that_look_change_nothi
         "return_dataset": (["variable", "title", "description"], 2),
         "return_chart": (["variable", "title", "description"], 2),
         "return_report": (["title", "body", "description", "language"], 2),
-        "edit_report": (["report", "old", "new"], 3),
         "return_notebook": (["name", "code", "description"], 1),
-        "edit_notebook": (["notebook", "old", "new"], 3),
         "read_artifact": (["name", "start"], 1),
         "list_artifacts": (["kind", "containing"], 0),
     }
@@ -213,7 +211,7 @@ def test_the_tools_that_publish_may_be_repeated_and_those_that_look_change_nothi
         assert schema.get("required", []) == names[:required]
         assert tools[name].is_repeatable
         assert not tools[name].terminal
-        publishes = name.startswith(("return", "edit"))
+        publishes = name.startswith("return")
         assert (tools[name].tool_type == "publish") is publishes
         assert (tools[name].effect == "none") is not publishes
 
@@ -249,17 +247,6 @@ async def test_a_report_is_answered_with_its_page_and_announced(tmp_path: Path) 
     )
 
 
-async def test_a_report_is_edited_and_announced_again(tmp_path: Path) -> None:
-    events: list[AgentEvent] = []
-    tools = _tools(tmp_path, events)
-    first = await _published(tools)
-    edited = await _call(tools, "edit_report", report="Sales report", old="rose", new="fell")
-    assert edited.data["logical_id"] == first.data["logical_id"]
-    assert edited.data["content_sha"] != first.data["content_sha"]
-    assert "Sales fell." in (tmp_path / edited.data["page"]).read_text()
-    assert len(events) == 4
-
-
 async def test_the_cells_of_this_run_are_the_script_where_none_is_given(tmp_path: Path) -> None:
     executor = _Namespace()
     for number, (actor, run, code) in enumerate(
@@ -293,8 +280,6 @@ async def test_the_cells_of_this_run_are_the_script_where_none_is_given(tmp_path
     given = await _call(tools, "return_notebook", name="given", code="x = 1")
     assert (tmp_path / given.data["path"]).read_text() == "x = 1\n"
     assert [getattr(event, "title", "") for event in events] == ["steps", "given"]
-    edited = await _call(tools, "edit_notebook", notebook="given", old="1", new="2")
-    assert (tmp_path / edited.data["path"]).read_text() == "x = 2\n"
 
 
 @pytest.mark.parametrize(
@@ -320,17 +305,6 @@ async def test_an_artifact_is_read_in_few_words(
     await _published(tools)
     result = await _call(tools, "read_artifact", name=name)
     assert {key: result.data[key] for key in expected} == expected
-
-
-async def test_a_report_is_read_as_edit_report_takes_it(tmp_path: Path) -> None:
-    tools = _tools(tmp_path, [])
-    await _published(tools)
-    text = (await _call(tools, "read_artifact", name="sales report")).data["text"]
-    old = next(line for line in text.splitlines() if line.startswith("See "))
-    edited = await _call(tools, "edit_report", report="sales report", old=old, new="The end.")
-    assert edited.ok
-    text = (await _call(tools, "read_artifact", name="sales report")).data["text"]
-    assert text.endswith("The end.")
 
 
 async def test_a_long_text_is_read_in_parts(tmp_path: Path) -> None:
@@ -386,7 +360,6 @@ async def test_a_sibling_s_name_is_taken_over_once_it_was_read(tmp_path: Path) -
     ("tool", "arguments", "cause", "words"),
     [
         ("read_artifact", {"name": "slaes"}, "hallucinated_state", "did you mean"),
-        ("edit_report", {"report": "x", "old": "a", "new": "b"}, "hallucinated_state", "no artif"),
         (
             "return_report",
             {"title": "T", "body": "![x](artifact:crt)"},
@@ -402,12 +375,6 @@ async def test_a_sibling_s_name_is_taken_over_once_it_was_read(tmp_path: Path) -
         ("return_report", {"title": "", "body": "x"}, "constraint_ignored", "needs a title"),
         ("return_notebook", {"name": "n"}, "constraint_ignored", "is empty"),
         ("return_notebook", {"name": "n", "code": "x ="}, "constraint_ignored", "valid Python"),
-        (
-            "edit_report",
-            {"report": "Sales report", "old": "q", "new": "another"},
-            "constraint_ignored",
-            "read it",
-        ),
     ],
 )
 async def test_what_cannot_be_done_is_one_sentence_and_nothing_is_announced(

@@ -79,8 +79,8 @@ async def test_what_others_wrote_meanwhile_is_not_replaced() -> None:
         ("read_file", {"path": "../note.txt"}, "choose another"),
         ("read_file", {"path": "/etc/passwd"}, "is empty"),
         ("write_file", {"path": ".env", "content": "x"}, "is hidden"),
-        ("edit_file", {"path": "note.txt", "old": "x", "new": "y"}, "is not in 'note.txt'"),
-        ("edit_file", {"path": "note.txt", "old": "o", "new": "0"}, "stands 2 times in"),
+        ("read_file", {"path": "note.txt", "start_line": 0}, "count from 1"),
+        ("write_file", {"path": "long.txt", "content": "x" * 2**21}, "More than 1 MiB"),
     ],
 )
 async def test_what_cannot_be_done_is_said(name: str, arguments: dict[str, Any], says: str) -> None:
@@ -91,11 +91,11 @@ async def test_what_cannot_be_done_is_said(name: str, arguments: dict[str, Any],
 
 
 async def test_an_agent_with_a_store_reads_and_writes_there_and_so_does_its_state() -> None:
-    steps = [call("edit_file", path="note.txt", old="one", new="1"), DONE]
+    steps = [call("read_file", path="note.txt"), call("write_file", path="note.txt", content="1")]
     for hand_over in (True, False):
         shelf = Shelf(note="one")
         agent = Agent(
-            ScriptedModel(steps),
+            ScriptedModel([*steps, DONE]),
             file_store=shelf if hand_over else None,
             suspension_secret="s",
         )
