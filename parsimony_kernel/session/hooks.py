@@ -51,14 +51,6 @@ from parsimony_kernel.triage.llm_classifier import LLMClassifier
 _LEASE_S = 120.0
 # Tools of what is published: a turn that begins where nothing is need not hear of them.
 _OF_ARTIFACTS = frozenset({"list_artifacts", "read_artifact", "refresh"})
-# What a request describes of its tools, in bytes, and which give way first where that is too much.
-MAX_SCHEMAS = 6 * 1024
-_RARE = (
-    "dry_execute_code",
-    "restart_kernel",
-    "list_artifacts",
-    "return_notebook",
-)
 _ADDRESS = re.compile(r"\bhttps?://(?:[^\s/@]*@)?([\w.-]+\w)")
 # What is told of going back where names are kept.
 _GONE_BACK = "The variables are as they were before."
@@ -99,13 +91,9 @@ class NotebookHooks(RunHooks):
         super().__init__(self.breakers, self.tool_breakers)
 
     def offered(self, tools: Tools) -> Tools:
-        left_out = set() if self.has_artifacts else set(_OF_ARTIFACTS)
-        for rare in _RARE:
-            told = [each for each in tools.values() if each.name not in left_out]
-            if len(json.dumps([each.to_llm() for each in told], ensure_ascii=False)) <= MAX_SCHEMAS:
-                break
-            left_out.add(rare)
-        return Tools(each for each in tools.values() if each.name not in left_out)
+        if self.has_artifacts:
+            return tools
+        return Tools(each for each in tools.values() if each.name not in _OF_ARTIFACTS)
 
     def emit(self, event: AgentEvent) -> None:
         self._emitted.append(event)

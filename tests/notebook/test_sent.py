@@ -1,6 +1,7 @@
 """What went to models is on record to the letter before it goes, what a notebook says first, and
 what all its turns together may cost."""
 
+import json
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
@@ -77,6 +78,19 @@ async def test_every_request_is_read_back_as_the_model_got_it(start: Start) -> N
     assert len(sent) == 4
     assert {each.model for each in sent} == {"scripted"}
     assert all(each.at.startswith("20") for each in sent)
+
+
+async def test_tools_take_at_most_6_kb_and_stay_the_same_within_a_turn(start: Start) -> None:
+    report = call("return_report", title="Steps", body="One.")
+    model = ScriptedModel([report, call("run_code", code="1"), DONE, DONE])
+    session = start(model=model)
+    await turn(session)
+    await turn(session)
+    first, *rest, later = [list(request.tools) for request in model.requests]
+    assert all(tools == first for tools in rest)
+    assert len(json.dumps(later, ensure_ascii=False)) <= 6 * 1024
+    assert [each for each in later if each in first] == first
+    assert {"read_artifact", "refresh"} <= {each["function"]["name"] for each in later}
 
 
 async def test_what_was_sent_stays_with_the_turn_when_the_kernel_is_gone(start: Start) -> None:
