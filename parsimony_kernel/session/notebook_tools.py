@@ -30,7 +30,7 @@ from parsimony_kernel.toolbox.code import code_tools
 from parsimony_kernel.toolbox.files import stored_file_tools
 from parsimony_kernel.toolbox.mcp_client import Servers
 from parsimony_kernel.toolbox.mcp_servers import PREFIX
-from parsimony_kernel.toolbox.plan import plan_tools
+from parsimony_kernel.toolbox.plan import plan
 from parsimony_kernel.toolbox.publish import publish_tools
 from parsimony_kernel.toolbox.refresh import refresh_tools
 from parsimony_kernel.toolbox.variables import inspection_tools, restart_tools
@@ -92,8 +92,9 @@ class NotebookTools(Mapping[str, Tool]):
 
     def changes(self) -> tuple[str, ...]:
         """What is said of these tools where a turn begins."""
-        kept = (f"the tool {name} as it was added, for {why}" for name, why in self.kept.items())
-        return (*kept, *self.servers.changes())
+        return tuple(
+            f"the tool {name} as it was added, for {why}" for name, why in self.kept.items()
+        )
 
     def add(self, name: str) -> Tool:
         """Make the function that ``name`` holds a tool from now on. ``SessionError`` if it cannot
@@ -157,7 +158,7 @@ class NotebookTools(Mapping[str, Tool]):
             + refresh_tools(publisher, emit, clean_executor)
             + (Tools() if files is None else stored_file_tools(files))
             + restart_tools(executor)
-            + plan_tools()
+            + [plan]
             + termination_tools()
         )
 

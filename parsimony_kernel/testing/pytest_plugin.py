@@ -21,7 +21,8 @@ _NOTICE = (
     r"From\s+now\s+on,\s+requests\s+in\s+this\s+notebook\s+are\s+sent\s+to\s"
     r".*?does\s+so\s+always\."
 )
-# What clocks and dice make: in history, why, sent and cost, and where a model is waited for.
+# What clocks, dice and this machine's Python make: in history, why, sent and cost, and where a
+# model is waited for.
 TIMES = {
     r"(?<=· )\d{4}(-\d\d){2} \d\d:\d\d|\d{4}(-\d\d){2} \d\d:\d\d(?=</td></tr>|$)": "STARTED",
     r"(Request \d+, )\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC": r"\1SENT",
@@ -29,6 +30,7 @@ TIMES = {
     r"again after \d+ s, attempt": "again after WAIT, attempt",
     r"(?<= · )[\d,]+\.\d s( of [\d,]+ s)?": "TIME",
     r'\d{4}-\d\d-\d\d, \w+(?="|&quot;)': "TODAY",
+    r'python 3\.\d+\.\d+, pandas [^"&]*(?="|&quot;)': "VERSIONS",
 }
 # Besides, what other versions of libraries make, and what is said only while one records.
 VOLATILE = TIMES | {

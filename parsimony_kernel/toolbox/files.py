@@ -4,17 +4,15 @@ In a notebook code reads and writes files; these are for a run that has no folde
 file that is replaced was read first, is still what was read, and is kept as it was.
 """
 
-import hashlib
 from contextlib import suppress
 from typing import Any
 
 from parsimony_kernel.core.config import FileStore
-from parsimony_kernel.identity import ARTIFACT_FOLDER, checked_name
+from parsimony_kernel.identity import ARTIFACT_FOLDER, checked_name, content_sha
 from parsimony_kernel.tools import Tools, tool
 
 MAX_SHOWN = 16 * 1024
 MAX_WRITTEN = 2**20
-_REPLACED = f"{ARTIFACT_FOLDER}/replaced"
 
 
 class FileRefused(ValueError):
@@ -37,7 +35,7 @@ def stored_file_tools(store: FileStore) -> Tools:
             raise FileRefused(f"{path!r} does not exist: write_file makes it.") from None
         if b"\0" in data:
             raise FileRefused(f"{path!r} holds no text.")
-        known[path] = _digest(data)
+        known[path] = content_sha(data)
         every = data.decode(errors="replace").splitlines(keepends=True)
         text = "".join(every[start_line - 1 : start_line - 1 + lines])[:MAX_SHOWN]
         last = start_line - 1 + len(text.splitlines())
@@ -56,12 +54,12 @@ def stored_file_tools(store: FileStore) -> Tools:
         if before is not None and before != data:
             if path not in known:
                 raise FileRefused(f"{path!r} exists: read_file it first, or choose another name.")
-            if known[path] != _digest(before):
+            if known[path] != content_sha(before):
                 raise FileRefused(f"{path!r} was changed since it was read: read_file it again.")
-            answer["before"] = f"{_REPLACED}/{_digest(before)}"
+            answer["before"] = f"{ARTIFACT_FOLDER}/replaced/{content_sha(before)}"
             await store.write(answer["before"], before)
         await store.write(path, data)
-        known[path] = _digest(data)
+        known[path] = content_sha(data)
         return answer
 
     return Tools([read_file, write_file])
@@ -75,7 +73,3 @@ def _check_path(path: str) -> None:
             raise FileRefused(f"{exc} Files are named as in data/notes.txt.") from exc
         if part.startswith("."):
             raise FileRefused(f"{path!r} is hidden, and hidden files are left alone.")
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()

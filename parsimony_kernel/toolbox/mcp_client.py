@@ -11,7 +11,7 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -30,7 +30,6 @@ from parsimony_kernel.tools import REPLY, Tool, ToolResult, Tools, tool
 _STARTS_WITHIN_S = 60.0
 # What the package takes to end a server that does not want to, and a little more.
 _ENDS_WITHIN_S = 7.0
-_LISTS_WITHIN_S = 0.05
 _MOST_WORDS = 1_000
 _LAST_WORDS = 300
 _DECLINE = "Decline"
@@ -115,7 +114,6 @@ class Servers:
 
     async def _start(self, connection: "_Connection") -> Tools:
         await connection.client()
-        connection.changed()  # is asked from now on
         await self._end(connection.name)
         self._added[connection.name] = connection
         return Tools(connection.tools())
@@ -137,11 +135,10 @@ class Servers:
         self.remove(*self._added)
 
     def tools(self) -> Tools:
-        """The tools of all servers, and one that reads their resources. They are listed anew, save
-        for a server that is slow to do so."""
-        for each in self._added.values():
-            with suppress(Exception):  # boundary: tool - it is heard of when it is called
-                _submit(each.relist()).result(_LISTS_WITHIN_S)
+        """The tools of all servers, and one that reads their resources.
+
+        They stay as they were when the person added the server, who is asked again for others.
+        """
         made = [each for connection in self._added.values() for each in connection.tools()]
         reading = {name: each for name, each in self._added.items() if each.has_resources}
 
@@ -154,12 +151,6 @@ class Servers:
         return Tools(
             [*made, *([tool(description=does, effect="none")(read_resource)] if reading else ())]
         )
-
-    def changes(self) -> Iterator[str]:
-        """The servers whose tools have changed since this was last asked, in words."""
-        for name, each in self._added.items():
-            if changed := each.changed():
-                yield f"the changed tools of the MCP server {name}: {', '.join(changed)}"
 
 
 @dataclass
@@ -185,7 +176,6 @@ class _Connection:
         self._client: Any = None
         self._heard: Any = None
         self._listed: list[Any] = []
-        self._known: dict[str, str] = {}
         # The newest call, and those that wait for the person, by what was called.
         self._call = _Call()
         self._waiting: dict[str, _Call] = {}
@@ -228,7 +218,7 @@ class _Connection:
                     Client(self._transport(), elicitation_callback=self._elicit) as client,
                     asyncio.TaskGroup() as self._calls,
                 ):
-                    await self._list(client)
+                    self._listed = self._listed or await _tools_of(client)
                     self.has_resources = client.server_capabilities.resources is not None
                     self._client = client
                     started.set_result(None)
@@ -262,25 +252,6 @@ class _Connection:
                 opened = stdio_client(parameters, errlog=self._errors)
             self._heard, write = await stack.enter_async_context(opened)
             yield self._heard, write
-
-    async def _list(self, client: Any) -> None:
-        page = await client.list_tools(cache_mode="bypass")
-        tools = page.tools
-        while page.next_cursor:
-            page = await client.list_tools(cursor=page.next_cursor)
-            tools += page.tools
-        self._listed = tools
-
-    async def relist(self) -> None:
-        """List the tools anew, unless the server has ended or waits for the person."""
-        if self.is_open and not self._waiting:
-            await self._list(self._client)
-
-    def changed(self) -> list[str]:
-        """The tools that have changed since this was last asked."""
-        known = {each.name: each.model_dump_json() for each in self._listed}
-        before, self._known = self._known, known
-        return sorted({name for name, _ in before.items() ^ known.items()})
 
     # -- what turns ask of it
 
@@ -416,6 +387,15 @@ class _Connection:
             words = " ".join(self._errors.read()[-_LAST_WORDS:].split())
         told = f"; its last words: {words}" if words else ""
         return ServerError(f"the MCP server {self.name!r} {what}{told}")
+
+
+async def _tools_of(client: Any) -> list[Any]:
+    page = await client.list_tools(cache_mode="bypass")
+    tools: list[Any] = page.tools
+    while page.next_cursor:
+        page = await client.list_tools(cursor=page.next_cursor)
+        tools += page.tools
+    return tools
 
 
 def _key(name: str, arguments: Mapping[str, Any]) -> str:

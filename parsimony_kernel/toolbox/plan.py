@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict
 
-from parsimony_kernel.tools import Tools, tool
+from parsimony_kernel.tools import tool
 
 MAX_PARTS = 20
 
@@ -34,8 +34,3 @@ async def plan(parts: list[str], done: list[str] | None = None) -> Plan:
         if part not in named:
             raise ValueError(f"{part!r} is no part of this plan: {'; '.join(named)}")
     return Plan(parts=tuple(dict.fromkeys(named)), done=tuple(dict.fromkeys(finished)))
-
-
-def plan_tools() -> Tools:
-    """``plan``."""
-    return Tools([plan])

@@ -21,6 +21,7 @@ from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.frames import is_plan
 from parsimony_kernel.execution.guard import computing
 from parsimony_kernel.execution.remote_values import RemoteValue
+from parsimony_kernel.identity import SnapshotKind
 from parsimony_kernel.toolbox.variables import no_such_variable
 from parsimony_kernel.tools import Tool, Tools, tool
 
@@ -31,8 +32,6 @@ MAX_LISTED = 30
 _ROWS = 5
 _COLUMNS = 40
 _SOURCES = 10
-
-ArtifactKind = Literal["notebook", "data_object", "dataset", "chart", "report"]
 
 
 def publish_tools(
@@ -174,17 +173,12 @@ def publish_tools(
         return content
 
     @tool(
-        description=(
-            "What is published in this workspace, newest first; `containing`: in its title, "
-            "variable or name."
-        ),
+        description=("What is published in this workspace, newest first."),
         effect="none",
     )
-    async def list_artifacts(
-        kind: ArtifactKind | None = None, containing: str = ""
-    ) -> dict[str, Any]:
+    async def list_artifacts(kind: SnapshotKind | None = None) -> dict[str, Any]:
         entries = await asyncio.to_thread(publisher.store.list)
-        chosen = [e for e in reversed(entries) if kind in (None, e.kind) and _has(e, containing)]
+        chosen = [e for e in reversed(entries) if kind in (None, e.kind)]
         answer: dict[str, Any] = {"artifacts": [_line(entry) for entry in chosen[:MAX_LISTED]]}
         if len(chosen) > MAX_LISTED:
             answer["more"] = len(chosen) - MAX_LISTED
@@ -240,23 +234,9 @@ def _answer(published: Published) -> dict[str, Any]:
     return answer | {name: said for name, said in more.items() if said}
 
 
-def _has(entry: LogEntry, words: str) -> bool:
-    wanted = words.strip().casefold()
-    return any(
-        wanted in text.casefold()
-        for text in (entry.title, entry.variable, entry.live_name, entry.description)
-    )
-
-
 def _line(entry: LogEntry) -> dict[str, str]:
-    told = {
-        "kind": entry.kind,
-        "title": entry.title,
-        "variable": entry.variable,
-        "id": entry.logical_id[:SHORT_ID],
-        "notebook": entry.notebook,
-        "published_at": entry.published_at[:19],
-    }
+    told = entry.model_dump(include={"kind", "title", "variable", "notebook"})
+    told |= {"id": entry.logical_id[:SHORT_ID], "published_at": entry.published_at[:19]}
     return {key: value for key, value in told.items() if value}
 
 
@@ -271,7 +251,7 @@ def _content(publisher: Publisher, entry: LogEntry, start: int) -> dict[str, Any
         case "dataset" | "data_object":
             answer |= _table(data)
         case "chart":
-            answer["shows"] = _chart_words(data)
+            answer["shows"] = describe_chart(json.loads(data))
         case "report":
             answer |= _text(parse(data).body, start)
         case _:
@@ -293,11 +273,6 @@ def _table(data: bytes) -> dict[str, Any]:
     if head.column_count > len(head.columns):
         answer["more_columns"] = head.column_count - len(head.columns)
     return answer
-
-
-def _chart_words(data: bytes) -> str:
-    spec = json.loads(data)
-    return describe_chart(spec) if isinstance(spec, dict) else "no chart"
 
 
 def _text(text: str, start: int) -> dict[str, Any]:

@@ -89,13 +89,8 @@ class _Watched:
 
 
 def _answer(done: Refreshed) -> dict[str, Any]:
-    answer: dict[str, Any] = {
-        "kind": done.entry.kind,
-        "title": done.entry.title,
-        "changed": done.changed,
-        "content_sha": done.entry.content_sha,
-        "path": done.entry.path,
-    }
+    answer = done.entry.model_dump(include={"kind", "title", "content_sha", "path"})
+    answer["changed"] = done.changed
     parts = [{"title": part.entry.title, "changed": part.changed} for part in done.parts]
     more = {"page": done.page, "changed_sources": list(done.sources), "parts": parts}
     return answer | {name: said for name, said in more.items() if said}

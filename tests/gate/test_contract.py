@@ -9,7 +9,7 @@ from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.gate.rules import task_stages
 from parsimony_kernel.gate.stages import STAGES, Attempt
-from parsimony_kernel.toolbox.plan import plan_tools
+from parsimony_kernel.toolbox.plan import plan
 from parsimony_kernel.tools import Tools, tool
 
 CONTRACT = ActionContract(
@@ -92,7 +92,7 @@ def test_a_number_is_the_identifier_that_is_written_the_same() -> None:
 
 
 async def test_without_a_list_of_tools_the_refusal_tells_those_that_work() -> None:
-    tools = Tools([query_db, track]) + plan_tools() + termination_tools()
+    tools = Tools([query_db, track, plan]) + termination_tools()
     stage, *_ = task_stages(ActionContract(None, None, {"order_id": "A102"}))
     outcome = await Gate(tools, timeout_s=5, stages=(*STAGES, stage)).step("query_db", {"id": "B"})
     assert outcome.envelope["details"]["allowed_tools"] == ["query_db", "track"]
@@ -122,7 +122,7 @@ async def test_no_contract_keeps_a_run_from_planning_or_ending(
 ) -> None:
     contract = ActionContract(frozenset(), frozenset(), {"order_id": "A102"})
     gate = Gate(
-        Tools([query_db]) + plan_tools() + termination_tools(),
+        Tools([query_db, plan]) + termination_tools(),
         timeout_s=5,
         stages=(*STAGES, *task_stages(contract)),
     )

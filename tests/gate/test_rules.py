@@ -12,7 +12,7 @@ from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.gate.rules import NO_RULES, Rules, task_stages
 from parsimony_kernel.gate.stages import STAGES, Attempt
 from parsimony_kernel.gate.task_file import from_yaml
-from parsimony_kernel.toolbox.plan import plan_tools
+from parsimony_kernel.toolbox.plan import plan
 from parsimony_kernel.tools import Tools, tool
 
 
@@ -34,7 +34,7 @@ async def refund(order: int) -> str:
     return str(order)
 
 
-TOOLS = Tools([run_code, search, refund]) + plan_tools() + termination_tools()
+TOOLS = Tools([run_code, search, refund, plan]) + termination_tools()
 RAN = Step(0, "search", tool_called="search", tool_output="found")
 REFUSED = Step(0, "search", tool_called="search")
 

@@ -28,8 +28,8 @@ from parsimony_kernel.lineage.checkpoint import Change
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turns import SessionError
 from parsimony_kernel.testing.scripted import ScriptedModel, call, calls
-from parsimony_kernel.toolbox.plan import plan_tools
-from parsimony_kernel.tools import tool
+from parsimony_kernel.toolbox.plan import plan
+from parsimony_kernel.tools import Tools, tool
 from parsimony_kernel.triage.policy import FailurePolicy, replan, rollback_to_checkpoint
 from parsimony_kernel.view.bundle import bundle
 from parsimony_kernel.view.fold import fold
@@ -401,7 +401,7 @@ async def test_a_rollback_takes_the_plan_back_too() -> None:
         call("return_unable", rationale="r", blockers=["b"]),
         policy=FailurePolicy(UNKNOWN=to_the_start),
     )
-    agent.tools = agent.tools + plan_tools()
+    agent.tools = Tools([*agent.tools.values(), plan])
     events = await run(agent)
     assert agent.code_executor.variables() == {}
     assert isinstance(events[-1], RunCompleted)

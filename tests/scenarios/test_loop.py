@@ -31,7 +31,7 @@ from parsimony_kernel.core.events import (
 from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls, say
-from parsimony_kernel.toolbox.plan import plan_tools
+from parsimony_kernel.toolbox.plan import plan
 from parsimony_kernel.tools import Tools, tool
 
 
@@ -130,7 +130,7 @@ async def test_the_correction_is_sent_once_and_last() -> None:
     assert second[:2] == third[:2] == model.requests[0].messages[:2]
 
 
-PLAN = plan_tools()["plan"]
+PLAN = plan
 
 
 @pytest.mark.parametrize("said", ["The mean is 3.", "Fertig: 3"])
