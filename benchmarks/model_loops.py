@@ -3,7 +3,7 @@
     python model_loops.py LOOP < job.json
 
 LOOP is ``notebook`` (the extension in an IPython shell), ``agent`` (the ``Agent`` of the library
-alone), ``smolagents`` or ``pydantic-ai``; the last two need only that package in the interpreter.
+alone), ``smolagents``, ``pydantic-ai`` or ``pydantic-ai, streaming``; a peer needs its package.
 The job names the endpoint and the tasks; a line of JSON comes out for each task: its answers, one
 a turn, the seconds it took, and the CPU of this process. The first task is for warming up and is
 told like the others. The standard library is all that is imported before a loop is chosen.
@@ -19,7 +19,8 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -154,8 +155,12 @@ def smolagents(url: str, setup: str) -> Iterator[Turn]:
 
 
 @contextlib.contextmanager
-def pydantic_ai(url: str, setup: str) -> Iterator[Turn]:
-    """pydantic-ai's ``Agent`` with a function as its tool."""
+def pydantic_ai(url: str, setup: str, *, streams: bool = False) -> Iterator[Turn]:
+    """pydantic-ai's ``Agent`` with a function as its tool.
+
+    Args:
+        streams: answers come word by word, as ours do, and not in one piece.
+    """
     peer = importlib.import_module("pydantic_ai")
     model = importlib.import_module("pydantic_ai.models.openai").OpenAIChatModel
     provider = importlib.import_module("pydantic_ai.providers.openai").OpenAIProvider
@@ -173,10 +178,15 @@ def pydantic_ai(url: str, setup: str) -> Iterator[Turn]:
 
     history: list[Any] = []
 
+    async def listen(_: Any, events: AsyncIterable[Any]) -> None:
+        async for _each in events:
+            pass
+
     def turn(request: str) -> str:
         ran = theirs.run_sync(
             told(request, bench),
             message_history=history,
+            event_stream_handler=listen if streams else None,
             usage_limits=limits(request_limit=MOST_STEPS),
         )
         history[:] = ran.all_messages()
@@ -185,11 +195,12 @@ def pydantic_ai(url: str, setup: str) -> Iterator[Turn]:
     yield turn
 
 
-LOOPS = {
+LOOPS: dict[str, Callable[[str, str], contextlib.AbstractContextManager[Turn]]] = {
     "notebook": notebook,
     "agent": agent,
     "smolagents": smolagents,
     "pydantic-ai": pydantic_ai,
+    "pydantic-ai, streaming": partial(pydantic_ai, streams=True),
 }
 
 

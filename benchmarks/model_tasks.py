@@ -34,7 +34,9 @@ from parsimony_kernel.testing.provider import LoopbackProvider
 
 LOOPS = Path(__file__).with_name("model_loops.py")
 OURS = ("notebook", "agent")
-PEERS = {"smolagents": "smolagents", "pydantic-ai": "pydantic_ai"}
+PEERS = dict.fromkeys(("pydantic-ai", "pydantic-ai, streaming"), "pydantic_ai") | {
+    "smolagents": "smolagents"
+}
 STEPS = 60
 CPU_STEPS = (20, 100, 300)
 # A step of the part ``cpu`` prints this much: the loop is to be measured, not the writing of JSON.
