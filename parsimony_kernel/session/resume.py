@@ -14,7 +14,6 @@ from typing import Any
 from parsimony_kernel.session.identity import called
 from parsimony_kernel.session.maintenance import journal_of
 from parsimony_kernel.session.session import NotebookSession
-from parsimony_kernel.session.turn_log import is_at_work
 from parsimony_kernel.session.turns import SessionError, held_lines, resolve_turn, short_id
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.store import PendingRow
@@ -35,7 +34,7 @@ def questions(folder: Path) -> tuple[PendingRow, ...]:
     """
     try:
         with journal_of(folder) as journal:
-            return journal.pending(at_work=is_at_work)
+            return journal.pending()
     except JournalError as exc:
         raise SessionError(str(exc)) from exc
 

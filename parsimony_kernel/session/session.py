@@ -65,9 +65,6 @@ from parsimony_kernel.session.turn_log import (
     MAX_QUESTION_AGE_S,
     Running,
     TurnLog,
-    abandon_cut_off,
-    is_alive,
-    owner_of,
 )
 from parsimony_kernel.session.turns import (
     KEPT,
@@ -86,7 +83,7 @@ from parsimony_kernel.storage.durable import sweep_temporary
 from parsimony_kernel.storage.effects import JournalEffects
 from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.storage.sent import SentRequest, sent_by
-from parsimony_kernel.storage.store import PendingRow, SqliteJournal, TurnRow
+from parsimony_kernel.storage.store import PendingRow, SqliteJournal, TurnRow, owner_of
 from parsimony_kernel.storage.workspace import find_workspace, journal_path
 
 _REFUSED = (SuspensionTokenMismatch, SuspensionExpired, SuspensionElsewhere, SuspensionConsumed)
@@ -125,10 +122,8 @@ class NotebookSession:
                 journal_path(self.workspace), clock, keyring=self._keyring
             )
             # What the record of the next turn says first.
-            self._notice = identity.adopt(
-                self._journal, self.workspace, folder / notebook, alive=is_alive
-            )
-            abandon_cut_off(self._journal, self._history)
+            self._notice = identity.adopt(self._journal, self.workspace, folder / notebook)
+            self._journal.abandon_running(self._history)
             self._store = ArtifactStore(self.workspace, self._journal.witness)
             for written in (self._store.folder, self.workspace / PAGES):
                 sweep_temporary(written, clock=clock)
@@ -441,12 +436,6 @@ class NotebookSession:
     def turns(self) -> tuple[TurnRow, ...]:
         """This notebook's turns, oldest first."""
         return self._journal.turns(self._history)
-
-    @explained
-    def origins(self) -> tuple[str, ...]:
-        """Where the notebook's history is from, in words, if it was moved."""
-        names = self._journal.earlier_names(self._history)
-        return tuple(identity.in_words(identity.Moved(name)) for name in names)
 
     @explained
     def events(self, turn_id: str) -> tuple[AgentEvent, ...]:

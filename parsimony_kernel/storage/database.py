@@ -52,7 +52,6 @@ class Database:
         path: Path | str,
         schema: str,
         keyring: Keyring,
-        *,
         busy_timeout_s: float = BUSY_TIMEOUT_S,
     ) -> None:
         self.path = str(path)

@@ -96,12 +96,6 @@ def models_asked(database: Database, run_ids: Collection[str]) -> frozenset[str]
     return frozenset(model for run_id, model in rows if run_id in run_ids)
 
 
-def forget(db: sqlite3.Connection, run_id: str) -> None:
-    """Take what a run has sent out of the journal."""
-    for table in ("sent", "sent_parts"):
-        db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
-
-
 def _number(db: sqlite3.Connection, run_id: str, text: str) -> int:
     """The number of a part of this run, which is written if it is new."""
     key = run_id, hashlib.sha256(text.encode()).hexdigest()
