@@ -153,7 +153,7 @@ def _empty_some(db: sqlite3.Connection, runs: list[str]) -> tuple[set[str], int]
             (run_id, _BATCH - entries),
         ).rowcount
         db.execute("UPDATE turns SET request = '', summary = '' WHERE run_id = ?", (run_id,))
-        for table in ("suspensions", "effects", "sent", "sent_parts"):
+        for table in ("suspensions", "effects", "sent"):
             db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
         emptied.add(run_id)
     return emptied, entries

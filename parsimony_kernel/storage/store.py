@@ -40,7 +40,7 @@ from parsimony_kernel.storage.keyring import Keyring
 GONE: Final = frozenset({"replaced", "forgotten"})
 STATUSES: Final = GONE | {"running", "done", "suspended", "handed_off", "stopped", "cancelled"}
 
-_SCHEMA = f"""{effects.TABLE}{sent.TABLES}
+_SCHEMA = f"""{effects.TABLE}{sent.TABLE}
 CREATE TABLE turns (
     run_id TEXT PRIMARY KEY,
     notebook TEXT NOT NULL,
