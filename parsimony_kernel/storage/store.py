@@ -125,11 +125,12 @@ def is_alive(pid: int, since: str) -> bool:
     import psutil  # deferred: only asked when another process has a turn here
 
     try:
-        started = float(psutil.Process(pid).create_time())
+        process = psutil.Process(pid)
         ran_at = datetime.fromisoformat(since).timestamp()
+        is_dead = process.status() == psutil.STATUS_ZOMBIE
+        return not is_dead and float(process.create_time()) <= ran_at + 1.0
     except (psutil.Error, ValueError, OverflowError):
         return False
-    return started <= ran_at + 1.0
 
 
 def owner_of(session_id: str) -> str:
