@@ -33,7 +33,6 @@ from parsimony_kernel.artifacts.provenance import (
 )
 from parsimony_kernel.artifacts.reports import (
     Report,
-    ReportError,
     compose,
     draft,
     names_in,
@@ -364,7 +363,7 @@ class Publisher:
             live_name=live_name,
             embedded=tuple(map(reference, exhibits)),
         )
-        worded_at = self._worded_at(published.entry, report)
+        worded_at = self._worded_at(published.entry)
         page = render_page(report, exhibits, published.entry, worded_at=worded_at)
         try:
             path = write_page(self._pages, live_name, page, logical_id)
@@ -373,22 +372,11 @@ class Publisher:
             return replace(published, note=f"The page was not written. {exc}")
         return replace(published, page=_within(self.store.root, str(path)))
 
-    def _worded_at(self, entry: LogEntry, report: Report) -> str:
-        """When the report's sentences were written, if the snapshot of ``entry`` is newer.
-
-        An edit writes them anew, whatever of them it leaves.
-        """
-        oldest = entry
-        for earlier in reversed(self.store.history(entry.kind, entry.logical_id).entries):
-            if earlier.content_sha != oldest.content_sha:
-                try:
-                    same = parse(self.store.read(earlier.ref)).body == report.body
-                except (ReportError, SnapshotError):
-                    break
-                if not same:
-                    break
-            oldest = earlier
-        return oldest.published_at if oldest.content_sha != entry.content_sha else ""
+    def _worded_at(self, entry: LogEntry) -> str:
+        """When the report's sentences were written, if ``entry`` only renewed what they show."""
+        log = self.store.history(entry.kind, entry.logical_id).entries
+        written = [each.published_at for each in log if each.run_id]
+        return "" if entry.run_id or not written else written[-1]
 
     def _exhibit(self, ref: ArtifactRef) -> Exhibit:
         entry = self.store.find(reference(ref))
