@@ -11,7 +11,6 @@ from collections import ChainMap
 from collections.abc import AsyncGenerator, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -176,7 +175,7 @@ class NotebookSession:
         """Use ``model`` from the next turn on. ``SessionError`` if it cannot work, or in a turn."""
         self._must_be_free()
         if not self._cassettes.only_replay:
-            self._require(model)
+            require(model, self._environ)
         self._model = model
 
     @contextmanager
@@ -220,7 +219,7 @@ class NotebookSession:
             chosen=chosen.cassette,
             named=chosen.model,
             usual=self._model,
-            require=partial(self._require, effort=chosen.effort),
+            effort=chosen.effort,
         )
         model_name = ", ".join(model.name for model in models)
         self._must_be_free()
@@ -371,12 +370,12 @@ class NotebookSession:
                 "What this turn may do was changed in the journal after it began; nothing was run. "
                 "Run the cell again."
             )
-        effort = begun.effort if begun else ""
         models = self._cassettes.of_resumed(
             record.run_id,
             row.turn.request,
             row.turn.cell_key,
-            lambda: self._require(self._model if asked_by == self.model_name else asked_by, effort),
+            self._model if asked_by == self.model_name else asked_by,
+            begun.effort if begun else "",
         )
         secrets = Secrets.of(models, {**os.environ, **self._environ})
         running = Running(record.run_id, row.turn.cell_key, row.turn.ordinal, secrets)
@@ -510,9 +509,6 @@ class NotebookSession:
         """Release the journal, and end the servers."""
         self.tools.close()
         self._journal.close()
-
-    def _require(self, model: str | ChatModel, effort: str = "") -> tuple[ChatModel, ...]:
-        return require(model, self._environ, effort)
 
     def _must_be_free(self) -> None:
         if self._running is not None:
