@@ -127,7 +127,7 @@ class WorkspaceFiles:
         def kept(before: bytes) -> bytes:
             data = change(before)
             if data != before:
-                durable.write_once(self._copy(before), before, mode=0o600)
+                durable.keep(self._copy(before), before, mode=0o600)
             return data
 
         before, data = durable.rewrite(place, kept)
