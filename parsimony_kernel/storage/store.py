@@ -192,31 +192,21 @@ class SqliteJournal:
                 f"WHERE notebook = ? AND cell_key = ? AND status NOT IN {_GONE}",
                 (storable(notebook), storable(cell_key)),
             )
-            ordinal = _newest(db, storable(notebook)) + 1
+            ordinal, now = _newest(db, storable(notebook)) + 1, self._now()
+            texts = run_id, notebook, cell_key, request, model, connection_file
             db.execute(
-                "INSERT INTO turns (run_id, notebook, cell_key, ordinal, request, model, status, "
-                "started_at, running_since, connection_file, pid) "
-                "VALUES (?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?)",
-                (
-                    run_id,
-                    storable(notebook),
-                    storable(cell_key),
-                    ordinal,
-                    storable(request),
-                    storable(model),
-                    now := self._now(),
-                    now,
-                    storable(connection_file),
-                    pid,
-                ),
+                "INSERT INTO turns (run_id, notebook, cell_key, request, model, connection_file, "
+                "ordinal, status, started_at, running_since, pid) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, 'running', ?, ?, ?)",
+                (*map(storable, texts), ordinal, now, now, pid),
             )
         return ordinal
 
     def resume_turn(self, run_id: str, *, connection_file: str = "", pid: int = 0) -> None:
         """Record that a turn runs again, in this process. One that is gone stays so."""
-        row = self.turn(run_id)
         with self.database.transaction() as db:
-            self._refuse_beside_another(db, row.notebook if row else "", pid)
+            row = db.execute("SELECT notebook FROM turns WHERE run_id = ?", (run_id,)).fetchone()
+            self._refuse_beside_another(db, row[0] if row else "", pid)
             db.execute(
                 "UPDATE turns SET status = 'running', ended_at = '', connection_file = ?, pid = ?, "
                 "running_since = ? "
@@ -365,10 +355,10 @@ class SqliteJournal:
 
     def witnessed(self) -> Mapping[str, frozenset[str]]:
         """The seals of the lines that each artifact's log has, as far as they were put down."""
-        found: dict[str, set[str]] = {}
-        for log, seal in self.database.select("SELECT log, seal FROM log_lines"):
-            found.setdefault(log, set()).add(seal)
-        return {log: frozenset(seals) for log, seals in found.items()}
+        rows = self.database.select(
+            "SELECT log, json_group_array(seal) FROM log_lines GROUP BY log"
+        )
+        return {log: frozenset(json.loads(seals)) for log, seals in rows}
 
     def accept(self, lines: Mapping[str, Collection[str]]) -> None:
         """Seal what is there now, whatever it is, with the key that signs now; synced.
