@@ -19,6 +19,7 @@ from benchmarks.table import Row, show
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.lineage.ledger import VariableOrigin
+from parsimony_kernel.storage.workspace import prepare
 
 ROWS = (10**3, 10**5, 10**6, 5 * 10**6)
 ORIGIN = VariableOrigin(
@@ -41,7 +42,7 @@ def published(rounds: int) -> Iterator[Row]:
         for number in range(rounds):
             with tempfile.TemporaryDirectory() as folder:
                 store = ArtifactStore(Path(folder))
-                store.prepare()  # as a session does when it opens its journal
+                prepare(store.root)  # as a session does when it opens its journal
                 publisher = Publisher(store, notebook_path="work.ipynb")
                 told: Any = {"variable": "df", "title": "T", "lineage": [ORIGIN], "run_id": "r"}
                 value, other = table(rows, number), table(rows, rounds + number)

@@ -30,21 +30,14 @@ def _names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_file_is_written_once_and_the_same_bytes_again_are_fine(tmp_path: Path) -> None:
+def test_a_file_that_is_named_by_its_bytes_is_kept_and_mended(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "file"
-    assert durable.write_once(path, b"bytes") is True
-    assert durable.write_once(path, b"bytes") is False
-    assert path.read_bytes() == b"bytes"
-    assert _names(path.parent) == ["file"]
-
-
-def test_other_bytes_never_replace_what_was_written_once(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    durable.write_once(path, b"one")
-    with pytest.raises(StorageError, match="exists with other content"):
-        durable.write_once(path, b"two")
-    assert path.read_bytes() == b"one"
-    assert _names(tmp_path) == ["file"]
+    for before in (None, b"bytes", b"damaged"):
+        if before is not None:
+            path.write_bytes(before)
+        durable.keep(path, b"bytes")
+        assert path.read_bytes() == b"bytes"
+        assert _names(path.parent) == ["file"]
 
 
 def test_create_leaves_an_existing_file_alone(tmp_path: Path) -> None:
@@ -193,7 +186,7 @@ def test_a_line_break_in_a_line_is_refused(tmp_path: Path) -> None:
     assert _names(tmp_path) == []
 
 
-@pytest.mark.parametrize("write", [durable.create, durable.write_once, durable.replace])
+@pytest.mark.parametrize("write", [durable.create, durable.keep, durable.replace])
 def test_a_file_in_place_of_a_folder_is_said_in_one_sentence(tmp_path: Path, write: object) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StorageError) as caught:

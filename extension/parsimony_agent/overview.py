@@ -39,8 +39,8 @@ _CACHED = _USED.index("cached")
 
 
 def history(magics: AgentMagics, named: str | None = None) -> Told:
-    """The turns, with how often an action was refused and how much failed in the recent ones, and
-    where those came from that were not begun in this notebook; or the story of one turn."""
+    """The turns, with how often an action was refused and how much failed in the recent ones; or
+    the story of one turn."""
     session = magics.session
     turns = session.turns()
     if named is not None:
@@ -60,7 +60,7 @@ def history(magics: AgentMagics, named: str | None = None) -> Told:
     ]
     head = ("turn", "status", "request", "trouble", "model", "started (UTC)")
     listed = table(head, rows, empty="This notebook has no turns yet.")
-    return [listed, *map(note, session.origins())]
+    return [listed]
 
 
 def _trouble(session: Session, turn_id: str) -> str:

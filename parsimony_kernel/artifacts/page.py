@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from glob import escape as escaped
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -270,27 +271,13 @@ def write_page(folder: Path, name: str, html: str, logical_id: str) -> Path:
     """
     data = html.encode("utf-8", "replace")
     stamped = data + f"<!-- parsimony-report {logical_id} {content_sha(data)} -->\n".encode()
-    for path in _pages(folder, name):
-        if _is_untouched(durable.read(path), logical_id):
+    for path in sorted(folder.glob(f"{escaped(name)}*.html")):
+        if path.is_file() and _is_untouched(durable.read(path), logical_id):
             durable.replace(path, stamped)
             return path
-    for number in itertools.count(1):
-        path = folder / (f"{name}.html" if number == 1 else f"{name}-{number}.html")
-        if durable.create(path, stamped):
-            return path
-    raise AssertionError("there is no end of numbers")
-
-
-def _pages(folder: Path, name: str) -> list[Path]:
-    """The files there that can be pages called ``name``, in the order of their numbers."""
-    numbered = re.compile(rf"{re.escape(name)}(?:-([2-9]|[1-9]\d{{1,8}}))?\.html")
-    try:
-        paths = list(folder.iterdir())
-    except OSError:
-        return []
-    matches = ((numbered.fullmatch(path.name), path) for path in paths)
-    found = sorted((int(match[1] or 1), path) for match, path in matches if match)
-    return [path for _, path in found if path.is_file()]
+    numbered = (folder / f"{name}-{number}.html" for number in itertools.count(2))
+    candidates = itertools.chain([folder / f"{name}.html"], numbered)
+    return next(path for path in candidates if durable.create(path, stamped))
 
 
 def _is_untouched(data: bytes, logical_id: str) -> bool:

@@ -12,28 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from parsimony_kernel import identity
 from parsimony_kernel.analysis.parse import parse as parse_python
+from parsimony_kernel.artifacts import codecs, provenance
 from parsimony_kernel.artifacts.chart_words import describe_chart
-from parsimony_kernel.artifacts.codecs import (
-    HEAD_COLUMNS,
-    Encoded,
-    encode_chart,
-    encode_dataset,
-    render_png,
-    table_head,
-)
 from parsimony_kernel.artifacts.page import Exhibit, render_page, write_page
-from parsimony_kernel.artifacts.provenance import (
-    environment,
-    measured,
-    producing_code,
-    sources_of,
-    split_datasets,
-    stale_note,
-)
 from parsimony_kernel.artifacts.reports import (
     Report,
-    ReportError,
     compose,
     draft,
     parse,
@@ -46,18 +31,7 @@ from parsimony_kernel.artifacts.store import (
 )
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.outputs import FigureObject
-from parsimony_kernel.identity import (
-    ARTIFACT_FOLDER,
-    ArtifactRef,
-    chart_logical_id,
-    content_sha,
-    data_object_logical_id,
-    dataset_logical_id,
-    live_name_key,
-    notebook_logical_id,
-    report_logical_id,
-    slug_from_title,
-)
+from parsimony_kernel.identity import ArtifactRef
 from parsimony_kernel.lineage.ledger import InputRef, VariableOrigin
 from parsimony_kernel.storage.durable import StorageError
 
@@ -131,7 +105,7 @@ class Publisher:
         self.store = store
         self._clock = clock
         self._notebook = _within(store.root, notebook_path)
-        self._notebook_id = notebook_logical_id(self._notebook)
+        self._notebook_id = identity.notebook_logical_id(self._notebook)
         self._folder = folder or (store.root / notebook_path).parent
         self._pages = pages or store.root / PAGES
 
@@ -186,11 +160,11 @@ class Publisher:
         whose = {"notebook": "The script", "report": "The report"}.get(kind, repr(variable))
         told = _Told(_checked_title(title, whose), description, run_id, seen)
         if kind == "notebook":
-            return self._publish_script(notebook_logical_id(told.title), str(value), told)
+            return self._publish_script(identity.notebook_logical_id(told.title), str(value), told)
         if kind == "report":
             report = draft(told.title, str(value), self._newest_of, language)
             shown = {f"{ref.kind}/{ref.logical_id}" for ref in report.shown}
-            logical_id = report_logical_id(title=report.title, embedded=shown)
+            logical_id = identity.report_logical_id(title=report.title, embedded=shown)
             live_name = report_live_name(report.title)
             return self._publish_report(logical_id, live_name, report, told)
         origins = _known_lineage(variable, lineage)
@@ -206,8 +180,8 @@ class Publisher:
             ValueError: the arguments are no JSON.
             StorageError: it could not be written.
         """
-        encoded = encode_dataset(value, tool)
-        head = table_head(encoded.data, rows=0, columns=HEAD_COLUMNS)
+        encoded = codecs.encode_dataset(value, tool)
+        head = codecs.table_head(encoded.data, rows=0, columns=codecs.HEAD_COLUMNS)
         provenance = {
             "tool": tool,
             "arguments": dict(arguments),
@@ -218,7 +192,7 @@ class Publisher:
         given = ", ".join(f"{name}={told!r}" for name, told in arguments.items())
         return self._publish(
             "data_object",
-            data_object_logical_id(provenance=provenance),
+            identity.data_object_logical_id(provenance=provenance),
             encoded.data,
             _Told(f"{tool}({given})"[:MAX_TITLE], "", run_id),
             canonical_sha=encoded.canonical_sha,
@@ -260,24 +234,32 @@ class Publisher:
         datasets, others = self._what_it_is_made_from(origins)
         spec = None
         if kind == "dataset":
-            encoded = value if isinstance(value, Encoded) else encode_dataset(value, variable)
-            notebooks = {notebook_logical_id(o.notebook_path or self._notebook) for o in origins}
-            logical_id = dataset_logical_id(
+            encoded = (
+                value
+                if isinstance(value, codecs.Encoded)
+                else codecs.encode_dataset(value, variable)
+            )
+            notebooks = {
+                identity.notebook_logical_id(o.notebook_path or self._notebook) for o in origins
+            }
+            logical_id = identity.dataset_logical_id(
                 notebook_ids=notebooks | {self._notebook_id},
                 variable_name=variable,
                 sources=[*datasets, *others],
             )
         else:
-            encoded, spec = encode_chart(value, variable)
-            logical_id = chart_logical_id(
+            encoded, spec = codecs.encode_chart(value, variable)
+            logical_id = identity.chart_logical_id(
                 notebook=self._notebook_id,
                 variable_name=variable,
                 source_datasets=datasets,
                 sources=others,
             )
         read = [state for origin in origins for state in origin.source_states]
-        sources = tuple(measured(each, self._folder, read) for each in sources_of(origins))
-        code = (script or producing_code(origins)).encode("utf-8", "surrogatepass")
+        sources = tuple(
+            provenance.measured(each, self._folder, read) for each in provenance.sources_of(origins)
+        )
+        code = (script or provenance.producing_code(origins)).encode("utf-8", "surrogatepass")
         published = self._publish(
             kind,
             logical_id,
@@ -290,11 +272,11 @@ class Publisher:
             inputs=tuple(InputRef(name=o.name, version=o.version) for o in origins),
             sources=sources,
             folder=_within(self.store.root, str(self._folder)),
-            environment=environment(),
+            environment=provenance.environment(),
         )
-        notes, figure = [stale_note(sources)], None
+        notes, figure = [provenance.stale_note(sources)], None
         if spec is not None:
-            png, note = render_png(spec)
+            png, note = codecs.render_png(spec)
             notes.append(note)
             words = (describe_chart(spec), told.description)
             figure = FigureObject(
@@ -323,7 +305,7 @@ class Publisher:
             live_name=live_name,
             embedded=tuple(map(reference, exhibits)),
         )
-        worded_at = self._worded_at(published.entry, report)
+        worded_at = self._worded_at(published.entry)
         page = render_page(report, exhibits, published.entry, worded_at=worded_at)
         try:
             path = write_page(self._pages, live_name, page, logical_id)
@@ -332,22 +314,11 @@ class Publisher:
             return replace(published, note=f"The page was not written. {exc}")
         return replace(published, page=_within(self.store.root, str(path)))
 
-    def _worded_at(self, entry: LogEntry, report: Report) -> str:
-        """When the report's sentences were written, if the snapshot of ``entry`` is newer.
-
-        An edit writes them anew, whatever of them it leaves.
-        """
-        oldest = entry
-        for earlier in reversed(self.store.history(entry.kind, entry.logical_id).entries):
-            if earlier.content_sha != oldest.content_sha:
-                try:
-                    same = parse(self.store.read(earlier.ref)).body == report.body
-                except (ReportError, SnapshotError):
-                    break
-                if not same:
-                    break
-            oldest = earlier
-        return oldest.published_at if oldest.content_sha != entry.content_sha else ""
+    def _worded_at(self, entry: LogEntry) -> str:
+        """When the report's sentences were written, if ``entry`` only renewed what they show."""
+        log = self.store.history(entry.kind, entry.logical_id).entries
+        written = [each.published_at for each in log if each.run_id]
+        return "" if entry.run_id or not written else written[-1]
 
     def _exhibit(self, ref: ArtifactRef) -> Exhibit:
         entry = self.store.find(reference(ref))
@@ -367,11 +338,11 @@ class Publisher:
 
         Which snapshot was read is no part of an artifact's identity.
         """
-        datasets, others = split_datasets(sources_of(origins))
+        datasets, others = provenance.split_datasets(provenance.sources_of(origins))
         return datasets, [self._object_of(source) or source for source in others]
 
     def _object_of(self, source: str) -> str | None:
-        _, pool, rest = source.replace("\\", "/").partition(f"{ARTIFACT_FOLDER}/objects/")
+        _, pool, rest = source.replace("\\", "/").partition(f"{identity.ARTIFACT_FOLDER}/objects/")
         logical_id = self.store.object_at(f"{pool}{rest}") if pool else None
         return None if logical_id is None else f"data_object/{logical_id}"
 
@@ -389,8 +360,8 @@ class Publisher:
             description=told.description,
             **more,
         )
-        read = {live_name_key(seen, name) for seen, name in told.seen}
-        has_read = live_name_key(kind, entry.live_name) in read
+        read = {identity.live_name_key(seen, name) for seen, name in told.seen}
+        has_read = identity.live_name_key(kind, entry.live_name) in read
 
         def gives_up(owner: str) -> bool:
             # A notebook that was moved or deleted leaves its names to whoever comes next.
@@ -421,13 +392,13 @@ def report_live_name(title: str) -> str:
     Its slug; where that is cut, or drops more than accents and what separates words, with the
     beginning of the title's digest after it: ``A+`` and ``A`` are two names.
     """
-    slug = slug_from_title(title)
-    is_whole = slug_from_title(f"{title} x") == f"{slug}_x"
+    slug = identity.slug_from_title(title)
+    is_whole = identity.slug_from_title(f"{title} x") == f"{slug}_x"
     drops = any(
         not (letter.isalnum() or letter in _SEPARATORS or unicodedata.combining(letter))
         for letter in title
     )
-    return slug if is_whole and not drops else f"{slug}-{content_sha(title.encode())[:6]}"
+    return slug if is_whole and not drops else f"{slug}-{identity.content_sha(title.encode())[:6]}"
 
 
 def _known_lineage(variable: str, lineage: Iterable[VariableOrigin]) -> list[VariableOrigin]:

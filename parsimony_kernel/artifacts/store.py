@@ -180,10 +180,6 @@ class ArtifactStore:
         self._witness = witness
         self.folder = root / ARTIFACT_FOLDER
 
-    def prepare(self) -> None:
-        """Create the folder, with a ``.gitignore`` for what belongs to this machine alone."""
-        prepare(self.root)
-
     def put(self, kind: str, logical_id: str, data: bytes) -> ArtifactRef:
         """Keep a snapshot without naming it in a log. A damaged one is mended by these bytes."""
         ref = ArtifactRef(kind, logical_id, snapshot_sha(kind, data))
@@ -191,8 +187,8 @@ class ArtifactStore:
         return ref
 
     def _keep(self, ref: ArtifactRef, data: bytes) -> None:
+        prepare(self.root)
         path = self.root / ref.workspace_file_path
-        self.prepare()
         if not durable.create(path, data) and _sha_on_disk(ref.kind, path) != ref.content_sha:
             durable.replace(path, data)
 
@@ -270,7 +266,7 @@ class ArtifactStore:
         Raises:
             LiveNameCollisionError: it belongs to an owner that does not give it up.
         """
-        self.prepare()
+        prepare(self.root)
         key = live_name_key(kind, live_name)
         claim = _Claim(kind=kind, live_name=live_name, owner=owner)
         data = claim.model_dump_json().encode()

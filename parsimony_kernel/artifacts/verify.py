@@ -14,21 +14,14 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from parsimony_kernel import identity
 from parsimony_kernel.artifacts import seals
 from parsimony_kernel.artifacts.reports import ReportError, parse
 from parsimony_kernel.artifacts.store import LOG_NAME, ArtifactStore, holder
-from parsimony_kernel.identity import (
-    ARTIFACT_FOLDER,
-    SNAPSHOT_KINDS,
-    SNAPSHOT_SUFFIXES,
-    ArtifactRef,
-    object_pool_path,
-    snapshot_sha,
-    workspace_file_path,
-)
+from parsimony_kernel.identity import ArtifactRef
 from parsimony_kernel.storage import durable
 
-QUARANTINE = f"{ARTIFACT_FOLDER}/quarantine"
+QUARANTINE = f"{identity.ARTIFACT_FOLDER}/quarantine"
 _NO_LOG = "restore it from a backup, or publish again what it recorded"
 _WHY_UNNAMED = (
     "its writer was stopped before the line, the line is gone, or what it made was published before"
@@ -89,7 +82,7 @@ def verify(
     snapshots = lines = 0
     for path in sorted(_beside_logs(store)):
         told = path.relative_to(store.root).as_posix()
-        suffix = SNAPSHOT_SUFFIXES[_kind_of(path, store.root)]
+        suffix = identity.SNAPSHOT_SUFFIXES[_kind_of(path, store.root)]
         if path.name.startswith(".") or not path.name.endswith(suffix):
             notes.append(Finding(told, "is not ours and was left alone"))
             continue
@@ -123,7 +116,7 @@ def verify(
 
 
 def _artifact_folders(store: ArtifactStore) -> list[Path]:
-    found = [path for kind in SNAPSHOT_KINDS for path in store.folder.glob(f"{kind}s/*")]
+    found = [path for kind in identity.SNAPSHOT_KINDS for path in store.folder.glob(f"{kind}s/*")]
     return sorted(path for path in found if path.is_dir())
 
 
@@ -165,15 +158,15 @@ def _fault_of(path: Path, root: Path) -> str:
     sha = sha or path.name.partition(".")[0]
     try:
         expected = (
-            object_pool_path(sha)
+            identity.object_pool_path(sha)
             if kind == "data_object"
-            else workspace_file_path(ArtifactRef(kind, parts[2], sha))
+            else identity.workspace_file_path(ArtifactRef(kind, parts[2], sha))
         )
     except ValueError:
         expected = ""
     if path.relative_to(root).as_posix() != expected:
         return "has a name that no snapshot has"
-    if snapshot_sha(kind, durable.read(path)) != sha:
+    if identity.snapshot_sha(kind, durable.read(path)) != sha:
         return "is damaged: its bytes don't match the digest in its name"
     return ""
 

@@ -119,7 +119,7 @@ def _state(path: Path, folder: Path) -> FileState:
         return FileState(path, None)
     data = durable.read(path)
     copy = folder / uuid.uuid4().hex
-    durable.write_once(copy, data, mode=0o600)
+    durable.create(copy, data, mode=0o600)
     return FileState(path, copy, len(data))
 
 

@@ -71,7 +71,6 @@ class Cassettes:
         """Whether the environment asks for a replay, so that no turn here needs a model."""
         return self._mode(None) is CassetteMode.replay
 
-    @explained
     def of_turn(
         self,
         run_id: str,
@@ -81,15 +80,14 @@ class Cassettes:
         chosen: CassetteMode | None,
         named: str | None,
         usual: str | ChatModel,
-        require: Callable[[str | ChatModel], Models],
+        effort: str = "",
     ) -> Models:
         """The models of a turn that begins.
 
         Args:
             chosen: what the cell says. A replay that the environment asks for is not overruled.
             named: the model that the cell names, if it does.
-            usual: the notebook's model.
-            require: gives the models that answer; a provider's is not asked for in a replay.
+            usual: the notebook's model. A provider's is not asked for in a replay.
 
         Raises ``SessionError``: the recording is missing, broken, of another release, has no such
         turn, or is of another model than the cell names.
@@ -97,25 +95,26 @@ class Cassettes:
         mode = self._mode(chosen)
         if mode is not CassetteMode.off:
             self._modes[run_id] = mode
+        resolve = partial(require, named or usual, self._environ, effort)
+        unrecorded = partial(self._unrecorded, named, usual, effort)
+        return self._models(mode, request, cell_key, resolve, unrecorded, named)
 
-        def unrecorded() -> Models:
-            # A model that code of the notebook made is part of the notebook, as a tool is.
-            if named is None and not isinstance(usual, str):
-                return require(usual)
-            if named not in (None, OFFLINE) or self._saved_by() != OFFLINE:
-                raise SessionError(_NO_RECORDING)
-            return require(OFFLINE)
-
-        resolve = partial(require, named or usual)
-        return self._models(mode, request, cell_key, named, resolve, unrecorded, goes_on=False)
-
-    @explained
     def of_resumed(
-        self, run_id: str, request: str, cell_key: str, resolve: Callable[[], Models]
+        self, run_id: str, request: str, cell_key: str, model: str | ChatModel, effort: str
     ) -> Models:
         """The models of a turn that goes on, as it began; see ``of_turn``."""
         mode = self._mode(self._modes.get(run_id))
-        return self._models(mode, request, cell_key, None, resolve, resolve, goes_on=True)
+        resolve = partial(require, model, self._environ, effort)
+        return self._models(mode, request, cell_key, resolve, resolve, goes_on=True)
+
+    def _unrecorded(self, named: str | None, usual: str | ChatModel, effort: str) -> Models:
+        """The models of a cell of which the notebook that is compared has no recording."""
+        # A model that code of the notebook made is part of the notebook, as a tool is.
+        if named is None and not isinstance(usual, str):
+            return require(usual, self._environ, effort)
+        if named not in (None, OFFLINE) or self._saved_by() != OFFLINE:
+            raise SessionError(_NO_RECORDING)
+        return require(OFFLINE, self._environ, effort)
 
     def _mode(self, chosen: CassetteMode | None) -> CassetteMode:
         try:
@@ -124,53 +123,47 @@ class Cassettes:
             raise SessionError(str(exc)) from exc
         return around if chosen is None or around is CassetteMode.replay else chosen
 
+    @explained
     def _models(
         self,
         mode: CassetteMode,
         request: str,
         cell_key: str,
-        named: str | None,
         resolve: Callable[[], Models],
         unrecorded: Callable[[], Models],
+        named: str | None = None,
         *,
-        goes_on: bool,
+        goes_on: bool = False,
     ) -> Models:
-        bare = Place(self._folder, Secrets(self._environ).clean)
-        words = normal_words(request, bare)
-        occurrence = self._occurrence(words, cell_key)
-        match mode:
-            case CassetteMode.off:
-                return resolve()
-            case CassetteMode.record:
-                models = resolve()
-                secrets = Secrets.of(models, self._environ)
-                recorder = TurnRecorder(
-                    self._tape(),
-                    RecordedTurn(words, occurrence, ", ".join(model.name for model in models)),
-                    self._place(secrets),
-                    secrets,
-                    goes_on=goes_on,
-                )
-                return tuple(recorded(model, recorder) for model in models)
-            case CassetteMode.replay:
-                if self._saved_by() is not None and not self._has(words):
-                    return unrecorded()
-                return (self._player(words, occurrence, named),)
+        words = normal_words(request, Place(self._folder, Secrets(self._environ).clean))
+        cells = self._cells.setdefault(words, [])
+        if cell_key not in cells:
+            cells.append(cell_key)
+        occurrence = cells.index(cell_key) + 1
+        if mode is CassetteMode.off:
+            return resolve()
+        if mode is CassetteMode.record:
+            models = resolve()
+            secrets = Secrets.of(models, self._environ)
+            recorder = TurnRecorder(
+                self._tape(),
+                RecordedTurn(words, occurrence, ", ".join(model.name for model in models)),
+                self._place(secrets),
+                secrets,
+                goes_on=goes_on,
+            )
+            return tuple(recorded(model, recorder) for model in models)
+        tape = self._tape()
+        is_recorded = any(turn.words == words for turn in tape.read().turns)
+        if not is_recorded and self._saved_by() is not None:
+            return unrecorded()
+        return (self._player(tape, words, occurrence, named),)
 
     def _saved_by(self) -> str | None:
         """The model that made the saved output of the cell that runs, where the notebook is being
         compared with what is saved in it; empty where none is known."""
         told = self._environ.get(SAVED_BY)
         return None if told is None else durable.read(Path(told)).decode()
-
-    def _has(self, words: str) -> bool:
-        return any(turn.words == words for turn in self._tape().read().turns)
-
-    def _occurrence(self, words: str, cell_key: str) -> int:
-        cells = self._cells.setdefault(words, [])
-        if cell_key not in cells:
-            cells.append(cell_key)
-        return cells.index(cell_key) + 1
 
     def _place(self, secrets: Secrets) -> Place:
         return Place(self._folder, secrets.clean, frozenset(self._cells))
@@ -185,8 +178,7 @@ class Cassettes:
         tape.read()  # one that cannot be read is not written over
         return tape
 
-    def _player(self, words: str, occurrence: int, named: str | None) -> Player:
-        tape = self._tape()
+    def _player(self, tape: Tape, words: str, occurrence: int, named: str | None) -> Player:
         shown = f"{FOLDER}/{tape.path.name}"
         if not tape.exists:
             raise SessionError(
@@ -194,10 +186,9 @@ class Cassettes:
                 "notebook once with PARSIMONY_CASSETTE=record, or the cell with --record, and "
                 "keep the file with the notebook."
             )
-        recording = tape.read()
         try:
             place = self._place(Secrets(self._environ))
-            player = Player(recording, words, occurrence, place, shown=shown)
+            player = Player(tape.read(), words, occurrence, place, shown=shown)
         except CassetteMiss as exc:
             raise SessionError(str(exc)) from exc
         if named is not None and ", ".join(names_in(named, self._environ)) != player.name:

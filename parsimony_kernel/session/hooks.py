@@ -38,7 +38,6 @@ from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.session.changes import Changes
 from parsimony_kernel.session.past import bound_by
 from parsimony_kernel.session.share import Share, Step, shared
-from parsimony_kernel.session.turn_log import is_at_work
 from parsimony_kernel.session.turns import TurnOptions
 from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.storage.effects import JournalEffects
@@ -218,7 +217,7 @@ class NotebookHooks(RunHooks):
         return self.told_inventory()
 
     def claim(self, record: SuspensionRecord) -> bool:
-        return self.journal.claim(record.nonce, self.owner, _LEASE_S, is_at_work)
+        return self.journal.claim(record.nonce, self.owner, _LEASE_S)
 
     def _told(self, names: tuple[str, ...], record: SuspensionRecord) -> Iterator[str]:
         """Those of ``names`` that the model was told of, or has used."""

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.durable import StorageError
-from parsimony_kernel.storage.store import Alive, SqliteJournal, TurnRow
+from parsimony_kernel.storage.store import SqliteJournal, TurnRow
 
 # What a notebook is called whose name nobody tells.
 NAMELESS: Final = "untitled"
@@ -32,39 +32,12 @@ _REPEATED = re.compile(r"#\d+\Z")
 
 
 @dataclass(frozen=True)
-class Same:
-    """It has its own history, or none yet."""
+class Recognised:
+    """What the cells of a notebook tell: a sentence for people, and the history that moves, from
+    one name to another. Empty where it has its own history, or none yet."""
 
-
-@dataclass(frozen=True)
-class Moved:
-    """It was called ``from_`` before."""
-
-    from_: str
-
-
-@dataclass(frozen=True)
-class Copied:
-    """It has the cells of ``from_``, which is still there."""
-
-    from_: str
-
-
-@dataclass(frozen=True)
-class Unclear:
-    """It may be any of ``candidates`` under a new name, or a copy of it."""
-
-    candidates: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Left:
-    """Another notebook had this name, and is called ``to`` now."""
-
-    to: str
-
-
-Recognised = Same | Moved | Copied | Unclear | Left
+    sentence: str = ""
+    moves: tuple[str, str] | None = None
 
 
 # -- names
@@ -138,116 +111,80 @@ def _code_cells(path: Path) -> list[dict[str, Any]]:
 # -- recognising
 
 
-def recognise(
-    journal: SqliteJournal,
-    workspace: Path,
-    path: Path,
-    cells: frozenset[str],
-    *,
-    alive: Alive = lambda pid, since: False,
-) -> Recognised:
-    """Whose history the notebook at ``path`` with these ``cells`` goes on with.
+def adopt(journal: SqliteJournal, workspace: Path, path: Path) -> str:
+    """Recognise the notebook at ``path``, take its history over, and say so in one sentence.
+
+    Empty when there is nothing to say. ``JournalError`` when the journal cannot be read or written.
+    """
+    found = recognise(journal, workspace, path)
+    if found.moves is not None and not journal.move_notebook(*found.moves):
+        return ""  # another process was at it meanwhile
+    return found.sentence
+
+
+def recognise(journal: SqliteJournal, workspace: Path, path: Path) -> Recognised:
+    """Whose history the notebook at ``path`` goes on with, by its cells.
 
     One that the journal knows by its name is the same, unless it has none of the cells and exactly
     one other file of its folder has them. Else it was moved where another one with its cells is not
-    there any more, and is a copy where that one is. While a process that had turns of the
-    other one is ``alive``, it goes on under the old name, and nothing is taken from it.
+    there any more, and is a copy where that one is. While a process that had turns of the other one
+    lives, it goes on under the old name, and nothing is taken from it.
 
     Raises:
         JournalError: the journal cannot be read.
     """
     name = name_in(workspace, path)
-    names = journal.notebook_names()
-    if not cells:
-        return Same()
+    if path.suffix != ".ipynb" or not (names := journal.notebook_names()):
+        return Recognised()
+    if not (cells := cells_of(path)):
+        return Recognised()
     if name in names:
-        return _left(journal, workspace, path, cells, alive)
-    found: dict[str, Moved | Copied] = {}
+        return _left(journal, workspace, path, cells)
+    found: dict[str, Recognised] = {}
     for other in names:
         turns = journal.turns(other)
         if _OF_A_LIFE.fullmatch(other) or not _have_in_common(turns, cells):
             continue
-        if _has_left(workspace / other, path, turns) and not _is_open(turns, alive):
-            found[other] = Moved(other)
+        is_open = any(map(journal.has_process, turns))
+        if not is_open and _has_left(workspace / other, path, turns):
+            found[other] = Recognised(
+                f"This notebook was moved here from {other!r}, and its turns came along.",
+                (other, name),
+            )
         else:
-            found[other] = Copied(other)
+            found[other] = Recognised(
+                f"This notebook is a copy of {other!r}: it begins its own history. "
+                f"To list the turns of that one: jupyter parsimony runs --notebook {other}"
+            )
     if len(found) > 1:
-        return Unclear(tuple(sorted(found)))
-    return next(iter(found.values()), Same())
+        named = ", ".join(map(repr, sorted(found)))
+        return Recognised(
+            f"This notebook has cells of {named}, and it is not clear which of them it was: it "
+            "begins without their turns."
+        )
+    return next(iter(found.values()), Recognised())
 
 
-def take_over(journal: SqliteJournal, name: str, found: Recognised) -> Recognised:
-    """Give the notebook ``name`` the history that was ``found`` for it, and say so in the journal.
-
-    What came of it: ``Same`` where another process was at it meanwhile.
-
-    Raises:
-        JournalError: the journal cannot be written.
-    """
-    match found:
-        case Moved():
-            return found if journal.move_notebook(found.from_, name) else Same()
-        case Left():
-            return found if journal.move_notebook(name, found.to) else Same()
-    return found
-
-
-def adopt(
-    journal: SqliteJournal, workspace: Path, path: Path, *, alive: Alive = lambda pid, since: False
-) -> str:
-    """Recognise the notebook at ``path``, take its history over, and say so in one sentence.
-
-    Empty when there is nothing to say.
-
-    Raises:
-        JournalError: the journal cannot be read or written.
-    """
+def _left(journal: SqliteJournal, workspace: Path, path: Path, cells: frozenset[str]) -> Recognised:
+    """Where the history of the notebook that had this name before goes, if it is another one."""
     name = name_in(workspace, path)
-    if PurePosixPath(name).suffix != ".ipynb" or not journal.notebook_names():
-        return ""
-    found = recognise(journal, workspace, path, cells_of(path), alive=alive)
-    return in_words(take_over(journal, name, found))
-
-
-def in_words(found: Recognised) -> str:
-    """What was found, as a sentence for people; empty when there is nothing to say."""
-    match found:
-        case Same():
-            return ""
-        case Moved():
-            return f"This notebook was moved here from {found.from_!r}, and its turns came along."
-        case Copied():
-            return (
-                f"This notebook is a copy of {found.from_!r}: it begins its own history. "
-                f"To list the turns of that one: jupyter parsimony runs --notebook {found.from_}"
-            )
-        case Left():
-            return (
-                f"The notebook that had this name before is {found.to!r} now, and its turns went "
-                "with it: this one begins without them."
-            )
-        case Unclear():
-            named = ", ".join(repr(each) for each in found.candidates)
-            return (
-                f"This notebook has cells of {named}, and it is not clear which of them it was: it "
-                "begins without their turns."
-            )
-
-
-def _left(
-    journal: SqliteJournal, workspace: Path, path: Path, cells: frozenset[str], alive: Alive
-) -> Same | Left:
-    turns = journal.turns(name_in(workspace, path))
-    if _current(turns) & cells or _is_open(turns, alive):
-        return Same()
-    known = {*journal.notebook_names()}
+    turns = journal.turns(name)
+    if _current(turns) & cells or any(map(journal.has_process, turns)):
+        return Recognised()
+    known = journal.notebook_names()
+    others = ((name_in(workspace, each), each) for each in _beside(path))
     heirs = [
-        name
-        for other in _beside(path)
-        if (name := name_in(workspace, other)) not in known
-        and _have_in_common(turns, cells_of(other))
+        other
+        for other, file in others
+        if other not in known and _have_in_common(turns, cells_of(file))
     ]
-    return Left(heirs[0]) if len(heirs) == 1 else Same()
+    if len(heirs) != 1:
+        return Recognised()
+    return Recognised(
+        f"The notebook that had this name before is {heirs[0]!r} now, and its turns went with it: "
+        "this one begins without them.",
+        (name, heirs[0]),
+    )
 
 
 def _beside(path: Path) -> Iterator[Path]:
@@ -260,11 +197,6 @@ def _beside(path: Path) -> Iterator[Path]:
             continue
         if room >= 0:
             yield other
-
-
-def _is_open(turns: Sequence[TurnRow], alive: Alive) -> bool:
-    """Whether a process that had one of the turns lives."""
-    return any(turn.pid > 0 and alive(turn.pid, turn.running_since) for turn in turns)
 
 
 def _has_left(other: Path, path: Path, turns: Sequence[TurnRow]) -> bool:

@@ -214,17 +214,15 @@ def data_files(folder: Path) -> tuple[str, ...]:
     """Data files in ``folder`` and one level below, by relative path, at most forty."""
     found: list[str] = []
     seen = 0
-    for parent in (folder, *_subfolders(folder)):
-        try:
-            entries = sorted(os.scandir(parent), key=lambda entry: entry.name)
-        except OSError:
-            continue
-        for entry in entries:
+    for place, folders, names in os.walk(folder):  # passes over what cannot be read
+        is_top = Path(place) == folder
+        folders[:] = sorted(each for each in folders if is_top and not each.startswith((".", "_")))
+        for name in sorted(names):
             seen += 1
             if seen > _MAX_ENTRIES or len(found) >= _MAX_FILES:
                 return tuple(found)
-            if Path(entry.name).suffix.lower() in _DATA_SUFFIXES and not entry.name.startswith("."):
-                found.append(Path(entry.path).relative_to(folder).as_posix())
+            if Path(name).suffix.lower() in _DATA_SUFFIXES and not name.startswith("."):
+                found.append((Path(place) / name).relative_to(folder).as_posix())
     return tuple(found)
 
 
@@ -267,17 +265,6 @@ def _beginning(file: Path) -> dict[str, Any]:
     else:
         lines = [line[:_LINE_CHARACTERS] for line in text.splitlines()[:_FIRST_LINES]]
     return {"bytes": size, "first_lines": lines, **({"encoding": encoding} if encoding else {})}
-
-
-def _subfolders(folder: Path) -> list[Path]:
-    try:
-        return sorted(
-            Path(entry.path)
-            for entry in os.scandir(folder)
-            if entry.is_dir(follow_symlinks=False) and not entry.name.startswith((".", "_"))
-        )
-    except OSError:
-        return []
 
 
 # -- instructions

@@ -24,7 +24,7 @@ from parsimony_kernel.gate.approval import on_record
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.metrics import figures
 from parsimony_kernel.metrics.figures import Figures
-from parsimony_kernel.session.turn_log import MAX_QUESTION_AGE_S, abandon_cut_off, is_alive
+from parsimony_kernel.session.turn_log import MAX_QUESTION_AGE_S
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.durable import StorageError
@@ -71,7 +71,7 @@ def turns_of(journal: SqliteJournal) -> tuple[TurnRow, ...]:
     """All turns, oldest first; one that says it runs, and whose process is gone, is cancelled."""
     return tuple(
         replace(turn, status="cancelled")
-        if turn.status == "running" and not is_alive(turn.pid, turn.running_since)
+        if turn.status == "running" and not journal.has_process(turn)
         else turn
         for turn in journal.turns()
     )
@@ -199,7 +199,7 @@ def forget_in(folder: Path, before: datetime, *, dry_run: bool) -> Forgotten:
     with journal_of(folder, writes=not dry_run) as journal:
         if not dry_run:
             for notebook in journal.notebook_names():
-                abandon_cut_off(journal, notebook)
+                journal.abandon_running(notebook)
         purged = purge(journal, before, dry_run=dry_run, answerable_s=MAX_QUESTION_AGE_S)
     copies = old_copies(find_workspace(folder), before)
     size = sum(path.stat().st_size for path in copies)

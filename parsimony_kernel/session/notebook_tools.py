@@ -6,13 +6,14 @@ provider would not take, is refused when it is added.
 
 import inspect
 import json
-import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.artifacts.publish import LiveName, Publisher
@@ -35,10 +36,6 @@ from parsimony_kernel.toolbox.publish import publish_tools
 from parsimony_kernel.toolbox.refresh import refresh_tools
 from parsimony_kernel.toolbox.variables import inspection_tools, restart_tools
 from parsimony_kernel.tools import Tool, Tools, tool
-
-# What every provider takes.
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_EFFECTS = (None, "none", "idempotent", "write")
 
 
 class NotebookTools(Mapping[str, Tool]):
@@ -272,12 +269,11 @@ def _made(variable: str, value: Any, reserved: Collection[str]) -> Tool:
         )
     try:
         made = value if isinstance(value, Tool) else tool(value)
-        wrong = next((words for holds, words in _CHECKS if not holds(made)), None)
-        if wrong is None and made.name in reserved:
+        wrong = _fault_of(made)
+        if not wrong and made.name in reserved:
             wrong = f"{made.name!r} is a tool of every turn: give yours another name"
-        if wrong is None:
-            schema = json.loads(json.dumps(dict(made.parameters_schema), allow_nan=False))
-            return replace(made, parameters_schema=schema)
+        if not wrong:
+            return replace(made, parameters_schema=_as_json(made.parameters_schema))
     except KeyboardInterrupt:
         raise
     except BaseException as exc:  # annotations, and the fields of a tool, are the person's code
@@ -289,75 +285,68 @@ def _made(variable: str, value: Any, reserved: Collection[str]) -> Tool:
     raise SessionError(f"{variable!r} cannot become a tool, for {wrong}.")
 
 
-def _is_named(made: Tool) -> bool:
-    return isinstance(made.name, str) and _NAME.fullmatch(made.name) is not None
-
-
-def _takes_an_object(made: Tool) -> bool:
-    schema = made.parameters_schema
-    if not isinstance(schema, Mapping) or schema.get("type") != "object":
-        return False
+def _as_json(schema: Any) -> dict[str, Any]:
+    """A copy of ``schema``, which others may change later. ``ValueError`` where it is no JSON."""
     try:
-        json.dumps(dict(schema), allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        return False
-    return isinstance(schema.get("properties", {}), dict)
+        copied: dict[str, Any] = json.loads(json.dumps(dict(schema), allow_nan=False))
+    except (TypeError, RecursionError) as exc:
+        raise ValueError(str(exc)) from exc
+    return copied
 
 
-def _can_be_called(made: Tool) -> bool:
-    """Whether each parameter is a field of the model that the arguments are checked by."""
+class _ObjectSchema(BaseModel):
+    type: Literal["object"]
+    properties: dict[str, Any] = {}
+
+
+_Checks = list[Callable[..., Any]] | tuple[Callable[..., Any], ...]
+
+
+class _Fit(BaseModel):
+    """What a tool that is made by hand has to be."""
+
+    model_config = ConfigDict(from_attributes=True, strict=True)
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")  # what every provider takes
+    description: str
+    tool_type: str
+    function: Callable[..., Any]
+    parameters_schema: Annotated[_ObjectSchema, BeforeValidator(_as_json)]
+    timeout_s: float | None = Field(gt=0, le=threading.TIMEOUT_MAX)
+    effect: Literal["none", "idempotent", "write"] | None
+    validators: _Checks
+    output_validators: _Checks
+    reconcile: Callable[..., Any] | None
+
+
+# What is wrong where a field is not so, with the remedy.
+_FAULTS = {
+    "name": "no provider takes its name: give it one of 1 to 64 letters from a to z, digits, '_' "
+    "and '-', a function by def",
+    "description": "its description is no text: give it a str, or the function a docstring",
+    "tool_type": "its tool_type is no text: leave it out",
+    "function": "its function cannot be called: give it an async def",
+    "parameters_schema": "its parameters_schema is no JSON Schema of an object: write a dict of "
+    "JSON values with 'type': 'object'",
+    "timeout_s": "its timeout_s is no time: give seconds above 0, or None",
+    "effect": "its effect is not known: write 'none', 'idempotent' or 'write', or leave it out",
+    "validators": "its validators are no list of functions: give a list, which may be empty",
+    "reconcile": "its reconcile cannot be called: give it an async def, or leave it out",
+}
+
+
+def _fault_of(made: Tool) -> str:
+    """What is wrong with a tool and the remedy; empty where nothing is."""
+    try:
+        _Fit.model_validate(made)
+    except ValidationError as exc:
+        return _FAULTS[str(exc.errors()[0]["loc"][0]).removeprefix("output_")]
+    # Each parameter has to be a field of the model that the arguments are checked by.
     parameters = inspect.signature(made.function).parameters.values()
     named = {each.name for each in parameters if each.kind is not each.VAR_KEYWORD}
-    return named <= set(made.arguments.model_fields)
-
-
-def _ends_in_time(made: Tool) -> bool:
-    seconds = made.timeout_s
-    if seconds is None:
-        return True
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    return is_number and 0 < seconds <= threading.TIMEOUT_MAX
-
-
-def _is_checked_by_functions(made: Tool) -> bool:
-    checks = (made.validators, made.output_validators)
-    return all(isinstance(each, list | tuple) and all(map(callable, each)) for each in checks)
-
-
-# Each with what is wrong where it does not hold, and the remedy.
-_CHECKS: tuple[tuple[Callable[[Tool], bool], str], ...] = (
-    (
-        _is_named,
-        "no provider takes its name: give it one of 1 to 64 letters from a to z, digits, '_' and "
-        "'-', a function by def",
-    ),
-    (
-        lambda made: isinstance(made.description, str),
-        "its description is no text: give it a str, or the function a docstring",
-    ),
-    (lambda made: isinstance(made.tool_type, str), "its tool_type is no text: leave it out"),
-    (lambda made: callable(made.function), "its function cannot be called: give it an async def"),
-    (
-        _takes_an_object,
-        "its parameters_schema is no JSON Schema of an object: write a dict of JSON values "
-        "with 'type': 'object'",
-    ),
-    (
-        _can_be_called,
-        "a parameter has a name that no call can give: begin it with a letter, and do not name "
-        "it model_config",
-    ),
-    (_ends_in_time, "its timeout_s is no time: give seconds above 0, or None"),
-    (
-        lambda made: made.effect in _EFFECTS,
-        "its effect is not known: write 'none', 'idempotent' or 'write', or leave it out",
-    ),
-    (
-        _is_checked_by_functions,
-        "its validators are no list of functions: give a list, which may be empty",
-    ),
-    (
-        lambda made: made.reconcile is None or callable(made.reconcile),
-        "its reconcile cannot be called: give it an async def, or leave it out",
-    ),
-)
+    if named <= set(made.arguments.model_fields):
+        return ""
+    return (
+        "a parameter has a name that no call can give: begin it with a letter, and do not name it "
+        "model_config"
+    )

@@ -5,8 +5,7 @@ person's own namespace; else it goes on in this process, in a private one. The r
 question is answered once, so a kernel that lives but is busy is never taken for a dead one.
 """
 
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,11 @@ from typing import Any
 from parsimony_kernel.session.identity import called
 from parsimony_kernel.session.maintenance import journal_of
 from parsimony_kernel.session.session import NotebookSession
-from parsimony_kernel.session.turn_log import is_at_work
 from parsimony_kernel.session.turns import SessionError, held_lines, resolve_turn, short_id
 from parsimony_kernel.storage.database import JournalError
-from parsimony_kernel.storage.store import PendingRow
+from parsimony_kernel.storage.store import PendingRow, is_alive
 from parsimony_kernel.storage.workspace import find_workspace
-from parsimony_kernel.view.blocks import Block, EndBlock
+from parsimony_kernel.view.blocks import EndBlock
 from parsimony_kernel.view.escape import inline, plain
 
 Say = Callable[[str], None]
@@ -35,7 +33,7 @@ def questions(folder: Path) -> tuple[PendingRow, ...]:
     """
     try:
         with journal_of(folder) as journal:
-            return journal.pending(at_work=is_at_work)
+            return journal.pending()
     except JournalError as exc:
         raise SessionError(str(exc)) from exc
 
@@ -108,11 +106,15 @@ def in_kernel(row: PendingRow, answer: str, say: Say, *, wait_s: float = 0.0) ->
         return None
     from jupyter_client.blocking.client import BlockingKernelClient  # deferred: few need it
 
+    def tell(message: dict[str, Any]) -> None:
+        if text := _text_of(message):
+            say(text.rstrip("\n"))
+
     client = BlockingKernelClient(connection_file=turn.connection_file)
     try:
         client.load_connection_file()
     except (OSError, ValueError) as exc:
-        if _is_running(turn.pid, turn.connection_file):
+        if is_alive(turn.pid, turn.running_since):
             raise SessionError(
                 f"The notebook's kernel is alive, but its connection file {turn.connection_file!r} "
                 "is gone or damaged, so nothing was answered. Answer in the notebook, or end its "
@@ -124,7 +126,7 @@ def in_kernel(row: PendingRow, answer: str, say: Say, *, wait_s: float = 0.0) ->
         try:
             client.wait_for_ready(timeout=max(wait_s, _ANSWERS_WITHIN_S))
         except RuntimeError as exc:
-            if client.is_alive() or _is_running(turn.pid, turn.connection_file):
+            if client.is_alive() or is_alive(turn.pid, turn.running_since):
                 raise SessionError(
                     "The notebook's kernel is alive but busy, so nothing was answered and the "
                     "question still waits. Answer when its cell has finished, or wait for that "
@@ -134,43 +136,19 @@ def in_kernel(row: PendingRow, answer: str, say: Say, *, wait_s: float = 0.0) ->
         # As data, in ASCII: whatever the answer begins with or holds, it stays an answer.
         code = f"await __import__('parsimony_agent').answer_here({turn.run_id!a}, {answer!a})"
         reply = client.execute_interactive(
-            code, store_history=False, allow_stdin=False, output_hook=_teller(say)
+            code, store_history=False, allow_stdin=False, output_hook=tell
         )
         return bool(reply["content"]["status"] == "ok")
     finally:
         client.stop_channels()
 
 
-def _is_running(pid: int, connection_file: str) -> bool:
-    """Whether the process ``pid`` is the kernel of ``connection_file``.
-
-    The number alone does not tell: another process may have it by now. Where there is no
-    ``/proc`` only the heartbeat can tell, and this is false.
-    """
-    try:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
-    return os.fsencode(Path(connection_file).name) in command
-
-
-def _teller(say: Say) -> Callable[[dict[str, object]], None]:
-    def tell(message: dict[str, object]) -> None:
-        for text in _texts(message):
-            say(text.rstrip("\n"))
-
-    return tell
-
-
-def _texts(message: dict[str, object]) -> Iterator[str]:
+def _text_of(message: dict[str, Any]) -> str:
+    """What a message of a kernel says; empty where it says nothing."""
     content = message["content"]
-    assert isinstance(content, dict)
-    if "text" in content:
-        yield str(content["text"])
-    elif message["msg_type"] == "display_data":
-        yield str(content.get("data", {}).get("text/plain", ""))
-    elif "evalue" in content:
-        yield str(content["evalue"])
+    if message["msg_type"] == "display_data":
+        return str(content.get("data", {}).get("text/plain", ""))
+    return str(content.get("text", content.get("evalue", "")))
 
 
 async def in_this_process(row: PendingRow, answer: str, folder: Path, say: Say) -> bool:
@@ -196,23 +174,20 @@ async def in_this_process(row: PendingRow, answer: str, folder: Path, say: Say) 
     finally:
         session.close()
         if view.blocks:
-            blocks, names = _without_variables(view.blocks)
+            names = ", ".join(
+                name
+                for each in view.blocks
+                if isinstance(each, EndBlock)
+                for name in each.variables
+            )
+            # They are none of the notebook's, as a record would have it.
+            blocks = [
+                replace(each, variables=()) if isinstance(each, EndBlock) else each
+                for each in view.blocks
+            ]
             say(record_of(blocks))
-            whose = f"The variables ({', '.join(names)})" if names else "The variables of this run"
             say(
-                f"\n{whose} lived in this process only, not in your notebook; what was published "
-                "is in the workspace."
+                f"\nThe variables of this run{f' ({names})' if names else ''} lived in this "
+                "process only, not in your notebook; what was published is in the workspace."
             )
     return done
-
-
-def _without_variables(blocks: Sequence[Block]) -> tuple[list[Block], list[str]]:
-    """``blocks`` without what the results name as the notebook's variables, and those names."""
-    kept: list[Block] = []
-    names: list[str] = []
-    for block in blocks:
-        if isinstance(block, EndBlock):
-            names += block.variables
-            block = replace(block, variables=())
-        kept.append(block)
-    return kept, names

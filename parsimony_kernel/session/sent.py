@@ -26,10 +26,11 @@ def noting(
     What cannot be put on record is a ``FailureRaised``, and is not sent.
     """
 
+    log = record.SentLog(journal.database, run_id)
+
     def put_down(name: str, request: ModelRequest) -> None:
         try:
-            at = journal.clock.now().isoformat()
-            record.put_down(journal.database, run_id, at, name, request)
+            log.put_down(journal.clock.now().isoformat(), name, request)
         except JournalError as exc:
             sentence = f"Nothing was sent, for it could not be put on record. {exc}"
             raise FailureRaised(CAPABILITY_GAP.failure(sentence, blockers=(sentence,))) from exc

@@ -11,7 +11,6 @@ from collections import ChainMap
 from collections.abc import AsyncGenerator, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -65,9 +64,6 @@ from parsimony_kernel.session.turn_log import (
     MAX_QUESTION_AGE_S,
     Running,
     TurnLog,
-    abandon_cut_off,
-    is_alive,
-    owner_of,
 )
 from parsimony_kernel.session.turns import (
     KEPT,
@@ -86,7 +82,7 @@ from parsimony_kernel.storage.durable import sweep_temporary
 from parsimony_kernel.storage.effects import JournalEffects
 from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.storage.sent import SentRequest, sent_by
-from parsimony_kernel.storage.store import PendingRow, SqliteJournal, TurnRow
+from parsimony_kernel.storage.store import PendingRow, SqliteJournal, TurnRow, owner_of
 from parsimony_kernel.storage.workspace import find_workspace, journal_path
 
 _REFUSED = (SuspensionTokenMismatch, SuspensionExpired, SuspensionElsewhere, SuspensionConsumed)
@@ -125,10 +121,8 @@ class NotebookSession:
                 journal_path(self.workspace), clock, keyring=self._keyring
             )
             # What the record of the next turn says first.
-            self._notice = identity.adopt(
-                self._journal, self.workspace, folder / notebook, alive=is_alive
-            )
-            abandon_cut_off(self._journal, self._history)
+            self._notice = identity.adopt(self._journal, self.workspace, folder / notebook)
+            self._journal.abandon_running(self._history)
             self._store = ArtifactStore(self.workspace, self._journal.witness)
             for written in (self._store.folder, self.workspace / PAGES):
                 sweep_temporary(written, clock=clock)
@@ -181,7 +175,7 @@ class NotebookSession:
         """Use ``model`` from the next turn on. ``SessionError`` if it cannot work, or in a turn."""
         self._must_be_free()
         if not self._cassettes.only_replay:
-            self._require(model)
+            require(model, self._environ)
         self._model = model
 
     @contextmanager
@@ -225,7 +219,7 @@ class NotebookSession:
             chosen=chosen.cassette,
             named=chosen.model,
             usual=self._model,
-            require=partial(self._require, effort=chosen.effort),
+            effort=chosen.effort,
         )
         model_name = ", ".join(model.name for model in models)
         self._must_be_free()
@@ -376,12 +370,12 @@ class NotebookSession:
                 "What this turn may do was changed in the journal after it began; nothing was run. "
                 "Run the cell again."
             )
-        effort = begun.effort if begun else ""
         models = self._cassettes.of_resumed(
             record.run_id,
             row.turn.request,
             row.turn.cell_key,
-            lambda: self._require(self._model if asked_by == self.model_name else asked_by, effort),
+            self._model if asked_by == self.model_name else asked_by,
+            begun.effort if begun else "",
         )
         secrets = Secrets.of(models, {**os.environ, **self._environ})
         running = Running(record.run_id, row.turn.cell_key, row.turn.ordinal, secrets)
@@ -441,12 +435,6 @@ class NotebookSession:
     def turns(self) -> tuple[TurnRow, ...]:
         """This notebook's turns, oldest first."""
         return self._journal.turns(self._history)
-
-    @explained
-    def origins(self) -> tuple[str, ...]:
-        """Where the notebook's history is from, in words, if it was moved."""
-        names = self._journal.earlier_names(self._history)
-        return tuple(identity.in_words(identity.Moved(name)) for name in names)
 
     @explained
     def events(self, turn_id: str) -> tuple[AgentEvent, ...]:
@@ -521,9 +509,6 @@ class NotebookSession:
         """Release the journal, and end the servers."""
         self.tools.close()
         self._journal.close()
-
-    def _require(self, model: str | ChatModel, effort: str = "") -> tuple[ChatModel, ...]:
-        return require(model, self._environ, effort)
 
     def _must_be_free(self) -> None:
         if self._running is not None:

@@ -13,7 +13,6 @@ from parsimony_kernel.agent.failure.suspension import SuspensionConsumed
 from parsimony_kernel.agent.redaction import without_secrets
 from parsimony_kernel.artifacts.publish import LiveName
 from parsimony_kernel.core.cancellation import CancellationRequest
-from parsimony_kernel.core.clock import SYSTEM_CLOCK
 from parsimony_kernel.core.events import (
     AgentEvent,
     Handoff,
@@ -44,7 +43,6 @@ MAX_QUESTION_AGE_S = GRACE_S
 _ASK_AGAIN = "The question waits on: answer it again then, with %agent answer."
 # Kinds of failure that pass, so that a question whose answer met one waits on.
 _PASSING = (FailureKind.capability_gap, FailureKind.transient_provider)
-_CUT_OFF = "the kernel ended in the middle of the turn"
 
 
 @contextmanager
@@ -102,7 +100,6 @@ class TurnLog:
             model=model,
             connection_file=self._connection_file,
             pid=os.getpid(),
-            alive=is_alive,
         )
 
     def opening(self, run_id: str) -> AbstractContextManager[None]:
@@ -119,7 +116,6 @@ class TurnLog:
                 run_id,
                 connection_file=self._connection_file,
                 pid=os.getpid(),
-                alive=is_alive,
             )
             self._journal.append(run_id, started)
 
@@ -196,7 +192,7 @@ class TurnLog:
 
     def pending(self, now: datetime) -> tuple[PendingRow, ...]:
         """The questions that can still be answered, newest first."""
-        rows = self._journal.pending(self._notebook, is_at_work)
+        rows = self._journal.pending(self._notebook)
         return tuple(row for row in rows if _age_s(row.record, now) <= MAX_QUESTION_AGE_S)
 
     @explained
@@ -205,10 +201,7 @@ class TurnLog:
 
         ``SessionError`` where there is none, or with ``nonce`` not that very one.
         """
-        if turn_id is None:
-            rows = self.pending(now)
-        else:
-            rows = self._journal.pending(self._notebook, is_at_work)
+        rows = self.pending(now) if turn_id is None else self._journal.pending(self._notebook)
         if not rows:
             raise SessionError("No question is waiting in this notebook. See %agent history.")
         row = next((each for each in rows if turn_id in (None, each.turn.run_id)), None)
@@ -265,42 +258,8 @@ class EventWriter:
         self._journal.end_turn(self._run_id, status, self._secrets.clean(said))
 
 
-def abandon_cut_off(journal: SqliteJournal, notebook: str) -> None:
-    """Close the turns of ``notebook`` that ended with their kernel."""
-    for run_id in journal.abandon_running(notebook, is_alive):
-        journal.append(run_id, RunCancelled(reason=_CUT_OFF))
-
-
 def _age_s(record: SuspensionRecord, now: datetime) -> float:
     try:
         return (now - datetime.fromisoformat(record.suspended_at)).total_seconds()
     except (ValueError, TypeError):
         return 0.0  # the checks of resuming say what is wrong with it
-
-
-def owner_of(session_id: str) -> str:
-    """The name under which this process claims questions; see ``is_at_work``."""
-    return f"{os.getpid()}:{SYSTEM_CLOCK.now().isoformat()}:{session_id}"
-
-
-def is_at_work(owner: str) -> bool:
-    """Whether the process that claimed a question lives; a name of another form says nothing."""
-    pid, _, rest = owner.partition(":")
-    since = rest.rpartition(":")[0]
-    if not pid.isdigit() or not since or int(pid) == os.getpid():
-        return True
-    return is_alive(int(pid), since)
-
-
-def is_alive(pid: int, since: str) -> bool:
-    """Whether process ``pid`` is the one that ran at ``since``; ids are given again."""
-    if pid == os.getpid():
-        return False  # a turn of this very process that is still marked running was cut off
-    import psutil  # deferred: only asked when another process has a turn here
-
-    try:
-        started = float(psutil.Process(pid).create_time())
-        ran_at = datetime.fromisoformat(since).timestamp()
-    except (psutil.Error, ValueError, OverflowError):
-        return False
-    return started <= ran_at + 1.0

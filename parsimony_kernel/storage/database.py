@@ -25,7 +25,7 @@ MEMORY = ":memory:"
 BUSY_TIMEOUT_S = 2.0
 
 _APPLICATION_ID = 0x5041524A  # "PARJ": tells our file from any other database
-_SCHEMA_VERSION = 3
+_SCHEMA_VERSION = 4
 # What SQLite keeps beside a journal, and replays into whatever lies at the journal's name.
 _LOGS = ("-wal", "-shm")
 
@@ -52,7 +52,6 @@ class Database:
         path: Path | str,
         schema: str,
         keyring: Keyring,
-        *,
         busy_timeout_s: float = BUSY_TIMEOUT_S,
     ) -> None:
         self.path = str(path)

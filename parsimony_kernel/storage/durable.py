@@ -227,6 +227,7 @@ def _temporary(
 
 
 def _link_new(temporary: Path, path: Path, data: bytes, mode: int) -> bool:
+    """Give ``temporary`` its name unless somebody has it; whether it got it."""
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -234,27 +235,19 @@ def _link_new(temporary: Path, path: Path, data: bytes, mode: int) -> bool:
     except OSError as exc:
         if exc.errno not in _NO_LINKS:
             raise
-        return _rename_new(temporary, path, data, mode)
-    return True
-
-
-def _rename_new(temporary: Path, path: Path, data: bytes, mode: int) -> bool:
-    """Without links: a rename, while nobody else is at one in this folder."""
-    try:
-        if os.name == "nt":  # a rename there never replaces
-            temporary.rename(path)
-            return True
+        # Without links: a rename, while nobody else is at one in this folder.
         with alone_in(path.parent) as is_alone:
-            if is_alone and not os.path.lexists(path):
-                temporary.rename(path)
-            elif is_alone:
+            if os.path.lexists(path):
                 return False
-            else:
-                # Without locks either, exclusive creation still lets exactly one win; what
-                # it cannot give is a file that is never seen half-written.
+            if is_alone:
+                temporary.rename(path)
+                return True
+            # Without locks either, exclusive creation still lets exactly one win; what it cannot
+            # give is a file that is never seen half-written.
+            try:
                 _write_new(path, data, mode)
-    except FileExistsError:
-        return False
+            except FileExistsError:
+                return False
     return True
 
 
@@ -312,23 +305,10 @@ def create(path: Path, data: bytes, *, mode: int = 0o666) -> bool:
     return made
 
 
-def write_once(path: Path, data: bytes, *, mode: int = 0o666) -> bool:
-    """Write a file that never changes.
-
-    Returns ``True`` when this call wrote it and ``False`` when it was there with the same bytes.
-    A file with other bytes is a ``StorageError`` and is left as it is.
-    """
-    with _explained(path, "read"):
-        there = path.is_file()
-    if not there and create(path, data, mode=mode):
-        return True
-    settle(path)
-    if read(path) != data:
-        raise StorageError(
-            f"Cannot write {str(path)!r}: it exists with other content and is written only once; "
-            "move it away if it is damaged."
-        )
-    return False
+def keep(path: Path, data: bytes, *, mode: int = 0o666) -> None:
+    """Write a file that is named by what it holds. One with other bytes is damaged, and mended."""
+    if not create(path, data, mode=mode) and not (path.is_file() and read(path) == data):
+        replace(path, data, mode=mode)
 
 
 def replace(path: Path, data: bytes, *, mode: int = 0o666) -> None:

@@ -140,15 +140,10 @@ class Keyring:
             return self._from_environment
         with _explained():
             entries = self._read()
-        infos = self._told(entries, now)
-        return next(
-            (
-                Key(key_id, entry.secret)
-                for entry, info in zip(entries, infos, strict=True)
-                if entry.key_id == key_id and info.state in {"current", "grace"}
-            ),
-            None,
-        )
+        for entry, info in zip(entries, self._told(entries, now), strict=True):
+            if entry.key_id == key_id and info.state in {"current", "grace"}:
+                return Key(key_id, entry.secret)
+        return None
 
     def sealing(self, key_id: str = "") -> Key:
         """The key of this id, however old, or with no id the one that signs now.
@@ -175,11 +170,7 @@ class Keyring:
         ``KeyringError`` when the key comes from the environment or the new one cannot be written.
         """
         if self._from_environment is not None:
-            raise KeyringError(
-                f"The signing key is the secret in {ENVIRONMENT_VARIABLE} and is not rotated "
-                "here: set that variable to a new secret where it is set; questions that were "
-                "signed with the old one cannot be answered then."
-            )
+            raise _changed_elsewhere("rotated")
         with _explained():
             self.check()
             durable.sweep_temporary(self._folder, clock=self._clock)
@@ -193,11 +184,7 @@ class Keyring:
         the environment, or the file cannot be written.
         """
         if key_id == ENVIRONMENT_KEY_ID:
-            raise KeyringError(
-                f"The key {ENVIRONMENT_KEY_ID!r} is the secret in {ENVIRONMENT_VARIABLE} and is "
-                "not revoked here: unset that variable, or set it to a new secret, where it is "
-                "set."
-            )
+            raise _changed_elsewhere("revoked")
         at = self._clock.now()
 
         def revoked(entry: _Entry) -> _Entry:
@@ -234,51 +221,42 @@ class Keyring:
         One sentence with the remedy.
         """
         if key_id == ENVIRONMENT_KEY_ID:
-            if self._from_environment is not None:
-                return ""
-            return (
-                f"This question was signed with the secret in {ENVIRONMENT_VARIABLE}, which is "
-                "not set here: set it as it was then, or run the cell again."
-            )
-        info = next((info for info in self.keys(now) if info.key_id == key_id), None)
-        signer = f"The key {_shown(key_id)} that signed this question"
-        match None if info is None else info.state:
+            return "" if self._from_environment is not None else _NO_ENVIRONMENT
+        found = (info for info in self.keys(now) if info.key_id == key_id)
+        match next(found, None):
             case None:
-                return (
-                    f"{signer} is not on this machine: answer where it was asked, or run the cell."
+                why = "is not on this machine: answer where it was asked, or run the cell."
+            case KeyInfo(state="revoked"):
+                why = "was revoked: run the cell again."
+            case KeyInfo(state="expired", retired_at=day):
+                why = (
+                    f"was replaced on {day:%Y-%m-%d} and was good for {GRACE_S / 86_400:g} days "
+                    "more: run the cell again."
                 )
-            case "revoked":
-                return f"{signer} was revoked: run the cell again."
-            case "expired":
-                day = "" if info is None else f" on {info.retired_at:%Y-%m-%d}"
-                return (
-                    f"{signer} was replaced{day} and was good for {GRACE_S / 86_400:g} days more: "
-                    "run the cell again."
+            case KeyInfo(state="damaged"):
+                why = (
+                    f"is damaged: bring {str(self._path)!r} back from a copy, or run the cell "
+                    "again."
                 )
-            case "damaged":
-                return (
-                    f"{signer} is damaged: bring {str(self._path)!r} back from a copy, or run the "
-                    "cell again."
-                )
-        return ""
+            case _:
+                return ""
+        return f"The key {_shown(key_id)} that signed this question {why}"
 
     def _told(self, entries: Sequence[_Entry], now: datetime | None) -> list[KeyInfo]:
         """What may be shown of the keys, the oldest first."""
         moment = now or self._clock.now()
         told = []
         for entry, after in zip_longest(entries, entries[1:]):
-            replaced_at = after.since if after else None
-            state: KeyState
+            state: KeyState = "current"
             if entry.revoked is not None:
                 state = "revoked"
             elif not entry.is_sound:
                 state = "damaged"
-            elif replaced_at is None:
-                state = "current"
-            else:
-                is_good = moment - replaced_at <= timedelta(seconds=GRACE_S)
+            elif after is not None:
+                is_good = moment - after.since <= timedelta(seconds=GRACE_S)
                 state = "grace" if is_good else "expired"
-            told.append(KeyInfo(entry.key_id, state, entry.since, replaced_at or entry.revoked))
+            retired_at = after.since if after else entry.revoked
+            told.append(KeyInfo(entry.key_id, state, entry.since, retired_at))
         return told
 
     def _signing(self, entries: Sequence[_Entry]) -> Key:
@@ -333,6 +311,20 @@ class Keyring:
             "or remove that file to start with a new key; questions signed with the old ones "
             "cannot be resumed then."
         )
+
+
+_NO_ENVIRONMENT = (
+    f"This question was signed with the secret in {ENVIRONMENT_VARIABLE}, which is not set here: "
+    "set it as it was then, or run the cell again."
+)
+
+
+def _changed_elsewhere(what: str) -> KeyringError:
+    return KeyringError(
+        f"The signing key is the secret in {ENVIRONMENT_VARIABLE} and is not {what} here: unset "
+        "that variable, or set it to a new secret, where it is set; questions that were signed "
+        "with the old one cannot be answered then."
+    )
 
 
 @contextmanager

@@ -4,16 +4,13 @@ The rule of the place: what somebody may still need is never touched. That is a 
 question that can be answered, and a write of which nobody knows the end.
 """
 
-import json
 import math
 import sqlite3
-from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from parsimony_kernel.identity import ARTIFACT_FOLDER
-from parsimony_kernel.storage import chain, sent
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.store import SqliteJournal
 
@@ -27,16 +24,25 @@ _MOST_COPIED = 64 * 2**20
 
 _AGE = "COALESCE(NULLIF(ended_at, ''), NULLIF(running_since, ''), started_at)"
 _OLD = f"""
-SELECT run_id, status FROM turns WHERE {_AGE} < :before AND (
+SELECT run_id FROM turns WHERE {_AGE} < :before AND (
     request != '' OR summary != ''
-    OR EXISTS (SELECT 1 FROM events WHERE events.run_id = turns.run_id)
-    OR run_id IN (SELECT run_id FROM suspensions)
+    OR run_id IN (SELECT run_id FROM events UNION SELECT run_id FROM suspensions)
 ) ORDER BY rowid
 """
 # Entries of a run whose turn is not in the journal.
 _STRAY = """
-SELECT run_id FROM events WHERE run_id NOT IN ('', :itself)
-AND run_id NOT IN (SELECT run_id FROM turns) GROUP BY run_id HAVING MAX(at) < :before
+SELECT run_id FROM events WHERE run_id != '' AND run_id NOT IN (SELECT run_id FROM turns)
+GROUP BY run_id HAVING MAX(at) < :before
+"""
+# Runs that go on, with a write of which nobody knows the end, or a question that can be answered
+# or is being answered just now. A question without a readable date counts as one.
+_NEEDED = """
+SELECT run_id FROM turns WHERE status = 'running'
+UNION SELECT run_id FROM effects WHERE state != 'committed'
+UNION SELECT run_id FROM suspensions JOIN turns USING (run_id)
+WHERE status != 'replaced' AND (state != 'consumed' OR status = 'suspended') AND COALESCE(
+    julianday(CASE WHEN json_valid(record) THEN json_extract(record, '$.suspended_at') END)
+    >= julianday(:asked_after), TRUE)
 """
 
 
@@ -52,14 +58,6 @@ class Purged:
     events: int
     kept: int = 0
     unfinished: str = ""
-
-
-@dataclass(frozen=True)
-class _Limits:
-    """``before`` is ISO 8601 in UTC; a question asked after ``asked_after`` can be answered."""
-
-    before: str
-    asked_after: datetime | None
 
 
 def purge(
@@ -82,24 +80,22 @@ def purge(
     Raises:
         JournalError: it cannot be read or written. What was emptied until then is.
     """
-    now = journal.clock.now()
-    asked_after = None
+    limits = {"before": before.astimezone(UTC).isoformat(), "asked_after": ""}
     if answerable_s is not None:
-        asked_after = datetime.fromtimestamp(now.timestamp() - answerable_s, UTC)
-    limits = _Limits(before.astimezone(UTC).isoformat(), asked_after)
+        asked_after = journal.clock.now().astimezone(UTC) - timedelta(seconds=answerable_s)
+        limits["asked_after"] = asked_after.isoformat()
     if dry_run:
         with journal.database.reading("look through") as db:
-            turns, kept = _old(db, limits)
-            old = [*turns, *_strays(db, limits)]
+            turns, strays, kept = _old(db, limits)
+            old = [*turns, *strays]
             return Purged(len(old), sum(_entries(db, run_id) for run_id in old), kept)
     runs, events = set[str](), 0
     while True:
         with journal.database.transaction(synced=True) as db:
             # Per connection, and the connection may be another one each time.
             db.execute("PRAGMA secure_delete = ON")
-            turns, kept = _old(db, limits)
-            at = journal.clock.now().isoformat()
-            emptied, entries = _empty_some(db, turns or _strays(db, limits), at)
+            turns, strays, kept = _old(db, limits)
+            emptied, entries = _empty_some(db, turns or strays)
         runs |= emptied
         events += entries
         if not emptied:
@@ -127,47 +123,15 @@ def _put_at(path: Path) -> float:
     return max(found.st_mtime, found.st_ctime)  # what was moved there has the time of its content
 
 
-def _old(db: sqlite3.Connection, limits: _Limits) -> tuple[list[str], int]:
-    """The old turns whose content goes, and how many others somebody may still need."""
-    needed = {*_waiting(db, limits), *_unknown_writes(db)}
-    rows = db.execute(_OLD, {"before": limits.before}).fetchall()
-    going = [run for run, status in rows if status != "running" and run not in needed]
-    return going, len(rows) - len(going)
+def _old(db: sqlite3.Connection, limits: dict[str, str]) -> tuple[list[str], list[str], int]:
+    """The old turns whose content goes, such runs without a turn, and how many turns are kept."""
 
+    def runs(statement: str) -> list[str]:
+        return [run_id for (run_id,) in db.execute(statement, limits)]
 
-def _strays(db: sqlite3.Connection, limits: _Limits) -> list[str]:
-    """The runs without a turn whose entries go."""
-    found = db.execute(_STRAY, {"before": limits.before, "itself": chain.ITSELF}).fetchall()
-    needed = {*_unknown_writes(db)}
-    return [run for (run,) in found if run not in needed]
-
-
-def _waiting(db: sqlite3.Connection, limits: _Limits) -> Iterator[str]:
-    """The runs whose question can still be answered, or is being answered just now."""
-    for run_id, record in db.execute(
-        "SELECT suspensions.run_id, record FROM suspensions "
-        "JOIN turns ON turns.run_id = suspensions.run_id WHERE turns.status != 'replaced' "
-        "AND (state != 'consumed' OR turns.status = 'suspended')"
-    ):
-        if (
-            limits.asked_after is None
-            or _asked_at(record, limits.asked_after) >= limits.asked_after
-        ):
-            yield run_id
-
-
-def _asked_at(record: str, unknown: datetime) -> datetime:
-    try:
-        return datetime.fromisoformat(json.loads(record)["suspended_at"]).astimezone(UTC)
-    except (ValueError, TypeError, KeyError, OverflowError):
-        return unknown
-
-
-def _unknown_writes(db: sqlite3.Connection) -> Iterator[str]:
-    yield from (run for (run,) in db.execute(_INTENDED))
-
-
-_INTENDED = "SELECT DISTINCT run_id FROM effects WHERE state != 'committed'"
+    needed, old = {*runs(_NEEDED)}, runs(_OLD)
+    turns, strays = ([run for run in each if run not in needed] for each in (old, runs(_STRAY)))
+    return turns, strays, len(old) - len(turns)
 
 
 def _entries(db: sqlite3.Connection, run_id: str) -> int:
@@ -176,30 +140,23 @@ def _entries(db: sqlite3.Connection, run_id: str) -> int:
     return int(found[0])
 
 
-def _empty_some(db: sqlite3.Connection, runs: list[str], at: str) -> tuple[set[str], int]:
+def _empty_some(db: sqlite3.Connection, runs: list[str]) -> tuple[set[str], int]:
     """Empty the first of ``runs``, as far as their entries go into one batch: which they are, and
     how many entries."""
-    emptied, seqs = set[str](), list[int]()
+    emptied, entries = set[str](), 0
     for run_id in runs:
-        room = _BATCH - len(seqs)
-        if room <= 0:
+        if entries >= _BATCH:
             break
-        rows = db.execute(
-            "SELECT seq FROM events WHERE run_id = ? ORDER BY seq LIMIT ?", (run_id, room)
-        ).fetchall()
-        seqs += [seq for (seq,) in rows]
-        _blank(db, run_id)
+        entries += db.execute(
+            "UPDATE events SET run_id = '', body = '' WHERE seq IN "
+            "(SELECT seq FROM events WHERE run_id = ? ORDER BY seq LIMIT ?)",
+            (run_id, _BATCH - entries),
+        ).rowcount
+        db.execute("UPDATE turns SET request = '', summary = '' WHERE run_id = ?", (run_id,))
+        for table in ("suspensions", "effects", "sent"):
+            db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
         emptied.add(run_id)
-    chain.empty(db, seqs, at)
-    return emptied, len(seqs)
-
-
-def _blank(db: sqlite3.Connection, run_id: str) -> None:
-    """Empty what a run has beside its entries."""
-    db.execute("UPDATE turns SET request = '', summary = '' WHERE run_id = ?", (run_id,))
-    db.execute("DELETE FROM suspensions WHERE run_id = ?", (run_id,))
-    db.execute("DELETE FROM effects WHERE run_id = ?", (run_id,))
-    sent.forget(db, run_id)
+    return emptied, entries
 
 
 def _shrink(journal: SqliteJournal) -> str:

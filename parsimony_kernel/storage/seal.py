@@ -23,7 +23,6 @@ SEALED: Final = (
     "suspensions",
     "effects",
     "sent",
-    "sent_parts",
     "log_lines",
 )
 _CREATE = "CREATE TABLE IF NOT EXISTS seal (key_id TEXT, sums TEXT, mac TEXT)"

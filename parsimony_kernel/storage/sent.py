@@ -1,20 +1,18 @@
-"""The requests that went to models, in the journal's file, each message of a run kept once.
+"""The requests that went to models, in the journal's file, without repeating what went before.
 
-A request is a list of parts by number: what
-it has in common with others of its run, in whatever order, is not written again.
+Of the messages and tools of a request those are kept that are new in it, and of the others their
+place in the request before it in its run.
 """
 
-import hashlib
 import json
-import sqlite3
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
 from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.storage.database import Database, JournalError, storable
 
-TABLES = """
+TABLE = """
 CREATE TABLE sent (
     run_id TEXT NOT NULL,
     seq INTEGER NOT NULL,
@@ -22,13 +20,6 @@ CREATE TABLE sent (
     model TEXT NOT NULL,
     request TEXT NOT NULL,
     PRIMARY KEY (run_id, seq)
-);
-CREATE TABLE sent_parts (
-    id INTEGER PRIMARY KEY,
-    run_id TEXT NOT NULL,
-    sha TEXT NOT NULL,
-    body TEXT NOT NULL,
-    UNIQUE (run_id, sha)
 );
 """
 _LISTS = ("messages", "tools")
@@ -43,27 +34,42 @@ class SentRequest:
     request: ModelRequest
 
 
-def put_down(database: Database, run_id: str, at: str, model: str, request: ModelRequest) -> None:
-    """Write down that ``request`` is sent. ``JournalError`` when that cannot be done."""
-    try:
-        parts = {name: [_text(each) for each in getattr(request, name)] for name in _LISTS}
-        rest = {
-            each.name: getattr(request, each.name)
-            for each in fields(request)
-            if each.name not in _LISTS
-        }
-        written = json.dumps(rest)
-    except (TypeError, ValueError, RecursionError) as exc:
-        raise JournalError(
-            f"A request cannot be put on record ({exc}): report it with this sentence."
-        ) from exc
-    with database.transaction() as db:
-        numbers = {name: [_number(db, run_id, text) for text in parts[name]] for name in _LISTS}
-        db.execute(
-            "INSERT INTO sent (run_id, seq, at, model, request) VALUES (?, "
-            "(SELECT COALESCE(MAX(seq), 0) + 1 FROM sent WHERE run_id = ?), ?, ?, ?)",
-            (run_id, run_id, at, storable(model), json.dumps({**json.loads(written), **numbers})),
-        )
+class SentLog:
+    """Writes down what one run sends."""
+
+    def __init__(self, database: Database, run_id: str) -> None:
+        self._database = database
+        self._run_id = run_id
+        self._newest = 0
+        self._written: dict[str, list[str]] = {}
+
+    def put_down(self, at: str, model: str, request: ModelRequest) -> None:
+        """Write down that ``request`` is sent. ``JournalError`` when that cannot be done."""
+        try:
+            texts = {name: [json.dumps(each) for each in getattr(request, name)] for name in _LISTS}
+            rest = json.dumps({k: v for k, v in vars(request).items() if k not in _LISTS})
+        except (TypeError, ValueError, RecursionError) as exc:
+            raise JournalError(
+                f"A request cannot be put on record ({exc}): report it with this sentence."
+            ) from exc
+        with self._database.transaction() as db:
+            newest = db.execute(
+                "SELECT COALESCE(MAX(seq), 0) FROM sent WHERE run_id = ?", (self._run_id,)
+            ).fetchone()[0]
+            # Where the journal was taken away meanwhile, nothing went before.
+            before = self._written if newest == self._newest else {}
+            told = {name: _news(before.get(name, []), texts_of) for name, texts_of in texts.items()}
+            db.execute(
+                "INSERT INTO sent (run_id, seq, at, model, request) VALUES (?, ?, ?, ?, ?)",
+                (
+                    self._run_id,
+                    newest + 1,
+                    at,
+                    storable(model),
+                    json.dumps({**json.loads(rest), **told}),
+                ),
+            )
+        self._newest, self._written = newest + 1, texts
 
 
 def sent_by(database: Database, run_id: str) -> tuple[SentRequest, ...]:
@@ -71,62 +77,35 @@ def sent_by(database: Database, run_id: str) -> tuple[SentRequest, ...]:
 
     ``JournalError`` when they cannot be read.
     """
-    with database.reading("read") as db:
-        rows = db.execute(
-            "SELECT at, model, request FROM sent WHERE run_id = ? ORDER BY seq", (run_id,)
-        ).fetchall()
-        bodies = dict(
-            db.execute("SELECT id, body FROM sent_parts WHERE run_id = ?", (run_id,)).fetchall()
-        )
+    rows = database.select(
+        "SELECT at, model, request FROM sent WHERE run_id = ? ORDER BY seq", run_id
+    )
+    found, before = list[SentRequest](), dict[str, list[Any]]()
     try:
-        return tuple(
-            SentRequest(at, model, _request(json.loads(text), bodies)) for at, model, text in rows
-        )
-    except (KeyError, TypeError, ValueError) as exc:
+        for at, model, text in rows:
+            told = json.loads(text)
+            before = {name: _whole(before.get(name, []), told[name]) for name in _LISTS}
+            lists = {name: each or () for name, each in before.items()}
+            found.append(SentRequest(at, model, ModelRequest(**{**told, **lists})))
+    except (LookupError, TypeError, ValueError) as exc:
         raise JournalError(
             f"What was sent in a turn cannot be read from the journal {database.path!r}: it is "
             "damaged. Restore the file from a backup."
         ) from exc
+    return tuple(found)
 
 
 def models_asked(database: Database, run_ids: Collection[str]) -> frozenset[str]:
     """The names of the models to which these runs have sent anything."""
-    with database.reading("read") as db:
-        rows = db.execute("SELECT DISTINCT run_id, model FROM sent").fetchall()
+    rows = database.select("SELECT DISTINCT run_id, model FROM sent")
     return frozenset(model for run_id, model in rows if run_id in run_ids)
 
 
-def forget(db: sqlite3.Connection, run_id: str) -> None:
-    """Take what a run has sent out of the journal."""
-    for table in ("sent", "sent_parts"):
-        db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
+def _news(before: list[str], texts: list[str]) -> list[Any]:
+    """``texts`` as values, by their place in ``before`` where they stand there."""
+    known = {text: place for place, text in enumerate(before)}
+    return [known[text] if text in known else json.loads(text) for text in texts]
 
 
-def _number(db: sqlite3.Connection, run_id: str, text: str) -> int:
-    """The number of a part of this run, which is written if it is new."""
-    key = run_id, hashlib.sha256(text.encode()).hexdigest()
-    db.execute(
-        "INSERT INTO sent_parts (run_id, sha, body) VALUES (?, ?, ?) "
-        "ON CONFLICT (run_id, sha) DO NOTHING",
-        (*key, text),
-    )
-    found = db.execute("SELECT id FROM sent_parts WHERE run_id = ? AND sha = ?", key).fetchone()
-    return int(found[0])
-
-
-def _text(part: Any) -> str:
-    text = json.dumps(part, ensure_ascii=False)
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # half of a character, which SQLite does not keep
-        return json.dumps(part)
-    return text
-
-
-def _request(written: dict[str, Any], bodies: dict[int, str]) -> ModelRequest:
-    def parts(numbers: Iterable[int]) -> Sequence[Any]:
-        return [json.loads(bodies[number]) for number in numbers] or ()
-
-    known = {each.name for each in fields(ModelRequest)}
-    given = {name: value for name, value in written.items() if name in known}
-    return ModelRequest(**{**given, **{name: parts(written[name]) for name in _LISTS}})
+def _whole(before: list[Any], told: list[Any]) -> list[Any]:
+    return [before[each] if isinstance(each, int) else each for each in told]

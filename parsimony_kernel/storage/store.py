@@ -7,9 +7,11 @@ a crash (a suspension, a claim, the end of a turn) is synced before the call ret
 
 import json
 import logging
+import os
 import sqlite3
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +21,7 @@ from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.events import (
     AgentEvent,
     ArtifactPublished,
+    RunCancelled,
     TurnForgotten,
     parse_event,
 )
@@ -37,7 +40,7 @@ from parsimony_kernel.storage.keyring import Keyring
 GONE: Final = frozenset({"replaced", "forgotten"})
 STATUSES: Final = GONE | {"running", "done", "suspended", "handed_off", "stopped", "cancelled"}
 
-_SCHEMA = f"""{effects.TABLE}{sent.TABLES}
+_SCHEMA = f"""{effects.TABLE}{sent.TABLE}
 CREATE TABLE turns (
     run_id TEXT PRIMARY KEY,
     notebook TEXT NOT NULL,
@@ -78,8 +81,7 @@ CREATE TABLE log_lines (log TEXT NOT NULL, seal TEXT NOT NULL, PRIMARY KEY (log,
 _log = logging.getLogger(__name__)
 
 _GONE = f"({', '.join(map(repr, sorted(GONE)))})"
-# What an entry about the journal itself is that tells of a notebook's new name.
-_MOVED = "moved"
+_CUT_OFF = "the kernel ended in the middle of the turn"
 
 
 @dataclass(frozen=True)
@@ -112,20 +114,28 @@ class PendingRow:
 _TURN_COLUMNS = ", ".join(f"turns.{name}" for name in TurnRow.__dataclass_fields__)
 
 
-# Whether the process with this id has been running since that moment (ISO 8601): ids come again.
+# Whether the process with this id has been running since that moment (ISO 8601).
 Alive = Callable[[int, str], bool]
 
 
-# Whether the owner of a claim, by its name, still lives.
-AtWork = Callable[[str], bool]
+def is_alive(pid: int, since: str) -> bool:
+    """Whether process ``pid`` is the one that ran at ``since``; ids are given again."""
+    if pid == os.getpid():
+        return False  # a turn of this very process that is still marked running was cut off
+    import psutil  # deferred: only asked when another process has a turn here
+
+    try:
+        process = psutil.Process(pid)
+        ran_at = datetime.fromisoformat(since).timestamp()
+        is_dead = process.status() == psutil.STATUS_ZOMBIE
+        return not is_dead and float(process.create_time()) <= ran_at + 1.0
+    except (psutil.Error, ValueError, OverflowError):
+        return False
 
 
-def _anybody(_owner: str) -> bool:
-    return True
-
-
-def _nobody(_pid: int, _since: str) -> bool:
-    return False
+def owner_of(session_id: str) -> str:
+    """The name under which a session of this process claims questions."""
+    return f"{os.getpid()}:{SYSTEM_CLOCK.now().isoformat()}:{session_id}"
 
 
 class SqliteJournal:
@@ -138,6 +148,7 @@ class SqliteJournal:
         clock: the time of entries and leases.
         keyring: the keys that seal it, by default those of the user.
         busy_timeout_s: how long to wait for another writer.
+        alive: tells whether a process that had a turn, or claimed a question, still lives.
 
     Raises:
         JournalError: the folder cannot be written, or the file is not a journal of ours.
@@ -150,16 +161,11 @@ class SqliteJournal:
         *,
         keyring: Keyring | None = None,
         busy_timeout_s: float = BUSY_TIMEOUT_S,
+        alive: Alive = is_alive,
     ) -> None:
-        self.database = Database(
-            path, _SCHEMA, keyring or Keyring.open(), busy_timeout_s=busy_timeout_s
-        )
-        self._clock = clock
-
-    @property
-    def clock(self) -> Clock:
-        """The time of entries and leases."""
-        return self._clock
+        self.database = Database(path, _SCHEMA, keyring or Keyring.open(), busy_timeout_s)
+        self.clock = clock
+        self._alive = alive
 
     # -- turns
 
@@ -173,52 +179,34 @@ class SqliteJournal:
         model: str,
         connection_file: str = "",
         pid: int = 0,
-        alive: Alive = _nobody,
     ) -> int:
         """Record a new turn as running; returns its ordinal in the notebook.
 
         Earlier turns of the same notebook and cell become ``replaced``, unless they are forgotten.
-        ``JournalError`` when a turn of the notebook runs in another process that is ``alive``.
+        ``JournalError`` when a turn of the notebook runs in another process that lives.
         """
         with self.database.transaction() as db:
-            self._refuse_beside_another(db, notebook, pid, alive)
+            self._refuse_beside_another(db, notebook, pid)
             db.execute(
                 "UPDATE turns SET status = 'replaced' "
                 f"WHERE notebook = ? AND cell_key = ? AND status NOT IN {_GONE}",
                 (storable(notebook), storable(cell_key)),
             )
-            ordinal = _newest(db, storable(notebook)) + 1
+            ordinal, now = _newest(db, storable(notebook)) + 1, self._now()
+            texts = run_id, notebook, cell_key, request, model, connection_file
             db.execute(
-                "INSERT INTO turns (run_id, notebook, cell_key, ordinal, request, model, status, "
-                "started_at, running_since, connection_file, pid) "
-                "VALUES (?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?)",
-                (
-                    run_id,
-                    storable(notebook),
-                    storable(cell_key),
-                    ordinal,
-                    storable(request),
-                    storable(model),
-                    now := self._now(),
-                    now,
-                    storable(connection_file),
-                    pid,
-                ),
+                "INSERT INTO turns (run_id, notebook, cell_key, request, model, connection_file, "
+                "ordinal, status, started_at, running_since, pid) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, 'running', ?, ?, ?)",
+                (*map(storable, texts), ordinal, now, now, pid),
             )
         return ordinal
 
-    def resume_turn(
-        self,
-        run_id: str,
-        *,
-        connection_file: str = "",
-        pid: int = 0,
-        alive: Alive = _nobody,
-    ) -> None:
+    def resume_turn(self, run_id: str, *, connection_file: str = "", pid: int = 0) -> None:
         """Record that a turn runs again, in this process. One that is gone stays so."""
-        row = self.turn(run_id)
         with self.database.transaction() as db:
-            self._refuse_beside_another(db, row.notebook if row else "", pid, alive)
+            row = db.execute("SELECT notebook FROM turns WHERE run_id = ?", (run_id,)).fetchone()
+            self._refuse_beside_another(db, row[0] if row else "", pid)
             db.execute(
                 "UPDATE turns SET status = 'running', ended_at = '', connection_file = ?, pid = ?, "
                 "running_since = ? "
@@ -226,16 +214,14 @@ class SqliteJournal:
                 (storable(connection_file), pid, self._now(), run_id),
             )
 
-    def _refuse_beside_another(
-        self, db: sqlite3.Connection, notebook: str, pid: int, alive: Alive
-    ) -> None:
+    def _refuse_beside_another(self, db: sqlite3.Connection, notebook: str, pid: int) -> None:
         """Raise when a turn of this notebook runs in another process that lives."""
         for ordinal, other, since in db.execute(
             "SELECT ordinal, pid, running_since FROM turns "
             "WHERE notebook = ? AND status = 'running' AND pid NOT IN (0, ?)",
             (storable(notebook), pid),
         ).fetchall():
-            if alive(int(other), str(since)):
+            if self._alive(int(other), str(since)):
                 raise JournalError(
                     f"Turn {ordinal} of this notebook is running in another kernel (process "
                     f"{other}): wait for it, or stop it there."
@@ -272,16 +258,6 @@ class SqliteJournal:
         rows = self.database.select("SELECT DISTINCT notebook FROM turns ORDER BY notebook")
         return tuple(name for (name,) in rows)
 
-    def earlier_names(self, notebook: str) -> tuple[str, ...]:
-        """The names that a notebook had before it was moved, oldest first."""
-        names: dict[str, tuple[str, ...]] = {}
-        with self.database.reading("read") as db:
-            for _, content in chain.notes(db):
-                if content.get("kind") == _MOVED:
-                    old, new = str(content.get("from")), str(content.get("notebook"))
-                    names[new] = (*names.pop(old, ()), old)
-        return names.get(storable(notebook), ())
-
     def move_notebook(self, old: str, new: str) -> bool:
         """Give the turns of ``old`` to ``new``; synced.
 
@@ -292,7 +268,6 @@ class SqliteJournal:
             if _newest(db, after) or not _newest(db, before):
                 return False
             db.execute("UPDATE turns SET notebook = ? WHERE notebook = ?", (after, before))
-            chain.note(db, self._now(), _MOVED, {"notebook": after, "from": before})
         return True
 
     def forget(self, notebook: str, run_ids: Collection[str]) -> tuple[str, ...]:
@@ -319,23 +294,23 @@ class SqliteJournal:
                 marked.append(run_id)
         return tuple(marked)
 
-    def abandon_running(self, notebook: str, alive: Alive) -> tuple[str, ...]:
-        """Mark as cancelled what a dead process left running; returns the run ids.
+    def has_process(self, turn: TurnRow) -> bool:
+        """Whether the process that had the turn last lives, and is not this one."""
+        return turn.pid > 0 and self._alive(turn.pid, turn.running_since)
 
-        ``alive`` is asked about process ids; a turn without one counts as dead.
-        """
-        running = [turn for turn in self.turns(notebook) if turn.status == "running"]
-        dead = [
-            turn for turn in running if turn.pid <= 0 or not alive(turn.pid, turn.running_since)
-        ]
+    def abandon_running(self, notebook: str) -> None:
+        """Cancel the turns that a dead process left running."""
+        running = (turn for turn in self.turns(notebook) if turn.status == "running")
+        dead = [turn for turn in running if not self.has_process(turn)]
         with self.database.transaction() as db:
             for turn in dead:
-                db.execute(
+                found = db.execute(
                     "UPDATE turns SET status = 'cancelled', ended_at = ? "
                     "WHERE run_id = ? AND status = 'running' AND pid = ?",
                     (self._now(), turn.run_id, turn.pid),
                 )
-        return tuple(turn.run_id for turn in dead)
+                if found.rowcount:
+                    chain.append(db, turn.run_id, self._now(), _body(RunCancelled(reason=_CUT_OFF)))
 
     # -- events
 
@@ -380,10 +355,10 @@ class SqliteJournal:
 
     def witnessed(self) -> Mapping[str, frozenset[str]]:
         """The seals of the lines that each artifact's log has, as far as they were put down."""
-        found: dict[str, set[str]] = {}
-        for log, seal in self.database.select("SELECT log, seal FROM log_lines"):
-            found.setdefault(log, set()).add(seal)
-        return {log: frozenset(seals) for log, seals in found.items()}
+        rows = self.database.select(
+            "SELECT log, json_group_array(seal) FROM log_lines GROUP BY log"
+        )
+        return {log: frozenset(json.loads(seals)) for log, seals in rows}
 
     def accept(self, lines: Mapping[str, Collection[str]]) -> None:
         """Seal what is there now, whatever it is, with the key that signs now; synced.
@@ -429,13 +404,10 @@ class SqliteJournal:
                 (record.nonce, record.run_id, chain.canonical(record.model_dump(mode="json"))),
             )
 
-    def pending(
-        self, notebook: str | None = None, at_work: AtWork = _anybody
-    ) -> tuple[PendingRow, ...]:
+    def pending(self, notebook: str | None = None) -> tuple[PendingRow, ...]:
         """The questions that wait, newest first, of turns that are not gone.
 
-        One that was claimed waits again once its lease has run out, or its owner is not
-        ``at_work`` any more.
+        One that was claimed waits again once its lease has run out, or its owner's process is dead.
         """
         rows = self.database.select(
             "SELECT suspensions.nonce, suspensions.record, suspensions.state, suspensions.owner, "
@@ -448,7 +420,7 @@ class SqliteJournal:
         )
         pending: list[PendingRow] = []
         for nonce, text, state, owner, expires, *turn in rows:
-            if not self._is_free(state, owner, expires, at_work):
+            if not self._is_free(state, owner, expires):
                 continue
             try:
                 record = self._record(nonce, text)
@@ -459,10 +431,19 @@ class SqliteJournal:
             pending.append(PendingRow(record, TurnRow(*turn)))
         return tuple(pending)
 
-    def _is_free(self, state: str, owner: str, expires: float, at_work: AtWork) -> bool:
+    def _is_free(self, state: str, owner: str, expires: float) -> bool:
         """Whether nobody is at work on a question: a lease ends with its time and its owner."""
-        now = self._clock.now().timestamp()
-        return state == "pending" or (state == "leased" and (expires <= now or not at_work(owner)))
+        if state != "leased":
+            return state == "pending"
+        return expires <= self.clock.now().timestamp() or not self._is_at_work(owner)
+
+    def _is_at_work(self, owner: str) -> bool:
+        """Whether the process of ``owner_of`` lives; a name of another form says nothing."""
+        pid, _, rest = owner.partition(":")
+        since = rest.rpartition(":")[0]
+        if not pid.isdigit() or not since or int(pid) == os.getpid():
+            return True
+        return self._alive(int(pid), since)
 
     def _record(self, nonce: str, text: Any) -> SuspensionRecord:
         try:
@@ -479,9 +460,8 @@ class SqliteJournal:
                 "cannot be resumed: run its cell again."
             ) from exc
 
-    def claim(self, nonce: str, owner: str, lease_s: float, at_work: AtWork = _anybody) -> bool:
+    def claim(self, nonce: str, owner: str, lease_s: float) -> bool:
         """Take a waiting question for ``lease_s`` seconds; exactly one of all callers gets it."""
-        now = self._clock.now().timestamp()
         with self.database.transaction(synced=True) as db:
             row = db.execute(
                 "SELECT state, owner, lease_expires FROM suspensions WHERE nonce = ? "
@@ -491,13 +471,12 @@ class SqliteJournal:
             ).fetchone()
             if row is None:
                 return False
-            state, holder, expires = row
-            if not self._is_free(state, holder, expires, at_work):
+            if not self._is_free(*row):
                 return False
             db.execute(
                 "UPDATE suspensions SET state = 'leased', owner = ?, lease_expires = ? "
                 "WHERE nonce = ?",
-                (storable(owner), now + lease_s, nonce),
+                (storable(owner), self.clock.now().timestamp() + lease_s, nonce),
             )
         return True
 
@@ -528,7 +507,7 @@ class SqliteJournal:
         self.database.close()
 
     def _now(self) -> str:
-        return self._clock.now().isoformat()
+        return self.clock.now().isoformat()
 
 
 def _body(event: AgentEvent) -> str:

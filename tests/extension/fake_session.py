@@ -119,7 +119,6 @@ class FakeSession(_Session):
             origin_ledger=OriginLedger(), variables=lambda: self.variables
         )
         self.is_closed = False
-        self.came_from: tuple[str, ...] = ()
         self.requests: list[tuple[str, str, TurnOptions]] = []
         self.replies: list[tuple[str, str]] = []
         self.nonces: list[str | None] = []
@@ -269,9 +268,6 @@ class FakeSession(_Session):
                 }
                 found.append(PendingRow(asked.suspension_record.model_copy(update=told), turn))
         return tuple(reversed(found))
-
-    def origins(self) -> tuple[str, ...]:
-        return self.came_from
 
     def events(self, turn_id: str) -> tuple[AgentEvent, ...]:
         return tuple(self.by_turn[turn_id])

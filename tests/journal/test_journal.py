@@ -12,6 +12,7 @@ import pytest
 
 from parsimony_kernel.core.events import (
     AgentError,
+    RunCancelled,
     RunStarted,
     TextDelta,
     ToolEvent,
@@ -19,9 +20,8 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.state import SuspensionRecord
-from parsimony_kernel.session.turn_log import is_at_work, owner_of
 from parsimony_kernel.storage.database import JournalError, set_aside
-from parsimony_kernel.storage.store import SqliteJournal
+from parsimony_kernel.storage.store import SqliteJournal, owner_of
 
 
 class _Clock:
@@ -53,7 +53,7 @@ def journal(
     request: pytest.FixtureRequest, tmp_path: Path, clock: _Clock
 ) -> Iterator[SqliteJournal]:
     path = tmp_path / ".ockham" / "journal.sqlite" if request.param == "file" else ":memory:"
-    opened = SqliteJournal(path, clock)
+    opened = SqliteJournal(path, clock, alive=lambda pid, _since: pid == 2)
     yield opened
     opened.close()
 
@@ -132,17 +132,21 @@ def test_running_a_cell_again_replaces_its_turn_for_good(journal: SqliteJournal)
 
 
 def test_what_a_dead_process_left_running_is_cancelled(journal: SqliteJournal) -> None:
-    for run_id, pid in (("dead", 1), ("alive", 2), ("unknown", 0), ("done", 1)):
+    for run_id, pid in (("dead", 1), ("unknown", 0), ("done", 1), ("alive", 2)):
         journal.begin_turn(run_id, notebook="n", cell_key=run_id, request="", model="", pid=pid)
     journal.end_turn("done", "done")
-    assert journal.abandon_running("n", lambda pid, _since: pid == 2) == ("dead", "unknown")
+    journal.abandon_running("n")
+    journal.abandon_running("n")
+    assert journal.events("dead") == (
+        RunCancelled(reason="the kernel ended in the middle of the turn"),
+    )
+    assert journal.events("alive") == journal.events("done") == ()
     assert {turn.run_id: turn.status for turn in journal.turns("n")} == {
         "dead": "cancelled",
         "alive": "running",
         "unknown": "cancelled",
         "done": "done",
     }
-    assert journal.abandon_running("elsewhere", lambda _pid, _since: False) == ()
 
 
 # -- events
@@ -257,20 +261,19 @@ def test_a_claim_ends_with_the_process_that_made_it(
     _begin(journal, "a")
     journal.suspend(_record("a", "n"))
     mine = owner_of("s")
-    assert journal.claim("n", mine, 60, is_at_work)
-    assert journal.pending(at_work=is_at_work) == ()
+    assert journal.claim("n", mine, 60)
+    assert journal.pending() == ()
     journal.consume("n", mine)
     journal.reopen("n", mine)
     assert sorted(race(_KILLED, path)) == ["lost"] * 7 + ["won"]
-    assert len(journal.pending(at_work=is_at_work)) == 1
-    assert journal.claim("n", mine, 60, is_at_work)
+    assert len(journal.pending()) == 1
+    assert journal.claim("n", mine, 60)
     journal.close()
 
 
 _KILLED = """
-from parsimony_kernel.session.turn_log import is_at_work, owner_of
-from parsimony_kernel.storage.store import SqliteJournal
-journal = SqliteJournal(place)
+from parsimony_kernel.storage.store import SqliteJournal, owner_of
+journal = SqliteJournal(place, alive=lambda pid, since: True)
 wait()
 print("won" if journal.claim("n", owner_of(me), 60) else "lost", flush=True)
 import os
@@ -419,12 +422,12 @@ def test_a_file_that_is_no_journal_is_refused_and_left_alone(
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize("number", [0, 2, 99])
+@pytest.mark.parametrize("number", [0, 3, 99])
 def test_another_format_is_not_touched(written: Path, number: int) -> None:
     with closing(sqlite3.connect(written)) as db:
         db.execute(f"PRAGMA user_version = {number}")
     before = written.read_bytes()
-    with pytest.raises(JournalError, match=f"format {number} and this program reads format 3"):
+    with pytest.raises(JournalError, match=f"format {number} and this program reads format 4"):
         SqliteJournal(written)
     assert written.read_bytes() == before
 

@@ -10,9 +10,10 @@ import pytest
 
 from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.core.events import TextDelta
-from parsimony_kernel.storage import chain, sent
+from parsimony_kernel.storage import chain
 from parsimony_kernel.storage.effects import JournalEffects
 from parsimony_kernel.storage.keyring import Keyring
+from parsimony_kernel.storage.sent import SentLog
 from parsimony_kernel.storage.store import SqliteJournal
 
 _QUESTION = (
@@ -35,7 +36,8 @@ def place(tmp_path: Path, keyring: Keyring) -> Path:
             for number in range(3):
                 journal.append(run, TextDelta(content=f"{run}{number}"))
             JournalEffects(journal.database, run).intend(f"key of {run}", "send", {"to": run})
-            sent.put_down(journal.database, run, "now", "m", ModelRequest([{"role": "user"}], []))
+            request = ModelRequest([{"role": "user"}], [])
+            SentLog(journal.database, run).put_down("now", "m", request)
             journal.end_turn(run, "done", "Done.")
         with journal.database.transaction() as db:
             db.execute(_QUESTION)
@@ -84,8 +86,7 @@ TAMPERINGS = {
     "a write that went": "DELETE FROM effects WHERE run_id = 'a'",
     "to which model": "UPDATE sent SET model = 'local'",
     "a request that went": "DELETE FROM sent WHERE run_id = 'b'",
-    "what was sent": "UPDATE sent_parts SET body = '{}'",
-    "what was sent, gone": "DELETE FROM sent_parts",
+    "what was sent": "UPDATE sent SET request = '{}'",
     "a line of a log that went": "DELETE FROM log_lines",
     "a line of a log that came": "INSERT INTO log_lines VALUES ('l', 'forged')",
     "no text any more": "UPDATE turns SET request = x'ff00' WHERE run_id = 'a'",

@@ -32,8 +32,9 @@ def journal(tmp_path: Path) -> Iterator[SqliteJournal]:
 
 
 def keep(journal: SqliteJournal, run_id: str, *requests: ModelRequest, model: str = "m") -> None:
+    log = sent.SentLog(journal.database, run_id)
     for request in requests:
-        sent.put_down(journal.database, run_id, "2026-11-22T00:00:00+00:00", model, request)
+        log.put_down("2026-11-22T00:00:00+00:00", model, request)
 
 
 def kept(journal: SqliteJournal, run_id: str) -> list[ModelRequest]:
@@ -105,11 +106,18 @@ def test_a_long_turn_is_kept_without_repeating_what_went_before(
     requests = long_turn(60, 24_000)
     keep(journal, "r1", *requests)
     with journal.database.reading("look at") as db:
-        (size,) = db.execute("SELECT SUM(LENGTH(body)) FROM sent_parts").fetchone()
+        (size,) = db.execute("SELECT SUM(LENGTH(request)) FROM sent").fetchone()
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     said = sum(len(json.dumps(list(each.messages))) for each in requests)
     assert size < 1.2 * 60 * 24_000 < said
     assert (tmp_path / "j" / "journal.sqlite").stat().st_size < 3_000_000
+    assert kept(journal, "r1") == requests
+
+
+def test_another_process_that_goes_on_repeats_what_it_does_not_know(journal: SqliteJournal) -> None:
+    requests = [ModelRequest([{"role": "user", "content": f"go {n}"}] * n) for n in range(1, 4)]
+    for request in requests:
+        keep(journal, "r1", request)
     assert kept(journal, "r1") == requests
 
 
@@ -131,9 +139,9 @@ def test_what_cannot_be_written_is_one_sentence(journal: SqliteJournal) -> None:
 
 
 def test_what_is_damaged_is_one_sentence(journal: SqliteJournal) -> None:
-    keep(journal, "r1", ModelRequest([{"role": "user", "content": "go"}]))
+    keep(journal, "r1", *[ModelRequest([{"role": "user", "content": "go"}])] * 2)
     with journal.database.transaction() as db:
-        db.execute("DELETE FROM sent_parts")
+        db.execute("DELETE FROM sent WHERE seq = 1")
     with pytest.raises(JournalError, match="damaged"):
         sent.sent_by(journal.database, "r1")
 

@@ -14,11 +14,7 @@ from parsimony_kernel.core.events import TextDelta
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.session import identity
 from parsimony_kernel.session.identity import (
-    Copied,
-    Left,
-    Moved,
-    Same,
-    Unclear,
+    Recognised,
     adopt,
     called,
     cells_of,
@@ -103,7 +99,6 @@ def test_a_notebook_that_was_renamed_keeps_its_turns_and_its_questions(
     assert rows(journal, "sub/new.ipynb") == [(1, "c1", "done"), (2, "c2", "suspended")]
     assert [row.turn.ordinal for row in journal.pending("sub/new.ipynb")] == [2]
     assert rows(journal, "old.ipynb") == []
-    assert journal.earlier_names("sub/new.ipynb") == ("old.ipynb",)
     assert adopt(journal, tmp_path, new) == ""
     assert journal.begin_turn("r", notebook="sub/new.ipynb", cell_key="c3", request="", model="")
 
@@ -111,7 +106,7 @@ def test_a_notebook_that_was_renamed_keeps_its_turns_and_its_questions(
 def test_looking_changes_nothing(journal: SqliteJournal, tmp_path: Path) -> None:
     new = write(tmp_path / "new.ipynb", {"c1": "x"})
     ran(journal, "old.ipynb", ["c1"])
-    assert recognise(journal, tmp_path, new, cells_of(new)) == Moved("old.ipynb")
+    assert recognise(journal, tmp_path, new).moves == ("old.ipynb", "new.ipynb")
     assert journal.notebook_names() == ("old.ipynb",)
 
 
@@ -124,19 +119,17 @@ def test_a_notebook_that_is_moved_back_has_its_history_again(
     a = b.rename(tmp_path / "a.ipynb")
     assert "'b.ipynb'" in adopt(journal, tmp_path, a)
     assert rows(journal, "a.ipynb") == [(1, "c1", "done")]
-    assert journal.earlier_names("a.ipynb") == ("a.ipynb", "b.ipynb")
-    assert journal.earlier_names("b.ipynb") == ()
 
 
 def test_under_a_kernel_that_lives_the_old_name_stays_until_it_is_restarted(
-    journal: SqliteJournal, tmp_path: Path
+    journal: SqliteJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new = write(tmp_path / "new.ipynb", {"c1": "x"})
     ran(journal, "old.ipynb", ["c1"], pid=77)
-    living = recognise(journal, tmp_path, new, cells_of(new), alive=lambda pid, _: pid == 77)
-    assert living == Copied("old.ipynb")
-    dead = recognise(journal, tmp_path, new, cells_of(new), alive=lambda _pid, _since: False)
-    assert dead == Moved("old.ipynb")
+    monkeypatch.setattr(journal, "_alive", lambda pid, _: pid == 77)
+    assert "is a copy of 'old.ipynb'" in recognise(journal, tmp_path, new).sentence
+    monkeypatch.undo()
+    assert recognise(journal, tmp_path, new).moves == ("old.ipynb", "new.ipynb")
 
 
 # -- copied
@@ -163,7 +156,7 @@ def test_a_notebook_with_less_than_half_of_the_cells_is_another_one(
 ) -> None:
     ran(journal, "a.ipynb", ["c1", "c2", "c3"])
     new = write(tmp_path / "b.ipynb", {"c1": "x"})
-    assert recognise(journal, tmp_path, new, cells_of(new)) == Same()
+    assert recognise(journal, tmp_path, new) == Recognised()
 
 
 def test_of_two_that_it_may_be_none_is_taken_and_both_are_said(
@@ -172,7 +165,6 @@ def test_of_two_that_it_may_be_none_is_taken_and_both_are_said(
     ran(journal, "a.ipynb", ["c1"])
     ran(journal, "b.ipynb", ["c1"])
     new = write(tmp_path / "c.ipynb", {"c1": "x"})
-    assert recognise(journal, tmp_path, new, cells_of(new)) == Unclear(("a.ipynb", "b.ipynb"))
     said = adopt(journal, tmp_path, new)
     assert "'a.ipynb', 'b.ipynb'" in said
     assert "begins without their turns" in said
@@ -188,7 +180,7 @@ def test_a_name_that_is_known_is_the_same_notebook_whatever_its_cells_are(
     ran(journal, "a.ipynb", ["c1"])
     ran(journal, "gone.ipynb", ["c2"])
     kept = write(tmp_path / "a.ipynb", {"c2": "x"})
-    assert recognise(journal, tmp_path, kept, cells_of(kept)) == Same()
+    assert recognise(journal, tmp_path, kept) == Recognised()
 
 
 @pytest.fixture
@@ -218,11 +210,13 @@ def test_a_new_notebook_under_the_name_of_one_that_was_renamed_begins_anew(
 
 
 def test_while_a_kernel_lives_its_turns_are_not_taken_from_its_name(
-    journal: SqliteJournal, tmp_path: Path, renamed: Path
+    journal: SqliteJournal, tmp_path: Path, renamed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = recognise(journal, tmp_path, renamed, cells_of(renamed), alive=lambda pid, _: pid == 77)
-    assert found == Same()
-    assert recognise(journal, tmp_path, renamed, cells_of(renamed)) == Left("analysis.ipynb")
+    monkeypatch.setattr(journal, "_alive", lambda pid, _: pid == 77)
+    assert recognise(journal, tmp_path, renamed) == Recognised()
+    monkeypatch.undo()
+    found = recognise(journal, tmp_path, renamed)
+    assert found.moves == ("Untitled.ipynb", "analysis.ipynb")
 
 
 def test_of_two_that_may_have_left_none_is_taken_for_it(
@@ -230,19 +224,15 @@ def test_of_two_that_may_have_left_none_is_taken_for_it(
 ) -> None:
     shutil.copy(tmp_path / "analysis.ipynb", tmp_path / "second.ipynb")
     (tmp_path / "nowhere.ipynb").symlink_to(tmp_path / "gone.ipynb")
-    assert recognise(journal, tmp_path, renamed, cells_of(renamed)) == Same()
+    assert recognise(journal, tmp_path, renamed) == Recognised()
 
 
-def test_of_two_processes_that_take_a_history_over_one_does(
-    journal: SqliteJournal, tmp_path: Path
-) -> None:
+def test_of_two_processes_that_take_a_history_over_one_does(journal: SqliteJournal) -> None:
     ran(journal, "a.ipynb", ["c1"])
-    new = write(tmp_path / "b.ipynb", {"c1": "x"})
-    found = recognise(journal, tmp_path, new, cells_of(new))
-    assert identity.take_over(journal, "b.ipynb", found) == found
-    assert identity.take_over(journal, "b.ipynb", found) == Same()
-    assert identity.take_over(journal, "c.ipynb", found) == Same()
-    assert journal.earlier_names("b.ipynb") == ("a.ipynb",)
+    assert journal.move_notebook("a.ipynb", "b.ipynb")
+    assert not journal.move_notebook("a.ipynb", "b.ipynb")
+    assert not journal.move_notebook("a.ipynb", "c.ipynb")
+    assert rows(journal, "b.ipynb") == [(1, "c1", "done")]
 
 
 def test_purged_turns_are_moved_and_recognised_by_their_cells(

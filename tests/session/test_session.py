@@ -511,7 +511,7 @@ async def test_a_question_whose_lease_ran_out_is_gone_on_from_by_one(
     slow, quick = start([DONE]), start([DONE])
     clock = ManualClock(datetime.now(UTC))
     for session in (asking, slow, quick):
-        session._clock = session._journal._clock = clock
+        session._clock = session._journal.clock = clock
     take_up = slow._log.take_up
 
     def asleep(*arguments: Any) -> None:
