@@ -258,7 +258,10 @@ def test_named_rows_of_a_long_table_have_a_sum_and_a_share_of_the_whole() -> Non
     rows = "\n".join(f"city{n:02}  {n * n * 1.37:.2f}" for n in range(1, 31))
     results = Results([f"        cost\n{rows}\n"])
     assert unsupported("City07 and City19 cost 561.70, or 4.34 % of all.", results) == []
-    assert unsupported("City07 and City19 cost 571.70, or 5.74 % of it.", results) == ["571.70", "5.74"]
+    assert unsupported("City07 and City19 cost 571.70, or 5.74 % of it.", results) == [
+        "571.70",
+        "5.74",
+    ]
 
 
 def test_the_search_ends_however_much_there_is_to_derive_from() -> None:
