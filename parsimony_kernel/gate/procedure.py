@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from parsimony_kernel.core.cancellation import Cancelled
 from parsimony_kernel.core.causes import GUARD_BROKEN, NOT_REACHABLE
 from parsimony_kernel.core.fuzzy import nearest
 from parsimony_kernel.core.kinds import Failure
-from parsimony_kernel.core.text import words_of
-from parsimony_kernel.gate.checks import LateError, StoppedError, run_check
+from parsimony_kernel.gate.checks import CheckError, run_check
 from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.tools import Tools, is_bool
 
@@ -157,18 +157,11 @@ class Procedure:
             return True
         try:
             answer = run_check(GUARD_S, self.guards[edge.guard])
-            if not is_bool(answer):
-                raise GuardError(edge, f"gave {type(answer).__name__}, not True or False")
-            return bool(answer)
-        except GuardError:
-            raise
-        except LateError as exc:
-            raise GuardError(edge, f"gave no answer within {GUARD_S:g} s") from exc
-        except StoppedError as exc:
-            raise GuardError(edge, "was stopped") from exc
-        except BaseException as exc:  # boundary: tool - a guard may raise anything
-            said = ": ".join(filter(None, (type(exc).__name__, words_of(exc))))
-            raise GuardError(edge, f"raised {said}") from exc
+        except (CheckError, Cancelled) as exc:
+            raise GuardError(edge, str(exc)) from exc
+        if not is_bool(answer):
+            raise GuardError(edge, f"gave {type(answer).__name__}, not True or False")
+        return bool(answer)
 
 
 def _escaped(text: str) -> str:
