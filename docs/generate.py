@@ -20,7 +20,7 @@ from unittest.mock import patch
 from parsimony_agent.arguments import CELL_FLAGS, COMMANDS, EXAMPLE
 from parsimony_agent.settings import FILE, SETTINGS
 from parsimony_kernel.cli import main as cli
-from parsimony_kernel.core.causes import CAUSES
+from parsimony_kernel.core.causes import CAUSES, Rung
 from parsimony_kernel.core.kinds import FailureKind, default_action_for
 from parsimony_kernel.core.policy import DefaultPolicy
 from parsimony_kernel.execution.private import CodeExecutor
@@ -122,6 +122,17 @@ def configuration() -> str:
     )
 
 
+RUNG_WORDS = {
+    Rung.refusal: "telling the model what to send instead",
+    Rung.retry: "trying again",
+    Rung.fallback: "the next model",
+    Rung.reconcile: "looking it up where it happened",
+    Rung.narrow_scope: "going on with a smaller task",
+    Rung.ask_user: "asking you",
+    Rung.handoff: "handing over to you",
+}
+
+
 def failures() -> str:
     """Every kind of failure, and every cause with what is done about it."""
     kinds = []
@@ -136,7 +147,9 @@ def failures() -> str:
         refusal = None if cause.refusal is None else cause.refusal.value
         type_ = None if cause.type is None else cause.type.name
         called = (f"`{name}`" for name in (cause.kind.value, type_, refusal) if name)
-        causes.append((cause.name, "<br>".join(called), cause.how))
+        effect = "" if cause.effect is None else f" (effect: {cause.effect})"
+        rungs = ", then ".join(dict.fromkeys(RUNG_WORDS[rung] for rung in cause.ladder))
+        causes.append((f"{cause.name}{effect}", "<br>".join(called), rungs))
     return "\n\n".join(
         [
             "# Failures",

@@ -2,8 +2,8 @@
 
 The table decides what a failure is made of, by ``failure``, which row a failure has, by
 ``cause_of``, whether a classifier is asked for its type, by ``has_open_type``, and, by the first
-rung, what no strategy may answer, by ``is_for_a_person``. The further rungs and ``how`` describe
-what the budgets of ``DefaultPolicy`` come to; tests hold the two together.
+rung, what no strategy may answer, by ``is_for_a_person``. The further rungs say what the budgets
+of ``DefaultPolicy`` come to; tests hold the two together.
 
 Values only. Whatever finds a failure makes it of its row; the row knows what it means, the place
 that found it only what to say.
@@ -47,7 +47,6 @@ class Cause:
         refusal: ``None`` where no action is refused or reported.
         ladder: what the shipped policy does, one rung for each occurrence in a row; the last ends
             the run. Where it begins with a question, nothing but the person answers.
-        how: the ladder in words, with what each rung carries; it decides nothing.
         effect: what may have happened outside; ``None`` where the ladder does not depend on it.
         signs: the keys of a failure's metadata that tell the row from those that are like it.
     """
@@ -57,7 +56,6 @@ class Cause:
     type: Type | None
     refusal: Refusal | None
     ladder: tuple[Rung, ...]
-    how: str
     effect: Effect | None = None
     signs: tuple[str, ...] = ()
 
@@ -107,107 +105,79 @@ _ASKED = (Rung.ask_user,)
 _HANDED_OVER = (Rung.handoff,)
 _REFUSED = (Rung.refusal, Rung.handoff)
 
-# A cause: its name; its kind, type, refusal and ladder; the ladder in words.
+# A cause: its name; its kind, type, refusal and ladder.
 # fmt: off
 NOT_REGISTERED = Cause("name not registered",
-    Kind.tool_error, Type.WRONG_TOOL_CALLED, Refusal.unknown_action, _CORRECTED,
-    "retry with the manifest and the nearest name, then handoff")
+    Kind.tool_error, Type.WRONG_TOOL_CALLED, Refusal.unknown_action, _CORRECTED)
 NOT_REACHABLE = Cause("registered, not reachable now",
-    Kind.tool_error, Type.WRONG_TOOL_CALLED, Refusal.invalid_transition, _CORRECTED,
-    "retry with valid_next_actions")
+    Kind.tool_error, Type.WRONG_TOOL_CALLED, Refusal.invalid_transition, _CORRECTED)
 BAD_ARGUMENTS = Cause("arguments break the schema",
-    Kind.tool_error, Type.SCHEMA_MISMATCH, Refusal.validation_failed, _CORRECTED,
-    "retry with the field and what it got")
+    Kind.tool_error, Type.SCHEMA_MISMATCH, Refusal.validation_failed, _CORRECTED)
 RULE_BROKEN = Cause("task contract or guard broken (keys of the task file)",
-    Kind.policy_violation, Type.CONSTRAINT_IGNORED, Refusal.validation_failed, _REFUSED,
-    "refusal naming the rule, then handoff")
+    Kind.policy_violation, Type.CONSTRAINT_IGNORED, Refusal.validation_failed, _REFUSED)
 NOT_APPROVED = Cause("approval missing, stale, or its hash differs",
     Kind.policy_violation, Type.CONSTRAINT_IGNORED, Refusal.validation_failed, _ASKED,
-    "ask_user", signs=("approval",))
+    signs=("approval",))
 LOOP = Cause("same call, same observation, again",
-    Kind.loop_detected, Type.LOOP_DETECTED, Refusal.validation_failed, (Rung.refusal, *_ASKED),
-    "refusal naming what is already known, then ask_user")
+    Kind.loop_detected, Type.LOOP_DETECTED, Refusal.validation_failed, (Rung.refusal, *_ASKED))
 PROVIDER_FAULT = Cause("provider 429, 5xx, network",
-    Kind.transient_provider, Type.EXTERNAL_FAULT, None, _PROVIDER,
-    "back-off, then fallback model, then handoff")
+    Kind.transient_provider, Type.EXTERNAL_FAULT, None, _PROVIDER)
 BREAKER_OPEN = Cause("breaker open",
     Kind.transient_provider, Type.EXTERNAL_FAULT, None, (Rung.fallback, Rung.handoff),
-    "fallback model at once", signs=("breaker",))
+    signs=("breaker",))
 LATE = Cause("tool past its deadline",
-    Kind.tool_error, Type.TIMEOUT, Refusal.action_timeout, _RETRIED,
-    "effect none: retry; else reconcile", effect=Effect.none)
+    Kind.tool_error, Type.TIMEOUT, Refusal.action_timeout, _RETRIED, effect=Effect.none)
 LATE_UNCERTAIN = replace(LATE, ladder=_LOOKED_UP, effect=Effect.uncertain)
 RAISED = Cause("tool body raised",
-    Kind.tool_error, None, Refusal.action_error, _RETRIED,
-    "by type", effect=Effect.none)
+    Kind.tool_error, None, Refusal.action_error, _RETRIED, effect=Effect.none)
 RAISED_UNCERTAIN = replace(RAISED, ladder=_LOOKED_UP, effect=Effect.uncertain)
 RAISED_COMMITTED = replace(RAISED, ladder=_HANDED_OVER, effect=Effect.committed)
 ANSWER_CUT_OFF = Cause("finish_reason length",
-    Kind.output_truncated, Type.SCHEMA_MISMATCH, None, (Rung.retry, Rung.handoff),
-    "retry; a half-written tool call is never executed")
+    Kind.output_truncated, Type.SCHEMA_MISMATCH, None, (Rung.retry, Rung.handoff))
 ANSWER_REFUSED = Cause("content filter, refusal",
-    Kind.output_refused, Type.CONSTRAINT_IGNORED, None, _HANDED_OVER,
-    "handoff")
+    Kind.output_refused, Type.CONSTRAINT_IGNORED, None, _HANDED_OVER)
 CLAIM_UNOBSERVED = Cause(
     "the answer names something that does not exist, or a deed that the events contradict",
-    Kind.no_progress, Type.HALLUCINATED_STATE, Refusal.validation_failed, (Rung.refusal,),
-    "refused once, naming it; then accepted with a mark in the record")
+    Kind.no_progress, Type.HALLUCINATED_STATE, Refusal.validation_failed, (Rung.refusal,))
 PLAN_OPEN = Cause("return_done with open sub-goals",
-    Kind.no_progress, Type.PLAN_INCOMPLETE, Refusal.validation_failed, _OPEN_ENDED,
-    "resume from the first open one")
+    Kind.no_progress, Type.PLAN_INCOMPLETE, Refusal.validation_failed, _OPEN_ENDED)
 CONTEXT_EXCEEDED = Cause("context window exceeded",
-    Kind.scope_too_large, Type.CONTEXT_OVERFLOW, None, _NARROWED,
-    "compact validated facts, narrow")
+    Kind.scope_too_large, Type.CONTEXT_OVERFLOW, None, _NARROWED)
 GOAL_DRIFT = Cause("answer to another question than asked",
-    Kind.scope_too_large, Type.GOAL_DRIFT, Refusal.validation_failed, _OPEN_ENDED,
-    "restate the goal")
+    Kind.scope_too_large, Type.GOAL_DRIFT, Refusal.validation_failed, _OPEN_ENDED)
 STATE_LOST = Cause("executor or kernel lost its state",
-    Kind.kernel_invalidated, Type.EXTERNAL_FAULT, None, _NARROWED,
-    "say what is gone, narrow", effect=Effect.none)
+    Kind.kernel_invalidated, Type.EXTERNAL_FAULT, None, _NARROWED, effect=Effect.none)
 STATE_LOST_UNCERTAIN = replace(STATE_LOST, ladder=_ASKED, effect=Effect.uncertain)
 AMBIGUOUS = Cause("several readings of the request, or a column that does not exist",
-    Kind.ambiguous_input, Type.UNKNOWN, None, _ASKED,
-    "ask_user with choices; never substitute")
+    Kind.ambiguous_input, Type.UNKNOWN, None, _ASKED)
 CAPABILITY_GAP = Cause("no key, no connector, model unknown, package missing",
-    Kind.capability_gap, Type.UNKNOWN, None, _HANDED_OVER,
-    "handoff with the exact blocker and its remedy")
+    Kind.capability_gap, Type.UNKNOWN, None, _HANDED_OVER)
 STEPS_USED = Cause("steps, time",
-    Kind.iteration_limit, Type.UNKNOWN, None, _ASKED,
-    "ask_user")
+    Kind.iteration_limit, Type.UNKNOWN, None, _ASKED)
 TIME_USED = replace(STEPS_USED, kind=Kind.time_limit)
 BUDGET_USED = Cause("tokens, cost",
-    Kind.policy_violation, Type.UNKNOWN, None, _ASKED,
-    "ask_user: continue with more, or stop", signs=("guard",))
+    Kind.policy_violation, Type.UNKNOWN, None, _ASKED, signs=("guard",))
 NO_CALL = Cause("words without a call, or silence",
-    Kind.no_progress, Type.UNKNOWN, None, _NARROWED,
-    "narrow with the tools that end a run, then handoff")
+    Kind.no_progress, Type.UNKNOWN, None, _NARROWED)
 PROVIDER_SILENT = Cause("provider silent",
-    Kind.transient_provider, Type.TIMEOUT, None, _PROVIDER,
-    "back-off, then fallback model, then handoff")
+    Kind.transient_provider, Type.TIMEOUT, None, _PROVIDER)
 TOOL_BREAKER_OPEN = Cause("breaker of a tool open",
     Kind.tool_error, Type.EXTERNAL_FAULT, Refusal.invalid_transition, _CORRECTED,
-    "retry with valid_next_actions, the tool not among them, then handoff", signs=("breaker",))
+    signs=("breaker",))
 GUARD_BROKEN = Cause("guard of the procedure raises",
-    Kind.policy_violation, None, Refusal.validation_failed, _HANDED_OVER,
-    "handoff naming the guard")
+    Kind.policy_violation, None, Refusal.validation_failed, _HANDED_OVER)
 WRITE_UNRECORDED = Cause("record of a write fails",
-    Kind.capability_gap, None, Refusal.action_error, _HANDED_OVER,
-    "handoff with what was done and what was not")
+    Kind.capability_gap, None, Refusal.action_error, _HANDED_OVER)
 LIMIT_UNKEEPABLE = Cause("limit that cannot be kept",
-    Kind.policy_violation, Type.UNKNOWN, None, _HANDED_OVER,
-    "handoff with the limit that could be", signs=("guard", "remedy"))
+    Kind.policy_violation, Type.UNKNOWN, None, _HANDED_OVER, signs=("guard", "remedy"))
 RUN_BROKEN = Cause("the run itself breaks",
-    Kind.tool_error, Type.UNKNOWN, None, _HANDED_OVER,
-    "handoff")
+    Kind.tool_error, Type.UNKNOWN, None, _HANDED_OVER)
 CHECK_BROKEN = Cause("a check of an action breaks",
-    Kind.tool_error, None, Refusal.action_error, _HANDED_OVER,
-    "handoff naming the action", signs=("check",))
+    Kind.tool_error, None, Refusal.action_error, _HANDED_OVER, signs=("check",))
 LOOP_AHEAD = Cause("same call, over and over, in one answer or without a check",
-    Kind.loop_detected, Type.LOOP_DETECTED, None, _ASKED,
-    "ask_user")
+    Kind.loop_detected, Type.LOOP_DETECTED, None, _ASKED)
 COLUMNS_NEAR = Cause("a column that does not exist, and several come near",
-    Kind.ambiguous_input, Type.UNKNOWN, Refusal.validation_failed, _ASKED,
-    "ask_user with choices; never substitute")
+    Kind.ambiguous_input, Type.UNKNOWN, Refusal.validation_failed, _ASKED)
 # fmt: on
 
 # In the order in which they stand above.

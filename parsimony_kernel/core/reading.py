@@ -64,13 +64,13 @@ def as_text(
         described: names and dtypes of columns whose values the model has seen; those that are
             told here are added.
     """
-    whole = _Whole(set() if described is None else described)
-    return "\n".join(_parts(envelope, whole, known)) or "Done."
+    seen = set() if described is None else described
+    return "\n".join(_parts(envelope, seen, known)) or "Done."
 
 
 def in_brief(envelope: dict[str, Any]) -> str:
     """An older answer: how it ended, the beginnings of what it printed and showed, and names."""
-    return "\n".join([_SHORTENED, *_parts(envelope, _Brief(set()), None)])
+    return "\n".join([_SHORTENED, *_parts(envelope, None, None)])
 
 
 def text_in_brief(text: str) -> str:
@@ -90,36 +90,20 @@ def variable_in_text(variable: dict[str, Any]) -> dict[str, Any]:
     return {**variable, "columns": "; ".join(told)}
 
 
-class _Whole:
-    """Everything, as it is; values of a column once."""
-
-    is_brief = False
-
-    def __init__(self, described: set[tuple[str, str]]) -> None:
-        self.described = described
-
-    def text(self, text: str) -> str:
-        return text.strip("\n")
-
-    def table(self, text: str) -> str:
-        return text
+# The names and dtypes of columns whose values the model has seen; ``None`` for an older answer, of
+# which beginnings are told.
+_Described = set[tuple[str, str]] | None
 
 
-class _Brief(_Whole):
-    """Beginnings."""
-
-    is_brief = True
-
-    def text(self, text: str) -> str:
-        text = text.strip("\n")
-        return text if len(text) <= BRIEF_TEXT else f"{text[:BRIEF_TEXT]}…"
-
-    def table(self, text: str) -> str:
-        lines = text.split("\n")
-        return "\n".join([*lines[:BRIEF_LINES], *(["…"] if len(lines) > BRIEF_LINES else [])])
+def _text(text: str, described: _Described) -> str:
+    text = text.strip("\n")
+    is_whole = described is not None or len(text) <= BRIEF_TEXT
+    return text if is_whole else f"{text[:BRIEF_TEXT]}…"
 
 
-def _parts(envelope: dict[str, Any], cut: _Whole, known: Sequence[str] | None) -> Iterator[str]:
+def _parts(
+    envelope: dict[str, Any], described: _Described, known: Sequence[str] | None
+) -> Iterator[str]:
     error = envelope.get("error")
     sentence = str(envelope.get("message", ""))
     if error in _NO_ERRORS:
@@ -129,12 +113,12 @@ def _parts(envelope: dict[str, Any], cut: _Whole, known: Sequence[str] | None) -
         yield f"{what} ({error}): {sentence}".rstrip(": ")
     result = envelope.get("result")
     if isinstance(result, dict) and _OF_CODE & result.keys():
-        yield from _of_code(result, cut, failed=error is not None)
+        yield from _of_code(result, described, failed=error is not None)
     elif isinstance(result, dict) and "type" in result:
-        yield from _output(result, cut)
-        yield from _value({k: v for k, v in result.items() if k not in _OF_AN_OUTPUT}, cut)
+        yield from _output(result, described)
+        yield from _value({k: v for k, v in result.items() if k not in _OF_AN_OUTPUT}, described)
     elif result is not None:
-        yield from _value(result, cut)
+        yield from _value(result, described)
     for key, value in envelope.items():
         if key not in _SAID and not _is_in(value, sentence):
             yield f"{key}: {_in_a_line(value)}"
@@ -153,14 +137,14 @@ def _is_in(value: Any, sentence: str) -> bool:
     return all(isinstance(each, str) and each in sentence for each in values)
 
 
-def _of_code(result: dict[str, Any], cut: _Whole, *, failed: bool) -> Iterator[str]:
+def _of_code(result: dict[str, Any], described: _Described, *, failed: bool) -> Iterator[str]:
     printed = str(result.get("stdout") or "")
     ends = _ends(result, printed)
     if failed and printed.strip("\n"):
         yield "Printed before that:"
-    yield from _printed(printed[: ends[0]], cut)
+    yield from _printed(printed[: ends[0]], described)
     if warned := result.get("stderr"):
-        yield f"stderr:\n{cut.text(str(warned))}"
+        yield f"stderr:\n{_text(str(warned), described)}"
     shown: dict[str, str] = {}
     # The sentence of the failure says what was raised.
     outputs = [each for each in _dicts(result.get("outputs")) if each.get("type") != "exception"]
@@ -171,9 +155,9 @@ def _of_code(result: dict[str, Any], cut: _Whole, *, failed: bool) -> Iterator[s
         noun = {"dataframe": "table", "figure": "figure"}.get(kind)
         if noun:
             shown.setdefault(_likeness(output), f"the {nth}{noun} shown")
-        yield from _output(output, cut)
+        yield from _output(output, described)
         if index + 1 < len(ends):
-            yield from _printed(printed[ends[index] : ends[index + 1]], cut)
+            yield from _printed(printed[ends[index] : ends[index + 1]], described)
     columns: dict[str, Any] = {}
     for variable in _dicts(result.get("variables")):
         name = variable.get("name")
@@ -183,7 +167,7 @@ def _of_code(result: dict[str, Any], cut: _Whole, *, failed: bool) -> Iterator[s
         elif alike in columns:
             told = f"{_size(variable)}, columns as `{columns[alike]}`"
         else:
-            told = " ".join(_output(variable, cut))
+            told = " ".join(_output(variable, described))
         if alike:
             columns.setdefault(alike, name)
         yield f"`{name}`: {told}"
@@ -203,9 +187,9 @@ def _ends(result: dict[str, Any], printed: str) -> list[int]:
     return [*before, len(printed)] if known and isinstance(before, list) else [len(printed)]
 
 
-def _printed(text: str, cut: _Whole) -> Iterator[str]:
+def _printed(text: str, described: _Described) -> Iterator[str]:
     if text.strip("\n"):
-        yield cut.text(text)
+        yield _text(text, described)
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:
@@ -241,39 +225,43 @@ def _columns(table: dict[str, Any]) -> list[dict[str, Any]]:
     return _dicts(table.get("columns"))
 
 
-def _output(output: dict[str, Any], cut: _Whole) -> Iterator[str]:
+def _output(output: dict[str, Any], described: _Described) -> Iterator[str]:
     match output.get("type"):
         case "dataframe":
-            yield from _table(output, cut)
+            yield from _table(output, described)
         case "figure":
             words = ". ".join(filter(None, (output.get("title"), output.get("description"))))
             yield f"A figure: {words}" if words else "A figure without a title"
         case _ if "text" in output:
             kind = output.get("python_type")
-            text = cut.text(str(output["text"]))
+            text = _text(str(output["text"]), described)
             yield f"{_plain(text)} ({kind})" if kind and "\n" not in text else text
         case _:
             yield _in_a_line({k: v for k, v in output.items() if k != "name"})
 
 
-def _table(table: dict[str, Any], cut: _Whole) -> Iterator[str]:
+def _table(table: dict[str, Any], described: _Described) -> Iterator[str]:
     columns = _columns(table)
     text = table.get("text")
     size = _size(table)
     more = [*map(str, table.get("more_columns") or ())]
     if left_out := table.get("columns_left_out"):
         more.append(f"{left_out} more")
-    if cut.is_brief:
+    if described is None:
         names = ", ".join([*(str(c.get("name")) for c in columns), *more])
         yield f"{size}: {names}"
     else:
         yield f"{size}: {', '.join([*map(_column, columns), *more])}"
     if isinstance(text, str):
-        yield cut.table(text)
+        rows = text.split("\n")
+        is_cut = described is None and len(rows) > BRIEF_LINES
+        yield "\n".join([*rows[:BRIEF_LINES], "…"]) if is_cut else text
+    if described is None:
+        return
     sampled = {(str(c["name"]), str(c.get("dtype"))): c for c in columns if c.get("samples")}
-    new = [sampled[each] for each in sampled if each not in cut.described]
-    cut.described.update(sampled)
-    if new and not cut.is_brief:
+    new = [sampled[each] for each in sampled if each not in described]
+    described.update(sampled)
+    if new:
         told = "; ".join(f"{c['name']}: {_values(c['samples'])}" for c in new)
         yield f"Distinct values, not rows: {told}"
 
@@ -298,18 +286,22 @@ def _values(samples: Any) -> str:
     return ", ".join(map(str, samples)) if isinstance(samples, list) else str(samples)
 
 
-def _value(value: Any, cut: _Whole) -> Iterator[str]:
+def _value(value: Any, described: _Described) -> Iterator[str]:
     """Any other result: a text as it is, the fields of an object in lines."""
     if isinstance(value, str):
-        yield cut.text(value)
+        yield _text(value, described)
     elif isinstance(value, dict):
         for key, each in value.items():
             if each is False or (isinstance(each, str) and _DIGEST.fullmatch(each)):
                 continue
             is_text = isinstance(each, str) and "\n" in each
-            yield f"{key}:\n{cut.text(each)}" if is_text else f"{key}: {cut.text(_in_a_line(each))}"
+            yield (
+                f"{key}:\n{_text(each, described)}"
+                if is_text
+                else f"{key}: {_text(_in_a_line(each), described)}"
+            )
     else:
-        yield cut.text(_in_a_line(value))
+        yield _text(_in_a_line(value), described)
 
 
 def _in_a_line(value: Any) -> str:

@@ -21,12 +21,8 @@ VALIDATOR_S = 2.0
 _REFUSED = "a validator refused it"
 
 
-class LateError(Exception):
-    """A check gave no answer in time."""
-
-
-class StoppedError(Exception):
-    """A check was stopped by the person."""
+class CheckError(Exception):
+    """A check gave no answer; says why, in words that follow its name."""
 
 
 class Objection(NamedTuple):
@@ -40,34 +36,32 @@ def run_check(seconds: float, check: Callable[..., T], *arguments: Any) -> T:
     """Call ``check`` for at most ``seconds``.
 
     Raises:
-        LateError, StoppedError: it was interrupted, whatever it made of that.
-        BaseException: what the check raised.
+        CheckError: it raised something, or was not done in time.
+        Cancelled: the person stopped it, whatever it made of that.
     """
     guard = CodeGuard(seconds)
     try:
         with guard:
             guard.check()
-            return guard.call(check, *arguments)
-    finally:
-        if guard.reason is not None:
-            raise LateError if guard.reason == "deadline" else StoppedError
+            answer = guard.call(check, *arguments)
+    except BaseException as exc:  # boundary: tool - a check may raise anything
+        if guard.reason is None:
+            if isinstance(exc, KeyboardInterrupt):
+                raise
+            raise CheckError(f"broke ({type(exc).__name__}: {words_of(exc)})") from exc
+    if guard.reason == "deadline":
+        raise CheckError(f"took longer than {seconds:g} s")
+    if guard.reason is not None:
+        raise Cancelled("stopped by the user")
+    return answer
 
 
 def objection(validator: Callable[[Any], Any], value: Any) -> Objection | None:
-    """Why ``validator`` refuses ``value``; ``None`` when it accepts it in time.
-
-    Raises ``Cancelled`` when the person stopped it.
-    """
+    """Why ``validator`` refuses ``value``; ``None`` when it accepts it in time."""
     try:
         return run_check(VALIDATOR_S, _verdict, validator, value)
-    except LateError:
-        return Objection(f"a check of it took longer than {VALIDATOR_S:g} s")
-    except StoppedError:
-        raise Cancelled("stopped by the user") from None
-    except KeyboardInterrupt:
-        raise
-    except BaseException as exc:  # boundary: tool - a check that has not passed
-        return Objection(f"a check of it broke ({type(exc).__name__}: {words_of(exc)})")
+    except CheckError as exc:
+        return Objection(f"a check of it {exc}")
 
 
 def _verdict(validator: Callable[[Any], Any], value: Any) -> Objection | None:

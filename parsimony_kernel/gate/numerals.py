@@ -50,15 +50,12 @@ PERCENT, _UNOBSERVED = pattern("percent"), pattern("unobserved")
 class Numeral(NamedTuple):
     """A number in a text: its readings, each with the worth of its last digit, the plain one first.
 
-    ``digits`` counts those that say something; ``kind`` is 0 for an amount, 1 for a share, 2 for
-    what may be either.
+    ``is_claim`` says whether it is too exact to be anything but looked up or computed.
     """
 
     text: str
     start: int
-    values: list[tuple[float, float]]
-    digits: int
-    kind: int
+    values: tuple[tuple[float, float], ...]
     is_claim: bool
 
     @property
@@ -71,13 +68,12 @@ def plain(text: str) -> str:
     return _POWER.sub(r"e\1", text.translate(_PLAIN))
 
 
-def amounts(text: str, *, percent: bool = False) -> Iterator[Numeral]:
+def amounts(text: str) -> Iterator[Numeral]:
     """Find the amounts in a sentence: no years, durations, or parts of words.
 
-    Args:
-        text: the sentence; one that names a scale may mean all of its numbers by it.
-        percent: whether the text tells of shares.
+    One that names a scale, or tells of shares, may mean all of its numbers by it.
     """
+    is_of_shares = PERCENT.search(text) is not None
     scaled = max(re.split(r"\W+", text.lower()), key=lambda word: _SCALES.get(word, 1.0))
     bare = _AWAY.sub(lambda away: " " * len(away[0]), text)
     for found in _NUMBER.finditer(bare):
@@ -90,7 +86,7 @@ def amounts(text: str, *, percent: bool = False) -> Iterator[Numeral]:
         is_date = is_year(found[0]) and not is_scaled
         if not given or is_part or is_date or _UNOBSERVED.fullmatch(word):
             continue
-        factors = [1.0, *_FACTORS.get(word, ()), *[0.01] * (percent or is_percent)]
+        factors = [1.0, *_FACTORS.get(word, ()), *[0.01] * is_of_shares]
         factors += () if is_scaled else _FACTORS.get(scaled, ()) if scaled in _SCALES else ()
         values = [(n * by, worth * by) for by in dict.fromkeys(factors) for n, worth in given]
         if word in ("°f", "fahrenheit"):
@@ -99,10 +95,8 @@ def amounts(text: str, *, percent: bool = False) -> Iterator[Numeral]:
             values += [(n * 1.8 + 32, 2 * worth) for n, worth in given]
         digits = re.sub(r"\D", "", found[0].partition("e")[0]).lstrip("0")
         says = len(digits.rstrip("0") if given[0][1] >= 1 else digits)
-        is_exact = is_scaled or is_percent or not found[0].isdigit()
-        is_claim = says > 2 or is_percent or (says > 1 and is_exact)
-        kind = 1 if is_percent else 0 if is_scaled else 2
-        yield Numeral(found[0], found.start(), values, says, kind, is_claim)
+        if says > 1 or is_percent:
+            yield Numeral(found[0], found.start(), tuple(values), says > 2 or is_percent)
 
 
 def readings(token: str) -> list[tuple[float, float]]:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from parsimony_kernel.core.cancellation import Cancelled
 from parsimony_kernel.core.causes import GUARD_BROKEN, NOT_REACHABLE
 from parsimony_kernel.core.fuzzy import nearest
 from parsimony_kernel.core.kinds import Failure
-from parsimony_kernel.core.text import words_of
-from parsimony_kernel.gate.checks import LateError, StoppedError, run_check
+from parsimony_kernel.gate.checks import CheckError, run_check
 from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.tools import Tools, is_bool
 
@@ -75,8 +75,7 @@ class Procedure:
             has ``GUARD_S`` seconds.
 
     Raises:
-        ProcedureError: states that are unknown or unreachable, states without a way to a final
-            one, edges that can never be taken, guards that do not exist.
+        ProcedureError: states that are unknown, no final one, guards that do not exist.
     """
 
     name: str
@@ -158,18 +157,11 @@ class Procedure:
             return True
         try:
             answer = run_check(GUARD_S, self.guards[edge.guard])
-            if not is_bool(answer):
-                raise GuardError(edge, f"gave {type(answer).__name__}, not True or False")
-            return bool(answer)
-        except GuardError:
-            raise
-        except LateError as exc:
-            raise GuardError(edge, f"gave no answer within {GUARD_S:g} s") from exc
-        except StoppedError as exc:
-            raise GuardError(edge, "was stopped") from exc
-        except BaseException as exc:  # boundary: tool - a guard may raise anything
-            said = ": ".join(filter(None, (type(exc).__name__, words_of(exc))))
-            raise GuardError(edge, f"raised {said}") from exc
+        except (CheckError, Cancelled) as exc:
+            raise GuardError(edge, str(exc)) from exc
+        if not is_bool(answer):
+            raise GuardError(edge, f"gave {type(answer).__name__}, not True or False")
+        return bool(answer)
 
 
 def _escaped(text: str) -> str:
@@ -297,57 +289,21 @@ def _broken(procedure: Procedure, exc: GuardError) -> Failure:
 
 
 def _problems(procedure: Procedure) -> Iterator[str]:
-    states, placed = procedure.states, _placed(procedure)
-    for state in dict.fromkeys(states):
-        if not state.strip():
-            yield "states: a state has no name; give it one."
-        elif states.count(state) > 1:
-            yield f"states: {state!r} stands twice; leave one out."
     if not procedure.final:
         yield "final: no state is final; name the state in which the work is done."
     named = [("start", procedure.start), *(("final", state) for state in procedure.final)]
+    placed = _placed(procedure)
     for place, edge in placed:
         named += [(f"{place}, from", edge.source), (f"{place}, to", edge.target)]
-    unknown = [(place, state) for place, state in named if state not in states]
-    for place, state in unknown:
-        yield _unknown(place, "state", state, states, "add it to the states")
-    for number, (place, edge) in enumerate(placed):
-        yield from _problems_of_edge(procedure, place, edge, placed[:number])
-    if unknown or not procedure.final:  # what is reachable means little while names are wrong
-        return
-    steps = [(edge.source, edge.target) for edge in procedure.edges]
-    reached = _closure({procedure.start}, steps)
-    ending = _closure(set(procedure.final), [(target, source) for source, target in steps])
-    for state in states:
-        if state not in reached:
-            yield f"states: {state!r} is never reached; add an edge that leads to it, or drop it."
-        if state not in ending:
-            yield f"states: {state!r} is a dead end; add an edge that leads on, or make it final."
-
-
-def _problems_of_edge(
-    procedure: Procedure, place: str, edge: Edge, earlier: list[tuple[str, Edge]]
-) -> Iterator[str]:
-    if not edge.action.strip():
-        yield f"{place}: the action has no name; name a tool."
-    for first, other in earlier:
-        is_like = (other.action, other.source) == (edge.action, edge.source)
-        if is_like and other.guard in (None, edge.guard):
-            yield f"{place}: {edge} is never taken, because {first} comes first; leave one out."
-            break
-    if edge.guard is None:
-        return
-    guard: object = procedure.guards.get(edge.guard)
-    if guard is None:
-        yield _unknown(place, "guard", edge.guard, procedure.guards, "define it")
-    elif not callable(guard) or inspect.iscoroutinefunction(guard):
-        yield f"{place}: the guard {edge.guard!r} is no plain function; give one without arguments."
-
-
-def _closure(states: set[str], steps: list[tuple[str, str]]) -> set[str]:
-    """``states``, and whatever ``steps`` lead to from them."""
-    more = {target for source, target in steps if source in states} - states
-    return _closure(states | more, steps) if more else states
+    for place, state in named:
+        if state not in procedure.states:
+            yield _unknown(place, "state", state, procedure.states, "add it to the states")
+    for place, edge in placed:
+        guard: object = None if edge.guard is None else procedure.guards.get(edge.guard)
+        if edge.guard is not None and guard is None:
+            yield _unknown(place, "guard", edge.guard, procedure.guards, "define it")
+        elif guard is not None and (not callable(guard) or inspect.iscoroutinefunction(guard)):
+            yield f"{place}: the guard {edge.guard!r} is no plain function without arguments."
 
 
 def _placed(procedure: Procedure) -> list[tuple[str, Edge]]:

@@ -26,7 +26,6 @@ Each part is optional. Every error names the line.
     classifier: hybrid
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal, NoReturn
@@ -41,6 +40,7 @@ from pydantic import (
     NonNegativeInt,
     ValidationError,
     ValidationInfo,
+    field_validator,
 )
 
 from parsimony_kernel.core.config import MAX_PINNED, MAX_PINNED_LENGTH
@@ -53,7 +53,6 @@ from parsimony_kernel.triage.policy import FailurePolicy
 
 # A file of a person's own is far smaller; one that is larger was not written by hand.
 MAX_CHARACTERS = 262_144
-_LINE = re.compile(r", line (\d+)")
 
 RULES = "rules"
 PROCEDURE = ("start", "final", "states", "edges")
@@ -63,20 +62,21 @@ _RULES = tuple(each.name for each in fields(Rules))
 class Written:
     """The ``value`` of ``text``; its ``problems`` say where, what is wrong, and what to do.
 
-    Values are texts, lists and mappings; a state called ``no`` is one. ``ProcedureError`` for no
-    YAML, and for what is too large or has aliases.
+    Values are texts, lists and mappings, so that a state called ``no`` is one; those of a policy
+    are what YAML takes them for. ``ProcedureError`` for no YAML, and for what is too large or has
+    aliases.
     """
 
     def __init__(self, text: str, source: str) -> None:
         self.source = source
-        self.problems: list[str] = []
+        self.problems: list[tuple[int, str]] = []
         self._lines: dict[tuple[Any, ...], int] = {}
-        self._keys: dict[tuple[Any, ...], int] = {}
         self._met: set[int] = set()
         if len(text) > MAX_CHARACTERS:
             self._refuse(f": it has more than {MAX_CHARACTERS} characters; shorten it.")
         try:
-            root = yaml.compose(text, Loader=yaml.SafeLoader)
+            self._loader = yaml.SafeLoader(text)
+            root = self._loader.get_single_node()
             self.value: Any = None if root is None else self._plain(root, ())
         except RecursionError:
             self._refuse(": it is nested too deeply; write it flat.")
@@ -86,22 +86,23 @@ class Written:
             said = getattr(exc, "problem", None) or " ".join(str(exc).split())
             self._refuse(f"{line}: this is no YAML ({said}); mend it.")
 
-    def say(self, at: tuple[Any, ...], problem: str, *, key: bool = False) -> None:
-        """Note a problem of the value at the path ``at``, or of its ``key``."""
-        lines = self._keys if key else self._lines
-        while at not in lines and at:
+    def say(self, at: tuple[Any, ...], problem: str) -> None:
+        """Note a problem of the value at the path ``at``, or of the nearest around it."""
+        while at not in self._lines and at:
             at = at[:-1]
-        line = f", line {lines[at]}" if at in lines else ""
-        self.problems.append(f"{self.source}{line}: {problem}")
+        self._say(self._lines.get(at, 0), problem)
 
     def line(self, at: tuple[Any, ...]) -> str:
         """Where the value at the path ``at`` stands."""
         return f"{self.source}, line {self._lines[at]}"
 
-    def in_order(self) -> list[str]:
-        """The problems, by their lines."""
-        found = ((_LINE.search(each, len(self.source)), each) for each in self.problems)
-        return [said for _, said in sorted((int(at[1]) if at else 0, said) for at, said in found)]
+    def error(self, name: str) -> ProcedureError:
+        """All problems, by their lines."""
+        return ProcedureError(name, (problem for _, problem in sorted(self.problems)))
+
+    def _say(self, line: int, problem: str) -> None:
+        where = f", line {line}" if line else ""
+        self.problems.append((line, f"{self.source}{where}: {problem}"))
 
     def _refuse(self, problem: str) -> NoReturn:
         raise ProcedureError(self.source, [f"{self.source}{problem}"]) from None
@@ -114,18 +115,25 @@ class Written:
         if isinstance(node, yaml.SequenceNode):
             return [self._plain(each, (*at, number)) for number, each in enumerate(node.value)]
         if isinstance(node, yaml.ScalarNode):
-            return node.value
+            return self._scalar(node, line) if at[:1] == ("policy",) else node.value
         values: dict[str, Any] = {}
         for key, value in node.value:
-            name = key.value if isinstance(key, yaml.ScalarNode) else None
-            self._keys[here := (*at, name)] = key.start_mark.line + 1
-            if name is None:
-                self.say(here, "a key is a name; write a name before the ':'.", key=True)
-            elif name in values:
-                self.say(here, f"{name!r} stands twice; leave one out.", key=True)
+            line = key.start_mark.line + 1
+            if not isinstance(key, yaml.ScalarNode):
+                self._say(line, "a key is a name; write a name before the ':'.")
+            elif key.value in values:
+                self._say(line, f"{key.value!r} stands twice; leave one out.")
             else:
-                values[name] = self._plain(value, here)
+                values[key.value] = self._plain(value, here := (*at, key.value))
+                self._lines[here] = line
         return values
+
+    def _scalar(self, node: yaml.ScalarNode, line: int) -> Any:
+        try:
+            return self._loader.construct_object(node)
+        except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, ValueError):
+            self._say(line, "this value does not fit its tag; mend it, or drop the tag.")
+            return None
 
 
 @dataclass(frozen=True)
@@ -180,22 +188,15 @@ def from_yaml(
             # What stands there and is wrong was said.
             if error["type"] != "too_short" or error["loc"] not in within:
                 _say(written, error)
-        raise ProcedureError(source, written.in_order()) from None
-    name = task.name or source
-    procedure = None
-    if missing := [each for each in PROCEDURE if each not in task.model_fields_set]:
-        for each in missing if len(missing) < len(PROCEDURE) else ():
-            written.say((), f"the procedure lacks {each!r}; add it.")
-    else:
-        procedure = _procedure(written, task, name, guards or {}, tools)
+        raise written.error(source) from None
+    procedure = _procedure(written, task, guards or {}, tools)
     if task.model_fields_set <= {"name"}:
-        expected = ", ".join((*PROCEDURE, *_PARTS))
-        written.say((), f"the file says nothing; give it some of {expected}.")
-    contract = None if task.contract is None else _contract(written, task.contract)
-    policy = None if task.policy is None else _policy(written, text)
+        written.say((), f"the file says nothing; give it some of {', '.join(_PARTS)}.")
+    policy = None if task.policy is None else _policy(written, task.policy)
     if written.problems:
-        raise ProcedureError(name, written.in_order())
+        raise written.error(task.name or source)
     rules = Rules(**{each: getattr(task, each) for each in _RULES})
+    contract = None if task.contract is None else task.contract.as_value()
     return Playbook(procedure, contract, rules, task.constraints, policy, task.classifier)
 
 
@@ -255,6 +256,23 @@ class ContractFields(_Fields):
     intent_tools: ToolNames | None = None
     identifiers: dict[Name, Name] = {}
 
+    @field_validator("intent_tools")
+    @classmethod
+    def _are_allowed(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        allowed = info.data.get("tools") or names
+        if other := next((each for each in names if each not in allowed), None):
+            raise ValueError(
+                f"{other!r} is none of the contract's tools; add it to them, or leave it out here."
+            )
+        return names
+
+    def as_value(self) -> ActionContract:
+        """The contract."""
+        tools, serving = (
+            None if each is None else frozenset(each) for each in (self.tools, self.intent_tools)
+        )
+        return ActionContract(tools, serving, self.identifiers)
+
 
 class TaskFile(_Fields):
     """What may stand in the file."""
@@ -276,7 +294,7 @@ class TaskFile(_Fields):
     classifier: Literal["", "rules", "hybrid", "llm"] = ""
 
 
-_PARTS = ("contract", *_RULES, "constraints", "policy", "classifier")
+_PARTS = tuple(each for each in TaskFile.model_fields if each != "name")
 _MODELS: Mapping[Any, tuple[str, type[BaseModel]]] = {
     "contract": ("the contract", ContractFields),
     "edges": ("an edge", EdgeFields),
@@ -302,62 +320,45 @@ def _say(written: Written, error: Any) -> None:
         said = f"{name}: a line of text is expected; write one, in quotes if it has a colon."
     elif kind == "value_error":
         said = str(error["ctx"]["error"])
-    written.say(at, said, key=kind == "extra_forbidden")
+    written.say(at, said)
 
 
 # -- what they say
 
 
 def _procedure(
-    written: Written,
-    task: TaskFile,
-    name: str,
-    guards: Mapping[str, Guard],
-    tools: Tools | None,
+    written: Written, task: TaskFile, guards: Mapping[str, Guard], tools: Tools | None
 ) -> Procedure | None:
+    missing = [each for each in PROCEDURE if each not in task.model_fields_set]
+    if missing:
+        for each in missing if len(missing) < len(PROCEDURE) else ():
+            written.say((), f"the procedure lacks {each!r}; add it.")
+        return None
     edges = tuple(
         Edge(each.action, start, each.to, each.guard, written.line(("edges", number)))
         for number, each in enumerate(task.edges)
         for start in each.from_
     )
+    name = task.name or written.source
     try:
         procedure = Procedure(name, task.states, task.start, task.final, edges, dict(guards))
         if tools is not None:
             procedure.check_actions(tuple(tools))
     except ProcedureError as exc:
-        written.problems += exc.problems
+        written.problems += ((0, problem) for problem in exc.problems)
         return None
     return procedure
 
 
-def _contract(written: Written, read: ContractFields) -> ActionContract:
-    for number, name in enumerate(read.intent_tools or ()):
-        if read.tools and name not in read.tools:
-            said = (
-                f"{name!r} is none of the contract's tools; add it to them, or leave it out here."
-            )
-            written.say(("contract", "intent_tools", number), said)
-    return ActionContract(
-        frozenset(read.tools) if read.tools else None,
-        frozenset(read.intent_tools) if read.intent_tools else None,
-        read.identifiers,
-    )
-
-
-def _policy(written: Written, text: str) -> FailurePolicy | None:
-    """The policy, whose values are what YAML takes them for."""
-    try:
-        entries = yaml.safe_load(text)["policy"]
-    except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        written.say(("policy",), "a value here does not fit its tag; mend it, or drop the tag.")
-        return None
-    named = {str(key).upper(): (key, entry) for key, entry in entries.items()}
-    for key in entries:
-        if named[str(key).upper()][0] != key:
-            written.say(("policy", key), f"{key} stands twice; leave one out.", key=True)
-    for kind, (key, entry) in named.items():
+def _policy(written: Written, entries: Mapping[str, Any]) -> FailurePolicy:
+    stated: dict[str, Any] = {}
+    for key, entry in entries.items():
+        name = key.upper()
         try:
-            FailurePolicy.from_dict({kind: entry})
+            if name in stated:
+                raise ValueError(f"{key} stands twice; leave one out")
+            FailurePolicy.from_dict({name: entry})
+            stated[name] = entry
         except ValueError as exc:
             written.say(("policy", key), f"{exc}.")
-    return None if written.problems else FailurePolicy.from_dict(dict(named.values()))
+    return FailurePolicy.from_dict(stated)

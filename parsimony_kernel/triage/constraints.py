@@ -36,14 +36,6 @@ _AT_MOST = re.compile(
 _STRICT = re.compile(r"\b(?:under|fewer than|less than)\b", re.IGNORECASE)
 _LITERAL = re.compile(r"`([^`]+)`|\"([^\"]+)\"|(?<!\w)'([^']+)'(?!\w)")
 _IDENTIFIER = re.compile(r"\b[A-Za-z]+(?:[_./-][A-Za-z0-9]+)+\b|\b[A-Z]{2,}(?: [A-Z]{2,})*\b")
-# Verbs that say nothing by themselves: what follows them is what is forbidden.
-_PLAIN_VERBS = frozenset(
-    {
-        *("use", "using", "call", "mention", "say", "include", "contain", "output", "write"),
-        *("reveal", "import", "run", "invoke", "execute", "tool", "tools", "function", "word"),
-        *("the", "a", "an", "any", "of", "to", "in", "on", "with", "for", "and", "or"),
-    }
-)
 
 
 def sentences(text: str) -> Iterator[str]:
@@ -109,28 +101,15 @@ def _exceeds(limit: re.Match[str], steps: Sequence[Step]) -> bool:
 
 
 def _does(what: str, step: Step) -> bool:
-    """Whether ``step`` does what a sentence forbids: what is quoted in it, else an identifier, else
-    its verb with one of its nouns."""
-    said = _said(step)
+    """Whether ``step`` does what a sentence forbids: what is quoted in it, else its identifiers,
+    else the words behind its verb."""
     quoted = [next(filter(None, groups)) for groups in _LITERAL.findall(what)]
-    if terms := quoted or _IDENTIFIER.findall(what):
-        return any(holds(term, said) for term in terms)
-    words = _words(re.split(r"[.;,(]", what)[0])
-    verb, *rest = [word for word in words if word not in _PLAIN_VERBS] or [""]
-    if not verb or words[0] in _PLAIN_VERBS:
-        return any(holds(verb, text) for text in said.splitlines())
-    called = set(_words((step.tool_called or "").replace("_", " ")))
-    given_to = called.union(_words(given(step.tool_input)))
-    return verb in called and (not rest or not given_to.isdisjoint(rest))
+    words = re.split(r"[.;,(]", what)[0].split(None, 1)
+    terms = quoted or _IDENTIFIER.findall(what) or words[-1:]
+    return any(holds(term, _said(step)) for term in terms)
 
 
 def _said(step: Step) -> str:
     """What the agent called, gave and asserted; where it says that it will not, it asserts not."""
     asserted = (each for each in sentences(step.llm_output or "") if not NEGATED.search(each))
     return "\n".join((step.tool_called or "", given(step.tool_input), *asserted))
-
-
-def _words(text: str) -> list[str]:
-    """The words of ``text`` in lower case and in the singular."""
-    words = (word.casefold() for word in re.findall(r"[A-Za-z]+", text))
-    return [word[:-1] if len(word) > 3 and word.endswith("s") else word for word in words]

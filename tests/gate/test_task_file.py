@@ -162,11 +162,11 @@ def test_a_single_rule_and_an_identifier_alone_are_enough() -> None:
             "line 18: TIMEOUT: there is no action 'ABRT'; did you mea",
         ),
         (WHOLE.replace("reason", "raeson"), "line 18: TIMEOUT: ABORT has no such field"),
-        (WHOLE.replace("default", "Timeout"), "line 18: timeout stands twice; leave one out."),
+        (WHOLE.replace("default", "Timeout"), "line 19: Timeout stands twice; leave one out."),
         (WHOLE.replace("escalate", "&x [*x]"), "line 19: an alias (*) repeats this; write"),
         (
             WHOLE.replace("escalate", "!!python/name:os"),
-            "line 16: a value here does not fit its tag",
+            "line 19: this value does not fit its tag",
         ),
         (WHOLE.replace("escalate", "[]"), "line 19: DEFAULT: [] is no strategy"),
         (WHOLE.replace("escalate", ""), "line 19: DEFAULT: None is no strategy: write its name"),
@@ -176,7 +176,7 @@ def test_a_single_rule_and_an_identifier_alone_are_enough() -> None:
             WHOLE.replace("action: query_db", "action: qery_db"),
             "line 6: there is no tool 'qery_db'",
         ),
-        (WHOLE.replace("escalate", "!!bool abc"), "line 16: a value here does not fit its tag"),
+        (WHOLE.replace("escalate", "!!bool abc"), "line 19: this value does not fit its tag"),
         (
             WHOLE.replace("attempts: 2", "attempts: two"),
             "line 17: HALLUCINATED_STATE: max_attempts",

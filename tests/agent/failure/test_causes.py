@@ -61,11 +61,11 @@ def name(cause: Cause) -> str:
 
 
 def designed() -> list[Row]:
-    """The rows of the table in the first section of the design."""
+    """The rows of the table in the first section of the design, without the ladder's words."""
     section = DESIGN.read_text().partition("\n## 1.")[2].partition("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")][2:]
     return [
-        tuple(cell.strip().replace("`", "") for cell in line.strip("|").split("|"))
+        tuple(cell.strip().replace("`", "") for cell in line.strip("|").split("|")[:-1])
         for line in lines
     ]
 
@@ -77,14 +77,12 @@ def written() -> list[Row]:
 
 def _row(causes: tuple[Cause, ...]) -> Row:
     first = causes[0]
-    shared = {(each.type, each.refusal, each.how) for each in causes}
-    assert shared == {(first.type, first.refusal, first.how)}
+    assert {(each.type, each.refusal) for each in causes} == {(first.type, first.refusal)}
     return (
         first.name,
         ", ".join(dict.fromkeys(each.kind.value for each in causes)),
         "by the classifier" if first.type is None else first.type.name,
         "–" if first.refusal is None else first.refusal.value,
-        first.how,
     )
 
 
