@@ -66,7 +66,7 @@ async def run_loop(
         state.done = True
         if run is not None and state.iteration:
             # With the time that it took up to here.
-            yield snapshot_of(run.state, run.hooks, run.clock)
+            yield snapshot_of(state, context)
         yield RunCancelled(reason=str(stopped) or stop.reason)
     except StandInError:
         raise
@@ -215,7 +215,7 @@ async def go_on(
     context = RunContext.of(agent)
     try:
         _learn(context, state, suspension, user_reply)
-        snapshot = snapshot_of(state, context.hooks, context.clock)
+        snapshot = snapshot_of(state, context)
     except Exception as exc:  # boundary: tool - a host's hooks, on a disk that may fail
         yield _broken(exc, state, context.hooks.secrets(context))
         return
