@@ -146,7 +146,11 @@ class Cassettes:
                 secrets = Secrets.of(models, self._environ)
                 recorder = TurnRecorder(
                     self._tape(),
-                    RecordedTurn(words, occurrence, ", ".join(model.name for model in models)),
+                    RecordedTurn(
+                        request=words,
+                        occurrence=occurrence,
+                        model=", ".join(model.name for model in models),
+                    ),
                     self._place(secrets),
                     secrets,
                     goes_on=goes_on,
@@ -164,7 +168,7 @@ class Cassettes:
         return None if told is None else durable.read(Path(told)).decode()
 
     def _has(self, words: str) -> bool:
-        return any(turn.words == words for turn in self._tape().read().turns)
+        return any(turn.request == words for turn in self._tape().read().turns)
 
     def _occurrence(self, words: str, cell_key: str) -> int:
         cells = self._cells.setdefault(words, [])
