@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
-from parsimony_kernel.core.causes import CAPABILITY_GAP
 from parsimony_kernel.core.chat import (
     ChatModel,
     Completion,
@@ -23,6 +22,7 @@ from parsimony_kernel.core.kinds import FailureRaised
 from parsimony_kernel.core.pictures import MARK
 from parsimony_kernel.llm.cassette_file import RecordedStep, RecordedTurn, Recording, Tape
 from parsimony_kernel.llm.coerce import read
+from parsimony_kernel.llm.faults import gap
 from parsimony_kernel.llm.request_key import Place, RequestKey, in_short, request_key
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.llm.wrapper import WrapperModel
@@ -91,9 +91,7 @@ class TurnRecorder:
         except StorageError as exc:
             sentence = f"The model's answer could not be recorded. {exc}"
             remedy = "Mend that, or run the cell without --record."
-            raise FailureRaised(
-                CAPABILITY_GAP.failure(f"{sentence} {remedy}", blockers=(sentence,), remedy=remedy)
-            ) from exc
+            raise FailureRaised(gap(sentence, remedy)) from exc
 
 
 def recorded(model: ChatModel, recorder: TurnRecorder) -> ChatModel:
