@@ -99,12 +99,12 @@ class ModelCalls:
 
     async def reckoned(self) -> tuple[ModelRequest, Failure | Demand | None]:
         """The next request, and what it asks of the budget; compacted where it would not fit."""
-        if not self._budget.is_limited:
-            return self.request(), None
-        model = self.model
         while True:
-            request = await self._cancellation.race(self._budget.capped(model, self.request()))
-            demand = await self._cancellation.race(self._budget.reserve(model, request))
+            request = self.request()
+            if not self._budget.is_limited:
+                return request, None
+            reckoning = self._budget.reckon(self.model, request)
+            request, demand = await self._cancellation.race(reckoning)
             fits = not isinstance(demand, Failure) or "reserved" not in demand.metadata
             if fits or self._state.compaction >= MAX_COMPACTION:
                 return request, demand
@@ -165,20 +165,16 @@ class ModelCalls:
                         self.reply = item
                 heard_at = state.last_event_time_s = clock.monotonic()
         state.accumulated_reasoning += self._secrets.clean(thoughts)
-        billed, is_limited = (request, model), self._budget.is_limited
+        bill = self.reply if isinstance(self.reply, Completion) else None
+        if self._budget.is_limited:
+            bill = await self._cancellation.race(self._budget.bill(self.reply, request, model))
+        if bill is not None:
+            yield self._account(bill, since)
         if isinstance(self.reply, Failure):
-            if is_limited:
-                charging = self._budget.charged_failure(self.reply, *billed)
-                bill = await self._cancellation.race(charging)
-                if bill is not None:
-                    yield self._account(bill, since)
             self.reply = self._rerouted(self.reply)
             return
         state.pending_instruction = None
         state.failure_attempts.pop(FailureKind.transient_provider, None)
-        if is_limited:
-            self.reply = await self._cancellation.race(self._budget.charged(self.reply, *billed))
-        yield self._account(self.reply, since)
 
     async def _answer(
         self, request: ModelRequest
