@@ -7,7 +7,7 @@ action is carried out. Nothing else in the package retries, narrows, suspends or
 import asyncio
 import logging
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, Self, TypeVar
@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self, TypeVar
 from parsimony_kernel.agent.failure.suspension import Secret, build_record
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.causes import GOAL_DRIFT, is_for_a_person
-from parsimony_kernel.core.choices import LIMITS, MORE, ids_of, labels_of
+from parsimony_kernel.core.choices import LIMITS, MORE, Choice, ids_of, labels_of
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.events import (
@@ -231,8 +231,8 @@ async def answer(
             context=failure.explanation,
             choices=metadata.get("choices") or (MORE if is_limit else ()),
             kind=failure.kind,
-            guard=metadata.get(GUARD, ""),
-            effect_key=metadata.get(EFFECT_KEY, ""),
+            originating_guard=metadata.get(GUARD, ""),
+            pending_effect=metadata.get(EFFECT_KEY, ""),
         )
     words = decision.words or failure.explanation
     if action is Action.stop:
@@ -273,11 +273,12 @@ def suspend(
     *,
     question: str,
     context: str | None = None,
-    choices: Any = (),
+    choices: Iterable[Choice | str] = (),
     kind: FailureKind | None = None,
     **because: str,
 ) -> UserInputRequested | Handoff:
-    """Seal the state and give the event that carries the question; see ``build_record``.
+    """Seal the state and give the event that carries the question; ``because`` are fields of the
+    record.
 
     Without a key to seal it with, nobody could answer: then the question is handed off.
     """
@@ -291,10 +292,10 @@ def suspend(
             now=run.clock.now(),
             elapsed_s=state.elapsed_seconds(run.clock.monotonic()),
             question=question,
-            context=context,
+            pending_question_context=context,
             choices=offered,
             choice_ids=ids_of(asked),
-            kind=kind,
+            originating_failure_kind=kind,
             key_id=key_id,
             **because,
         )
