@@ -481,19 +481,12 @@ class Run:
         failure = outcome.failure
         if failure is None or not has_open_type(failure):
             return outcome
-        classifier = self.context.classifier
-        if not isinstance(classifier, RulesClassifier):  # it may ask a model
+        if not isinstance(self.context.classifier, RulesClassifier):  # it may ask a model
             failure = self.hooks.shared(call, outcome).failure or failure
         tool = self.tools.get(call.function.name)
+        repeatable = tool is not None and tool.is_repeatable
         judging = diagnose(
-            failure,
-            call,
-            classifier,
-            state=self.state,
-            known=self.known(),
-            is_idempotent=tool is not None and tool.is_repeatable,
-            within_s=self.context.time_left(self.state),
-            clock=self.clock,
+            failure, call, self.context, self.state, self.known(), is_idempotent=repeatable
         )
         return with_type(outcome, await self._unless_stopped(judging, FailureType.UNKNOWN))
 
