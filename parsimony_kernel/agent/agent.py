@@ -110,7 +110,6 @@ class Agent:
         rules: Rules = NO_RULES,
         procedure: Procedure | None = None,
         classifier: Classifier | None = None,
-        key_id: str = "",
         keyring: Keyring | None = None,
         workspace: str = "",
         hooks: RunHooks | None = None,
@@ -140,13 +139,13 @@ class Agent:
         self.clock = clock
         self.workspace = workspace
         self._secret = suspension_secret
-        self._key_id = key_id
         self._keyring = keyring or Keyring.open(None, os.environ)
         if isinstance(tools, Tools):
             self.tools = tools
         else:
             given = [each if isinstance(each, Tool) else tool(each) for each in tools or ()]
-            self.tools = self._default_tools() + given
+            own = code_tools(self.code_executor, timeout_s=self.guardrails.tool_timeout_s)
+            self.tools = own + termination_tools() + given
         known = tuple(self.hooks.tools(RunContext.of(self)))
         if file_store is not None:
             known += tuple(stored_file_tools(file_store))
@@ -163,7 +162,7 @@ class Agent:
     def signing_key(self) -> tuple[Secret, str]:
         """The key that seals suspensions, and its id; read at once, since keys are rotated."""
         if self._secret is not None:
-            return self._secret, self._key_id
+            return self._secret, ""
         key = self._keyring.current()
         return key.secret, key.key_id
 
@@ -224,7 +223,7 @@ class Agent:
         """``run``, collected."""
         return collect([event async for event in self.run(message, ctx=ctx)], context=ctx)
 
-    async def resume(
+    def resume(
         self,
         record: SuspensionRecord,
         reply: str,
@@ -233,7 +232,7 @@ class Agent:
         max_suspension_age_s: float = MAX_SUSPENSION_AGE_S,
     ) -> AsyncGenerator[AgentEvent, None]:
         """Go on from ``record`` with the person's answer; see ``resume_run`` for the errors."""
-        resumed = resume_run(
+        return resume_run(
             self,
             record,
             reply,
@@ -241,15 +240,6 @@ class Agent:
             code_executor=self.code_executor,
             cancellation=cancellation,
             max_suspension_age_s=max_suspension_age_s,
-        )
-        async with aclosing(resumed) as events:
-            async for event in events:
-                yield event
-
-    def _default_tools(self) -> Tools:
-        return (
-            code_tools(self.code_executor, timeout_s=self.guardrails.tool_timeout_s)
-            + termination_tools()
         )
 
 

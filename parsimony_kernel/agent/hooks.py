@@ -11,15 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from parsimony_kernel.agent.chart_images import figures_in
-from parsimony_kernel.agent.evidence import (
-    came_since,
-    code_that_ran,
-    earlier,
-    results,
-    said,
-    succeeded,
-    words,
-)
+from parsimony_kernel.agent.evidence import came_since, earlier, results, said, words
 from parsimony_kernel.agent.failure.recovery import RecoveryContext
 from parsimony_kernel.agent.failure.suspension import Secret
 from parsimony_kernel.agent.resolve import Config, resolve_models
@@ -175,14 +167,17 @@ def _grounded(tools: Tools, state: RunState, *, strict: bool) -> tuple[Stage, ..
 
     def seen() -> Seen:
         answers = results(state.messages)
+        # Code that raised, was refused or was skipped has answers, if any, and no more.
+        done = [each for each in from_messages(state.messages) if each.tool_output is not None]
+        called = {each.tool_called for each in done}
         return Seen(
             [each for each in answers if not was_refused(each)],
             words(state.messages),
             _known_names(variables()) | frozenset(tools),
-            list(code_that_ran(state.messages, code)),
+            [str(each.tool_input.get("code", "")) for each in done if each.tool_called in code],
             list(earlier(state.messages)),
-            published=succeeded(state.messages, publishing),
-            acted=succeeded(state.messages, acting - publishing - code),
+            published=not publishing.isdisjoint(called),
+            acted=not (acting - publishing - code).isdisjoint(called),
             refused=any(map(was_refused, answers)),
             exists=lambda path: came_since(path, state.started_at),
         )

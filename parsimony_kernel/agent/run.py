@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from parsimony_kernel.agent.chart_images import picture_messages
 from parsimony_kernel.agent.failure.detectors import (
@@ -64,6 +64,7 @@ from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.gate.loops import Repetition
 from parsimony_kernel.gate.rules import DONE
 from parsimony_kernel.limits.budget import Demand
+from parsimony_kernel.llm.transcript import unique_id
 from parsimony_kernel.toolbox.files import stored_file_tools
 from parsimony_kernel.toolbox.plan import Plan
 from parsimony_kernel.tools import REPLY
@@ -169,6 +170,9 @@ class Run:
             calls, said = written_calls(reply.message, self.tools, state.messages)
         if failure is None and not calls and said and DONE in self.tools and ends(said, state):
             calls, said = (ending(said, state),), None
+        # Some models give one id to several calls.
+        used = {name: None for each in state.messages for name in _ids_in(each)}
+        calls = tuple(replace(each, id=unique_id(each.id, used)) for each in calls)
         opaque = reply.message.opaque
         state.messages.append(assistant_message(said, calls, opaque, self.secrets))
         if failure is None and not calls:
@@ -405,14 +409,12 @@ class Run:
     def _solve(self, tool: str | None) -> None:
         """A call of ``tool`` has worked, or, with ``None``, an answer was as it should be: what
         had failed there before is no longer told."""
-        lessons = self.state.lessons_learned
-        if any(each.metadata.get("tool_name") == tool for each in lessons):
-            self.state.lessons_learned = [
-                replace(each, metadata={**each.metadata, SOLVED: True})
-                if each.metadata.get("tool_name") == tool
-                else each
-                for each in lessons
-            ]
+        self.state.lessons_learned = [
+            replace(each, metadata={**each.metadata, SOLVED: True})
+            if each.metadata.get("tool_name") == tool
+            else each
+            for each in self.state.lessons_learned
+        ]
 
     def _drained(self) -> Iterator[AgentEvent]:
         """What the host has emitted; the run notes it."""
@@ -531,6 +533,11 @@ class Run:
     def _answer(self, call: ToolCall, content: str) -> None:
         message = {"role": "tool", "tool_call_id": call.id, "name": call.function.name}
         self.state.messages.append({**message, "content": content})
+
+
+def _ids_in(message: Any) -> list[str]:
+    calls = message.get("tool_calls") if isinstance(message, dict) else None
+    return [each["id"] for each in calls or ()]
 
 
 def snapshot_of(state: RunState, context: RunContext) -> StateSnapshot:
