@@ -17,19 +17,9 @@ from parsimony_kernel.agent.resolve import Config, names_in
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.core.config import (
-    MAX_PINNED,
-    MAX_PINNED_LENGTH,
-    AgentGuardrails,
-    FileStore,
-)
+from parsimony_kernel.core.config import MAX_PINNED, MAX_PINNED_LENGTH, AgentGuardrails, FileStore
 from parsimony_kernel.core.contract import ActionContract
-from parsimony_kernel.core.conversation import (
-    AgentContext,
-    AgentMessage,
-    is_snapshot,
-    opening,
-)
+from parsimony_kernel.core.conversation import AgentContext, AgentMessage, is_snapshot, opening
 from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.core.policy import DefaultPolicy, RecoveryPolicy
 from parsimony_kernel.core.results import AgentResult, collect

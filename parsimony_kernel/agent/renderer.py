@@ -196,10 +196,7 @@ def infer_message_mode(
 
 def select_messages_to_render(messages: Sequence[Any]) -> list[Any]:
     """All messages, but of those that are snapshots of the context only the newest."""
-    newest = max(
-        (i for i, message in enumerate(messages) if is_snapshot(message)),
-        default=-1,
-    )
+    newest = max((i for i, message in enumerate(messages) if is_snapshot(message)), default=-1)
     return [
         message for i, message in enumerate(messages) if i == newest or not is_snapshot(message)
     ]

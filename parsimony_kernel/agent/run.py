@@ -13,13 +13,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from parsimony_kernel.agent.chart_images import picture_messages
-from parsimony_kernel.agent.failure.detectors import (
-    post_llm,
-    post_tool,
-    pre_step,
-    record_tool_call,
-    text_only,
-)
+from parsimony_kernel.agent.failure.detectors import post_llm, post_tool, pre_step, record_tool_call
 from parsimony_kernel.agent.failure.recovery import FALLBACK, answer, pause
 from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.agent.model_calls import (
@@ -45,7 +39,7 @@ from parsimony_kernel.agent.termination_tools import terminal_event
 from parsimony_kernel.agent.written_calls import is_written, written_calls
 from parsimony_kernel.core.calls import arguments_of, loop_signature
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.core.causes import has_open_type
+from parsimony_kernel.core.causes import NO_CALL, has_open_type
 from parsimony_kernel.core.chat import Completion, ToolCall
 from parsimony_kernel.core.config import FileStore
 from parsimony_kernel.core.events import (
@@ -144,8 +138,7 @@ class Run:
             request = replace(model_calls.request(), max_answer_tokens=request.max_answer_tokens)
         state.iteration += 1
         state.turn = TurnSubstate(
-            minted_refs=state.turn.minted_refs,
-            minted_live_names=state.turn.minted_live_names,
+            minted_refs=state.turn.minted_refs, minted_live_names=state.turn.minted_live_names
         )
         async with aclosing(model_calls.ask(request, since=now)) as events:
             async for event in events:
@@ -177,7 +170,8 @@ class Run:
         state.messages.append(assistant_message(said, calls, opaque, self.secrets))
         if failure is None and not calls:
             state.turn.text_only_response = True
-            failure = text_only(state)
+            words = "the model answered in words and called no tool"
+            failure = NO_CALL.failure(words, iteration=state.iteration)
         if failure is not None:
             await self._skip(calls, f"not run: {self.secrets.clean(failure.explanation)}")
             yield await self._fail(failure)

@@ -11,13 +11,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
-from parsimony_kernel.core.chat import (
-    ChatModel,
-    Completion,
-    Delta,
-    ModelRequest,
-    StandInError,
-)
+from parsimony_kernel.core.chat import ChatModel, Completion, Delta, ModelRequest, StandInError
 from parsimony_kernel.core.kinds import FailureRaised
 from parsimony_kernel.core.pictures import MARK
 from parsimony_kernel.llm.cassette_file import RecordedStep, RecordedTurn, Recording, Tape

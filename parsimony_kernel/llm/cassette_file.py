@@ -15,14 +15,7 @@ from typing import Any, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
-from parsimony_kernel.core.chat import (
-    Choice,
-    Completion,
-    FunctionCall,
-    Message,
-    ToolCall,
-    Usage,
-)
+from parsimony_kernel.core.chat import Choice, Completion, FunctionCall, Message, ToolCall, Usage
 from parsimony_kernel.llm import thinking
 from parsimony_kernel.llm.request_key import RequestKey
 from parsimony_kernel.llm.secrets import Secrets

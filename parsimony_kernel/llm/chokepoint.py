@@ -13,12 +13,7 @@ from typing import Any
 
 from parsimony_kernel.core import pictures
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.core.causes import (
-    ANSWER_CUT_OFF,
-    PROVIDER_FAULT,
-    PROVIDER_SILENT,
-    TIME_USED,
-)
+from parsimony_kernel.core.causes import ANSWER_CUT_OFF, PROVIDER_FAULT, PROVIDER_SILENT, TIME_USED
 from parsimony_kernel.core.chat import (
     Beat,
     ChatModel,

@@ -29,10 +29,7 @@ def gap(sentence: str, remedy: str, **known: Any) -> Failure:
 
 
 def translate(
-    exc: BaseException,
-    *,
-    secrets: Iterable[str] = (),
-    environ: Mapping[str, str] | None = None,
+    exc: BaseException, *, secrets: Iterable[str] = (), environ: Mapping[str, str] | None = None
 ) -> Failure:
     """The failure that ``exc`` means. Never raises, and never returns ``None``.
 

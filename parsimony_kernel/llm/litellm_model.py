@@ -19,13 +19,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from parsimony_kernel.core.causes import CAPABILITY_GAP
-from parsimony_kernel.core.chat import (
-    Completion,
-    Delta,
-    Message,
-    ModelRequest,
-    Usage,
-)
+from parsimony_kernel.core.chat import Completion, Delta, Message, ModelRequest, Usage
 from parsimony_kernel.core.kinds import Failure, FailureRaised
 from parsimony_kernel.limits.budget import counted, usage_by_size, usd
 from parsimony_kernel.llm import chokepoint, credentials, thinking
@@ -251,10 +245,7 @@ class LiteLLMModel:
         return Completion(choices=choices, usage=usage, model=self.name, cost_usd=cost)
 
     def _price(self, litellm: Any, usage: Usage) -> float | None:
-        sizes = {
-            "prompt_tokens": usage.prompt_tokens,
-            "completion_tokens": usage.completion_tokens,
-        }
+        sizes = {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
         return _in_usd(lambda: sum(litellm.cost_per_token(model=self.name, **sizes)))
 
 

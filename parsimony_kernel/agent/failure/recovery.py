@@ -31,16 +31,7 @@ from parsimony_kernel.core.state import RunState, remember
 from parsimony_kernel.core.taxonomy import FailureType, TriageContext
 from parsimony_kernel.core.text import encodable
 from parsimony_kernel.storage.keyring import KeyringError
-from parsimony_kernel.triage.policy import (
-    Abort,
-    Escalate,
-    RecoveryAction,
-    Replan,
-    Resume,
-    Retry,
-    Rollback,
-    Suspend,
-)
+from parsimony_kernel.triage.policy import RecoveryAction, Rollback
 
 _QUESTIONS = {
     FailureKind.iteration_limit: "The run has used all its steps. Go on with as many again?",
@@ -347,9 +338,9 @@ class _Decision:
 
     action: Action
     plan: RecoveryAction | None = None
-    hint: str | None = None
+    hint: str = ""
     delay_s: float = 0.0
-    words: str | None = None
+    words: str = ""
 
     @property
     def strategy(self) -> str:
@@ -439,25 +430,25 @@ async def _decided(
 
 
 def _as_planned(plan: RecoveryAction | None, action: Action) -> _Decision:
-    match plan:
-        case Retry(hint=hint, inject=inject, delay=delay):
-            given = "; ".join(f"{name} = {value}" for name, value in (inject or {}).items())
-            known = f"Known: {given}." if given else None
-            return _Decision(action, plan, _in_words(hint, known), delay)
-        case Replan(hint=hint):
-            return _Decision(action, plan, _in_words(hint))
-        case Resume(from_subgoal=str(goal)) if goal:
-            hint = f"Go on from this part of the plan, which is open: {goal}."
-            return _Decision(action, plan, _in_words(hint))
-        case Suspend(message=words) | Escalate(message=words) | Abort(reason=words):
-            return _Decision(action, plan, words=_in_words(words))
-    return _Decision(action, plan)
+    """``action``, with what ``plan`` says, as it can be told and written down."""
 
+    def said(name: str) -> Any:
+        return getattr(plan, name, None)
 
-def _in_words(*said: Any) -> str | None:
-    """What a plan says, as it can be told and written down."""
-    told: str = encodable(" ".join(map(str, filter(None, said))))
-    return told or None
+    given = "; ".join(f"{name} = {value}" for name, value in (said("inject") or {}).items())
+    goal = said("from_subgoal")
+    hints = (
+        said("hint"),
+        given and f"Known: {given}.",
+        goal and f"Go on from this part of the plan, which is open: {goal}.",
+    )
+    return _Decision(
+        action,
+        plan,
+        hint=encodable(" ".join(map(str, filter(None, hints)))),
+        delay_s=said("delay") or 0.0,
+        words=encodable(str(said("message") or said("reason") or "")),
+    )
 
 
 def _gone_back(decision: _Decision, run: Surroundings | None) -> str:

@@ -100,13 +100,7 @@ def verify_seal(record: SuspensionRecord, secret: Secret) -> bool:
 
 
 def build_record(
-    state: RunState,
-    *,
-    secret: Secret,
-    now: datetime,
-    elapsed_s: float,
-    question: str,
-    **asked: Any,
+    state: RunState, *, secret: Secret, now: datetime, elapsed_s: float, question: str, **asked: Any
 ) -> SuspensionRecord:
     """The sealed record of a run that stops to ask; it is the same after a way through JSON.
 
