@@ -6,7 +6,7 @@ agent's ``hooks``. ``RunContext`` is what a run knows of the agent itself.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -195,6 +195,10 @@ def _known_names(variables: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(variables).union(*(frame.names() for frame in frames))
 
 
+def _plain(value: Any) -> Any:
+    return sorted(value) if isinstance(value, Set) else str(value)
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunContext(RecoveryContext):
     """An agent, as a run reads it: once, at its door. Here, and nowhere else, what a minimal agent
@@ -227,17 +231,13 @@ class RunContext(RecoveryContext):
         contract, procedure = self.contract, self.procedure
         if contract is None and procedure is None and not self.rules:
             return ""
-        told: dict[str, Any] = {"procedure": None if procedure is None else procedure.digest}
-        if self.rules:
-            told["rules"] = self.rules.in_words()
-        if contract is not None:
-            allowed, serving = contract.allowed_tools, contract.serving_tools
-            told["contract"] = {
-                "allowed": None if allowed is None else sorted(allowed),
-                "serving": None if serving is None else sorted(serving),
-                "identifiers": {name: str(value) for name, value in contract.identifiers.items()},
-            }
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+        told = {
+            "contract": contract and vars(contract),
+            "rules": self.rules.in_words(),
+            "procedure": procedure and procedure.digest,
+        }
+        text = json.dumps(told, sort_keys=True, default=_plain)
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def secret_of(self, key_id: str) -> Secret:
         """The secret of ``key_id``, by the agent's own choice where it has one."""

@@ -111,9 +111,7 @@ class Run:
     async def iterate(self) -> AsyncGenerator[AgentEvent, None]:
         """One pass: check, ask the model, act."""
         state, model_calls = self.state, self.model_calls
-        if self._recovered is not None:
-            await pause(self._recovered, self.context, state)
-            self._recovered = None
+        await self._rest()
         if self.cancellation.is_set:
             raise Cancelled(self.cancellation.reason)
         now = self.clock.monotonic()
@@ -202,6 +200,7 @@ class Run:
             state.recoveries.clear()
             self._solve(None)
             self._refused.clear()
+        await self._rest()
         yield snapshot_of(self.state, self.context)
 
     async def _answered(self, held: HeldCall) -> AsyncGenerator[AgentEvent, None]:
@@ -492,6 +491,12 @@ class Run:
         event = await answer(failure, self.context, self.state, run=self, read=read)
         self._recovered = event
         return event
+
+    async def _rest(self) -> None:
+        """Wait as long as the last answer to a failure says."""
+        event, self._recovered = self._recovered, None
+        if event is not None:
+            await pause(event, self.context, self.state)
 
     def known(self) -> TriageContext:
         """What a strategy or a classifier may know of this run."""
