@@ -8,13 +8,7 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.agent.agent import Agent
-from parsimony_kernel.agent.evidence import (
-    came_since,
-    earlier,
-    results,
-    said,
-    words,
-)
+from parsimony_kernel.agent.evidence import came_since, earlier, results, said, words
 from parsimony_kernel.agent.prompts import notebook_changes, notebook_context
 from parsimony_kernel.core.conversation import AgentMessage, opening, request_message
 from parsimony_kernel.core.events import ToolResultObserved
@@ -107,10 +101,7 @@ WRITE = "print(98.765)\ndf.to_csv('out.csv')"
 UNDONE: dict[str, list[Step]] = {
     "failed before": [call("run_code", code=f"{FRAME}1 / 0\n{WRITE}")],
     "skipped": [calls(call("run_code", code=f"{FRAME}1 / 0"), call("run_code", code=WRITE))],
-    "refused": [
-        call("run_code", code=FRAME),
-        call("run_code", code=f"df['zzz']\n{WRITE}"),
-    ],
+    "refused": [call("run_code", code=FRAME), call("run_code", code=f"df['zzz']\n{WRITE}")],
     "a comment": [call("run_code", code="# df.to_csv('out.csv') 98.765\n1")],
     "the person's words": [call("run_code", code="1")],
 }

@@ -8,14 +8,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.core.chat import (
-    ChatModel,
-    Completion,
-    Delta,
-    ModelRequest,
-    Usage,
-    answer,
-)
+from parsimony_kernel.core.chat import ChatModel, Completion, Delta, ModelRequest, Usage, answer
 from parsimony_kernel.core.conversation import request_message
 from parsimony_kernel.core.kinds import FailureRaised
 from parsimony_kernel.llm.cassette import (
@@ -168,12 +161,7 @@ async def test_secrets_stand_in_no_byte_of_the_recording(tape: Tape) -> None:
         call("run_code", code=f"key = '{key}'\nother = 'shop-canary-77'"),
         say(f"The key is {key}, and model-canary-88."),
     ]
-    writing = TurnRecorder(
-        tape,
-        turn_of(WORDS),
-        Place(PLACE.folder, secrets.clean),
-        secrets,
-    )
+    writing = TurnRecorder(tape, turn_of(WORDS), Place(PLACE.folder, secrets.clean), secrets)
     await said(recorded(ScriptedModel(steps), writing), asked(), asked(f"key {key} shop-canary-77"))
     text = tape.path.read_text()
     assert "canary" not in text

@@ -189,10 +189,7 @@ WAITS: list[tuple[dict[str, str], float | None]] = [
     ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
     ({"retry-after": "-3"}, 0.0),
     (
-        {
-            "retry-after": "Fri, 02 Jan 2026 00:00:30 GMT",
-            "date": "Fri, 02 Jan 2026 00:00:00 GMT",
-        },
+        {"retry-after": "Fri, 02 Jan 2026 00:00:30 GMT", "date": "Fri, 02 Jan 2026 00:00:00 GMT"},
         30.0,
     ),
     ({"retry-after": "Fri, 02 Jan 2026 00:00:30 GMT"}, None),
