@@ -213,7 +213,7 @@ class Agent:
         """``run``, collected."""
         return collect([event async for event in self.run(message, ctx=ctx)], context=ctx)
 
-    def resume(
+    async def resume(
         self,
         record: SuspensionRecord,
         reply: str,
@@ -222,7 +222,7 @@ class Agent:
         max_suspension_age_s: float = MAX_SUSPENSION_AGE_S,
     ) -> AsyncGenerator[AgentEvent, None]:
         """Go on from ``record`` with the person's answer; see ``resume_run`` for the errors."""
-        return resume_run(
+        resumed = resume_run(
             self,
             record,
             reply,
@@ -231,6 +231,9 @@ class Agent:
             cancellation=cancellation,
             max_suspension_age_s=max_suspension_age_s,
         )
+        async with aclosing(resumed) as events:
+            async for event in events:
+                yield event
 
 
 def _earlier(message: AgentMessage) -> dict[str, Any]:
