@@ -17,19 +17,9 @@ from parsimony_kernel.agent.resolve import Config, names_in
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.core.config import (
-    MAX_PINNED,
-    MAX_PINNED_LENGTH,
-    AgentGuardrails,
-    FileStore,
-)
+from parsimony_kernel.core.config import MAX_PINNED, MAX_PINNED_LENGTH, AgentGuardrails, FileStore
 from parsimony_kernel.core.contract import ActionContract
-from parsimony_kernel.core.conversation import (
-    AgentContext,
-    AgentMessage,
-    is_snapshot,
-    opening,
-)
+from parsimony_kernel.core.conversation import AgentContext, AgentMessage, is_snapshot, opening
 from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.core.policy import DefaultPolicy, RecoveryPolicy
 from parsimony_kernel.core.results import AgentResult, collect
@@ -110,7 +100,6 @@ class Agent:
         rules: Rules = NO_RULES,
         procedure: Procedure | None = None,
         classifier: Classifier | None = None,
-        key_id: str = "",
         keyring: Keyring | None = None,
         workspace: str = "",
         hooks: RunHooks | None = None,
@@ -140,13 +129,13 @@ class Agent:
         self.clock = clock
         self.workspace = workspace
         self._secret = suspension_secret
-        self._key_id = key_id
         self._keyring = keyring or Keyring.open(None, os.environ)
         if isinstance(tools, Tools):
             self.tools = tools
         else:
             given = [each if isinstance(each, Tool) else tool(each) for each in tools or ()]
-            self.tools = self._default_tools() + given
+            own = code_tools(self.code_executor, timeout_s=self.guardrails.tool_timeout_s)
+            self.tools = own + termination_tools() + given
         known = tuple(self.hooks.tools(RunContext.of(self)))
         if file_store is not None:
             known += tuple(stored_file_tools(file_store))
@@ -163,7 +152,7 @@ class Agent:
     def signing_key(self) -> tuple[Secret, str]:
         """The key that seals suspensions, and its id; read at once, since keys are rotated."""
         if self._secret is not None:
-            return self._secret, self._key_id
+            return self._secret, ""
         key = self._keyring.current()
         return key.secret, key.key_id
 
@@ -245,12 +234,6 @@ class Agent:
         async with aclosing(resumed) as events:
             async for event in events:
                 yield event
-
-    def _default_tools(self) -> Tools:
-        return (
-            code_tools(self.code_executor, timeout_s=self.guardrails.tool_timeout_s)
-            + termination_tools()
-        )
 
 
 def _earlier(message: AgentMessage) -> dict[str, Any]:

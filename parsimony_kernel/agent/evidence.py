@@ -1,11 +1,11 @@
 """What a run has observed, read from its transcript.
 
-Observed is what the person wrote, what tools answered, the code that ran to its end, and what
-earlier turns came to. What the model only said in this run is not.
+Observed is what the person wrote, what tools answered, and what earlier turns came to. What the
+model only said in this run is not.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -30,29 +30,6 @@ def words(messages: Sequence[Any]) -> list[str]:
     begin = _begin(held)
     told = (m for i, m in enumerate(held) if i < begin or m.get("role") == "user")
     return [_text(m) for m in told if not is_picture(m)]
-
-
-def code_that_ran(messages: Iterable[Any], tools: Collection[str]) -> Iterator[str]:
-    """The code of those calls of ``tools`` that answered without an error.
-
-    Code that raised, was refused or was skipped has answers, if any, and no more.
-    """
-    waiting: list[tuple[str, str]] = []
-    for message in map(_plain, messages):
-        if message.get("role") == "assistant":
-            waiting = [
-                (str(call.get("id")), _code(call["function"]["arguments"]))
-                for call in message.get("tool_calls") or ()
-                if call["function"]["name"] in tools
-            ]
-        elif message.get("role") == "tool":
-            # Providers may give two calls one id: they are answered in their order.
-            answered = str(message.get("tool_call_id"))
-            asked = next((each for each in waiting if each[0] == answered), None)
-            if asked is not None:
-                waiting.remove(asked)
-                if not _has_failed(message):
-                    yield asked[1]
 
 
 def earlier(messages: Sequence[Any]) -> Iterator[str]:
@@ -81,14 +58,6 @@ def said(messages: Iterable[Any]) -> str:
     return "\n".join(each.strip() for each in spoken)
 
 
-def succeeded(messages: Iterable[Any], tools: Collection[str]) -> bool:
-    """Whether one of ``tools`` has answered without an error."""
-    return any(
-        message.get("role") == "tool" and message.get("name") in tools and not _has_failed(message)
-        for message in map(_plain, messages)
-    )
-
-
 def came_since(path: str, started_at: str, folder: Path | None = None) -> bool:
     """Whether ``path``, relative to ``folder``, is a file that was written since ``started_at``.
 
@@ -113,10 +82,6 @@ def _text(message: dict[str, Any]) -> str:
     return str(message.get("content") or "")
 
 
-def _has_failed(message: dict[str, Any]) -> bool:
-    return _text(message).startswith('{"error"')
-
-
 def _begin(messages: Sequence[dict[str, Any]]) -> int:
     """Where the run's own messages begin."""
     return max((i for i, message in enumerate(messages) if _is_request(message)), default=0)
@@ -130,16 +95,8 @@ def _is_request(message: dict[str, Any]) -> bool:
 
 def _inventory(text: str) -> dict[str, Any]:
     block = text.partition(f"<{CONTEXT_TAG}>")[2].partition(f"</{CONTEXT_TAG}>")[0]
-    return _object(block)
-
-
-def _code(arguments: Any) -> str:
-    return str(_object(arguments).get("code", ""))
-
-
-def _object(text: Any) -> dict[str, Any]:
     try:
-        given = json.loads(text)
-    except (TypeError, ValueError, RecursionError):
+        given = json.loads(block)
+    except (ValueError, RecursionError):
         return {}
     return given if isinstance(given, dict) else {}

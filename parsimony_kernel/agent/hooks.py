@@ -6,20 +6,12 @@ agent's ``hooks``. ``RunContext`` is what a run knows of the agent itself.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 from parsimony_kernel.agent.chart_images import figures_in
-from parsimony_kernel.agent.evidence import (
-    came_since,
-    code_that_ran,
-    earlier,
-    results,
-    said,
-    succeeded,
-    words,
-)
+from parsimony_kernel.agent.evidence import came_since, earlier, results, said, words
 from parsimony_kernel.agent.failure.recovery import RecoveryContext
 from parsimony_kernel.agent.failure.suspension import Secret
 from parsimony_kernel.agent.resolve import Config, resolve_models
@@ -76,7 +68,8 @@ class RunHooks:
 
     def tools(self, context: "RunContext") -> Tools:
         """What the model may call: the agent's tools, and those that end a run."""
-        own = context.tools
+        given = context.tools
+        own = given if isinstance(given, Tools) else Tools(given)
         return own if any(tool.terminal for tool in own.values()) else own + termination_tools()
 
     def offered(self, tools: Tools) -> Tools:
@@ -174,14 +167,17 @@ def _grounded(tools: Tools, state: RunState, *, strict: bool) -> tuple[Stage, ..
 
     def seen() -> Seen:
         answers = results(state.messages)
+        # Code that raised, was refused or was skipped has answers, if any, and no more.
+        done = [each for each in from_messages(state.messages) if each.tool_output is not None]
+        called = {each.tool_called for each in done}
         return Seen(
             [each for each in answers if not was_refused(each)],
             words(state.messages),
             _known_names(variables()) | frozenset(tools),
-            list(code_that_ran(state.messages, code)),
+            [str(each.tool_input.get("code", "")) for each in done if each.tool_called in code],
             list(earlier(state.messages)),
-            published=succeeded(state.messages, publishing),
-            acted=succeeded(state.messages, acting - publishing - code),
+            published=not publishing.isdisjoint(called),
+            acted=not (acting - publishing - code).isdisjoint(called),
             refused=any(map(was_refused, answers)),
             exists=lambda path: came_since(path, state.started_at),
         )
@@ -194,29 +190,16 @@ def _grounded(tools: Tools, state: RunState, *, strict: bool) -> tuple[Stage, ..
     )
 
 
-def _sorted(names: Iterable[str] | None) -> list[str] | None:
-    return None if names is None else sorted(names)
-
-
 def _known_names(variables: Mapping[str, Any]) -> frozenset[str]:
     frames = filter(None, map(frame_of, variables.values()))
     return frozenset(variables).union(*(frame.names() for frame in frames))
 
 
-def _no_model() -> NoReturn:
-    raise TypeError("an agent needs a model_config, such as 'openai/gpt-5' or 'offline'")
+def _plain(value: Any) -> Any:
+    return sorted(value) if isinstance(value, Set) else str(value)
 
 
-def _tools(given: Iterable[Tool]) -> Tools:
-    if isinstance(given, Tools):
-        return given
-    listed = tuple(given)
-    if other := [each for each in listed if not isinstance(each, Tool)]:
-        raise TypeError(f"each tool of an agent must be made with tool(), and {other[0]!r} is not")
-    return Tools(listed)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunContext(RecoveryContext):
     """An agent, as a run reads it: once, at its door. Here, and nowhere else, what a minimal agent
     leaves out gets its default.
@@ -229,24 +212,18 @@ class RunContext(RecoveryContext):
         secret_for: gives the secret of a key id, for a record that was sealed earlier.
     """
 
-    guardrails: AgentGuardrails = field(
-        default_factory=AgentGuardrails, metadata={"kind": AgentGuardrails}
-    )
-    model_config: Config | Sequence[Config] = field(
-        default_factory=_no_model, metadata={"kind": object}
-    )
-    instructions: str | None = field(default=None, metadata={"kind": str})
-    tools: Tools = field(default_factory=Tools, metadata={"kind": Iterable, "made": _tools})
-    hooks: RunHooks = field(default_factory=RunHooks, metadata={"kind": RunHooks})
-    contract: ActionContract | None = field(default=None, metadata={"kind": ActionContract})
-    rules: Rules = field(default=NO_RULES, metadata={"kind": Rules})
-    procedure: Procedure | None = field(default=None, metadata={"kind": Procedure})
-    classifier: Classifier = field(default_factory=RulesClassifier, metadata={"kind": "classify"})
-    pinned_constraints: tuple[str, ...] = field(
-        default=(), metadata={"kind": list | tuple, "made": tuple}
-    )
-    workspace: str = field(default="", metadata={"kind": str})
-    secret_for: Callable[[str], Secret] | None = field(default=None, metadata={"kind": "__call__"})
+    model_config: Config | Sequence[Config]
+    guardrails: AgentGuardrails = field(default_factory=AgentGuardrails)
+    instructions: str | None = None
+    tools: Iterable[Tool] | Tools = ()
+    hooks: RunHooks = field(default_factory=RunHooks)
+    contract: ActionContract | None = None
+    rules: Rules = NO_RULES
+    procedure: Procedure | None = None
+    classifier: Classifier = field(default_factory=RulesClassifier)
+    pinned_constraints: Sequence[str] = ()
+    workspace: str = ""
+    secret_for: Callable[[str], Secret] | None = None
 
     @property
     def terms(self) -> str:
@@ -254,16 +231,13 @@ class RunContext(RecoveryContext):
         contract, procedure = self.contract, self.procedure
         if contract is None and procedure is None and not self.rules:
             return ""
-        told: dict[str, Any] = {"procedure": None if procedure is None else procedure.digest}
-        if self.rules:
-            told["rules"] = self.rules.in_words()
-        if contract is not None:
-            told["contract"] = {
-                "allowed": _sorted(contract.allowed_tools),
-                "serving": _sorted(contract.serving_tools),
-                "identifiers": {name: str(value) for name, value in contract.identifiers.items()},
-            }
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+        told = {
+            "contract": contract and vars(contract),
+            "rules": self.rules.in_words(),
+            "procedure": procedure and procedure.digest,
+        }
+        text = json.dumps(told, sort_keys=True, default=_plain)
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def secret_of(self, key_id: str) -> Secret:
         """The secret of ``key_id``, by the agent's own choice where it has one."""

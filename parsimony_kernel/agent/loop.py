@@ -66,7 +66,7 @@ async def run_loop(
         state.done = True
         if run is not None and state.iteration:
             # With the time that it took up to here.
-            yield snapshot_of(run.state, run.hooks, run.clock)
+            yield snapshot_of(state, context)
         yield RunCancelled(reason=str(stopped) or stop.reason)
     except StandInError:
         raise
@@ -108,15 +108,15 @@ def admit(
     suspension: SuspensionRecord,
     user_reply: str,
     *,
-    files: Any = None,
-    code_executor: Any = None,
-    cancellation: CancellationRequest | None = None,
     max_suspension_age_s: float = MAX_SUSPENSION_AGE_S,
+    **alive: Any,
 ) -> RunState:
     """Check a record and take its single use; the state to go on from.
 
-    Checked in this order: empty reply, token, age, seal, workspace, terms, single use. Raises
-    ``ValueError`` (for an answer that is none, and for another contract or procedure),
+    Checked in this order: empty reply, token, age, seal, workspace, answer, terms, single use.
+    ``alive`` is what ``RunState.from_suspension`` takes beside the record.
+
+    Raises ``ValueError`` (for an answer that is none, and for another contract or procedure),
     ``SuspensionTokenMismatch``, ``SuspensionExpired``, ``SuspensionElsewhere`` or
     ``SuspensionConsumed``; nothing ran then.
     """
@@ -131,43 +131,41 @@ def admit(
         max_age_s=max_suspension_age_s,
         workspace=context.workspace,
     )
-    _check_answer(suspension, user_reply)
-    _check_terms(suspension, context)
-    state = RunState.from_suspension(
-        suspension,
-        files=files,
-        code_executor=code_executor,
-        cancellation=cancellation,
-        now=clock.monotonic(),
-    )
+    chosen = _chosen(suspension, user_reply)
+    if chosen is None and suspension.originating_guard:
+        raise ValueError("this question is about a budget: answer 'Go on' or 'Stop here'")
+    if chosen is None and suspension.pending_effect:
+        raise ValueError("answer 'It did', 'It did not' or 'Stop here': nothing else is sure")
+    if suspension.schema_version >= _TERMS_SINCE and suspension.terms != context.terms:
+        raise ValueError(
+            "this question was asked under another contract or procedure than there is now; bring "
+            "the file back as it was, or run the request again"
+        )
+    state = RunState.from_suspension(suspension, now=clock.monotonic(), **alive)
     if suspension.originating_failure_kind is FailureKind.loop_detected:
         # The person has looked at the loop: it may be gone round again.
         state.last_repeat_counts, state.repetition = {}, []
     secrets = hooks.secrets(context)
     newest = map(secrets.clean, context.pinned_constraints)
-    pinned = [*state.pinned_constraints, *newest]
-    state.pinned_constraints = list(dict.fromkeys(pinned))
+    state.pinned_constraints = list(dict.fromkeys((*state.pinned_constraints, *newest)))
     changes = hooks.changes_since(suspension)
     if changes is not None:
         state.messages.append({"role": "user", "content": changes})
         inventory = hooks.inventory()
         if inventory is not None:
             state.messages.append(secrets.of_prose(snapshot_message(inventory)))
-    chosen = _chosen(suspension, user_reply)
-    is_button = chosen in choices.ALLOWING or user_reply.strip() in choices.labels_of(
-        choices.APPROVAL
-    )
-    asks = state.pending_call is not None and state.pending_call.asks
-    if asks:
+    held = state.pending_call
+    is_allowing = chosen in choices.ALLOWING
+    is_button = is_allowing or user_reply.strip() in choices.labels_of(choices.APPROVAL)
+    if held is not None and held.asks:
         state.reply = user_reply
-    elif state.pending_call is None or not is_button:
+    elif held is None or not is_button:
         state.messages.append({"role": "user", "content": secrets.clean(user_reply)})
-    if state.pending_call is not None:
-        allowed = asks or chosen in choices.ALLOWING
+    if held is not None:
         approvals = hooks.approvals(state)
         if chosen is Choice.allow_for_turn and approvals is not None:
-            approvals.granted.widened = state.pending_call.sha
-        state.pending_call = state.pending_call.model_copy(update={"allowed": allowed})
+            approvals.granted.widened = held.sha
+        state.pending_call = held.model_copy(update={"allowed": held.asks or is_allowing})
     # Last, so that nothing can go wrong once it is taken.
     if not hooks.claim(suspension):
         raise SuspensionConsumed("this question was answered before; nothing was run again")
@@ -178,49 +176,24 @@ def _chosen(suspension: SuspensionRecord, reply: str) -> Choice | None:
     return choices.read(reply, choices.offered_in(suspension))
 
 
-def _check_answer(suspension: SuspensionRecord, reply: str) -> None:
-    """An answer that would spend more, or settle a write, has to say so: ``ValueError`` if not."""
-    if _chosen(suspension, reply) is not None:
-        return
-    if suspension.originating_guard:
-        raise ValueError("this question is about a budget: answer 'Go on' or 'Stop here'")
-    if suspension.pending_effect:
-        raise ValueError("answer 'It did', 'It did not' or 'Stop here': nothing else is sure")
-
-
-def _check_terms(suspension: SuspensionRecord, context: RunContext) -> None:
-    """What a run was held to when it asked holds when it goes on: ``ValueError`` otherwise."""
-    if suspension.schema_version >= _TERMS_SINCE and suspension.terms != context.terms:
-        raise ValueError(
-            "this question was asked under another contract or procedure than there is now; bring "
-            "the file back as it was, or run the request again"
-        )
-
-
-def _learn(context: RunContext, state: RunState, suspension: SuspensionRecord, reply: str) -> None:
-    """What the person says of a write whose end nobody knows."""
-    if suspension.pending_effect:
-        effects = context.hooks.effects(state)
-        match _chosen(suspension, reply):
-            case Choice.happened:
-                effects.commit(suspension.pending_effect, {"confirmed": "by the person"})
-            case Choice.did_not_happen:
-                effects.withdraw(suspension.pending_effect)
-
-
 async def go_on(
     agent: object, state: RunState, suspension: SuspensionRecord, user_reply: str
 ) -> AsyncGenerator[AgentEvent, None]:
     """Run an admitted state, unless the answer was to stop. It begins by saying how far it is."""
     context = RunContext.of(agent)
+    chosen, effect = _chosen(suspension, user_reply), suspension.pending_effect
     try:
-        _learn(context, state, suspension, user_reply)
-        snapshot = snapshot_of(state, context.hooks, context.clock)
+        # What the person says of a write whose outcome is unknown.
+        if effect and chosen is Choice.happened:
+            context.hooks.effects(state).commit(effect, {"confirmed": "by the person"})
+        elif effect and chosen is Choice.did_not_happen:
+            context.hooks.effects(state).withdraw(effect)
+        snapshot = snapshot_of(state, context)
     except Exception as exc:  # boundary: tool - a host's hooks, on a disk that may fail
         yield _broken(exc, state, context.hooks.secrets(context))
         return
     yield snapshot
-    if _chosen(suspension, user_reply) is Choice.stop:
+    if chosen is Choice.stop:
         state.done = True
         why = suspension.pending_question_context or suspension.pending_question
         yield PartialRunSummary(

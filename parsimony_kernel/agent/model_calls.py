@@ -1,4 +1,9 @@
-"""Asking the model: the requests of a run, the budget that they are within, and what they cost."""
+"""Asking the models: the requests of a run, the budget that they are within, and what they cost.
+
+The models stand in the order in which they are wanted, each behind its breaker. Each is asked once
+at a time: whether to try again is the funnel's; that a run stops asking after so many failures in a
+row holds whatever the policy.
+"""
 
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -13,9 +18,10 @@ from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.agent.prompts import FINISH_WITHIN_BUDGET
 from parsimony_kernel.agent.renderer import KEPT_RESULTS, MAX_COMPACTION, IncrementalRenderer
 from parsimony_kernel.core.cancellation import CancellationRequest
-from parsimony_kernel.core.causes import PROVIDER_FAULT
+from parsimony_kernel.core.causes import BREAKER_OPEN, PROVIDER_FAULT
 from parsimony_kernel.core.chat import (
     Beat,
+    ChatModel,
     Completion,
     Delta,
     FunctionCall,
@@ -34,21 +40,28 @@ from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.core.text import encodable
 from parsimony_kernel.gate.rules import DONE
+from parsimony_kernel.limits.breaker import CircuitOpenError
 from parsimony_kernel.limits.budget import Demand
 from parsimony_kernel.llm import thinking
-from parsimony_kernel.llm.chain import Chain
+from parsimony_kernel.llm.chokepoint import call_llm
 from parsimony_kernel.llm.secrets import Secrets
+from parsimony_kernel.llm.transcript import Repairer
+
+# Over all models of a run. Three models with the default budget of three retries use it up.
+MAX_FAILING_REQUESTS = 12
 
 
 class ModelCalls:
     """The requests of one run, and what comes of them.
 
     Args:
+        models: those that answer, the preferred one first; at least one.
         schemas: the tools that every request describes.
         callable_: the names of all that may be called.
 
     Attributes:
-        chain: the models, of which one is asked at a time.
+        model: the one that is asked next.
+        reply: what came of the last request.
         prompt_tokens: those of the last request, as its provider counts them, if it does.
     """
 
@@ -56,35 +69,42 @@ class ModelCalls:
         self,
         context: RunContext,
         state: RunState,
-        chain: Chain,
+        models: Sequence[ChatModel],
         schemas: list[dict[str, Any]],
         callable_: Sequence[str],
         *,
+        secrets: Secrets,
         cancellation: CancellationRequest,
     ) -> None:
-        self.chain = chain
+        self.model, *self._others = models
+        self.reply: Completion | Failure = _nothing_came()
         self.prompt_tokens: int | None = None
         self._context = context
         self._state = state
         self._schemas = schemas
+        self._secrets = secrets
         self._cancellation = cancellation
         self._clock = context.clock
+        # They outlive the run: a provider that was down a moment ago is not found out anew.
+        self._breakers = context.hooks.breakers
         self._budget = Budget(state, context.guardrails)
         self._renderer = IncrementalRenderer(callable_)
+        self._repairer = Repairer()
+        self._failing = 0
 
     @property
     def sees_pictures(self) -> bool:
         """Whether the model that is asked next can be shown a picture."""
-        return bool(getattr(self.chain.current, "sees_pictures", False))
+        return bool(getattr(self.model, "sees_pictures", False))
 
     async def reckoned(self) -> tuple[ModelRequest, Failure | Demand | None]:
         """The next request, and what it asks of the budget; compacted where it would not fit."""
-        if not self._budget.is_limited:
-            return self.request(), None
-        model = self.chain.current
         while True:
-            request = await self._cancellation.race(self._budget.capped(model, self.request()))
-            demand = await self._cancellation.race(self._budget.reserve(model, request))
+            request = self.request()
+            if not self._budget.is_limited:
+                return request, None
+            reckoning = self._budget.reckon(self.model, request)
+            request, demand = await self._cancellation.race(reckoning)
             fits = not isinstance(demand, Failure) or "reserved" not in demand.metadata
             if fits or self._state.compaction >= MAX_COMPACTION:
                 return request, demand
@@ -97,7 +117,7 @@ class ModelCalls:
             self._renderer.render(
                 self._state,
                 instructions=self._context.instructions,
-                in_text=not getattr(self.chain.current, "reads_envelopes", False),
+                in_text=not getattr(self.model, "reads_envelopes", False),
                 most=self._room_for_results(),
             ),
             self._schemas,
@@ -109,7 +129,7 @@ class ModelCalls:
 
     def _room_for_results(self) -> int:
         """A quarter of what the model takes, in characters; four are about a token."""
-        window = getattr(self.chain.current, "context_window", None)
+        window = getattr(self.model, "context_window", None)
         return min(KEPT_RESULTS, window) if isinstance(window, int) and window > 0 else KEPT_RESULTS
 
     def warn(self, demand: Demand) -> BudgetWarning:
@@ -121,69 +141,86 @@ class ModelCalls:
         state.pending_instruction = "\n\n".join(told)
         return BudgetWarning(guard=demand.guard, used=demand.used, limit=demand.limit)
 
-    async def ask(
-        self, request: ModelRequest, *, since: float
-    ) -> AsyncGenerator[AgentEvent | Completion | Failure, None]:
-        """What happens while ``request`` is answered; last the answer, or why there is none.
+    async def ask(self, request: ModelRequest, *, since: float) -> AsyncGenerator[AgentEvent, None]:
+        """What happens while ``request`` is answered. The answer, or why there is none, is
+        ``reply`` then.
 
         ``since`` is when the pass began, in seconds of the clock.
         """
-        state = self._state
-        reply: Completion | Failure | None = None
-        asked = self.chain.current.name
-        answers = self.chain.ask(request, cancellation=self._cancellation)
-        async with aclosing(answers) as items:
+        state, model, clock = self._state, self.model, self._clock
+        self.reply, thoughts, heard_at = _nothing_came(), "", clock.monotonic()
+        async with aclosing(self._answer(request)) as items:
             async for item in items:
                 match item:
-                    case Delta():
-                        self._remember_reasoning(item)
-                        for event in _deltas(item):
-                            yield event
+                    case Delta(text, reasoning):
+                        if reasoning:
+                            thoughts += reasoning
+                            state.accumulated_reasoning_duration_s += clock.monotonic() - heard_at
+                            yield ReasoningDelta(content=encodable(reasoning))
+                        if text:
+                            yield TextDelta(content=encodable(text))
                     case Beat(silent_s):
-                        yield Heartbeat(model=asked, silent_s=silent_s)
+                        yield Heartbeat(model=model.name, silent_s=silent_s)
                     case _:
-                        reply = item
-                state.last_event_time_s = self._clock.monotonic()
-        billed = request, self.chain.current
-        if not isinstance(reply, Completion):
-            failure = reply or _nothing_came()
-            if self._budget.is_limited:
-                charging = self._budget.charged_failure(failure, *billed)
-                bill = await self._cancellation.race(charging)
-                if bill is not None:
-                    yield self._account(bill, since)
-            yield self._rerouted(failure)
+                        self.reply = item
+                heard_at = state.last_event_time_s = clock.monotonic()
+        state.accumulated_reasoning += self._secrets.clean(thoughts)
+        bill = self.reply if isinstance(self.reply, Completion) else None
+        if self._budget.is_limited:
+            bill = await self._cancellation.race(self._budget.bill(self.reply, request, model))
+        if bill is not None:
+            yield self._account(bill, since)
+        if isinstance(self.reply, Failure):
+            self.reply = self._rerouted(self.reply)
             return
         state.pending_instruction = None
         state.failure_attempts.pop(FailureKind.transient_provider, None)
-        if self._budget.is_limited:
-            reply = await self._cancellation.race(self._budget.charged(reply, *billed))
-        yield self._account(reply, since)
-        yield reply
 
-    def _remember_reasoning(self, delta: Delta) -> None:
-        state = self._state
-        if delta.reasoning:
-            since = state.last_event_time_s
-            state.accumulated_reasoning += delta.reasoning
-            if since is not None:
-                state.accumulated_reasoning_duration_s += self._clock.monotonic() - since
+    async def _answer(
+        self, request: ModelRequest
+    ) -> AsyncGenerator[Delta | Beat | Completion | Failure, None]:
+        """Ask the model once; see ``call_llm``. One whose breaker is open is not asked."""
+        try:
+            permit = self._breakers.of(service_of(self.model)).admit()
+        except CircuitOpenError as refused:
+            yield _left_alone(self.model.name, refused.retry_in_s)
+            return
+        answers = call_llm(
+            self.model,
+            request,
+            cancellation=self._cancellation,
+            clock=self._clock,
+            repair=self._repairer.repair,
+        )
+        try:
+            async with aclosing(answers):
+                async for item in answers:
+                    if isinstance(item, Completion):
+                        permit.succeeded()
+                        self._failing = 0
+                    elif isinstance(item, Failure):
+                        self._failing += 1
+                        if item.kind is FailureKind.transient_provider:
+                            permit.failed()
+                    yield item
+        finally:
+            permit.released()
 
     def _rerouted(self, failure: Failure) -> Failure:
         """``failure``, after the next model has taken over where this one is given up."""
-        if self.chain.is_spent:
+        if self._failing >= MAX_FAILING_REQUESTS:
             return given_up(failure)
         if failure.kind is not FailureKind.transient_provider:
             return failure
         attempts = self._state.failure_attempts
         budget = budget_of(self._context.policy, failure.kind)
         spent = attempts.get(failure.kind, 0) >= budget
-        is_open = self.chain.is_open or "breaker" in failure.metadata
-        if spent or is_open or asks_for_long(failure):
-            fallback = self.chain.move_on()
-            if fallback is not None:
-                attempts.pop(failure.kind, None)
-                return _noted(failure, FALLBACK, fallback)
+        breaker = self._breakers.of(service_of(self.model))
+        is_open = breaker.state == "open" or "breaker" in failure.metadata
+        if self._others and (spent or is_open or asks_for_long(failure)):
+            self.model, *self._others = self._others
+            attempts.pop(failure.kind, None)
+            return _noted(failure, FALLBACK, self.model.name)
         return given_up(failure) if is_open else failure
 
     def _account(self, reply: Completion, started: float) -> LLMCallCompleted:
@@ -211,13 +248,20 @@ def _noted(failure: Failure, key: str, value: Any) -> Failure:
     return replace(failure, metadata={**failure.metadata, key: value})
 
 
-def _deltas(delta: Delta) -> list[AgentEvent]:
-    events: list[AgentEvent] = []
-    if delta.reasoning:
-        events.append(ReasoningDelta(content=encodable(delta.reasoning)))
-    if delta.text:
-        events.append(TextDelta(content=encodable(delta.text)))
-    return events
+def service_of(model: ChatModel) -> str:
+    """What fails together: the model's ``service`` where it has one, else its name."""
+    return str(getattr(model, "service", model.name))
+
+
+def _left_alone(name: str, seconds: float) -> Failure:
+    sentence = f"{name} failed several times in a row and is left alone for {seconds:.0f} s more."
+    return BREAKER_OPEN.failure(
+        sentence,
+        model=name,
+        breaker="open",
+        retry_in_s=seconds,
+        remedy="Run the cell again then, or choose another model.",
+    )
 
 
 def _nothing_came() -> Failure:

@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from parsimony_kernel.agent.failure.recovery import outlived, within
+from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.core.calls import arguments_of
 from parsimony_kernel.core.chat import ToolCall
-from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.conversation import request_in
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.outputs import KernelOutput
@@ -17,7 +17,7 @@ from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.gate.tool_result import step_of_end
 from parsimony_kernel.lineage.undo import PutBack
 from parsimony_kernel.llm.secrets import Secrets
-from parsimony_kernel.triage.classify import HINTS, Classifier, from_messages
+from parsimony_kernel.triage.classify import HINTS, from_messages
 
 # The longest that a classifier thinks, in seconds.
 JUDGING_S = 10.0
@@ -26,18 +26,15 @@ JUDGING_S = 10.0
 async def diagnose(
     failure: Failure,
     call: ToolCall,
-    classifier: Classifier,
-    *,
+    context: RunContext,
     state: RunState,
     known: TriageContext,
+    *,
     is_idempotent: bool = False,
-    within_s: float = JUDGING_S,
-    clock: Clock = SYSTEM_CLOCK,
 ) -> FailureType:
-    """What ``classifier`` says of the failure of ``call``, in the light of its run.
+    """What the classifier of ``context`` says of the failure of ``call``, in the light of its run.
 
-    A classifier that breaks, or takes longer than ``within_s`` and ``JUDGING_S`` seconds of
-    ``clock``, says nothing.
+    One that breaks, or takes longer than the run has time and ``JUDGING_S`` seconds, says nothing.
     """
     made = from_messages(state.messages)
     last = step_of_end(failure, call.function.name, index=len(made), inputs=arguments_of(call))
@@ -45,10 +42,11 @@ async def diagnose(
 
     async def judged() -> FailureType:
         request = request_in(state.messages)
-        return FailureType(await classifier.classify(trajectory, request, run=known))
+        return FailureType(await context.classifier.classify(trajectory, request, run=known))
 
     with outlived("the classifier broke; the type of the failure is not known"):
-        return await within(judged(), min(within_s, JUDGING_S), clock)
+        seconds = min(context.time_left(state), JUDGING_S)
+        return await within(judged(), seconds, context.clock)
     return FailureType.UNKNOWN
 
 

@@ -23,12 +23,16 @@ _KNOWN = ("repetition", "procedure_state", "subgoals", "done_subgoals")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A state whose checks had passed. ``number`` is the executor's, and ``known`` what the run
-    knew then."""
+    """A state whose checks had passed, after so many steps. ``number`` is the executor's, and
+    ``known`` what the run knew then."""
 
-    id: str
+    steps: int
     number: int
     known: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        return f"step-{self.steps}"
 
 
 class Progress:
@@ -39,22 +43,19 @@ class Progress:
     """
 
     def __init__(self, state: RunState, files: Files | None = None) -> None:
-        self._state = state
-        self._files = files
-        self._files_before = 0
         make = getattr(state.code_executor, "checkpoints", None)
         self._store: Checkpoints | None = make() if callable(make) else None
+        self._state = state
+        self._files = files
         self._passed: list[Checkpoint] = []
-        self._steps = 0
+        self._steps = self._before = self._files_before = 0
         # Whether the state as it is now is one that checks have passed.
         self._is_good = True
-        self._before = 0
 
     @property
     def checkpoints(self) -> tuple[str, ...]:
         """The ids of the states that can be gone back to, oldest first."""
-        self._note()
-        return tuple(each.id for each in self._known())
+        return tuple(each.id for each in self._reachable())
 
     def begin(self, function: Any = None) -> None:
         """Code, or ``function``, is about to run: there is a state to go back to."""
@@ -121,9 +122,7 @@ class Progress:
         What the run knew then is known again: its procedure's place, its plan, and what it had
         been shown. ``LookupError`` when there is none, or none of that id.
         """
-        self._note()
-        known = self._known()
-        found = [each for each in known if checkpoint_id in (None, each.id)]
+        found = [each for each in self._reachable() if checkpoint_id in (None, each.id)]
         if self._store is None or not found:
             raise LookupError(f"there is no checkpoint {checkpoint_id or ''!r}")
         target = found[-1]
@@ -132,8 +131,7 @@ class Progress:
         self._is_good = True
         for name, value in target.known.items():
             setattr(self._state, name, copy(value))
-        number = target.id.rpartition("-")[2]
-        when = "before the first step of this run" if number == "0" else f"after step {number}"
+        when = f"after step {target.steps}" if target.steps else "before the first step of this run"
         return f"The variables are as they were {when}. {told(back)}".rstrip()
 
     def end(self) -> Change | None:
@@ -142,22 +140,22 @@ class Progress:
         store, self._store = self._store, None
         return None if store is None else store.close()
 
-    def _known(self) -> list[Checkpoint]:
+    def _reachable(self) -> list[Checkpoint]:
+        """The states that can be gone back to, the one as it is now among them where checks have
+        passed it."""
+        if self._store is None:
+            return []
         store = self._store
-        return [each for each in self._passed if store is not None and each.number in store]
-
-    def _note(self) -> None:
-        """Remember the state as it is now, where checks have passed it and it has no name yet."""
-        known = self._known()
-        is_named = bool(known) and known[-1].id == f"step-{self._steps}"
-        if self._store is not None and self._is_good and not is_named:
-            self._record(self._store.take())
+        self._passed = [each for each in self._passed if each.number in store]
+        is_noted = bool(self._passed) and self._passed[-1].steps == self._steps
+        if self._is_good and not is_noted:
+            self._record(store.take())
+        return self._passed
 
     def _record(self, number: int) -> None:
-        name = f"step-{self._steps}"
         known = {each: copy(getattr(self._state, each)) for each in _KNOWN}
-        self._passed = [each for each in self._passed if each.id != name]
-        self._passed.append(Checkpoint(name, number, known))
+        self._passed = [each for each in self._passed if each.steps != self._steps]
+        self._passed.append(Checkpoint(self._steps, number, known))
 
 
 def note(event: AgentEvent, state: RunState) -> None:

@@ -60,37 +60,32 @@ def notebook_context(
     *,
     working_folder: str,
     files: Iterable[str],
-    beginnings: Mapping[str, Mapping[str, Any]] | None = None,
     variables: Iterable[Mapping[str, Any]],
     more_variables: int = 0,
     artifacts: Iterable[Mapping[str, str]] = (),
-    replaceable: Iterable[str] = (),
-    kept_back: str = "",
     around: Mapping[str, str] | None = None,
     secrets: Secrets | None = None,
+    **more: Any,
 ) -> str:
     """The inventory of a notebook as a block of the first message, without ``secrets``.
 
-    ``beginnings`` has the size and first lines of files that the request names.
-    ``replaceable`` are names that the turn which this one replaces has bound: free to bind again.
-    ``kept_back`` says what is not told, so that nobody takes it for missing, ``around`` the date
-    and the versions of what code may use.
-    Without ``secrets`` they are those of the process's environment.
+    Args:
+        around: the date and the versions of what code may use.
+        secrets: those of the process's environment by default.
+        more: what is told where there is any: ``named_files``, the size and first lines of files
+            that the request names; ``replaceable``, names that the turn which this one replaces
+            has bound, free to bind again; ``kept_back``, what is not told, so that nobody takes it
+            for missing.
     """
-    inventory: dict[str, Any] = {
+    inventory = {
         **(around or {}),
         "working_folder": working_folder,
         "files": list(files),
         "variables": [dict(variable) for variable in variables],
         "more_variables": more_variables,
         "artifacts": [dict(artifact) for artifact in artifacts],
+        **{name: value for name, value in more.items() if value},
     }
-    if beginnings:
-        inventory["named_files"] = dict(beginnings)
-    if free := list(replaceable):
-        inventory["replaceable"] = free
-    if kept_back:
-        inventory["kept_back"] = kept_back
     return block(CONTEXT_TAG, _data((secrets or Secrets()).of_json(inventory)))
 
 

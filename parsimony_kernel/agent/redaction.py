@@ -56,10 +56,9 @@ async def redacted(
     async with aclosing(events):
         async for event in events:
             if isinstance(event, TextDelta | ReasoningDelta):
-                if type(event) is not kind:
-                    if rest := words.end():
-                        yield kind(content=rest)
-                    kind = type(event)
+                if type(event) is not kind and (rest := words.end()):
+                    yield kind(content=rest)
+                kind = type(event)
                 if piece := words.add(event.content):
                     yield kind(content=piece)
                 continue

@@ -8,7 +8,6 @@ and gives them as text.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 from xml.sax.saxutils import escape, quoteattr
 
@@ -45,21 +44,13 @@ def render_for_llm(
     with old tool results compacted; what was learned from failures, and last the pinned
     constraints.
     """
+    pending = state.pending_instruction
     return [
-        *_head(instructions, tools_block, capabilities_preamble),
-        *_pending(state),
+        *_system(instructions, capabilities_preamble, tools_block),
+        *([{"role": "user", "content": pending}] if pending else []),
         *_conversation(state),
-        *_addendum(state, lessons=render_lessons_learned(state.lessons_learned)),
+        *_addendum(state, render_lessons_learned(state.lessons_learned)),
     ]
-
-
-@dataclass(frozen=True)
-class _Manner:
-    """How results are told; where that changes, all are rendered anew."""
-
-    compaction: int = 0
-    in_text: bool = True
-    most: int = KEPT_RESULTS
 
 
 class IncrementalRenderer:
@@ -75,21 +66,21 @@ class IncrementalRenderer:
 
     def __init__(self, callable_: Sequence[str] = ()) -> None:
         self._callable = list(callable_)
-        self._head: list[dict[str, Any]] = []
-        self._begin(_Manner())
+        self._system: list[dict[str, Any]] = []
+        self._begin(0, True, KEPT_RESULTS)
 
-    def _begin(self, manner: "_Manner") -> None:
-        self._manner = manner
+    def _begin(self, compaction: int, in_text: bool, most: int) -> None:
+        self._manner = compaction, in_text, most
         self._known: Sequence[str] = self._callable  # what was last said to be callable
         self._columns: set[tuple[str, str]] = set()  # those whose values were told
-        self._read = 0  # how many messages of the state were taken in
+        self._read = 0  # how many messages of the state were taken in, and the last of them
         self._newest: Any = None
-        self._sources: list[Any] = []  # those of them that are rendered
-        self._rendered: list[dict[str, Any]] = []
-        self._cut = _Cut(manner.most)
-        self._minimal_before = 0
-        self._last_tool = -1
         self._has_snapshot = False
+        self._whole: list[dict[str, Any]] = []
+        self._can_shrink: dict[int, Any] = {}  # by their place: results and pictures
+        self._brief: dict[int, dict[str, Any]] = {}
+        self._last_result = -1
+        self._cut = _Cut(most)
 
     def render(
         self,
@@ -105,63 +96,49 @@ class IncrementalRenderer:
         Without ``in_text`` results stand as envelopes, and all in full. ``most`` is how many
         characters of them are kept before old ones are shortened.
         """
-        self._follow(state, _Manner(state.compaction, in_text, most))
-        head = list(_head(instructions))
-        if head != self._head:
-            self._head = head
-        return [
-            *self._head,
-            *self._rendered,
-            *_addendum(
-                state,
-                lessons=lessons_to_mind(state.lessons_learned),
-                pending=state.pending_instruction or "",
-            ),
-        ]
+        self._take_in(state.messages, state.compaction, in_text, most)
+        if (system := _system(instructions)) != self._system:
+            self._system = system
+        told, lessons = list(self._whole), lessons_to_mind(state.lessons_learned)
+        cutoff = len(told) if state.compaction else self._cut.index
+        kept = self._last_result if state.compaction < 2 else -1
+        for index, message in self._can_shrink.items():
+            if index < cutoff and index != kept:
+                if index not in self._brief:
+                    self._brief[index] = _render(message, "minimal")
+                told[index] = self._brief[index]
+        addendum = _addendum(state, lessons, state.pending_instruction or "")
+        return [*self._system, *told, *addendum]
 
-    def _follow(self, state: RunState, manner: "_Manner") -> None:
-        messages = state.messages
-        grew = len(messages) >= self._read and (
-            self._read == 0 or messages[self._read - 1] is self._newest
-        )
-        added: Sequence[Any] = messages[self._read :] if grew else ()
-        snapshots = sum(1 for message in added if is_snapshot(message)) + self._has_snapshot
+    def _take_in(self, messages: Sequence[Any], compaction: int, in_text: bool, most: int) -> None:
+        read = self._read
+        grew = read <= len(messages) and (not read or messages[read - 1] is self._newest)
+        added: Sequence[Any] = messages[read:] if grew else ()
         # A newer snapshot of the context takes an older one out of the middle.
-        if not grew or manner != self._manner or snapshots > 1:
-            self._begin(manner)
-            added = select_messages_to_render(messages)
-        self._take(added)
+        is_replaced = self._has_snapshot and any(map(is_snapshot, added))
+        if not grew or is_replaced or self._manner != (compaction, in_text, most):
+            self._begin(compaction, in_text, most)
+            added = messages
         self._has_snapshot = self._has_snapshot or any(map(is_snapshot, added))
         self._read = len(messages)
         self._newest = messages[-1] if messages else None
+        for message in select_messages_to_render(added):
+            index = len(self._whole)
+            self._whole.append(self._told(message, in_text))
+            is_result = _role(message) == "tool"
+            if is_result:
+                self._cut.add(index, len(str(self._whole[index]["content"])))
+                self._last_result = index
+            if in_text and (is_result or is_picture(message)):
+                self._can_shrink[index] = message
 
-    def _take(self, added: Sequence[Any]) -> None:
-        first = len(self._sources)
-        self._sources.extend(added)
-        last_tool, compaction = self._last_tool, self._manner.compaction
-        for index, message in enumerate(added, first):
-            told = self._told(message)
-            self._rendered.append(told)
-            if _role(message) == "tool":
-                self._cut.add(index, len(str(told["content"])))
-                last_tool = index
-        cutoff = len(self._sources) if compaction else self._cut.index
-        # What was rendered before changes only where it fell behind the cut, or is the newest
-        # tool result no more.
-        stale = {*range(self._minimal_before, cutoff), self._last_tool} - {-1}
-        for index in stale if self._manner.in_text else ():
-            source = self._sources[index]
-            if _mode(index, source, cutoff, last_tool, compaction) == "minimal":
-                self._rendered[index] = _render(source, "minimal")
-        self._minimal_before, self._last_tool = cutoff, last_tool
-
-    def _told(self, message: Any) -> dict[str, Any]:
+    def _told(self, message: Any, in_text: bool) -> dict[str, Any]:
         """``message`` in full."""
         told = _render(message, "default")
-        if self._manner.in_text and is_snapshot(message):
+        if in_text and is_snapshot(message):
             return {**told, "content": context_in_text(str(told["content"]))}
-        is_ours = isinstance(message, dict) and message["role"] == "tool"
-        envelope = envelope_in(message["content"]) if is_ours and self._manner.in_text else None
+        is_ours = in_text and isinstance(message, dict) and message["role"] == "tool"
+        envelope = envelope_in(message["content"]) if is_ours else None
         if envelope is None:
             return told
         following = envelope.get("valid_next_actions")
@@ -172,6 +149,27 @@ class IncrementalRenderer:
         # None at a question: whoever goes on may call what could be called before.
         self._known = described or self._known
         return told
+
+
+class _Cut:
+    """The index before which a run shortens results: it moves on in leaps."""
+
+    def __init__(self, most: int) -> None:
+        self.index = 0
+        self._most = most
+        self._allowed = most
+        self._kept: list[tuple[int, int]] = []  # results behind it: index and size
+
+    def add(self, index: int, size: int) -> None:
+        """Take in the result that stands at ``index`` and has ``size`` characters in full."""
+        self._kept.append((index, size))
+        if self._size() > self._allowed and len(self._kept) > 2:
+            self._kept = self._kept[-2:]
+            self.index = self._kept[0][0]
+            self._allowed = self._size() + min(MORE_RESULTS, self._most)
+
+    def _size(self) -> int:
+        return sum(size for _, size in self._kept)
 
 
 def recent_iterations_cutoff(
@@ -198,10 +196,7 @@ def infer_message_mode(
 
 def select_messages_to_render(messages: Sequence[Any]) -> list[Any]:
     """All messages, but of those that are snapshots of the context only the newest."""
-    newest = max(
-        (i for i, message in enumerate(messages) if is_snapshot(message)),
-        default=-1,
-    )
+    newest = max((i for i, message in enumerate(messages) if is_snapshot(message)), default=-1)
     return [
         message for i, message in enumerate(messages) if i == newest or not is_snapshot(message)
     ]
@@ -237,24 +232,16 @@ def lessons_to_mind(lessons: Iterable[Failure]) -> str:
     return f"What has gone wrong in this run, and is not solved yet:\n{told}" if told else ""
 
 
-def _head(
-    instructions: str | None, tools_block: str | None = None, capabilities_preamble: str = ""
-) -> Iterator[dict[str, Any]]:
-    parts = [part for part in (instructions, capabilities_preamble, tools_block) if part]
-    if parts:
-        yield {"role": "system", "content": "\n\n".join(parts)}
+def _system(*parts: str | None) -> list[dict[str, Any]]:
+    content = "\n\n".join(filter(None, parts))
+    return [{"role": "system", "content": content}] if content else []
 
 
-def _pending(state: RunState) -> Iterator[dict[str, Any]]:
-    if state.pending_instruction:
-        yield {"role": "user", "content": state.pending_instruction}
-
-
-def _addendum(state: RunState, *, lessons: str, pending: str = "") -> Iterator[dict[str, Any]]:
+def _addendum(state: RunState, lessons: str, pending: str = "") -> list[dict[str, Any]]:
     pinned = render_pinned_constraints(state.pinned_constraints)
-    body = "\n".join(part for part in (lessons, _plan(state), pending, pinned) if part)
-    if body:
-        yield {"role": "user", "content": f"<context_addendum>\n{body}\n</context_addendum>"}
+    body = "\n".join(filter(None, (lessons, _plan(state), pending, pinned)))
+    content = f"<context_addendum>\n{body}\n</context_addendum>"
+    return [{"role": "user", "content": content}] if body else []
 
 
 def _plan(state: RunState) -> str:
@@ -267,49 +254,18 @@ def _plan(state: RunState) -> str:
 
 
 def _conversation(state: RunState) -> Iterator[dict[str, Any]]:
-    selected = select_messages_to_render(state.messages)
-    cutoff, last_tool = _cuts(selected, state.compaction, recent_iterations_cutoff(selected))
+    selected, compaction = select_messages_to_render(state.messages), state.compaction
+    cutoff = len(selected) if compaction else recent_iterations_cutoff(selected)
+    results = [index for index, each in enumerate(selected) if _role(each) == "tool"]
+    kept = results[-1] if results and compaction < 2 else -1
     for index, message in enumerate(selected):
-        yield _render(message, _mode(index, message, cutoff, last_tool, state.compaction))
-
-
-class _Cut:
-    """The index before which a run shortens results: it moves on in leaps."""
-
-    def __init__(self, most: int) -> None:
-        self.index = 0
-        self._most = most
-        self._allowed = most
-        self._full: list[tuple[int, int]] = []  # results behind it: index and size
-        self._size = 0
-
-    def add(self, index: int, size: int) -> None:
-        """Take in the result that stands at ``index`` and has ``size`` characters in full."""
-        self._full.append((index, size))
-        self._size += size
-        if self._size > self._allowed and len(self._full) > 2:
-            self._full = self._full[-2:]
-            self.index = self._full[0][0]
-            self._size = sum(each for _, each in self._full)
-            self._allowed = self._size + min(MORE_RESULTS, self._most)
-
-
-def _cuts(messages: Sequence[Any], compaction: int, cutoff: int) -> tuple[int, int]:
-    """Before which index tool results are shortened, and where the newest one stands."""
-    newest = range(len(messages) - 1, -1, -1)
-    last_tool = next((i for i in newest if _role(messages[i]) == "tool"), -1)
-    return len(messages) if compaction else cutoff, last_tool
-
-
-def _mode(index: int, message: Any, cutoff: int, last_tool: int, compaction: int) -> Mode:
-    if is_picture(message):
-        return "minimal" if index < cutoff else "default"
-    return infer_message_mode(
-        index=index,
-        is_last_tool_message=index == last_tool and compaction < 2,
-        role=_role(message),
-        default_cutoff=cutoff,
-    )
+        mode = infer_message_mode(
+            index=index,
+            is_last_tool_message=index == kept,
+            role=_role(message),
+            default_cutoff=cutoff,
+        )
+        yield _render(message, mode)
 
 
 def _role(message: Any) -> str:

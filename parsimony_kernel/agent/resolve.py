@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from parsimony_kernel.core.causes import CAPABILITY_GAP
 from parsimony_kernel.core.chat import OFFLINE, ChatModel
 from parsimony_kernel.core.fuzzy import nearest
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.llm import credentials, litellm_model
+from parsimony_kernel.llm.faults import gap
 from parsimony_kernel.llm.providers import is_known, known, suggestion
 
 Config = Mapping[str, Any] | ChatModel | str
@@ -134,16 +134,16 @@ def check_model(name: str, environ: Mapping[str, str] = os.environ) -> Failure |
     provider = credentials.provider_of(name)
     if provider is None:
         sentence = f"{name!r} does not say which provider it belongs to."
-        return _gap(sentence, f"Write provider/model. {suggestion(environ)}")
+        return gap(sentence, f"Write provider/model. {suggestion(environ)}")
     if not is_known(provider):
-        return _gap(f"litellm has no provider {provider!r}, as {name!r} says.", _nearest(provider))
+        return gap(f"litellm has no provider {provider!r}, as {name!r} says.", _nearest(provider))
     problem = litellm_model.self_check()
     if problem:
         return litellm_model.unusable(problem)
     base = credentials.missing_base(name, environ)
     if base is not None:
         sentence = f"There is no address for the model {name!r}."
-        return _gap(sentence, f"Set {base} to its server's, such as http://127.0.0.1:8000/v1.")
+        return gap(sentence, f"Set {base} to its server's, such as http://127.0.0.1:8000/v1.")
     variable = credentials.missing_variable({"model": name}, environ)
     return None if variable is None else litellm_model.no_key(name, variable)
 
@@ -152,7 +152,3 @@ def _nearest(provider: str) -> str:
     near = nearest(provider, sorted(known()))
     meant = f"Did you mean {near!r}? " if near else ""
     return f"{meant}For any server that speaks OpenAI's API, write openai/ and set OPENAI_BASE_URL."
-
-
-def _gap(sentence: str, remedy: str) -> Failure:
-    return CAPABILITY_GAP.failure(f"{sentence} {remedy}", blockers=(sentence,), remedy=remedy)

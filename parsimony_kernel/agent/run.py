@@ -9,19 +9,13 @@ import inspect
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from parsimony_kernel.agent.chart_images import picture_messages
-from parsimony_kernel.agent.failure.detectors import (
-    post_llm,
-    post_tool,
-    pre_step,
-    record_tool_call,
-    text_only,
-)
-from parsimony_kernel.agent.failure.recovery import FALLBACK, handle_failure
-from parsimony_kernel.agent.hooks import RunContext, RunHooks
+from parsimony_kernel.agent.failure.detectors import post_llm, post_tool, pre_step, record_tool_call
+from parsimony_kernel.agent.failure.recovery import FALLBACK, answer, pause
+from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.agent.model_calls import (
     ModelCalls,
     assistant_message,
@@ -45,9 +39,8 @@ from parsimony_kernel.agent.termination_tools import terminal_event
 from parsimony_kernel.agent.written_calls import is_written, written_calls
 from parsimony_kernel.core.calls import arguments_of, loop_signature
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.core.causes import has_open_type
+from parsimony_kernel.core.causes import NO_CALL, has_open_type
 from parsimony_kernel.core.chat import Completion, ToolCall
-from parsimony_kernel.core.clock import Clock
 from parsimony_kernel.core.config import FileStore
 from parsimony_kernel.core.events import (
     AgentEvent,
@@ -55,21 +48,20 @@ from parsimony_kernel.core.events import (
     ToolEvent,
     ToolResultObserved,
     UserInputRequested,
-    is_terminal,
 )
 from parsimony_kernel.core.kinds import ASKS, HELD, SOLVED, Action, Effect, Failure, FailureKind
 from parsimony_kernel.core.refusals import GUIDANCE
 from parsimony_kernel.core.state import HeldCall, RunState, TurnSubstate, remember
 from parsimony_kernel.core.taxonomy import FailureType, TriageContext
 from parsimony_kernel.gate.envelope import to_text
-from parsimony_kernel.gate.gate import Gate, StepOutcome
+from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.gate.loops import Repetition
 from parsimony_kernel.gate.rules import DONE
-from parsimony_kernel.llm.chain import Chain
-from parsimony_kernel.llm.secrets import Secrets
+from parsimony_kernel.limits.budget import Demand
+from parsimony_kernel.llm.transcript import unique_id
 from parsimony_kernel.toolbox.files import stored_file_tools
 from parsimony_kernel.toolbox.plan import Plan
-from parsimony_kernel.tools import REPLY, Tools
+from parsimony_kernel.tools import REPLY
 from parsimony_kernel.triage.classify import RulesClassifier
 
 T = TypeVar("T")
@@ -78,50 +70,48 @@ T = TypeVar("T")
 MAX_CALLS = 50
 
 
-@dataclass
 class Run:
     """The machinery around one state."""
 
-    context: RunContext
-    state: RunState
-    cancellation: CancellationRequest
-    clock: Clock = field(init=False)
-    hooks: RunHooks = field(init=False)
-    secrets: Secrets = field(init=False)
-    tools: Tools = field(init=False)
-    gate: Gate = field(init=False)
-    model_calls: ModelCalls = field(init=False)
-    progress: Progress = field(init=False)
-    _limits_met: int = 0
-    _refused: set[FailureKind] = field(default_factory=set)
-    # The next calls of the answer, begun beside the one that runs.
-    _beside: "deque[asyncio.Task[tuple[StepOutcome, float]]]" = field(default_factory=deque)
-
-    def __post_init__(self) -> None:
-        self.clock, self.hooks = self.context.clock, self.context.hooks
-        self.secrets = self.hooks.secrets(self.context)
-        self.tools = self.hooks.tools(self.context)
-        if isinstance(self.state.files, FileStore):
-            self.tools = stored_file_tools(self.state.files) + self.tools
-        self.gate = self.hooks.gate(self.tools, self.context, self.state)
-        offered = self.hooks.offered(self.tools)
+    def __init__(
+        self, context: RunContext, state: RunState, cancellation: CancellationRequest
+    ) -> None:
+        hooks = context.hooks
+        self.context = context
+        self.state = state
+        self.cancellation = cancellation
+        self.clock = context.clock
+        self.hooks = hooks
+        self.secrets = hooks.secrets(context)
+        self.tools = hooks.tools(context)
+        if isinstance(state.files, FileStore):
+            self.tools = stored_file_tools(state.files) + self.tools
+        self.gate = hooks.gate(self.tools, context, state)
+        offered = hooks.offered(self.tools)
         self.model_calls = ModelCalls(
-            self.context,
-            self.state,
-            Chain(self.hooks.models(self.context), self.hooks.breakers, self.clock),
+            context,
+            state,
+            hooks.models(context),
             self.secrets.of_prose(offered.to_llm()),
             tuple(offered),
-            cancellation=self.cancellation,
+            secrets=self.secrets,
+            cancellation=cancellation,
         )
-        self.progress = Progress(self.state, self.hooks.files(self.state))
-        self.state.cancellation = self.cancellation
-        self.state.terms = self.context.terms
-        if not self.state.started_at:
-            self.state.started_at = self.clock.now().isoformat()
+        self.progress = Progress(state, hooks.files(state))
+        self._recovered: AgentEvent | None = None  # what the last failure was answered with
+        self._limits_met = 0
+        self._refused: set[FailureKind] = set()
+        # The next calls of the answer, begun beside the one that runs.
+        self._beside: deque[asyncio.Task[tuple[StepOutcome, float]]] = deque()
+        state.cancellation = cancellation
+        state.terms = context.terms
+        if not state.started_at:
+            state.started_at = self.clock.now().isoformat()
 
     async def iterate(self) -> AsyncGenerator[AgentEvent, None]:
         """One pass: check, ask the model, act."""
-        state = self.state
+        state, model_calls = self.state, self.model_calls
+        await self._rest()
         if self.cancellation.is_set:
             raise Cancelled(self.cancellation.reason)
         now = self.clock.monotonic()
@@ -132,51 +122,34 @@ class Run:
                 yield event
             return
         failure = pre_step(state, self.context.guardrails, now=now)
+        if failure is None:
+            request, demand = await model_calls.reckoned()
+            failure = demand if isinstance(demand, Failure) else None
         if failure is not None:
-            async for event in self._fail(self._met(failure)):
-                yield event
-            return
-        request, demand = await self.model_calls.reckoned()
-        if isinstance(demand, Failure):
-            async for event in self._fail(self._met(demand)):
-                yield event
+            # Trying a limit again meets it again, so once is the most.
+            self._limits_met += 1
+            yield await self._fail(failure if self._limits_met == 1 else given_up(failure))
             return
         self._limits_met = 0
-        if demand is not None and not state.budget_warned:
-            yield self.model_calls.warn(demand)
-            request = replace(
-                self.model_calls.request(), max_answer_tokens=request.max_answer_tokens
-            )
+        if isinstance(demand, Demand) and not state.budget_warned:
+            yield model_calls.warn(demand)
+            request = replace(model_calls.request(), max_answer_tokens=request.max_answer_tokens)
         state.iteration += 1
         state.turn = TurnSubstate(
-            minted_refs=state.turn.minted_refs,
-            minted_live_names=state.turn.minted_live_names,
+            minted_refs=state.turn.minted_refs, minted_live_names=state.turn.minted_live_names
         )
-        reply: Completion | Failure | None = None
-        reasoned = len(state.accumulated_reasoning)
-        async with aclosing(self.model_calls.ask(request, since=now)) as items:
-            async for item in items:
-                if isinstance(item, Completion | Failure):
-                    reply = item
-                else:
-                    yield item
-        assert reply is not None
-        known, new = state.accumulated_reasoning[:reasoned], state.accumulated_reasoning[reasoned:]
-        state.accumulated_reasoning = known + self.secrets.clean(new)
+        async with aclosing(model_calls.ask(request, since=now)) as events:
+            async for event in events:
+                yield event
+        reply = model_calls.reply
         if isinstance(reply, Completion):
             async for event in self._act(reply):
                 yield event
             return
-        async for event in self._fail(reply):
-            yield event
+        yield await self._fail(reply)
         if FALLBACK in reply.metadata:
             # Its last failure is not the next model's first.
             state.failure_attempts.pop(reply.kind, None)
-
-    def _met(self, failure: Failure) -> Failure:
-        """``failure`` of a limit; trying again meets it again, so once is the most."""
-        self._limits_met += 1
-        return failure if self._limits_met == 1 else given_up(failure)
 
     async def _act(self, reply: Completion) -> AsyncGenerator[AgentEvent, None]:
         state = self.state
@@ -188,14 +161,18 @@ class Run:
             calls, said = written_calls(reply.message, self.tools, state.messages)
         if failure is None and not calls and said and DONE in self.tools and ends(said, state):
             calls, said = (ending(said, state),), None
+        # Some models give one id to several calls.
+        used = {name: None for each in state.messages for name in _ids_in(each)}
+        calls = tuple(replace(each, id=unique_id(each.id, used)) for each in calls)
         opaque = reply.message.opaque
         state.messages.append(assistant_message(said, calls, opaque, self.secrets))
         if failure is None and not calls:
             state.turn.text_only_response = True
-            failure = text_only(state)
+            words = "the model answered in words and called no tool"
+            failure = NO_CALL.failure(words, iteration=state.iteration)
         if failure is not None:
-            async for event in self._fail(failure, unanswered=calls):
-                yield event
+            await self._skip(calls, f"not run: {self.secrets.clean(failure.explanation)}")
+            yield await self._fail(failure)
             return
         async for event in self._in_order(calls):
             yield event
@@ -223,7 +200,8 @@ class Run:
             state.recoveries.clear()
             self._solve(None)
             self._refused.clear()
-        yield snapshot_of(self.state, self.hooks, self.clock)
+        await self._rest()
+        yield snapshot_of(self.state, self.context)
 
     async def _answered(self, held: HeldCall) -> AsyncGenerator[AgentEvent, None]:
         """Run the call that waited for a person, or tell the model that it may not run."""
@@ -240,7 +218,7 @@ class Run:
         message = f"The person did not allow this. {ran}"
         self._answer(call, to_text({"error": "not_allowed", "message": message}))
         await self._skip(rest, "not run: the call before it was declined")
-        yield snapshot_of(self.state, self.hooks, self.clock)
+        yield snapshot_of(self.state, self.context)
 
     async def _call(
         self, call: ToolCall, *, rest: Sequence[ToolCall], approved: str | None = None
@@ -288,30 +266,24 @@ class Run:
         # What the model reads, and what people do: the second stays on this machine.
         read, outcome = self._told(self.hooks.shared(call, whole)), self._told(whole)
         content = to_text(read.envelope)
-        if outcome.failure is not None and HELD in outcome.failure.metadata:
-            sha = outcome.failure.metadata[HELD]
-            sha += (approved or "") if sha == ASKS else ""
-            async for event in self._held(call, rest, begun, sha, outcome.failure, read):
-                yield event
+        failure = outcome.failure
+        if failure is not None and HELD in failure.metadata:
+            # It waits for a person, and goes into the record, to be run as it is.
+            yield begun.model_copy(update={"completed": True, "result": {"waiting": "approval"}})
+            await self.let_fall()
+            sha = failure.metadata[HELD]
+            state.pending_call = HeldCall.of(call, sha + (approved or "") if sha == ASKS else sha)
+            state.pending_behind = list(map(HeldCall.of, rest))
+            yield snapshot_of(state, self.context)
+            event = await self._fail(failure, read=read.failure)
+            if not isinstance(event, UserInputRequested):
+                state.pending_call, state.pending_behind = None, []
+                self._answer(call, content)
+                await self._skip(rest, "not run: the call before it may not run")
+            yield event
             return
         self._answer(call, content)
-        if outcome.ok:
-            self._solve(name)
-        if outcome.ok and isinstance(outcome.result.data, Plan):
-            state.subgoals = list(map(self.secrets.clean, outcome.result.data.parts))
-            state.done_subgoals = list(map(self.secrets.clean, outcome.result.data.done))
-        if not outcome.is_guidance:
-            seen = Repetition.from_json(state.repetition).after(
-                name,
-                shown_arguments,
-                shown(outcome),
-                is_late=tool_type == "code" and is_late(outcome),
-                read=shown(read),
-            )
-            state.repetition = seen.to_json()
-            # Asking again for what changes is no loop; code that fails anew each time is one.
-            if seen.is_news and (outcome.ok or tool_type != "code"):
-                state.last_repeat_counts[loop_signature(name, arguments)] = 1
+        self._note(call, outcome, read)
         for event in self._drained():
             yield event
         yield begun.model_copy(
@@ -319,7 +291,7 @@ class Run:
                 "completed": True,
                 "ok": outcome.ok,
                 "result": for_people(outcome, self.secrets, stopped=self.cancellation.is_set),
-                "failure": outcome.failure and outcome.failure.without_data(),
+                "failure": failure and failure.without_data(),
                 "duration_s": self.clock.monotonic() - started,
             }
         )
@@ -333,8 +305,59 @@ class Run:
             await self._skip(rest, "not run: the run ended with the call before")
         elif not outcome.ok:
             await self._skip(rest, "not run: the call before it failed")
-        async for event in self._conclude(call, outcome, read):
-            yield event
+        if self.cancellation.is_set:
+            raise Cancelled(self.cancellation.reason)
+        if outcome.request is not None:
+            state.done = True
+            bound = self.hooks.variables(state)
+            yield terminal_event(outcome.request, self.context, state, self.secrets, bound)
+            return
+        failed = post_tool(outcome.result, call, state)
+        if failed is None:
+            return
+        told = post_tool(read.result, call, state) or failed
+        if not (outcome.is_guidance and self._is_first_of_its_kind(told)):
+            yield await self._fail(failed, read=told)
+
+    def _note(self, call: ToolCall, outcome: StepOutcome, read: StepOutcome) -> None:
+        """What the run knows after ``call``: a plan, what has been solved, and what was seen."""
+        state, name, data = self.state, call.function.name, outcome.result.data
+        if outcome.ok:
+            self._solve(name)
+        if outcome.ok and isinstance(data, Plan):
+            state.subgoals = list(map(self.secrets.clean, data.parts))
+            state.done_subgoals = list(map(self.secrets.clean, data.done))
+        if outcome.is_guidance:
+            return
+        arguments = arguments_of(call)
+        is_code = name in self.tools and self.tools[name].tool_type == "code"
+        seen = Repetition.from_json(state.repetition).after(
+            name,
+            self.secrets.of_json(arguments),
+            shown(outcome),
+            is_late=is_code and is_late(outcome),
+            read=shown(read),
+        )
+        state.repetition = seen.to_json()
+        # Asking again for what changes is no loop; code that fails anew each time is one.
+        if seen.is_news and (outcome.ok or not is_code):
+            state.last_repeat_counts[loop_signature(name, arguments)] = 1
+
+    def _is_first_of_its_kind(self, refusal: Failure) -> bool:
+        """Whether a guidance refusal is the first of its kind: the tool's answer, which the model
+        reads before it goes on. The second in a row enters the funnel.
+
+        The first is counted there, but not where the ladder goes on with narrowing, whose one
+        strike it would use up.
+        """
+        kind, state = refusal.kind, self.state
+        if state.failure_attempts.get(kind) or kind in self._refused:
+            return False
+        self._refused.add(kind)
+        if refusal.suggested_action is Action.retry:
+            state.record_failure_attempt(kind)
+        state.lessons_learned = remember(state.lessons_learned, refusal)
+        return True
 
     async def _step(
         self, calls: Sequence[ToolCall], approved: str | None = None
@@ -379,14 +402,12 @@ class Run:
     def _solve(self, tool: str | None) -> None:
         """A call of ``tool`` has worked, or, with ``None``, an answer was as it should be: what
         had failed there before is no longer told."""
-        lessons = self.state.lessons_learned
-        if any(each.metadata.get("tool_name") == tool for each in lessons):
-            self.state.lessons_learned = [
-                replace(each, metadata={**each.metadata, SOLVED: True})
-                if each.metadata.get("tool_name") == tool
-                else each
-                for each in lessons
-            ]
+        self.state.lessons_learned = [
+            replace(each, metadata={**each.metadata, SOLVED: True})
+            if each.metadata.get("tool_name") == tool
+            else each
+            for each in self.state.lessons_learned
+        ]
 
     def _drained(self) -> Iterator[AgentEvent]:
         """What the host has emitted; the run notes it."""
@@ -426,8 +447,12 @@ class Run:
 
     def _told(self, outcome: StepOutcome) -> StepOutcome:
         """The outcome as everyone reads it: without what this run has to keep to itself."""
-        failure = outcome.failure and of_failure(outcome.failure, self.secrets)
-        return replace(outcome, envelope=self.secrets.of_cleaned(outcome.envelope), failure=failure)
+        envelope = self.secrets.of_cleaned(outcome.envelope)
+        if outcome.failure is None:
+            return replace(outcome, envelope=envelope)
+        failure = of_failure(outcome.failure, self.secrets)
+        result = replace(outcome.result, failure=failure)
+        return replace(outcome, envelope=envelope, failure=failure, result=result)
 
     async def _unless_stopped(self, work: Awaitable[T], instead: T) -> T:
         """What ``work`` gives; ``instead`` where the run is stopped, for what a step came to is
@@ -451,97 +476,27 @@ class Run:
         failure = outcome.failure
         if failure is None or not has_open_type(failure):
             return outcome
-        classifier = self.context.classifier
-        if not isinstance(classifier, RulesClassifier):  # it may ask a model
+        if not isinstance(self.context.classifier, RulesClassifier):  # it may ask a model
             failure = self.hooks.shared(call, outcome).failure or failure
         tool = self.tools.get(call.function.name)
+        repeatable = tool is not None and tool.is_repeatable
         judging = diagnose(
-            failure,
-            call,
-            classifier,
-            state=self.state,
-            known=self.known(),
-            is_idempotent=tool is not None and tool.is_repeatable,
-            within_s=self.context.time_left(self.state),
-            clock=self.clock,
+            failure, call, self.context, self.state, self.known(), is_idempotent=repeatable
         )
         return with_type(outcome, await self._unless_stopped(judging, FailureType.UNKNOWN))
 
-    async def _held(
-        self,
-        call: ToolCall,
-        rest: Sequence[ToolCall],
-        begun: ToolEvent,
-        sha: str,
-        failure: Failure,
-        read: StepOutcome,
-    ) -> AsyncGenerator[AgentEvent, None]:
-        """The call waits for a person; it goes into the record, to be run as it is."""
-        state = self.state
-        yield begun.model_copy(update={"completed": True, "result": {"waiting": "approval"}})
-        await self.let_fall()
-        state.pending_call = HeldCall.of(call, sha)
-        state.pending_behind = list(map(HeldCall.of, rest))
-        yield snapshot_of(self.state, self.hooks, self.clock)
-        suspended = False
-        async for event in self._fail(failure, read=read.failure):
-            suspended = isinstance(event, UserInputRequested)
-            yield event
-        if not suspended:
-            state.pending_call, state.pending_behind = None, []
-            self._answer(call, to_text(read.envelope))
-            await self._skip(rest, "not run: the call before it may not run")
-
-    async def _conclude(
-        self, call: ToolCall, outcome: StepOutcome, read: StepOutcome
-    ) -> AsyncGenerator[AgentEvent, None]:
-        state = self.state
-        if self.cancellation.is_set:
-            raise Cancelled(self.cancellation.reason)
-        if outcome.request is not None:
-            state.done = True
-            bound = self.hooks.variables(state)
-            yield terminal_event(outcome.request, self.context, state, self.secrets, bound)
-            return
-        failure = post_tool(outcome.result, call, state)
-        if failure is not None:
-            told = post_tool(read.result, call, state) or failure
-            async for event in self._tool_failed(failure, outcome, told):
-                yield event
-
-    async def _tool_failed(
-        self, failure: Failure, outcome: StepOutcome, read: Failure
-    ) -> AsyncGenerator[AgentEvent, None]:
-        # The first guidance refusal is the tool's answer: the model reads it and goes on. The
-        # second in a row enters the funnel. The first is counted there, but not where the ladder
-        # goes on with narrowing, whose one strike it would use up.
-        kind, attempts = failure.kind, self.state.failure_attempts
-        if outcome.is_guidance and not attempts.get(kind) and kind not in self._refused:
-            self._refused.add(kind)
-            if failure.suggested_action is Action.retry:
-                self.state.record_failure_attempt(kind)
-            lesson = of_failure(read, self.secrets)
-            self.state.lessons_learned = remember(self.state.lessons_learned, lesson)
-            return
-        async for event in self._fail(failure, read=read):
-            yield event
-
-    async def _fail(
-        self,
-        failure: Failure,
-        *,
-        unanswered: Sequence[ToolCall] = (),
-        read: Failure | None = None,
-    ) -> AsyncGenerator[AgentEvent, None]:
+    async def _fail(self, failure: Failure, *, read: Failure | None = None) -> AgentEvent:
         """Answer ``failure``; ``read`` is what the model may read of it, if that is not all."""
         failure = of_failure(failure, self.secrets)
-        read = read and of_failure(read, self.secrets)
-        await self._skip(unanswered, f"not run: {failure.explanation}")
-        funnel = handle_failure(failure, agent=self.context, state=self.state, run=self, read=read)
-        async for event in funnel:
-            yield event
-            if is_terminal(event):
-                return
+        event = await answer(failure, self.context, self.state, run=self, read=read)
+        self._recovered = event
+        return event
+
+    async def _rest(self) -> None:
+        """Wait as long as the last answer to a failure says."""
+        event, self._recovered = self._recovered, None
+        if event is not None:
+            await pause(event, self.context, self.state)
 
     def known(self) -> TriageContext:
         """What a strategy or a classifier may know of this run."""
@@ -554,7 +509,7 @@ class Run:
             done_subgoals=frozenset(state.done_subgoals),
             identifiers={name: str(value) for name, value in identifiers.items()},
             prompt_tokens=self.model_calls.prompt_tokens,
-            context_window=getattr(self.model_calls.chain.current, "context_window", None),
+            context_window=getattr(self.model_calls.model, "context_window", None),
             checkpoints=self.progress.checkpoints,
         )
 
@@ -579,10 +534,15 @@ class Run:
         self.state.messages.append({**message, "content": content})
 
 
-def snapshot_of(state: RunState, hooks: RunHooks, clock: Clock) -> StateSnapshot:
+def _ids_in(message: Any) -> list[str]:
+    calls = message.get("tool_calls") if isinstance(message, dict) else None
+    return [each["id"] for each in calls or ()]
+
+
+def snapshot_of(state: RunState, context: RunContext) -> StateSnapshot:
     """How far the run of ``state`` is: its rounds, its variables, its seconds."""
     return StateSnapshot(
         iteration=state.iteration,
-        variables=hooks.variables(state),
-        elapsed_s=state.elapsed_seconds(clock.monotonic()),
+        variables=context.hooks.variables(state),
+        elapsed_s=state.elapsed_seconds(context.clock.monotonic()),
     )

@@ -154,7 +154,7 @@ def _in_xml(words: str, tools: Tools) -> Iterator[_Found]:
             each["name"]: _value(each["value"], each["name"], name, tools)
             for each in (_PAIR if _PAIR.search(body) else _PARAMETER).finditer(body)
         }
-        if arguments or not _required(name, tools):
+        if arguments or not tools[name].parameters_schema.get("required"):
             yield _Found(found.start(), closing.end() if closing else len(words), name, arguments)
 
 
@@ -223,10 +223,6 @@ def _of(value: Any, tools: Tools, named: str) -> Iterator[tuple[str, Arguments]]
 
 def _parameters(name: str, tools: Tools) -> set[str]:
     return set(tools[name].parameters_schema.get("properties", ()))
-
-
-def _required(name: str, tools: Tools) -> bool:
-    return bool(tools[name].parameters_schema.get("required"))
 
 
 def _object(text: str) -> Arguments:

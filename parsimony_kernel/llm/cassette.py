@@ -7,23 +7,16 @@ but a test's fault: ``CassetteMiss`` says what differs from the nearest that is.
 
 import difflib
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
-from parsimony_kernel.core.causes import CAPABILITY_GAP
-from parsimony_kernel.core.chat import (
-    ChatModel,
-    Completion,
-    Delta,
-    ModelRequest,
-    StandInError,
-)
+from parsimony_kernel.core.chat import ChatModel, Completion, Delta, ModelRequest, StandInError
 from parsimony_kernel.core.kinds import FailureRaised
 from parsimony_kernel.core.pictures import MARK
-from parsimony_kernel.llm import thinking
 from parsimony_kernel.llm.cassette_file import RecordedStep, RecordedTurn, Recording, Tape
 from parsimony_kernel.llm.coerce import read
+from parsimony_kernel.llm.faults import gap
 from parsimony_kernel.llm.request_key import Place, RequestKey, in_short, request_key
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.llm.wrapper import WrapperModel
@@ -79,43 +72,20 @@ class TurnRecorder:
     def keep(self, request: ModelRequest, answer: Completion) -> None:
         """Write down that ``request`` got ``answer``. ``FailureRaised`` when it cannot be done."""
         asked = request_key(request, self._place)
+        steps = self._turn.steps
         if self._goes_on:
             self._goes_on = False
-            before = self._tape.read().turn(*self._turn.key)
+            before = self._tape.read().turn(self._turn.key)
             steps = () if before is None else before.steps
-            kept = tuple(step for step in steps if step.asked.step < asked.step)
-            self._turn = replace(self._turn, steps=kept)
-        step = RecordedStep(asked, self._cleaned(answer))
-        self._turn = replace(self._turn, steps=(*self._turn.steps, step))
+            steps = tuple(step for step in steps if step.step < asked.step)
+        step = RecordedStep.of(asked, answer, self._turn.model, self._secrets)
+        self._turn = self._turn.model_copy(update={"steps": (*steps, step)})
         try:
             self._tape.put(self._turn)
         except StorageError as exc:
             sentence = f"The model's answer could not be recorded. {exc}"
             remedy = "Mend that, or run the cell without --record."
-            raise FailureRaised(
-                CAPABILITY_GAP.failure(f"{sentence} {remedy}", blockers=(sentence,), remedy=remedy)
-            ) from exc
-
-    def _cleaned(self, answer: Completion) -> Completion:
-        secrets = self._secrets
-        choice = answer.choices[0]
-        calls = tuple(
-            replace(
-                call,
-                function=replace(
-                    call.function, arguments=secrets.of_arguments(call.function.arguments)
-                ),
-            )
-            for call in choice.message.tool_calls
-        )
-        message = replace(
-            choice.message,
-            content=secrets.clean(choice.message.content or "") or None,
-            reasoning_content=secrets.clean(choice.message.reasoning_content or "") or None,
-            tool_calls=calls,
-            opaque=thinking.without_secrets(choice.message.opaque, secrets),
-        )
-        return replace(answer, choices=(replace(choice, message=message),))
+            raise FailureRaised(gap(sentence, remedy)) from exc
 
 
 def recorded(model: ChatModel, recorder: TurnRecorder) -> ChatModel:
@@ -149,7 +119,7 @@ class Player:
     def __init__(
         self, recording: Recording, words: str, occurrence: int, place: Place, *, shown: str
     ) -> None:
-        same = [turn for turn in recording.turns if turn.words == words]
+        same = [turn for turn in recording.turns if turn.request == words]
         if not same:
             raise CassetteMiss(_unknown_turn(recording, words, shown))
         # Which of several cells with the same request this is says less than the requests do.
@@ -167,7 +137,7 @@ class Player:
     @property
     def sees_pictures(self) -> bool:
         """Whether the model was shown a picture."""
-        return any(MARK in step.asked.text for turn in self._turns for step in turn.steps)
+        return any(MARK in step.asked for turn in self._turns for step in turn.steps)
 
     @property
     def service(self) -> str:
@@ -194,27 +164,14 @@ class Player:
 
     def _answers(self, asked: RequestKey) -> list[Completion]:
         for turn in self._turns:
-            found = [step.answer for step in turn.steps if step.asked == asked]
+            found = [
+                step.answer(turn.model)
+                for step in turn.steps
+                if RequestKey(step.step, step.asked) == asked
+            ]
             if found:
                 return found
         raise CassetteMiss(_unknown_step(self._turns, asked, self._shown))
-
-
-@dataclass(frozen=True)
-class Nearest:
-    """The recorded step that is most like a request, and what differs, line by line."""
-
-    step: RecordedStep
-    difference: str
-
-
-def nearest(turns: Iterable[RecordedTurn], asked: RequestKey) -> Nearest | None:
-    """The recorded step of the same number that is most like ``asked``; ``None`` without one."""
-    same = [step for turn in turns for step in turn.steps if step.asked.step == asked.step]
-    if not same:
-        return None
-    step = max(same, key=lambda each: _likeness(each.asked.text, asked.text))
-    return Nearest(step, difference(step.asked.text, asked.text))
 
 
 def difference(before: str, now: str) -> str:
@@ -240,26 +197,29 @@ def _likeness(one: str, other: str) -> float:
 
 def _unknown_turn(recording: Recording, words: str, shown: str) -> str:
     sentence = f"The recording {shown} has no turn with the request {in_short(words)!r}."
-    alike = [
-        (difflib.SequenceMatcher(None, turn.words, words).ratio(), turn) for turn in recording.turns
-    ]
-    likeness, closest = max(alike, key=lambda each: each[0], default=(0.0, None))
-    if closest is None:
+    if not recording.turns:
         return f"{sentence} It holds none at all. {_REMEDY}"
-    if likeness < _ALIKE:
+
+    def likeness(turn: RecordedTurn) -> float:
+        return difflib.SequenceMatcher(None, turn.request, words).ratio()
+
+    closest = max(recording.turns, key=likeness)
+    if likeness(closest) < _ALIKE:
         counted = f"{len(recording.turns)} turns" if len(recording.turns) > 1 else "one turn"
         return f"{sentence} It holds {counted} of {recording.notebook!r}. {_REMEDY}"
-    return f"{sentence} The nearest one:\n{difference(closest.words, words)}\n{_REMEDY}"
+    return f"{sentence} The nearest one:\n{difference(closest.request, words)}\n{_REMEDY}"
 
 
 def _unknown_step(turns: tuple[RecordedTurn, ...], asked: RequestKey, shown: str) -> str:
-    turn = turns[0]
-    begin = f"The recording {shown} has no answer to step {asked.step} of {in_short(turn.words)!r}"
-    found = nearest(turns, asked)
-    if found is None:
-        last = max((step.asked.step for step in turn.steps), default=0)
+    turn, words = turns[0], in_short(turns[0].request)
+    begin = f"The recording {shown} has no answer to step {asked.step} of {words!r}"
+    same = [step.asked for each in turns for step in each.steps if step.step == asked.step]
+    if not same:
+        last = max((step.step for step in turn.steps), default=0)
         return (
             f"{begin}: it ends after step {last}. It was interrupted, or the run takes another "
             f"way now, with this to go on from:\n{difference('', asked.text)}\n{_REMEDY}"
         )
-    return f"{begin} as it is asked now. What differs:\n{found.difference}\n{_REMEDY}"
+    nearest = max(same, key=lambda each: _likeness(each, asked.text))
+    differs = difference(nearest, asked.text)
+    return f"{begin} as it is asked now. What differs:\n{differs}\n{_REMEDY}"

@@ -8,28 +8,21 @@ edit and merge such files.
 
 import json
 import re
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
-from parsimony_kernel.core.chat import (
-    Choice,
-    Completion,
-    FunctionCall,
-    Message,
-    ToolCall,
-    Usage,
-)
+from parsimony_kernel.core.chat import Choice, Completion, FunctionCall, Message, ToolCall, Usage
+from parsimony_kernel.llm import thinking
 from parsimony_kernel.llm.request_key import RequestKey
+from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.durable import StorageError
 
 VERSION = 1
-MAX_BYTES = 64 * 2**20
 
 _HEADER = (
     "# Answers of a model, recorded by Parsimony Agent. `pytest --nbval` replays them; to change\n"
@@ -48,51 +41,108 @@ class CassetteError(StorageError):
     """A recording cannot be used. ``str()`` is one sentence with the remedy."""
 
 
-@dataclass(frozen=True)
-class RecordedStep:
-    """What was asked for in one step, and the answer."""
-
-    asked: RequestKey
-    answer: Completion
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True)
 
 
-@dataclass(frozen=True)
-class RecordedTurn:
+class RecordedCall(_Part):
+    """A call: its fields, so that code stands in lines, or what the model wrote for them."""
+
+    tool: str
+    arguments: dict[str, JsonValue] | str
+
+
+class RecordedTokens(_Part):
+    """What an answer took."""
+
+    prompt: int = 0
+    answer: int = 0
+    cached: int = 0
+
+
+class RecordedStep(_Part):
+    """What was asked for in one step, and the answer; ``by`` is its model where that is not the
+    turn's."""
+
+    step: int
+    asked: str
+    reasoning: str | None = None
+    opaque: str = ""
+    text: str | None = None
+    calls: tuple[RecordedCall, ...] = ()
+    finish: str | None = None
+    tokens: RecordedTokens = RecordedTokens()
+    cost_usd: float | None = None
+    by: str | None = None
+
+    @classmethod
+    def of(cls, asked: RequestKey, answer: Completion, model: str, secrets: Secrets) -> Self:
+        """The step of ``asked``, to which a turn of ``model`` got ``answer``, without secrets."""
+        message, usage = answer.message, answer.usage
+        calls = [
+            (each.function.name, secrets.of_arguments(each.function.arguments))
+            for each in message.tool_calls
+        ]
+        return cls(
+            step=asked.step,
+            asked=asked.text,
+            reasoning=secrets.clean(message.reasoning_content or "") or None,
+            opaque=thinking.without_secrets(message.opaque, secrets),
+            text=secrets.clean(message.content or "") or None,
+            calls=tuple(RecordedCall(tool=n, arguments=_fields(written)) for n, written in calls),
+            finish=answer.choices[0].finish_reason,
+            tokens=RecordedTokens(
+                prompt=usage.prompt_tokens,
+                answer=usage.completion_tokens,
+                cached=usage.cached_tokens,
+            ),
+            cost_usd=answer.cost_usd,
+            by=None if answer.model == model else answer.model,
+        )
+
+    def answer(self, model: str) -> Completion:
+        """The answer, in a turn of ``model``."""
+        calls = tuple(
+            ToolCall(f"call_{self.step}_{i}", FunctionCall(each.tool, _written(each.arguments)))
+            for i, each in enumerate(self.calls, 1)
+        )
+        message = Message(self.text, calls, self.reasoning, self.opaque)
+        usage = Usage(self.tokens.prompt, self.tokens.answer, self.tokens.cached)
+        return Completion((Choice(message, self.finish),), usage, self.by or model, self.cost_usd)
+
+
+class RecordedTurn(_Part):
     """The steps of one turn.
 
-    ``words`` are its request in normal form, ``occurrence`` counts the cells of the notebook that
+    ``request`` are its words in normal form, ``occurrence`` counts the cells of the notebook that
     have the same, from 1. ``model`` is what the record called the model, or the models.
     """
 
-    words: str
-    occurrence: int
+    request: str
+    occurrence: int = 1
     model: str
     steps: tuple[RecordedStep, ...] = ()
 
     @property
     def key(self) -> tuple[str, int]:
         """What no two turns of a recording share."""
-        return self.words, self.occurrence
+        return self.request, self.occurrence
 
 
-@dataclass(frozen=True)
-class Recording:
+class Recording(_Part):
     """All turns of one notebook, in the order in which they were first recorded."""
 
     notebook: str
     turns: tuple[RecordedTurn, ...] = ()
 
-    def turn(self, words: str, occurrence: int) -> RecordedTurn | None:
-        """The turn of that request, if it was recorded."""
-        key = (words, occurrence)
+    def turn(self, key: tuple[str, int]) -> RecordedTurn | None:
+        """The turn of that key, if it was recorded."""
         return next((turn for turn in self.turns if turn.key == key), None)
 
     def with_turn(self, turn: RecordedTurn) -> "Recording":
         """With ``turn`` in the place of the one that has its key, or behind all others."""
-        if self.turn(*turn.key) is None:
-            return replace(self, turns=(*self.turns, turn))
-        turns = (turn if each.key == turn.key else each for each in self.turns)
-        return replace(self, turns=tuple(turns))
+        turns = {each.key: each for each in (*self.turns, turn)}
+        return Recording(notebook=self.notebook, turns=tuple(turns.values()))
 
 
 class Tape:
@@ -110,7 +160,7 @@ class Tape:
     def read(self) -> Recording:
         """What was recorded so far; ``CassetteError`` when the file cannot be read as such."""
         if not self.exists:
-            return Recording(self.notebook)
+            return Recording(notebook=self.notebook)
         return parse(durable.read(self.path), self.path)
 
     def put(self, turn: RecordedTurn) -> None:
@@ -120,75 +170,41 @@ class Tape:
         """
 
         def change(before: bytes) -> bytes:
-            recorded = parse(before, self.path).with_turn(turn)
-            return to_text(replace(recorded, notebook=self.notebook)).encode()
+            turns = parse(before, self.path).with_turn(turn).turns
+            return to_text(Recording(notebook=self.notebook, turns=turns)).encode()
 
-        durable.create(self.path, to_text(Recording(self.notebook)).encode())
+        durable.create(self.path, to_text(Recording(notebook=self.notebook)).encode())
         durable.rewrite(self.path, change)
 
 
 def to_text(recording: Recording) -> str:
     """The recording as the text of its file."""
     head = _dumped({"version": VERSION, "notebook": recording.notebook})
-    turns = "".join(map(_turn_in_words, recording.turns))
-    return f"{_HEADER}{head}turns:{f'{chr(10)}{turns}' if turns else f' []{chr(10)}'}"
+    told = (json.dumps(each.model_dump(exclude_defaults=True)) for each in recording.turns)
+    turns = "".join(map(_turn_in_words, told))
+    return f"{_HEADER}{head}turns:\n{turns}" if turns else f"{_HEADER}{head}turns: []\n"
 
 
 @lru_cache(maxsize=256)
-def _turn_in_words(turn: RecordedTurn) -> str:
-    value: dict[str, Any] = {"request": turn.words}
-    if turn.occurrence > 1:
-        value["occurrence"] = turn.occurrence
-    value["model"] = turn.model
-    value["steps"] = [_step_as_json(step, turn.model) for step in turn.steps]
-    return _dumped([value])
+def _turn_in_words(told: str) -> str:
+    turn = json.loads(told)
+    for step in turn["steps"]:
+        if "tokens" in step:
+            step["tokens"] = _InALine(step["tokens"])
+    return _dumped([turn])
 
 
-def _step_as_json(step: RecordedStep, model: str) -> dict[str, Any]:
-    answer = step.answer
-    message = answer.message
-    value: dict[str, Any] = {"step": step.asked.step, "asked": step.asked.text}
-    said = {
-        "reasoning": message.reasoning_content,
-        "opaque": message.opaque,
-        "text": message.content,
-    }
-    value.update({name: text for name, text in said.items() if text})
-    calls = [_call_as_json(call) for call in message.tool_calls]
-    if calls:
-        value["calls"] = calls
-    value["finish"] = answer.choices[0].finish_reason
-    usage = answer.usage
-    value["tokens"] = _InALine(prompt=usage.prompt_tokens, answer=usage.completion_tokens)
-    if usage.cached_tokens:
-        value["tokens"]["cached"] = usage.cached_tokens
-    if answer.cost_usd is not None:
-        value["cost_usd"] = answer.cost_usd
-    if answer.model != model:
-        value["by"] = answer.model
-    return value
-
-
-def _call_as_json(call: ToolCall) -> dict[str, Any]:
-    written = call.function.arguments
-    return {"tool": call.function.name, "arguments": _arguments(written)}
-
-
-def _arguments(written: str) -> Any:
-    """The fields, so that code stands in lines; what the model wrote, where it is no plain JSON."""
+def _fields(written: str) -> dict[str, Any] | str:
     try:
-        value = json.loads(written, object_pairs_hook=_fields)
-        is_plain = isinstance(value, dict) and bool(json.dumps(value, allow_nan=False))
-        return value if is_plain and yaml.load(_dumped(value), Loader=_LOADER) == value else written
+        value = json.loads(written)
+        is_plain = isinstance(value, dict) and yaml.load(_dumped(value), Loader=_LOADER) == value
+        return value if is_plain else written
     except (ValueError, RecursionError, yaml.YAMLError):
         return written
 
 
-def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        raise ValueError("a field stands there twice")
-    return fields
+def _written(arguments: dict[str, Any] | str) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
 
 
 class _InALine(dict[str, Any]):
@@ -234,69 +250,8 @@ def _dumped(value: Any) -> str:
     return text
 
 
-class _Read(BaseModel):
-    """Fields of the file, each of the type in which it was written."""
-
-    model_config = ConfigDict(strict=True)
-
-
-class _Call(_Read):
-    tool: str
-    arguments: dict[str, Any] | str
-
-    def as_call(self, call_id: str) -> ToolCall:
-        written = self.arguments
-        text = written if isinstance(written, str) else json.dumps(written, ensure_ascii=False)
-        return ToolCall(call_id, FunctionCall(self.tool, text))
-
-
-class _Tokens(_Read):
-    prompt: int = 0
-    answer: int = 0
-    cached: int = 0
-
-
-class _Step(_Read):
-    step: int
-    asked: str
-    reasoning: str | None = None
-    opaque: str = ""
-    text: str | None = None
-    calls: list[_Call] = []
-    finish: str | None = None
-    tokens: _Tokens = _Tokens()
-    cost_usd: float | None = None
-    by: str | None = None
-
-    def as_recorded(self, model: str) -> RecordedStep:
-        calls = (each.as_call(f"call_{self.step}_{i}") for i, each in enumerate(self.calls, 1))
-        message = Message(self.text, tuple(calls), self.reasoning, self.opaque)
-        usage = Usage(self.tokens.prompt, self.tokens.answer, self.tokens.cached)
-        choices = (Choice(message, self.finish),)
-        answer = Completion(choices, usage, self.by or model, self.cost_usd)
-        return RecordedStep(RequestKey(self.step, self.asked), answer)
-
-
-class _Turn(_Read):
-    request: str
-    occurrence: int = 1
-    model: str
-    steps: list[_Step]
-
-    def as_recorded(self) -> RecordedTurn:
-        steps = tuple(each.as_recorded(self.model) for each in self.steps)
-        return RecordedTurn(self.request, self.occurrence, self.model, steps)
-
-
-class _File(_Read):
-    notebook: str
-    turns: list[_Turn]
-
-
 def parse(data: bytes, path: Path) -> Recording:
     """The recording that ``data`` of the file ``path`` is; ``CassetteError`` when it is none."""
-    if len(data) > MAX_BYTES:
-        raise _unusable(path, f"is larger than {MAX_BYTES // 2**20} MiB")
     try:
         value = yaml.load(data, Loader=_LOADER)
     except yaml.YAMLError as exc:
@@ -316,17 +271,14 @@ def parse(data: bytes, path: Path) -> Recording:
             "and record the notebook again."
         )
     try:
-        read = _File.model_validate(value)
-        turns = tuple(each.as_recorded() for each in read.turns)
+        recording = Recording.model_validate(value)
     except ValidationError as exc:
         wrong = exc.errors()[0]
         at = ".".join(map(str, wrong["loc"]))
         raise _unusable(path, f"is not as it was written at {at!r} ({wrong['msg']})") from exc
-    except (TypeError, ValueError) as exc:
-        raise _unusable(path, "has arguments that are no JSON") from exc
-    if len({turn.key for turn in turns}) < len(turns):
+    if len({turn.key for turn in recording.turns}) < len(recording.turns):
         raise _unusable(path, "has one turn twice, perhaps after a merge")
-    return Recording(read.notebook, turns)
+    return recording
 
 
 def _unusable(path: Path, why: str) -> CassetteError:

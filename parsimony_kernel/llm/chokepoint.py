@@ -8,17 +8,12 @@ Trying again is the funnel's.
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from parsimony_kernel.core import pictures
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.core.causes import (
-    ANSWER_CUT_OFF,
-    PROVIDER_FAULT,
-    PROVIDER_SILENT,
-    TIME_USED,
-)
+from parsimony_kernel.core.causes import ANSWER_CUT_OFF, PROVIDER_FAULT, PROVIDER_SILENT, TIME_USED
 from parsimony_kernel.core.chat import (
     Beat,
     ChatModel,
@@ -65,29 +60,8 @@ def live_calls_allowed(environ: Mapping[str, str]) -> bool:
     return LIVE_CALLS_ALLOWED and switch not in {"off", "0", "no", "false"}
 
 
-@dataclass(frozen=True)
-class _Broke:
-    """The stream ended without a completion; ``exc`` is why, if it said so."""
-
-    exc: BaseException | None
-
-
-@dataclass(frozen=True)
-class _Silent:
-    seconds: float
-
-
-@dataclass(frozen=True)
-class _TooLong:
-    seconds: float
-
-
-@dataclass(frozen=True)
-class _TooMuch:
-    """The answer is longer than ``MAX_ANSWER_LENGTH``."""
-
-
-_Heard = Delta | Completion | Beat | _Broke | _Silent | _TooLong | _TooMuch | None
+# What a model said, how it failed, a script that was not kept to, or nothing: look again.
+_Heard = Delta | Completion | Beat | Failure | StandInError | None
 
 
 class _Line:
@@ -95,7 +69,7 @@ class _Line:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._items: asyncio.Queue[_Heard] = asyncio.Queue()
+        self.heard: asyncio.Queue[_Heard] = asyncio.Queue()
         self._heard_at = clock.monotonic()
         self._has_begun = False
 
@@ -111,9 +85,10 @@ class _Line:
                     whole = isinstance(item, Completion)
                     length = _length(item) if whole else length + _length(item)
                     if length > MAX_ANSWER_LENGTH:
-                        self._items.put_nowait(_TooMuch())
+                        cut = f"the model's answer was cut off at {MAX_ANSWER_LENGTH:,} characters"
+                        self.heard.put_nowait(ANSWER_CUT_OFF.failure(cut))
                         return
-                    self._items.put_nowait(item)
+                    self.heard.put_nowait(item)
                     if whole:
                         return
                     # The first sign may be that the client is there.
@@ -124,13 +99,16 @@ class _Line:
                         await asyncio.sleep(0)
             finally:
                 await close(stream)
-            self._items.put_nowait(_Broke(None))
-        except (asyncio.CancelledError, KeyboardInterrupt) as exc:
-            # Read by nobody when we cancelled; else a client cancelled itself.
-            self._items.put_nowait(_Broke(exc))
-            raise
+            self.heard.put_nowait(
+                PROVIDER_FAULT.failure("The model's answer ended before it was complete.")
+            )
+        except StandInError as exc:
+            self.heard.put_nowait(exc)
         except BaseException as exc:  # boundary: tool - a provider; the table says what it means
-            self._items.put_nowait(_Broke(exc))
+            # Read by nobody when we cancelled; else a client cancelled itself.
+            self.heard.put_nowait(translate(exc, secrets=secrets_of(model)))
+            if isinstance(exc, asyncio.CancelledError | KeyboardInterrupt):
+                raise
 
     async def time_silence(self, limit_s: float, heartbeat_s: float | None) -> None:
         """Put down a beat for each ``heartbeat_s`` seconds in which nothing was heard, and a mark
@@ -145,10 +123,12 @@ class _Line:
             if heartbeat_s is not None:
                 if silent >= heartbeat_s * (beats + 1):
                     beats = int(silent // heartbeat_s)
-                    self._items.put_nowait(Beat(silent))
+                    self.heard.put_nowait(Beat(silent))
                 wait = min(wait, heartbeat_s * (beats + 1) - silent)
             await self._clock.sleep(wait)
-        self._items.put_nowait(_Silent(self._clock.monotonic() - self._heard_at))
+        silence_s = self._clock.monotonic() - self._heard_at
+        sentence = f"The model was silent for {silence_s:.0f} s."
+        self.heard.put_nowait(PROVIDER_SILENT.failure(sentence, silence_s=silence_s))
 
     async def time_answer(self, limit_s: float | None) -> None:
         """Put down a mark once the answer has taken ``limit_s`` seconds, and one that has begun by
@@ -159,15 +139,14 @@ class _Line:
         await self._clock.sleep(limit_s)
         if self._has_begun:
             await self._clock.sleep(FINISHING_S)
-        self._items.put_nowait(_TooLong(self._clock.monotonic() - asked_at))
+        answer_s = self._clock.monotonic() - asked_at
+        sentence = f"the time of the run was over {answer_s:.0f} s into the model's answer"
+        self.heard.put_nowait(TIME_USED.failure(sentence, answer_s=answer_s))
 
     async def wake(self, cancellation: CancellationRequest) -> None:
         """Wake the reader when the run is to stop."""
         await cancellation.wait()
-        self._items.put_nowait(None)
-
-    async def next(self) -> _Heard:
-        return await self._items.get()
+        self.heard.put_nowait(None)
 
 
 async def call_llm(
@@ -208,7 +187,7 @@ async def call_llm(
     last: Completion | Failure | None = None
     try:
         while last is None:
-            item = await line.next()
+            item = await line.heard.get()
             if cancellation.is_set:
                 raise Cancelled(cancellation.reason)
             match item:
@@ -227,27 +206,10 @@ async def call_llm(
                     if item.message.content and not any(text):
                         # It came in one piece; people read it like any other.
                         yield Delta(item.message.content)
-                case _Silent(seconds):
-                    last = PROVIDER_SILENT.failure(
-                        f"The model was silent for {seconds:.0f} s.", silence_s=seconds
-                    )
-                case _TooLong(seconds):
-                    last = TIME_USED.failure(
-                        f"the time of the run was over {seconds:.0f} s into the model's answer",
-                        answer_s=seconds,
-                    )
-                case _TooMuch():
-                    last = ANSWER_CUT_OFF.failure(
-                        f"the model's answer was cut off at {MAX_ANSWER_LENGTH:,} characters"
-                    )
-                case _Broke(None):
-                    last = PROVIDER_FAULT.failure(
-                        "The model's answer ended before it was complete."
-                    )
-                case _Broke(StandInError() as exc):
-                    raise exc
-                case _Broke(BaseException() as exc):
-                    last = translate(exc, secrets=secrets_of(model))
+                case Failure():
+                    last = item
+                case StandInError():
+                    raise item
     finally:
         await _end(tasks)
     # After the clean-up, so that a caller who stops reading here leaves nothing running.

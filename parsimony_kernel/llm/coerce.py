@@ -9,7 +9,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from parsimony_kernel.core.causes import CAPABILITY_GAP
 from parsimony_kernel.core.chat import (
     Choice,
     Completion,
@@ -22,6 +21,7 @@ from parsimony_kernel.core.chat import (
 from parsimony_kernel.core.kinds import FailureRaised
 from parsimony_kernel.core.text import encodable
 from parsimony_kernel.limits.budget import counted, usd
+from parsimony_kernel.llm.faults import gap
 
 _REMEDY = "Mend the adapter of this model, or choose another model."
 
@@ -39,7 +39,7 @@ def read(item: Any, *, model: str) -> Delta | Completion:
         )
     if isinstance(item, Completion):
         return Completion(
-            choices=tuple(_choice(each) for each in _several(item.choices, "choices")),
+            choices=tuple(map(choice_of, _several(item.choices, "choices"))),
             usage=counted(item.usage) or Usage(),
             model=item.model if isinstance(item.model, str) else model,
             cost_usd=usd(item.cost_usd),
@@ -54,7 +54,11 @@ def secrets_of(model: Any) -> tuple[str, ...]:
     return tuple(value for value in several if isinstance(value, str))
 
 
-def _choice(choice: Any) -> Choice:
+def choice_of(choice: Any, opaque: str = "") -> Choice:
+    """``choice``, of whatever client it is, as a value of the protocol.
+
+    ``opaque`` stands in place of its own. ``FailureRaised`` where it cannot be read as one.
+    """
     message: Any = getattr(choice, "message", None)
     if not hasattr(message, "content"):
         raise _unreadable("the message", message)
@@ -69,7 +73,7 @@ def _choice(choice: Any) -> Choice:
             reasoning_content=_text(
                 getattr(message, "reasoning_content", None), "the reasoning_content"
             ),
-            opaque=_text(getattr(message, "opaque", None), "what goes back as it came") or "",
+            opaque=opaque or _text(getattr(message, "opaque", None), "its opaque part") or "",
         ),
         "refusal" if getattr(message, "refusal", None) else reason,
     )
@@ -115,6 +119,4 @@ def _several(value: Any, part: str) -> Sequence[Any]:
 
 def _unreadable(part: str, value: Any) -> FailureRaised:
     sentence = f"The model's adapter gave {type(value).__name__} for {part}."
-    return FailureRaised(
-        CAPABILITY_GAP.failure(f"{sentence} {_REMEDY}", blockers=(sentence,), remedy=_REMEDY)
-    )
+    return FailureRaised(gap(sentence, _REMEDY))

@@ -22,11 +22,14 @@ _OTHERWISE = (
 )
 
 
+def gap(sentence: str, remedy: str, **known: Any) -> Failure:
+    """What keeps a model from being asked at all, and what to do about it."""
+    told = f"{sentence} {remedy}"
+    return CAPABILITY_GAP.failure(told, blockers=(sentence,), remedy=remedy, **known)
+
+
 def translate(
-    exc: BaseException,
-    *,
-    secrets: Iterable[str] = (),
-    environ: Mapping[str, str] | None = None,
+    exc: BaseException, *, secrets: Iterable[str] = (), environ: Mapping[str, str] | None = None
 ) -> Failure:
     """The failure that ``exc`` means. Never raises, and never returns ``None``.
 

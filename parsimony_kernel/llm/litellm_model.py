@@ -19,20 +19,13 @@ from contextvars import ContextVar
 from typing import Any
 
 from parsimony_kernel.core.causes import CAPABILITY_GAP
-from parsimony_kernel.core.chat import (
-    Choice,
-    Completion,
-    Delta,
-    FunctionCall,
-    Message,
-    ModelRequest,
-    ToolCall,
-    Usage,
-)
+from parsimony_kernel.core.chat import Completion, Delta, Message, ModelRequest, Usage
 from parsimony_kernel.core.kinds import Failure, FailureRaised
 from parsimony_kernel.limits.budget import counted, usage_by_size, usd
 from parsimony_kernel.llm import chokepoint, credentials, thinking
+from parsimony_kernel.llm.coerce import choice_of
 from parsimony_kernel.llm.extras import EXTRAS, PICTURES, THINKING, Extra, marked
+from parsimony_kernel.llm.faults import gap
 
 # The releases that were tried with tools; pyproject.toml says the same.
 TRIED_FROM = (1, 100)
@@ -191,9 +184,7 @@ class LiteLLMModel:
             return
         sentence = f"{self.name!r} would leave this machine, and live calls are switched off."
         remedy = "Unset PARSIMONY_LIVE_CALLS, or hand in a scripted model."
-        raise FailureRaised(
-            CAPABILITY_GAP.failure(f"{sentence} {remedy}", blockers=(sentence,), remedy=remedy)
-        )
+        raise FailureRaised(gap(sentence, remedy))
 
     def _arguments(self, litellm: Any, request: ModelRequest) -> dict[str, Any]:
         arguments: dict[str, Any] = {
@@ -241,7 +232,7 @@ class LiteLLMModel:
         self, litellm: Any, response: Any, request: ModelRequest, chunks: list[Any]
     ) -> Completion:
         choices = tuple(
-            _choice(choice, thinking.carried(self.name, choice.message, chunks))
+            choice_of(choice, thinking.carried(self.name, choice.message, chunks))
             for choice in getattr(response, "choices", None) or ()
         )
         usage = counted(getattr(response, "usage", None))
@@ -254,10 +245,7 @@ class LiteLLMModel:
         return Completion(choices=choices, usage=usage, model=self.name, cost_usd=cost)
 
     def _price(self, litellm: Any, usage: Usage) -> float | None:
-        sizes = {
-            "prompt_tokens": usage.prompt_tokens,
-            "completion_tokens": usage.completion_tokens,
-        }
+        sizes = {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
         return _in_usd(lambda: sum(litellm.cost_per_token(model=self.name, **sizes)))
 
 
@@ -362,9 +350,7 @@ def no_key(model: str, variable: str) -> Failure:
     """There is no key for ``model``; ``variable`` is where it belongs."""
     sentence = f"There is no API key for the model {model!r}."
     remedy = f"Set the environment variable {variable}, or choose the model 'offline'."
-    return CAPABILITY_GAP.failure(
-        f"{sentence} {remedy}", blockers=(sentence,), remedy=remedy, variable=variable
-    )
+    return gap(sentence, remedy, variable=variable)
 
 
 def unusable(problem: str) -> Failure:
@@ -435,26 +421,3 @@ def _said_end(stream: Any) -> bool | None:
         if hasattr(stream, name)
     ]
     return any(said) if said else None
-
-
-def _choice(choice: Any, opaque: str) -> Choice:
-    message = getattr(choice, "message", None)
-    content = getattr(message, "content", None)
-    reasoning = getattr(message, "reasoning_content", None)
-    return Choice(
-        Message(
-            content=content if isinstance(content, str) else None,
-            tool_calls=tuple(
-                ToolCall(
-                    id=_words(getattr(call, "id", None)),
-                    function=FunctionCall(
-                        name=_words(call.function.name), arguments=_words(call.function.arguments)
-                    ),
-                )
-                for call in getattr(message, "tool_calls", None) or ()
-            ),
-            reasoning_content=reasoning if isinstance(reasoning, str) else None,
-            opaque=opaque,
-        ),
-        _words(getattr(choice, "finish_reason", None)) or None,
-    )

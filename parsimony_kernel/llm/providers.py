@@ -1,11 +1,11 @@
 """What can be told of providers and their models before litellm is imported, which takes seconds.
 
-The names of providers are written down, and a test compares them; prices are read from the file
-that litellm ships.
+Both are read from the files that litellm ships.
 """
 
 import importlib.util
 import json
+import re
 import sys
 from collections.abc import Mapping
 from functools import cache
@@ -25,44 +25,36 @@ SUGGESTED = {
     "deepseek": "deepseek/deepseek-chat",
 }
 
-_NAMES = """
-a2a a2a_agent abliteration ai21 ai21_chat aiand aiml aiohttp_openai amazon_nova
-anthropic anthropic_text anyscale apertis assemblyai auto_router aws_polly aws_textract
-azure azure_ai azure_speech azure_text baseten bedrock bedrock_mantle bespoke bigmodel
-black_forest_labs bytez cerebras charity_engine chatgpt chutes clarifai clf_ai_gateway
-cloudflare codestral cognition cohere cohere_chat cometapi compactifai coralbricks
-cortecs cursor custom custom_openai darkbloom dashscope databricks databricks_agent
-datarobot deepgram deepinfra deepseek docker_model_runner dotprompt edenai elevenlabs
-empiriolabs empower eu_jev fal_ai featherless_ai fireworks_ai friendliai galadriel gdc
-gemini gigachat github github_copilot gradient_ai groq helicone heroku hosted_vllm
-hostinger_router huggingface humanloop hyperbolic inception inferenceapis infinity
-jina_ai kyma lambda_ai langflow langfuse langgraph laya lemonade libertai litellm_agent
-litellm_proxy llamafile lm_studio manus maritalk meta meta_llama microsoft_365_copilot
-milvus minimax mistral modelscope mongodb moonshot morph nace nadir nano-gpt nebius
-neosantara nlp_cloud novita nscale nvidia_nim nvidia_riva oci ollama ollama_chat
-oobabooga openai openai_like opencode_go openinfer openrouter opensearch ovhcloud
-parallel_ai parasail perplexity petals pg_vector pinstripes poe predibase prism publicai
-qwen_ai_platform qwencloud ragflow recraft reducto refuseless reka replicate runwayml
-s3_vectors sagemaker sagemaker_chat sagemaker_nova sail sambanova sap scaledown scaleway
-scx-ai snowflake soniox stability strands_decider streamlake synthetic tencent
-tensormesh text-completion-codestral text-completion-inception text-completion-openai
-together_ai topaz transcribe triton typesafe v0 valkey vercel_ai_gateway vertex_ai
-vertex_ai_beta vllm volcengine voyage wally wandb watsonx watsonx_text xai xiaomi_mimo
-xinference zai zerogpu
-"""
-PROVIDERS = frozenset(_NAMES.split())
+# Where litellm lists its providers, as text; those of the second are OpenAI's by another address.
+_LISTS = ("types/utils.py", "llms/openai_like/providers.json")
+_PROVIDER = re.compile(r'^    [A-Z0-9_]+ = "([^"]+)"|^  "([^"]+)": \{', re.MULTILINE)
 
 
 def known() -> frozenset[str]:
     """All prefixes that can be used: litellm's, and those that a person registered with it."""
-    litellm = sys.modules.get("litellm")
-    registered = getattr(litellm, "custom_provider_map", ())
-    return PROVIDERS | {str(each["provider"]).lower() for each in registered}
+    registered = getattr(sys.modules.get("litellm"), "custom_provider_map", ())
+    return _listed() | {str(each["provider"]).lower() for each in registered}
 
 
 def is_known(provider: str) -> bool:
-    """Whether litellm can tell what ``provider`` is."""
-    return provider in known()
+    """Whether litellm can tell what ``provider`` is, or nobody can tell what it knows."""
+    return not _listed() or provider in known()
+
+
+@cache
+def _listed() -> frozenset[str]:
+    enumeration = _text_of(_LISTS[0]).partition("class LlmProviders(")[2].partition("\n\n\n")[0]
+    found = _PROVIDER.findall(f"{enumeration}\n{_text_of(_LISTS[1])}")
+    return frozenset("".join(each) for each in found) if enumeration else frozenset()
+
+
+def _text_of(name: str) -> str:
+    """A file of the installed litellm; empty where it cannot be read."""
+    spec = importlib.util.find_spec("litellm")
+    try:
+        return (Path(spec.origin if spec and spec.origin else "").parent / name).read_text("utf-8")
+    except (OSError, ValueError):
+        return ""
 
 
 def suggestion(environ: Mapping[str, str]) -> str:
@@ -99,10 +91,5 @@ def facts_of(model: str) -> Mapping[str, Any]:
 
 @cache
 def _facts() -> Mapping[str, Mapping[str, Any]]:
-    spec = importlib.util.find_spec("litellm")
-    try:
-        file = Path(spec.origin if spec and spec.origin else "").with_name(_PRICES)
-        facts: dict[str, Mapping[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
+    facts: dict[str, Mapping[str, Any]] = json.loads(_text_of(_PRICES) or "{}")
     return facts

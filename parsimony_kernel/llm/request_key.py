@@ -8,7 +8,6 @@ files and artifacts around the notebook, paths, times, addresses, hashes, frames
 Plain dates stay, for they are data.
 """
 
-import hashlib
 import json
 import re
 import textwrap
@@ -94,16 +93,6 @@ class RequestKey:
 
     step: int
     text: str
-
-    @property
-    def digest(self) -> str:
-        """The hash of the words."""
-        return hash_of(self.text)
-
-
-def hash_of(text: str) -> str:
-    """A short hash of ``text``."""
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def normal_words(request: str, place: Place) -> str:

@@ -163,7 +163,7 @@ def _turn(
         if not isinstance(function, Mapping):
             function = {}
         written = _id(call.get("id"))
-        sent = _unique(written, used)
+        sent = unique_id(written, used)
         ids.append((written, sent))
         arguments = function.get("arguments")
         calls.append(
@@ -188,7 +188,8 @@ def _turn(
     return turn, ids
 
 
-def _unique(written: str, used: dict[str, None]) -> str:
+def unique_id(written: str, used: dict[str, None]) -> str:
+    """``written``, or a name like it that is not ``used`` yet; it is from then on."""
     base = written or "call"
     sent, n = base, 1
     while sent in used:

@@ -147,14 +147,18 @@ class Cassettes:
             secrets = Secrets.of(models, self._environ)
             recorder = TurnRecorder(
                 self._tape(),
-                RecordedTurn(words, occurrence, ", ".join(model.name for model in models)),
+                RecordedTurn(
+                    request=words,
+                    occurrence=occurrence,
+                    model=", ".join(model.name for model in models),
+                ),
                 self._place(secrets),
                 secrets,
                 goes_on=goes_on,
             )
             return tuple(recorded(model, recorder) for model in models)
         tape = self._tape()
-        is_recorded = any(turn.words == words for turn in tape.read().turns)
+        is_recorded = any(turn.request == words for turn in tape.read().turns)
         if not is_recorded and self._saved_by() is not None:
             return unrecorded()
         return (self._player(tape, words, occurrence, named),)

@@ -103,7 +103,7 @@ def notebook_in_words(
     context = notebook_context(
         working_folder=folder.name if chosen != () else "",
         files=files,
-        beginnings=beginnings,
+        named_files=beginnings,
         variables=variables,
         more_variables=more,
         artifacts=published,

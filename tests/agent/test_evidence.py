@@ -8,22 +8,13 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.agent.agent import Agent
-from parsimony_kernel.agent.evidence import (
-    came_since,
-    code_that_ran,
-    earlier,
-    results,
-    said,
-    succeeded,
-    words,
-)
+from parsimony_kernel.agent.evidence import came_since, earlier, results, said, words
 from parsimony_kernel.agent.prompts import notebook_changes, notebook_context
 from parsimony_kernel.core.conversation import AgentMessage, opening, request_message
 from parsimony_kernel.core.events import ToolResultObserved
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls
 
 Message = dict[str, Any]
-CODE = {"run_code"}
 
 
 def called(name: str, *, call_id: str = "c", **arguments: Any) -> Message:
@@ -51,7 +42,6 @@ def test_the_person_and_the_tools_are_observed_and_the_models_words_are_not() ->
     told = [message["content"] for message in transcript[:2]]
     assert words(transcript) == [*told, "yes"]
     assert results(transcript) == ["5678"]
-    assert list(code_that_ran(transcript, CODE)) == ["x = 1234"]
 
 
 def test_what_earlier_turns_came_to_is_observed() -> None:
@@ -74,33 +64,6 @@ def test_what_is_published_is_known_from_earlier() -> None:
     assert "artifacts/1.json" in known
     assert not list(earlier(opening("go on", "<notebook_context>\n{\n</x>")))
     assert not list(earlier([]))
-
-
-@pytest.mark.parametrize(
-    "answer",
-    ['{"error": "action_error", "result": {"stdout": "77"}}', '{"error": "not_run"}', None],
-)
-def test_code_that_failed_or_never_ran_has_an_answer_at_most(answer: str | None) -> None:
-    transcript = [called("run_code", code="x = 1234")]
-    transcript += [] if answer is None else [answered("run_code", answer)]
-    assert list(code_that_ran(transcript, CODE)) == []
-    assert results(transcript) == ([] if answer is None else [answer])
-
-
-def test_calls_of_one_id_are_answered_in_their_order() -> None:
-    both = called("run_code", code="x = 1")
-    both["tool_calls"] += called("run_code", code="y = 2")["tool_calls"]
-    failed, ran = answered("run_code", '{"error": "action_error"}'), answered("run_code", "{}")
-    assert list(code_that_ran([both, failed, ran], CODE)) == ["y = 2"]
-    assert list(code_that_ran([both, ran, failed], CODE)) == ["x = 1"]
-    assert list(code_that_ran([both, answered("run_code", "{}", call_id="d")], CODE)) == []
-
-
-def test_arguments_that_are_no_json_hold_no_code() -> None:
-    broken = called("run_code")
-    for text in ("{", "[1]", "", None):
-        broken["tool_calls"][0]["function"]["arguments"] = text
-        assert not any(code_that_ran([broken, answered("run_code", "{}")], CODE))
 
 
 def test_said_are_the_persons_own_words() -> None:
@@ -138,10 +101,7 @@ WRITE = "print(98.765)\ndf.to_csv('out.csv')"
 UNDONE: dict[str, list[Step]] = {
     "failed before": [call("run_code", code=f"{FRAME}1 / 0\n{WRITE}")],
     "skipped": [calls(call("run_code", code=f"{FRAME}1 / 0"), call("run_code", code=WRITE))],
-    "refused": [
-        call("run_code", code=FRAME),
-        call("run_code", code=f"df['zzz']\n{WRITE}"),
-    ],
+    "refused": [call("run_code", code=FRAME), call("run_code", code=f"df['zzz']\n{WRITE}")],
     "a comment": [call("run_code", code="# df.to_csv('out.csv') 98.765\n1")],
     "the person's words": [call("run_code", code="1")],
 }
@@ -165,9 +125,3 @@ async def test_a_success_that_did_not_happen_is_refused(
     assert refusal["not_found"] == ["“Saved the table to `out.csv`”", "98.765"]
     assert list(tmp_path.iterdir()) == []
     model.assert_exhausted()
-
-
-def test_a_tool_has_succeeded_once_it_answered_without_an_error() -> None:
-    failed = answered("run_code", '{"error": "action_error", "requested": "run_code"}')
-    assert not succeeded([failed, answered("look", "{}")], {"run_code"})
-    assert succeeded([failed, answered("run_code", '{"requested": "run_code"}')], {"run_code"})

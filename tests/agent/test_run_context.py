@@ -1,7 +1,6 @@
-"""What a run reads of an agent, and what it says of one that it cannot use."""
+"""What a run reads of an agent, and what it gives to one that leaves things out."""
 
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -13,26 +12,10 @@ from parsimony_kernel.core.policy import DefaultPolicy
 from parsimony_kernel.core.state import RunState
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "words"),
-    [
-        ("model_config", None, "needs a model_config, such as 'openai/gpt-5'"),
-        ("guardrails", {"max_tokens": 9}, "must be AgentGuardrails, not {'max_tokens': 9}"),
-        ("policy", "strict", "policy of an agent must be an object with decide(), not 'strict'"),
-        ("tools", [len], "made with tool(), and <built-in function len> is not"),
-        ("instructions", 3, "must be str, not 3"),
-        ("hooks", 3, "must be RunHooks, not 3"),
-        ("pinned_constraints", "never", "must be list | tuple, not 'never'"),
-        ("signing_key", "s3cret", "must be an object with __call__(), not str"),
-    ],
-)
-async def test_agent_with_unusable_part_is_refused_before_anything_runs(
-    name: str, value: Any, words: str
-) -> None:
+async def test_agent_without_a_model_is_refused_before_anything_runs() -> None:
     state = RunState()
-    with pytest.raises(TypeError) as raised:
-        await anext(run_loop(SimpleNamespace(**{"model_config": "offline", name: value}), state))
-    assert words in str(raised.value)
+    with pytest.raises(TypeError, match="model_config"):
+        await anext(run_loop(SimpleNamespace(), state))
     assert (state.started_at, state.done) == ("", False)
 
 

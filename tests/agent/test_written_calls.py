@@ -34,10 +34,7 @@ WRITTEN: dict[str, tuple[str, list[Any]]] = {
         json.dumps({"name": "run_code", "arguments": json.dumps({"code": CODE})}),
         RUN,
     ),
-    "JSON with real line ends": (
-        f'{{"name": "run_code", "arguments": {{"code": "{CODE}"}}}}',
-        RUN,
-    ),
+    "JSON with real line ends": (f'{{"name": "run_code", "arguments": {{"code": "{CODE}"}}}}', RUN),
     "JSON in words": (f'I call {{"tool": "run_code", "args": {{"code": {QUOTED}}}}} now.', RUN),
     "JSON in a fence": (f'```json\n{{"action": "run_code", "code": {QUOTED}}}\n```', RUN),
     "JSON of OpenAI's form": (
@@ -82,10 +79,7 @@ WRITTEN: dict[str, tuple[str, list[Any]]] = {
         f"<arg_value>{CODE}</arg_value>\n</tool_call>",
         RUN,
     ),
-    "invoke": (
-        f'<invoke name="run_code"><parameter name="code">{CODE}</parameter></invoke>',
-        RUN,
-    ),
+    "invoke": (f'<invoke name="run_code"><parameter name="code">{CODE}</parameter></invoke>', RUN),
     "tags": (f"<run_code><code>{CODE}</code></run_code>", RUN),
     "ReAct": (f'Thought: sum\nAction: run_code\nAction Input: {{"code": {QUOTED}}}', RUN),
     "a question": (

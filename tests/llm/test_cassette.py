@@ -8,14 +8,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.core.chat import (
-    ChatModel,
-    Completion,
-    Delta,
-    ModelRequest,
-    Usage,
-    answer,
-)
+from parsimony_kernel.core.chat import ChatModel, Completion, Delta, ModelRequest, Usage, answer
 from parsimony_kernel.core.conversation import request_message
 from parsimony_kernel.core.kinds import FailureRaised
 from parsimony_kernel.llm.cassette import (
@@ -23,12 +16,11 @@ from parsimony_kernel.llm.cassette import (
     Player,
     TurnRecorder,
     difference,
-    nearest,
     path_of,
     recorded,
 )
 from parsimony_kernel.llm.cassette_file import RecordedTurn, Tape
-from parsimony_kernel.llm.request_key import Place, request_key
+from parsimony_kernel.llm.request_key import Place
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.llm.wrapper import WrapperModel
 from parsimony_kernel.storage import durable
@@ -45,11 +37,18 @@ def tape(tmp_path: Path) -> Tape:
     return Tape(path_of(tmp_path / "sales.ipynb"), "sales.ipynb")
 
 
+def turn_of(words: str, occurrence: int = 1, model: str = "scripted") -> RecordedTurn:
+    return RecordedTurn(request=words, occurrence=occurrence, model=model)
+
+
+def contents(turn: RecordedTurn) -> list[str | None]:
+    return [step.text for step in turn.steps]
+
+
 def recorder(
     tape: Tape, *, words: str = WORDS, secrets: Secrets = SECRETS, goes_on: bool = False
 ) -> TurnRecorder:
-    turn = RecordedTurn(words, 1, "scripted")
-    return TurnRecorder(tape, turn, PLACE, secrets, goes_on=goes_on)
+    return TurnRecorder(tape, turn_of(words), PLACE, secrets, goes_on=goes_on)
 
 
 def asked(*results: str, words: str = WORDS) -> ModelRequest:
@@ -135,7 +134,7 @@ async def test_each_answer_is_on_the_disk_before_it_is_heard(tape: Tape) -> None
     async for item in model.stream(asked()):
         if isinstance(item, Completion):
             (turn,) = tape.read().turns
-            assert [step.answer.message.content for step in turn.steps] == ["first"]
+            assert contents(turn) == ["first"]
 
 
 async def test_a_new_recording_replaces_the_old_one_of_its_turn_alone(tape: Tape) -> None:
@@ -143,9 +142,8 @@ async def test_a_new_recording_replaces_the_old_one_of_its_turn_alone(tape: Tape
     other = recorded(ScriptedModel([say("other")]), recorder(tape, words="another"))
     await said(other, asked(words="another"))
     await record(tape, [say("uno")], asked())
-    turns = {turn.words: turn.steps for turn in tape.read().turns}
-    assert [step.answer.message.content for step in turns[WORDS]] == ["uno"]
-    assert len(turns["another"]) == 1
+    turns = {turn.request: contents(turn) for turn in tape.read().turns}
+    assert turns == {WORDS: ["uno"], "another": ["other"]}
 
 
 async def test_a_turn_that_goes_on_keeps_what_was_recorded_before(tape: Tape) -> None:
@@ -153,8 +151,7 @@ async def test_a_turn_that_goes_on_keeps_what_was_recorded_before(tape: Tape) ->
     going_on = recorder(tape, goes_on=True)
     await said(recorded(ScriptedModel([say("dos"), say("tres")]), going_on), asked("1"), asked("x"))
     (turn,) = tape.read().turns
-    contents = [step.answer.message.content for step in turn.steps]
-    assert contents == ["one", "dos", "tres"]
+    assert contents(turn) == ["one", "dos", "tres"]
 
 
 async def test_secrets_stand_in_no_byte_of_the_recording(tape: Tape) -> None:
@@ -164,12 +161,7 @@ async def test_secrets_stand_in_no_byte_of_the_recording(tape: Tape) -> None:
         call("run_code", code=f"key = '{key}'\nother = 'shop-canary-77'"),
         say(f"The key is {key}, and model-canary-88."),
     ]
-    writing = TurnRecorder(
-        tape,
-        RecordedTurn(WORDS, 1, "scripted"),
-        Place(PLACE.folder, secrets.clean),
-        secrets,
-    )
+    writing = TurnRecorder(tape, turn_of(WORDS), Place(PLACE.folder, secrets.clean), secrets)
     await said(recorded(ScriptedModel(steps), writing), asked(), asked(f"key {key} shop-canary-77"))
     text = tape.path.read_text()
     assert "canary" not in text
@@ -195,10 +187,9 @@ async def test_what_differs_from_the_nearest_step_is_said_line_by_line(tape: Tap
 async def test_of_several_answers_to_a_step_the_nearest_is_compared(tape: Tape) -> None:
     far, near = "\n".join("abcdef"), "\n".join("uvwxyz")
     await record(tape, [say("one")] * 3, asked(), asked(far), asked(near))
-    found = nearest(tape.read().turns, request_key(asked(near + "\n!"), PLACE))
-    assert found is not None
-    assert "z" in found.step.asked.text
-    added = [line for line in found.difference.splitlines() if line.startswith("+ ")]
+    with pytest.raises(CassetteMiss) as raised:
+        await said(player(tape), asked(near + "\n!"))
+    added = [line for line in str(raised.value).splitlines() if line.startswith("+ ")]
     assert added == ["+  !"]
 
 
@@ -239,7 +230,7 @@ async def test_another_cell_with_the_same_words_is_asked_where_its_own_has_no_an
     tape: Tape,
 ) -> None:
     for occurrence, text in ((1, "one"), (2, "two")):
-        turn = RecordedTurn(WORDS, occurrence, "second model" if occurrence == 2 else "first model")
+        turn = turn_of(WORDS, occurrence, "second model" if occurrence == 2 else "first model")
         model = recorded(ScriptedModel([say(text)]), TurnRecorder(tape, turn, PLACE, SECRETS))
         await said(model, asked(words=f"{WORDS} {text}"))
     second = Player(tape.read(), WORDS, 2, PLACE, shown="x")

@@ -327,8 +327,7 @@ async def test_a_budget_in_dollars_is_kept_without_a_price_in_a_replay(
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"),
-    [("", "off"), ("off", "off"), (" Replay ", "replay"), ("record", "record")],
+    ("said", "meant"), [("", "off"), ("off", "off"), (" Replay ", "replay"), ("record", "record")]
 )
 def test_the_environment_says_what_happens(said: str, meant: str) -> None:
     assert mode_in({"PARSIMONY_CASSETTE": said}) == meant

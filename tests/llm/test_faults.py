@@ -3,7 +3,6 @@
 import socket
 import ssl
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -47,148 +46,75 @@ def during(outer: BaseException, context: BaseException) -> BaseException:
     return outer
 
 
-# Shapes without a client library: what each of them means.
-SHAPES: list[tuple[str, BaseException, FailureKind, FailureType]] = [
-    ("status 429", shaped("E", status_code=429), TRANSIENT, FailureType.EXTERNAL_FAULT),
-    (
-        "status of a response",
-        shaped("E", response=Response(503)),
-        TRANSIENT,
-        FailureType.EXTERNAL_FAULT,
-    ),
-    *(
-        (f"status {n}", shaped("E", status_code=n), TRANSIENT, FailureType.EXTERNAL_FAULT)
-        for n in (408, 500, 502, 503, 504, 529)
-    ),
-    ("reset", ConnectionResetError(104, "reset by peer"), TRANSIENT, FailureType.EXTERNAL_FAULT),
-    ("refused", ConnectionRefusedError(111, "refused"), TRANSIENT, FailureType.EXTERNAL_FAULT),
-    ("name service", socket.gaierror(-2, "unknown"), TRANSIENT, FailureType.EXTERNAL_FAULT),
-    ("timeout", TimeoutError(), TRANSIENT, FailureType.EXTERNAL_FAULT),
-    (
-        "overloaded event",
-        shaped("APIError", body={"type": "overloaded_error", "message": "Overloaded"}),
-        TRANSIENT,
-        FailureType.EXTERNAL_FAULT,
-    ),
-    (
-        "bedrock throttles tokens",
-        shaped("ThrottlingException", "Too many tokens, please wait.", status_code=429),
-        TRANSIENT,
-        FailureType.EXTERNAL_FAULT,
-    ),
-    (
-        "gemini's limit per minute",
-        shaped("E", "You exceeded your current quota", status_code=429),
-        TRANSIENT,
-        FailureType.EXTERNAL_FAULT,
-    ),
-    *(
-        (f"status {n}", shaped("E", status_code=n), GAP, FailureType.UNKNOWN)
-        for n in (400, 401, 402, 403, 404, 422)
-    ),
-    ("used up", shaped("E", status_code=429, code="insufficient_quota"), GAP, FailureType.UNKNOWN),
-    ("missing package", ModuleNotFoundError("No module named 'mcp'"), GAP, FailureType.UNKNOWN),
-    (
-        "missing package below a connection error",
-        caused(shaped("APIConnectionError", status_code=500), ImportError("boto3")),
-        GAP,
-        FailureType.UNKNOWN,
-    ),
-    (
-        "missing package in the context",
-        during(shaped("InternalServerError", status_code=500), ImportError("boto3")),
-        GAP,
-        FailureType.UNKNOWN,
-    ),
-    (
-        "missing package told in words only",
-        shaped("APIConnectionError", "litellm.APIConnectionError: No module named 'mcp'"),
-        GAP,
-        FailureType.UNKNOWN,
-    ),
-    ("certificate", ssl.SSLCertVerificationError("self-signed"), GAP, FailureType.UNKNOWN),
-    (
-        "no key",
-        shaped("OpenAIError", "Missing credentials. Please pass an `api_key`"),
-        GAP,
-        FailureType.UNKNOWN,
-    ),
-    (
-        "gemini's bad key",
-        shaped("BadRequestError", "API key not valid. Please pass one.", status_code=400),
-        GAP,
-        FailureType.UNKNOWN,
-    ),
-    (
-        "no provider",
-        shaped("BadRequestError", "LLM Provider NOT provided. You passed x", status_code=400),
-        GAP,
-        FailureType.UNKNOWN,
-    ),
-    (
-        "credit",
-        shaped("E", "Your credit balance is too low to access the API", status_code=400),
-        GAP,
-        FailureType.UNKNOWN,
-    ),
-    ("unknown", ZeroDivisionError("division by zero"), GAP, FailureType.UNKNOWN),
-    (
-        "openai's window",
-        shaped("E", body={"error": {"code": "context_length_exceeded"}}, status_code=400),
-        OVERFLOW,
-        FailureType.CONTEXT_OVERFLOW,
-    ),
-    (
-        "anthropic's window",
-        shaped("E", "prompt is too long: 210000 tokens > 200000 maximum", status_code=400),
-        OVERFLOW,
-        FailureType.CONTEXT_OVERFLOW,
-    ),
-    (
-        "gemini's window",
-        shaped("E", "The input token count (1200000) exceeds the maximum number", status_code=400),
-        OVERFLOW,
-        FailureType.CONTEXT_OVERFLOW,
-    ),
-    ("status 413", shaped("E", status_code=413), OVERFLOW, FailureType.CONTEXT_OVERFLOW),
-    (
-        "azure's filter",
-        shaped("E", "triggered Azure's content management policy", status_code=400),
-        REFUSED,
-        FailureType.CONSTRAINT_IGNORED,
-    ),
-    (
-        "bedrock's window",
-        shaped("ValidationException", "Input is too long for requested model.", status_code=400),
-        OVERFLOW,
-        FailureType.CONTEXT_OVERFLOW,
-    ),
-    # Where neither a class nor a status says anything, the text may, but only of weather.
-    (
-        "limit in words",
-        RuntimeError("429 Too Many Requests"),
-        TRANSIENT,
-        FailureType.EXTERNAL_FAULT,
-    ),
-    ("deadline in words", RuntimeError("deadline exceeded"), TRANSIENT, FailureType.EXTERNAL_FAULT),
-    ("mistake in words", RuntimeError("unexpected keyword argument"), GAP, FailureType.UNKNOWN),
-    ("number of a key", KeyError("429"), GAP, FailureType.UNKNOWN),
-    ("storage of ours", shaped("StorageError", "disk full"), GAP, FailureType.UNKNOWN),
-    (
-        "a group",
-        ExceptionGroup("several", [shaped("E", status_code=429)]),
-        TRANSIENT,
-        FailureType.EXTERNAL_FAULT,
-    ),
-]
+def status(number: int, words: str = "", **given: Any) -> Any:
+    return shaped("E", words, status_code=number, **given)
+
+
+MISSING = ImportError("boto3")
+TYPES = {
+    TRANSIENT: FailureType.EXTERNAL_FAULT,
+    GAP: FailureType.UNKNOWN,
+    OVERFLOW: FailureType.CONTEXT_OVERFLOW,
+    REFUSED: FailureType.CONSTRAINT_IGNORED,
+}
+# Shapes without a client library, by what each of them means.
+SHAPES: dict[FailureKind, dict[str, BaseException]] = {
+    TRANSIENT: {
+        **{f"status {code}": status(code) for code in (408, 429, 500, 502, 503, 504, 529)},
+        "status of a response": shaped("E", response=Response(503)),
+        "reset": ConnectionResetError(104, "reset by peer"),
+        "refused": ConnectionRefusedError(111, "refused"),
+        "name service": socket.gaierror(-2, "unknown"),
+        "timeout": TimeoutError(),
+        "overloaded event": shaped("APIError", body={"type": "overloaded_error", "message": "x"}),
+        "bedrock throttles tokens": status(429, "Too many tokens, please wait."),
+        "gemini's limit per minute": status(429, "You exceeded your current quota"),
+        # Where neither a class nor a status says anything, the text may, but only of weather.
+        "limit in words": RuntimeError("429 Too Many Requests"),
+        "deadline in words": RuntimeError("deadline exceeded"),
+        "a group": ExceptionGroup("several", [status(429)]),
+    },
+    GAP: {
+        **{f"status {code}": status(code) for code in (400, 401, 402, 403, 404, 422)},
+        "used up": status(429, code="insufficient_quota"),
+        "missing package": ModuleNotFoundError("No module named 'mcp'"),
+        "missing package below a connection error": caused(status(500), MISSING),
+        "missing package in the context": during(status(500), MISSING),
+        "missing package told in words only": shaped(
+            "APIConnectionError", "litellm.APIConnectionError: No module named 'mcp'"
+        ),
+        "certificate": ssl.SSLCertVerificationError("self-signed"),
+        "no key": shaped("OpenAIError", "Missing credentials. Please pass an `api_key`"),
+        "gemini's bad key": status(400, "API key not valid. Please pass one."),
+        "no provider": status(400, "LLM Provider NOT provided. You passed x"),
+        "credit": status(400, "Your credit balance is too low to access the API"),
+        "unknown": ZeroDivisionError("division by zero"),
+        "mistake in words": RuntimeError("unexpected keyword argument"),
+        "number of a key": KeyError("429"),
+        "storage of ours": shaped("StorageError", "disk full"),
+    },
+    OVERFLOW: {
+        "openai's window": status(400, body={"error": {"code": "context_length_exceeded"}}),
+        "anthropic's window": status(400, "prompt is too long: 210000 tokens > 200000 maximum"),
+        "gemini's window": status(400, "The input token count (120) exceeds the maximum number"),
+        "bedrock's window": status(400, "Input is too long for requested model."),
+        "status 413": status(413),
+    },
+    REFUSED: {"azure's filter": status(400, "triggered Azure's content management policy")},
+}
 
 
 @pytest.mark.parametrize(
-    ("exc", "kind", "type_"), [s[1:] for s in SHAPES], ids=[s[0] for s in SHAPES]
+    ("exc", "kind"),
+    [
+        pytest.param(exc, kind, id=name)
+        for kind, shapes in SHAPES.items()
+        for name, exc in shapes.items()
+    ],
 )
-def test_a_shape_has_one_meaning(exc: BaseException, kind: FailureKind, type_: FailureType) -> None:
+def test_a_shape_has_one_meaning(exc: BaseException, kind: FailureKind) -> None:
     failure = translate(exc, environ={})
-    assert (failure.kind, failure.type) == (kind, type_), failure.explanation
+    assert (failure.kind, failure.type) == (kind, TYPES[kind]), failure.explanation
     if kind is GAP:
         assert failure.blockers
         assert failure.metadata["remedy"] in failure.explanation
@@ -201,77 +127,33 @@ def litellm() -> Any:
         return litellm_model.import_litellm()
 
 
-REAL: list[tuple[str, Callable[[Any], BaseException], FailureKind, int | None]] = [
-    ("RateLimitError", lambda m: m.RateLimitError("slow", "openai", "gpt-5"), TRANSIENT, 429),
-    (
-        "InternalServerError",
-        lambda m: m.InternalServerError("boom", "openai", "gpt-5"),
-        TRANSIENT,
-        500,
-    ),
-    (
-        "ServiceUnavailableError",
-        lambda m: m.ServiceUnavailableError("boom", "openai", "x"),
-        TRANSIENT,
-        503,
-    ),
-    ("BadGatewayError", lambda m: m.BadGatewayError("boom", "openai", "x"), TRANSIENT, 502),
-    ("APIError 500", lambda m: m.APIError(500, "boom", "openai", "x"), TRANSIENT, 500),
-    ("Timeout", lambda m: m.Timeout("late", "gpt-5", "openai"), TRANSIENT, None),
+BY = ("openai", "gpt-5")  # the provider and the model of most of them
+REAL: list[tuple[str, tuple[Any, ...], FailureKind, int | None]] = [
+    ("RateLimitError", ("slow", *BY), TRANSIENT, 429),
+    ("InternalServerError", ("boom", *BY), TRANSIENT, 500),
+    ("ServiceUnavailableError", ("boom", *BY), TRANSIENT, 503),
+    ("BadGatewayError", ("boom", *BY), TRANSIENT, 502),
+    ("APIError", (500, "boom", *BY), TRANSIENT, 500),
+    ("Timeout", ("late", *BY[::-1]), TRANSIENT, None),
     # litellm calls a connection that failed a 500, which nobody ever sent.
-    (
-        "APIConnectionError",
-        lambda m: m.APIConnectionError("gone", "openai", "gpt-5"),
-        TRANSIENT,
-        None,
-    ),
-    (
-        "APIResponseValidationError",
-        lambda m: m.APIResponseValidationError("odd", "openai", "gpt-5"),
-        TRANSIENT,
-        None,
-    ),
-    (
-        "MidStreamFallbackError",
-        lambda m: m.exceptions.MidStreamFallbackError("cut", "gpt-5", "openai"),
-        TRANSIENT,
-        None,
-    ),
-    (
-        "MidStreamFallbackError about a limit",
-        lambda m: m.exceptions.MidStreamFallbackError(
-            "cut", "x", "openai", original_exception=m.RateLimitError("slow", "openai", "x")
-        ),
-        TRANSIENT,
-        None,
-    ),
-    ("AuthenticationError", lambda m: m.AuthenticationError("no", "openai", "gpt-5"), GAP, 401),
-    ("NotFoundError", lambda m: m.NotFoundError("no model", "gpt-9", "openai"), GAP, 404),
-    ("BadRequestError", lambda m: m.BadRequestError("bad", "gpt-5", "openai"), GAP, 400),
-    ("UnsupportedParamsError", lambda m: m.UnsupportedParamsError("no tools", "openai"), GAP, 400),
-    ("BudgetExceededError", lambda m: m.BudgetExceededError(2.0, 1.0), GAP, None),
-    (
-        "ContextWindowExceededError",
-        lambda m: m.ContextWindowExceededError("long", "gpt-5", "openai"),
-        OVERFLOW,
-        400,
-    ),
-    (
-        "ContentPolicyViolationError",
-        lambda m: m.ContentPolicyViolationError("no", "gpt-5", "openai"),
-        REFUSED,
-        400,
-    ),
+    ("APIConnectionError", ("gone", *BY), TRANSIENT, None),
+    ("APIResponseValidationError", ("odd", *BY), TRANSIENT, None),
+    ("MidStreamFallbackError", ("cut", *BY[::-1]), TRANSIENT, None),
+    ("AuthenticationError", ("no", *BY), GAP, 401),
+    ("NotFoundError", ("no model", *BY[::-1]), GAP, 404),
+    ("BadRequestError", ("bad", *BY[::-1]), GAP, 400),
+    ("UnsupportedParamsError", ("no tools", "openai"), GAP, 400),
+    ("BudgetExceededError", (2.0, 1.0), GAP, None),
+    ("ContextWindowExceededError", ("long", *BY[::-1]), OVERFLOW, 400),
+    ("ContentPolicyViolationError", ("no", *BY[::-1]), REFUSED, 400),
 ]
 
 
-@pytest.mark.parametrize(
-    ("make", "kind", "status"), [r[1:] for r in REAL], ids=[r[0] for r in REAL]
-)
+@pytest.mark.parametrize(("name", "given", "kind", "status"), REAL, ids=[r[0] for r in REAL])
 def test_litellms_own_exceptions(
-    litellm: Any, make: Callable[[Any], BaseException], kind: FailureKind, status: int | None
+    litellm: Any, name: str, given: tuple[Any, ...], kind: FailureKind, status: int | None
 ) -> None:
-    failure = translate(make(litellm), environ={})
+    failure = translate(getattr(litellm.exceptions, name)(*given), environ={})
     assert failure.kind is kind, failure.explanation
     if status is not None:
         assert failure.metadata["status_code"] == status
@@ -307,10 +189,7 @@ WAITS: list[tuple[dict[str, str], float | None]] = [
     ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
     ({"retry-after": "-3"}, 0.0),
     (
-        {
-            "retry-after": "Fri, 02 Jan 2026 00:00:30 GMT",
-            "date": "Fri, 02 Jan 2026 00:00:00 GMT",
-        },
+        {"retry-after": "Fri, 02 Jan 2026 00:00:30 GMT", "date": "Fri, 02 Jan 2026 00:00:00 GMT"},
         30.0,
     ),
     ({"retry-after": "Fri, 02 Jan 2026 00:00:30 GMT"}, None),

@@ -4,8 +4,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from tenacity import wait_random_exponential
-from tenacity.wait import wait_base
 
 from parsimony_kernel.patterns.retrying import (
     MAX_RETRY_AFTER_S,
@@ -120,17 +118,34 @@ def test_a_fault_that_says_it_is_retryable_stays_itself() -> None:
     assert normalize_provider_error(fault) is fault
 
 
-async def waits_of(*faults: Exception, wait: wait_base | None = None) -> list[float]:
+@pytest.mark.parametrize(
+    ("fault", "calls"), [(ServiceError(503), 3), (ServiceError(409), 1), (ImportError("x"), 1)]
+)
+async def test_weather_is_tried_three_times_and_anything_is_raised_as_it_was(
+    fault: Exception, calls: int
+) -> None:
+    clock, service = ManualClock(), Service(*[fault] * 3)
+    with pytest.raises(type(fault)) as raised:
+        await with_retry(service, clock=clock)
+    assert raised.value is fault
+    assert (service.calls, len(clock.slept)) == (calls, calls - 1)
+
+
+async def test_each_wait_is_drawn_from_one_second_to_twice_the_last_bound_and_at_most_thirty() -> (
+    None
+):
+    runs = [await waits_of(*[ServiceError(503)] * 7) for _ in range(200)]
+    bounds = (2, 4, 8, 16, 30, 30, 30)
+    for waits, bound in zip(zip(*runs, strict=True), bounds, strict=True):
+        assert all(1 <= wait <= bound for wait in waits)
+        assert len(set(waits)) > 20
+        assert max(waits) > 0.8 * bound
+
+
+async def waits_of(*faults: Exception) -> list[float]:
     clock = ManualClock()
-    await with_retry(Service(*faults), attempts=len(faults) + 1, wait=wait, clock=clock)
+    await with_retry(Service(*faults), attempts=len(faults) + 1, clock=clock)
     return clock.slept
-
-
-async def test_the_first_wait_is_at_random_too() -> None:
-    firsts = {(await waits_of(ServiceError(503)))[0] for _ in range(10)}
-    assert len(firsts) > 1
-    usual = wait_random_exponential(multiplier=1, min=1, max=30)
-    assert {(await waits_of(ServiceError(503), wait=usual))[0] for _ in range(10)} == {1.0}
 
 
 async def test_retry_after_is_honoured_and_those_who_heard_it_do_not_come_back_at_once() -> None:

@@ -45,50 +45,20 @@ def test_the_values_that_models_keep_to_themselves_are_known() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "password",
-        "db_password",
-        "dbPassword",
-        "Password 2",
-        "passwords",
-        "api_key",
-        "apiKey",
-        "API-Key",
-        "client_secret",
-        "access_token",
-        "Authorization",
-        "AWS_SECRET_ACCESS_KEY",
-        "private_key",
-    ],
-)
+SECRET_NAMES = """password db_password dbPassword passwords api_key apiKey API-Key client_secret
+access_token Authorization AWS_SECRET_ACCESS_KEY private_key"""
+OPEN_NAMES = """key sort_key primary_key token n_tokens secretary passwordless bypass max_tokens
+password_length token_count keyboard monkey compass author"""
+
+
+@pytest.mark.parametrize("name", ["Password 2", *SECRET_NAMES.split()])
 def test_a_name_says_that_its_value_is_a_secret(name: str) -> None:
     assert names_a_secret(name)
     assert is_secret(name, "hunter2")
     assert is_secret(name, 123456)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "key",
-        "sort_key",
-        "primary_key",
-        "token",
-        "n_tokens",
-        "secretary",
-        "passwordless",
-        "bypass",
-        "max_tokens",
-        "password_length",
-        "token_count",
-        "keyboard",
-        "monkey",
-        "compass",
-        "author",
-    ],
-)
+@pytest.mark.parametrize("name", OPEN_NAMES.split())
 def test_a_name_that_only_sounds_like_one_says_nothing(name: str) -> None:
     assert not is_secret(name, "hunter2")
 

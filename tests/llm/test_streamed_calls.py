@@ -89,8 +89,7 @@ asyncio.run({})
 
 
 @pytest.mark.parametrize(
-    ("main", "told"),
-    [("main()", ["['1', '1']", "{False} []"]), ("heavy()", ["[]"])],
+    ("main", "told"), [("main()", ["['1', '1']", "{False} []"]), ("heavy()", ["[]"])]
 )
 def test_the_client_is_imported_once_for_all_and_never_on_the_event_loop(
     main: str, told: list[str]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.hooks import RunHooks
+from parsimony_kernel.agent.hooks import RunContext, RunHooks
 from parsimony_kernel.agent.loop import run_loop
 from parsimony_kernel.agent.outcomes import diagnose
 from parsimony_kernel.agent.termination_tools import termination_tools
@@ -194,22 +194,22 @@ async def test_whatever_a_strategy_or_a_classifier_raises_the_run_ends_with_an_e
     assert is_terminal(events[-1])
 
 
-async def judged(classify: Any, clock: ManualClock, **given: Any) -> FailureType:
+async def judged(classify: Any, clock: ManualClock, **limits: Any) -> FailureType:
+    state = RunState(messages=opening("go", ""), started_monotonic_s=0.0)
+    who = agent(classify=classify, **limits)
+    who.clock = clock
+    failed = ToolCall("a", FunctionCall("breaks", "{}"))
     return await diagnose(
-        RAISED.failure("broke"),
-        ToolCall("a", FunctionCall("breaks", "{}")),
-        Classifier(classify),
-        state=RunState(messages=opening("go", "")),
-        known=TriageContext(),
-        clock=clock,
-        **given,
+        RAISED.failure("broke"), failed, RunContext.of(who), state, TriageContext()
     )
 
 
-@pytest.mark.parametrize(("given", "waited"), [({}, 10.0), ({"within_s": 3.0}, 3.0)])
-async def test_a_classifier_that_hangs_says_nothing(given: dict[str, float], waited: float) -> None:
+@pytest.mark.parametrize(("limits", "waited"), [({}, 10.0), ({"max_execution_time_s": 3}, 3.0)])
+async def test_a_classifier_that_hangs_says_nothing(
+    limits: dict[str, float], waited: float
+) -> None:
     clock = ManualClock()
-    assert await judged(hangs, clock, **given) is FailureType.UNKNOWN
+    assert await judged(hangs, clock, **limits) is FailureType.UNKNOWN
     assert clock.monotonic() == waited
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.hooks import RunContext
+from parsimony_kernel.agent.model_calls import service_of
 from parsimony_kernel.core.chat import Completion
 from parsimony_kernel.core.events import (
     Handoff,
@@ -24,7 +25,6 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.core.kinds import FailureKind
 from parsimony_kernel.core.redaction import REDACTED
-from parsimony_kernel.llm.chain import service_of
 from parsimony_kernel.llm.litellm_model import import_litellm
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.provider import (

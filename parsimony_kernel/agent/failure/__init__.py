@@ -7,39 +7,27 @@ that defines a name.
 from importlib import import_module
 from typing import Any
 
-_HOMES = {
-    "Action": "core.kinds",
-    "Failure": "core.kinds",
-    "FailureKind": "core.kinds",
-    "FailureRaised": "core.kinds",
-    "default_action_for": "core.kinds",
-    "accumulate_usage": "agent.failure.detectors",
-    "loop_signature": "core.calls",
-    "post_llm": "agent.failure.detectors",
-    "post_tool": "agent.failure.detectors",
-    "pre_step": "agent.failure.detectors",
-    "record_tool_call": "agent.failure.detectors",
-    "DefaultPolicy": "core.policy",
-    "RecoveryPolicy": "core.policy",
-    "handle_failure": "agent.failure.recovery",
-    "SuspensionConsumed": "agent.failure.suspension",
-    "SuspensionElsewhere": "agent.failure.suspension",
-    "SuspensionExpired": "agent.failure.suspension",
-    "SuspensionRequest": "core.endings",
-    "SuspensionTokenMismatch": "agent.failure.suspension",
-    "compute_suspension_token": "agent.failure.suspension",
-    "verify_suspension_token": "agent.failure.suspension",
-    "TerminationRequest": "core.endings",
+_NAMES = {
+    "core.calls": "loop_signature",
+    "core.endings": "SuspensionRequest TerminationRequest",
+    "core.kinds": "Action Failure FailureKind FailureRaised default_action_for",
+    "core.policy": "DefaultPolicy RecoveryPolicy",
+    "agent.failure.detectors": "accumulate_usage post_llm post_tool pre_step record_tool_call",
+    "agent.failure.recovery": "handle_failure",
+    "agent.failure.suspension": (
+        "SuspensionConsumed SuspensionElsewhere SuspensionExpired SuspensionTokenMismatch "
+        "compute_suspension_token verify_suspension_token"
+    ),
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"parsimony_kernel.{home}"), name)
+    value = getattr(import_module(f"parsimony_kernel.{_HOMES[name]}"), name)
     globals()[name] = value
     return value
 

@@ -42,86 +42,65 @@ class Budget:
         """Whether there is a limit of tokens or cost."""
         return self.guardrails.max_tokens is not None or bool(self._cost_limits)
 
-    async def reserve(self, model: ChatModel, request: ModelRequest) -> Failure | Demand | None:
-        """Reckon the request that is about to be made.
+    async def reckon(
+        self, model: ChatModel, request: ModelRequest
+    ) -> tuple[ModelRequest, Failure | Demand | None]:
+        """Reckon the request that is about to be made, with an answer of the usual length.
 
-        Gives the failure that forbids it, or the demand that has passed the soft limit, or
-        ``None``. The answer is reckoned as long as the model may make it; that of a ``capped``
-        request as no longer than a usual one, for the cap keeps what comes on top within.
+        Gives it with the longest answer that there is room for, and the failure that forbids it,
+        the demand that has passed the soft limit, or ``None``.
         """
         prompt = tokens_in(request.messages, request.tools)
-        answer = _longest(model) or ANSWER_TOKENS
-        if request.max_answer_tokens is not None:
-            answer = min(answer, ANSWER_TOKENS)
+        longest = getattr(model, "max_answer_tokens", None)
+        usual = min(longest, ANSWER_TOKENS) if isinstance(longest, int) else ANSWER_TOKENS
         demands: list[Demand] = []
+        room: float = MOST_TOKENS
         if (most := self.guardrails.max_tokens) is not None:
-            demands.append(Demand("tokens", self._used_tokens, prompt + answer, most))
-        if self._cost_limits:
+            demands.append(Demand("tokens", self._used_tokens, prompt + usual, most))
+            room = min(room, most - self._used_tokens - prompt)
+        if limits := self._cost_limits:
             try:
-                price = await _price(model, request, prompt, answer)
+                asked = await _price(model, request, prompt, 0)
+                price = None if asked is None else await _price(model, request, prompt, usual)
             except FailureRaised as raised:
-                return raised.failure
-            if price is None:
-                return _unpriced(model.name, min(limit for _, limit in self._cost_limits))
-            demands += [Demand("cost", spent, price, limit) for spent, limit in self._cost_limits]
+                return request, raised.failure
+            if asked is None or price is None:
+                return request, _unpriced(model.name, min(limit for _, limit in limits))
+            demands += [Demand("cost", spent, price, limit) for spent, limit in limits]
             if self.guardrails.ceiling_cost_usd is not None and demands[-1].is_over:
-                return _over(demands[-1], is_ceiling=True)
-        for demand in demands:
-            if demand.is_over:
-                return _over(demand)
-        return next((demand for demand in demands if demand.is_near), None)
+                return request, _over(demands[-1], is_ceiling=True)
+            if price > asked:
+                left_usd = min(limit - spent for spent, limit in limits)
+                room = min(room, (left_usd - asked) / (price - asked) * usual)
+        over = next((demand for demand in demands if demand.is_over), None)
+        if over is not None:
+            return request, _over(over)
+        capped = replace(request, max_answer_tokens=max(int(room), LEAST_ANSWER_TOKENS))
+        return capped, next((demand for demand in demands if demand.is_near), None)
 
-    async def capped(self, model: ChatModel, request: ModelRequest) -> ModelRequest:
-        """``request`` with the longest answer that the budget has room for.
-
-        Never less than ``LEAST_ANSWER_TOKENS``: whether a usual one fits is for ``reserve``.
-        """
-        prompt = tokens_in(request.messages, request.tools)
-        rooms: list[float] = []
-        if (most := self.guardrails.max_tokens) is not None:
-            rooms.append(most - self._used_tokens - prompt)
-        if self._cost_limits:
-            left_usd = min(limit - spent for spent, limit in self._cost_limits)
-            room = await _affordable(left_usd, model, request, prompt)
-            rooms += () if room is None else (room,)
-        if not rooms:
-            return request
-        longest = int(min(*rooms, MOST_TOKENS))
-        return replace(request, max_answer_tokens=max(longest, LEAST_ANSWER_TOKENS))
-
-    async def charged(
-        self, reply: Completion, request: ModelRequest, model: ChatModel
-    ) -> Completion:
-        """``reply`` with the tokens and the cost that its model left out."""
-        usage = reply.usage
-        if usage == Usage():
-            usage = usage_by_size(request, reply.message)
-        return await self._with_cost(replace(reply, usage=usage), request, model)
-
-    async def charged_failure(
-        self, failure: Failure, request: ModelRequest, model: ChatModel
+    async def bill(
+        self, reply: Completion | Failure, request: ModelRequest, model: ChatModel
     ) -> Completion | None:
-        """What an answer that broke off has used, as a completion without choices.
+        """``reply`` with the tokens and the cost that its model left out.
 
-        ``None`` where no answer had begun: then the provider asks for nothing.
+        Of an answer that broke off, what was heard of it, as a completion without choices; ``None``
+        where none had begun: then the provider asks for nothing.
         """
-        tokens = failure.metadata.get("answer_tokens")
-        if tokens is None:
-            return None
-        usage = Usage(tokens_in(request.messages, request.tools), tokens)
-        bill = Completion(choices=(), usage=usage, model=model.name)
-        return await self._with_cost(bill, request, model)
-
-    async def _with_cost(
-        self, reply: Completion, request: ModelRequest, model: ChatModel
-    ) -> Completion:
+        if isinstance(reply, Failure):
+            tokens = reply.metadata.get("answer_tokens")
+            if tokens is None:
+                return None
+            usage = Usage(tokens_in(request.messages, request.tools), tokens)
+            reply = Completion(choices=(), usage=usage, model=model.name)
+        elif reply.usage == Usage():
+            reply = replace(reply, usage=usage_by_size(request, reply.message))
         if reply.cost_usd is not None or not self._cost_limits:
             return reply
         usage = reply.usage
         try:
             cost = await _price(model, request, usage.prompt_tokens, usage.completion_tokens)
         except FailureRaised:
-            cost = None  # the next reserve tells
+            cost = None  # the next request tells
         return replace(reply, cost_usd=cost)
 
     @property
@@ -141,28 +120,6 @@ class Budget:
         return spent - state.budget_from_tokens
 
 
-async def _affordable(
-    left_usd: float, model: ChatModel, request: ModelRequest, prompt: int
-) -> float | None:
-    """How long an answer the money buys; ``None`` when it is free or its price is not known."""
-    try:
-        heard = await _price(model, request, prompt, 0)
-        usual = None if heard is None else await _price(model, request, prompt, ANSWER_TOKENS)
-    except FailureRaised:
-        return None  # reserve tells
-    if heard is None or usual is None or usual <= heard:
-        return None
-    return (left_usd - heard) / (usual - heard) * ANSWER_TOKENS
-
-
-def _longest(model: ChatModel) -> int | None:
-    """The longest answer that ``model`` says it makes, where that is a number of tokens."""
-    limit = getattr(model, "max_answer_tokens", None)
-    if not isinstance(limit, int) or isinstance(limit, bool):
-        return None
-    return limit if 0 < limit <= MOST_TOKENS else None
-
-
 async def _price(model: ChatModel, request: ModelRequest, prompt: int, answer: int) -> float | None:
     """US dollars; ``None`` when the model has no price to tell in time.
 
@@ -171,10 +128,8 @@ async def _price(model: ChatModel, request: ModelRequest, prompt: int, answer: i
     estimate = getattr(model, "estimate_cost_usd", None)
     if estimate is None:
         return None
-    # A price that never comes is asked for twice before that is told.
-    patience_s = None if request.deadline_s is None else request.deadline_s / 2
     try:
-        async with asyncio.timeout(patience_s):
+        async with asyncio.timeout(request.deadline_s):
             return usd(await estimate(prompt, answer))
     except FailureRaised:
         raise

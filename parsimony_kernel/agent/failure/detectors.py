@@ -10,6 +10,7 @@ import logging
 import math
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -47,31 +48,22 @@ def accumulate_usage(
     as no number, counts as zero; an unknown price too.
     """
     usage = getattr(response, "usage", None)
+    cost = getattr(response, "cost_usd", None)
+    if not hasattr(response, "cost_usd") and (litellm := sys.modules.get("litellm")):
+        with suppress(Exception):  # boundary: tool - an unpriced model must not end a run
+            cost = litellm.completion_cost(completion_response=response, model=model)
     prompt = int(_number(getattr(usage, "prompt_tokens", 0)))
     completion = int(_number(getattr(usage, "completion_tokens", 0)))
-    cost = _number(_cost_of(response, model))
     state.cumulative_prompt_tokens += prompt
     state.cumulative_completion_tokens += completion
-    state.cumulative_cost_usd += cost
-    return prompt, completion, cost
+    state.cumulative_cost_usd += _number(cost)
+    return prompt, completion, _number(cost)
 
 
 def _number(value: Any) -> float:
     if not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
         return 0.0
     return float(value)
-
-
-def _cost_of(response: Any, model: str | None) -> Any:
-    if hasattr(response, "cost_usd"):
-        return response.cost_usd
-    litellm = sys.modules.get("litellm")
-    if litellm is None:
-        return None
-    try:
-        return litellm.completion_cost(completion_response=response, model=model)
-    except Exception:  # boundary: tool - an unpriced model must not end a run
-        return None
 
 
 def pre_step(
@@ -148,11 +140,4 @@ def post_tool(result: Any, call: Any, state: RunState) -> Failure | None:
         f"{name} failed: {message}",
         partial_data=getattr(result, "partial_data", None),
         tool_name=name,
-    )
-
-
-def text_only(state: RunState) -> Failure:
-    """The failure of an answer that called no tool."""
-    return NO_CALL.failure(
-        "the model answered in words and called no tool", iteration=state.iteration
     )

@@ -7,15 +7,15 @@ action is carried out. Nothing else in the package retries, narrows, suspends or
 import asyncio
 import logging
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol, Self, TypeVar, assert_never
+from typing import Any, Protocol, Self, TypeVar
 
 from parsimony_kernel.agent.failure.suspension import Secret, build_record
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.causes import GOAL_DRIFT, is_for_a_person
-from parsimony_kernel.core.choices import LIMITS, MORE, ids_of, labels_of
+from parsimony_kernel.core.choices import LIMITS, MORE, Choice, ids_of, labels_of
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.events import (
@@ -31,16 +31,7 @@ from parsimony_kernel.core.state import RunState, remember
 from parsimony_kernel.core.taxonomy import FailureType, TriageContext
 from parsimony_kernel.core.text import encodable
 from parsimony_kernel.storage.keyring import KeyringError
-from parsimony_kernel.triage.policy import (
-    Abort,
-    Escalate,
-    RecoveryAction,
-    Replan,
-    Resume,
-    Retry,
-    Rollback,
-    Suspend,
-)
+from parsimony_kernel.triage.policy import RecoveryAction, Rollback
 
 _QUESTIONS = {
     FailureKind.iteration_limit: "The run has used all its steps. Go on with as many again?",
@@ -63,20 +54,19 @@ _NARROW = {
         "again only what the request still needs, and do not rely on earlier variables."
     ),
 }
-
-_RETRY = {
-    FailureKind.output_truncated: (
-        "Your last answer was cut off at the length limit and none of it was run. Answer again, "
-        "shorter: one tool call with less code."
-    ),
-}
-
-
+_CUT_OFF = (
+    "Your last answer was cut off at the length limit and none of it was run. Answer again, "
+    "shorter: one tool call with less code."
+)
 _CLAIMED = (
     "{explanation} Go back to the last step whose result you have seen: run the smallest code that "
     "shows what you want to say, or call return_done with only what was shown."
 )
 _SILENT = "Nothing came for a while ({explanation}). Take the smallest next step with a tool."
+_NARROWER = (
+    "The last step failed ({explanation}). Pick the smallest next step that avoids this, or call "
+    "ask_user or return_unable."
+)
 _REMEDIES = {
     FailureKind.tool_error: (
         "Say in a new request what to do differently, or mend it in a cell of yours: what the run "
@@ -99,11 +89,9 @@ GUARD, FALLBACK, FINAL = "guard", "fallback", "final"
 _UNTIMED = AgentGuardrails(max_execution_time_s=math.inf)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RecoveryContext:
     """What the funnel knows of an agent. Without ``guardrails`` there is no limit of time.
-
-    The ``kind`` of a field is the type of its value, or the name of a method that it has.
 
     Args:
         signing_key: gives the secret that seals a question, and its id. It is asked when there is
@@ -111,34 +99,24 @@ class RecoveryContext:
             ``ValueError``.
     """
 
-    signing_key: Callable[[], tuple[Secret, str]] = field(metadata={"kind": "__call__"})
-    policy: RecoveryPolicy = field(default_factory=DefaultPolicy, metadata={"kind": "decide"})
-    guardrails: AgentGuardrails = field(default=_UNTIMED, metadata={"kind": AgentGuardrails})
-    clock: Clock = field(default=SYSTEM_CLOCK, metadata={"kind": "now"})
+    signing_key: Callable[[], tuple[Secret, str]]
+    policy: RecoveryPolicy = field(default_factory=DefaultPolicy)
+    guardrails: AgentGuardrails = _UNTIMED
+    clock: Clock = SYSTEM_CLOCK
 
     @classmethod
     def of(cls, agent: object) -> Self:
-        """Read ``agent``, which may be read already. ``TypeError`` for a value of another kind."""
+        """Read ``agent``, which may be read already. What it leaves out gets its default;
+        ``TypeError`` without what has none."""
         if isinstance(agent, cls):
             return agent
 
         def unnamed_key() -> tuple[Secret, str]:
             return getattr(agent, "suspension_secret", None) or "", ""
 
-        given: dict[str, Any] = {"signing_key": unnamed_key}
-        for each in fields(cls):
-            value, kind = getattr(agent, each.name, None), each.metadata["kind"]
-            if value is None:
-                continue
-            is_named = isinstance(kind, str)
-            if not (hasattr(value, kind) if is_named else isinstance(value, kind)):
-                needed = f"an object with {kind}()" if is_named else getattr(kind, "__name__", kind)
-                # What should give a key may be the key.
-                shown = type(value).__name__ if kind == "__call__" else repr(value)
-                raise TypeError(f"the {each.name} of an agent must be {needed}, not {shown}")
-            made = each.metadata.get("made")
-            given[each.name] = made(value) if made else value
-        return cls(**given)
+        read = {each.name: getattr(agent, each.name, None) for each in fields(cls)}
+        given: dict[str, Any] = {name: value for name, value in read.items() if value is not None}
+        return cls(**{"signing_key": unnamed_key, **given})
 
     def time_left(self, state: RunState) -> float:
         """Seconds that the run still has; waiting longer would only be found out afterwards."""
@@ -166,28 +144,44 @@ class Surroundings(Protocol):
 
 
 async def handle_failure(
+    failure: Failure, *, agent: object, state: RunState
+) -> AsyncGenerator[AgentEvent, None]:
+    """Answer ``failure`` with exactly one action, yield what happened, and wait where it says so.
+
+    ``agent`` is one that may have no more than ``policy`` and ``suspension_secret``. See
+    ``answer``.
+    """
+    context = RecoveryContext.of(agent)
+    event = await answer(failure, context, state)
+    yield event
+    await pause(event, context, state)
+
+
+async def answer(
     failure: Failure,
-    *,
-    agent: object,
+    context: RecoveryContext,
     state: RunState,
+    *,
     run: Surroundings | None = None,
     read: Failure | None = None,
-) -> AsyncGenerator[AgentEvent, None]:
-    """Answer ``failure`` with exactly one action and yield what happened.
+) -> AgentEvent:
+    """Answer ``failure`` with exactly one action.
 
     Args:
         failure: what was found.
-        agent: a ``RecoveryContext``, or an agent, which may have no more than ``policy`` and
-            ``suspension_secret``.
+        context: what there is of the agent.
         state: its counts, lessons, ``pending_instruction`` and ``done`` are updated.
         run: asked for what strategies may know, and to go back; without it nothing can be.
         read: ``failure`` as a model may read it, if that is not all; people read all of it.
 
-    Yields ``AgentError(recoverable=True)`` for retry and narrow_scope, else one terminal event.
-    ``Cancelled``, and nothing is counted, where the run is to stop while a strategy thinks.
+    Returns:
+        ``AgentError(recoverable=True)`` for retry and narrow_scope, else a terminal event. A retry
+        waits for its ``delay_s``; see ``pause``.
+
+    Raises:
+        Cancelled: the run is to stop while a strategy thinks; nothing is counted.
     """
-    context = RecoveryContext.of(agent)
-    policy, clock = context.policy, context.clock
+    policy = context.policy
     told = read or failure
     decision = await _decided(context, told, state, run)
     action = _permitted(decision.action, failure)
@@ -196,74 +190,65 @@ async def handle_failure(
         state.record_failure_attempt(failure.kind)
         state.lessons_learned = remember(state.lessons_learned, told)
         state.note_recovery(failure.type, decision.strategy or action.value)
+    if action is Action.retry:
+        cut_off = _CUT_OFF if failure.kind is FailureKind.output_truncated else None
+        state.pending_instruction = decision.hint or cut_off or state.pending_instruction
+        return _goes_on(
+            failure,
+            action,
+            decision,
+            prior,
+            budget=budget_of(policy, failure.kind),
+            delay_s=max(_delay(failure, policy, prior), min(decision.delay_s, MAX_WAIT_S)),
+            fallback=failure.metadata.get(FALLBACK),
+        )
+    if action is Action.narrow_scope:
+        put_back = _gone_back(decision, run)
+        names = put_back if run is None else run.shared_names(put_back)
+        parts = filter(None, (names, decision.hint or _narrowing(told)))
+        state.pending_instruction = " ".join(parts)
+        if failure.type is FailureType.CONTEXT_OVERFLOW:
+            state.compaction += 1
+        return _goes_on(failure, action, decision, prior, budget=1, put_back=put_back)
+    state.done = True
+    metadata = failure.metadata
+    if action is Action.ask_user:
+        is_limit = failure.kind in LIMITS or metadata.get(GUARD)
+        question = decision.words or metadata.get("question") or _QUESTIONS.get(failure.kind)
+        return suspend(
+            context,
+            state,
+            question=question or failure.explanation,
+            context=failure.explanation,
+            choices=metadata.get("choices") or (MORE if is_limit else ()),
+            kind=failure.kind,
+            originating_guard=metadata.get(GUARD, ""),
+            pending_effect=metadata.get(EFFECT_KEY, ""),
+        )
+    words = decision.words or failure.explanation
+    if action is Action.stop:
+        plan = metadata.get("remedy")
+        return PartialRunSummary(missing=words, learned_facts=learned(state), next_step_plan=plan)
+    return Handoff(
+        rationale=words,
+        blockers=failure.blockers or (failure.explanation,),
+        suggested_next_steps=tuple(filter(None, (_remedy(failure),))),
+        failure=failure.without_data(),
+    )
 
-    match action:
-        case Action.retry:
-            delay = max(_delay(failure, policy, prior), min(decision.delay_s, MAX_WAIT_S))
-            note = decision.hint or retry_note(told)
-            state.pending_instruction = note or state.pending_instruction
-            yield AgentError(
-                message=failure.explanation,
-                failure=failure.without_data(),
-                recoverable=True,
-                action=action.value,
-                attempt=prior + 1,
-                budget=budget_of(policy, failure.kind),
-                delay_s=delay,
-                fallback=failure.metadata.get(FALLBACK),
-                strategy=decision.strategy,
-            )
-            await _pause(min(delay, context.time_left(state)), clock, state)
-        case Action.narrow_scope:
-            put_back = _gone_back(decision, run)
-            names = put_back if run is None else run.shared_names(put_back)
-            parts = filter(None, (names, decision.hint or narrowing(told)))
-            state.pending_instruction = " ".join(parts)
-            if failure.type is FailureType.CONTEXT_OVERFLOW:
-                state.compaction += 1
-            yield AgentError(
-                message=failure.explanation,
-                failure=failure.without_data(),
-                recoverable=True,
-                action=action.value,
-                attempt=prior + 1,
-                budget=1,
-                strategy=decision.strategy,
-                put_back=put_back,
-            )
-        case Action.ask_user:
-            state.done = True
-            yield suspend(
-                context,
-                state,
-                question=decision.words
-                or failure.metadata.get("question")
-                or _QUESTIONS.get(failure.kind)
-                or failure.explanation,
-                context=failure.explanation,
-                choices=failure.metadata.get("choices")
-                or (MORE if failure.kind in LIMITS or failure.metadata.get(GUARD) else ()),
-                kind=failure.kind,
-                guard=failure.metadata.get(GUARD, ""),
-                effect_key=failure.metadata.get(EFFECT_KEY, ""),
-            )
-        case Action.handoff:
-            state.done = True
-            yield Handoff(
-                rationale=decision.words or failure.explanation,
-                blockers=failure.blockers or (failure.explanation,),
-                suggested_next_steps=tuple(filter(None, (_remedy(failure),))),
-                failure=failure.without_data(),
-            )
-        case Action.stop:
-            state.done = True
-            yield PartialRunSummary(
-                missing=decision.words or failure.explanation,
-                learned_facts=learned(state),
-                next_step_plan=failure.metadata.get("remedy"),
-            )
-        case _:
-            assert_never(action)
+
+def _goes_on(
+    failure: Failure, action: Action, decision: "_Decision", prior: int, **how: Any
+) -> AgentError:
+    return AgentError(
+        message=failure.explanation,
+        failure=failure.without_data(),
+        recoverable=True,
+        action=action.value,
+        attempt=prior + 1,
+        strategy=decision.strategy,
+        **how,
+    )
 
 
 def learned(state: RunState) -> tuple[str, ...]:
@@ -279,12 +264,12 @@ def suspend(
     *,
     question: str,
     context: str | None = None,
-    choices: Any = (),
+    choices: Iterable[Choice | str] = (),
     kind: FailureKind | None = None,
-    guard: str = "",
-    effect_key: str = "",
+    **because: str,
 ) -> UserInputRequested | Handoff:
-    """Seal the state and give the event that carries the question.
+    """Seal the state and give the event that carries the question; ``because`` are fields of the
+    record.
 
     Without a key to seal it with, nobody could answer: then the question is handed off.
     """
@@ -298,13 +283,12 @@ def suspend(
             now=run.clock.now(),
             elapsed_s=state.elapsed_seconds(run.clock.monotonic()),
             question=question,
-            context=context,
+            pending_question_context=context,
             choices=offered,
             choice_ids=ids_of(asked),
-            kind=kind,
-            guard=guard,
-            effect_key=effect_key,
+            originating_failure_kind=kind,
             key_id=key_id,
+            **because,
         )
     except (KeyringError, ValueError) as problem:
         return Handoff(
@@ -354,9 +338,9 @@ class _Decision:
 
     action: Action
     plan: RecoveryAction | None = None
-    hint: str | None = None
+    hint: str = ""
     delay_s: float = 0.0
-    words: str | None = None
+    words: str = ""
 
     @property
     def strategy(self) -> str:
@@ -425,48 +409,46 @@ async def _decided(
     A policy with ``plan`` and ``action_of`` (see ``triage.recovery``) is awaited, and its plan's
     hint, delay and words are used. It is not asked where only a person may answer.
     """
-    policy, clock = context.policy, context.clock
-    planning = getattr(policy, "plan", None)
+    policy: Any = context.policy
+    plans = hasattr(policy, "plan")
+    waits = plans and not is_for_a_person(failure)
+
+    async def decided() -> _Decision:
+        if not plans:
+            return _Decision(Action(policy.decide(failure, state)))
+        known = run.known() if waits and run is not None else None
+        plan = await policy.plan(failure, state, known) if waits else None
+        return _as_planned(plan, Action(policy.action_of(plan, failure, state)))
+
     stop = state.cancellation or CancellationRequest()
     with outlived(f"the recovery policy broke; the default policy answers {failure.kind}", stop):
-        if planning is None or is_for_a_person(failure):
-            return await contained(_answered(policy, failure, state))
+        if not waits:
+            return await contained(decided())
         seconds = min(PLANNING_S, context.time_left(state))
-        return await stop.race(within(_planned(policy, failure, state, run), seconds, clock))
+        return await stop.race(within(decided(), seconds, context.clock))
     return _Decision(DefaultPolicy().decide(failure, state))
 
 
-async def _answered(policy: Any, failure: Failure, state: RunState) -> _Decision:
-    """The action without a plan."""
-    if hasattr(policy, "plan"):
-        return _Decision(Action(policy.action_of(None, failure, state)))
-    return _Decision(Action(policy.decide(failure, state)))
+def _as_planned(plan: RecoveryAction | None, action: Action) -> _Decision:
+    """``action``, with what ``plan`` says, as it can be told and written down."""
 
+    def said(name: str) -> Any:
+        return getattr(plan, name, None)
 
-async def _planned(
-    policy: Any, failure: Failure, state: RunState, run: Surroundings | None
-) -> _Decision:
-    plan = await policy.plan(failure, state, None if run is None else run.known())
-    action = Action(policy.action_of(plan, failure, state))
-    match plan:
-        case Retry(hint=hint, inject=inject, delay=delay):
-            given = "; ".join(f"{name} = {value}" for name, value in (inject or {}).items())
-            known = f"Known: {given}." if given else None
-            return _Decision(action, plan, _in_words(hint, known), delay)
-        case Replan(hint=hint):
-            return _Decision(action, plan, _in_words(hint))
-        case Resume(from_subgoal=str(goal)) if goal:
-            hint = f"Go on from this part of the plan, which is open: {goal}."
-            return _Decision(action, plan, _in_words(hint))
-        case Suspend(message=words) | Escalate(message=words) | Abort(reason=words):
-            return _Decision(action, plan, words=_in_words(words))
-    return _Decision(action, plan)
-
-
-def _in_words(*said: Any) -> str | None:
-    """What a plan says, as it can be told and written down."""
-    told: str = encodable(" ".join(map(str, filter(None, said))))
-    return told or None
+    given = "; ".join(f"{name} = {value}" for name, value in (said("inject") or {}).items())
+    goal = said("from_subgoal")
+    hints = (
+        said("hint"),
+        given and f"Known: {given}.",
+        goal and f"Go on from this part of the plan, which is open: {goal}.",
+    )
+    return _Decision(
+        action,
+        plan,
+        hint=encodable(" ".join(map(str, filter(None, hints)))),
+        delay_s=said("delay") or 0.0,
+        words=encodable(str(said("message") or said("reason") or "")),
+    )
 
 
 def _gone_back(decision: _Decision, run: Surroundings | None) -> str:
@@ -483,59 +465,46 @@ def _gone_back(decision: _Decision, run: Surroundings | None) -> str:
 
 def budget_of(policy: RecoveryPolicy, kind: FailureKind) -> int:
     """How often the policy tries ``kind`` again; the default policy's where it breaks."""
-    return int(_asked(policy, lambda asked: int(asked.retry_budget(kind)), f"budget of {kind}"))
+    return int(_number_of(policy, f"budget of {kind}", lambda asked: int(asked.retry_budget(kind))))
 
 
-def _asked(policy: RecoveryPolicy, ask: Callable[[RecoveryPolicy], float], what: str) -> float:
-    """A number of the policy; the default policy's where it breaks."""
+def _number_of(policy: RecoveryPolicy, what: str, ask: Callable[[RecoveryPolicy], float]) -> float:
     with outlived(f"the recovery policy broke; the default {what} holds"):
         return float(ask(policy))
     return ask(DefaultPolicy())
 
 
 def _delay(failure: Failure, policy: RecoveryPolicy, attempt: int) -> float:
+    kind, asked_for = failure.kind, failure.metadata.get("retry_after_s")
     if failure.metadata.get(FALLBACK):
         return 0.0
-    kind = failure.kind
-    wait = _asked(policy, lambda asked: asked.backoff(kind, attempt), f"wait of {kind}")
-    delay = min(max(wait, 0.0), MAX_WAIT_S) if wait == wait else MAX_WAIT_S
-    asked_for = failure.metadata.get("retry_after_s")
+    wait = _number_of(policy, f"wait of {kind}", lambda asked: asked.backoff(kind, attempt))
+    delay = MAX_WAIT_S if math.isnan(wait) else min(max(wait, 0.0), MAX_WAIT_S)
     if isinstance(asked_for, int | float) and delay > 0:
         return max(delay, float(asked_for))
     return delay
 
 
-async def _pause(delay: float, clock: Clock, state: RunState) -> None:
+async def pause(event: AgentEvent, context: RecoveryContext, state: RunState) -> None:
+    """Wait as long as a retry says and the run has time; a stop ends the wait, and the run says so
+    at its next phase."""
+    delay = min(event.delay_s if isinstance(event, AgentError) else 0.0, context.time_left(state))
     if delay <= 0:
         return
-    if state.cancellation is None:
-        await clock.sleep(delay)
-    else:
-        try:
-            await state.cancellation.race(clock.sleep(delay))
-        except Cancelled:
-            return  # the loop sees the request at its next phase and says so
-    # Waiting is not the model's silence.
-    state.last_event_time_s = clock.monotonic()
+    with suppress(Cancelled):
+        stop = state.cancellation or CancellationRequest()
+        await stop.race(context.clock.sleep(delay))
+        # Waiting is not the model's silence.
+        state.last_event_time_s = context.clock.monotonic()
 
 
-def narrowing(failure: Failure) -> str:
+def _narrowing(failure: Failure) -> str:
     """The corrective prompt that narrows the next step."""
-    text = _NARROW.get(failure.kind)
+    text = _NARROW.get(failure.kind, _NARROWER)
     if failure.type is FailureType.HALLUCINATED_STATE:
         text = _CLAIMED
     elif failure.type is FailureType.PLAN_INCOMPLETE or GOAL_DRIFT.explains(failure):
         text = "{explanation}"
     elif "silence_s" in failure.metadata:
         text = _SILENT
-    if text is None:
-        return (
-            f"The last step failed ({failure.explanation}). Pick the smallest next step that "
-            "avoids this, or call ask_user or return_unable."
-        )
     return text.format(explanation=failure.explanation)
-
-
-def retry_note(failure: Failure) -> str | None:
-    """What a retry should know, where the transcript does not say it already."""
-    return _RETRY.get(failure.kind)

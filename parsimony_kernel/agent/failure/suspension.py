@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from parsimony_kernel.core.endings import SuspensionRequest as SuspensionRequest
-from parsimony_kernel.core.kinds import FailureKind
 from parsimony_kernel.core.state import SCHEMA_VERSION, RunState, SuspensionRecord
 
 Secret = str | bytes
@@ -101,52 +100,46 @@ def verify_seal(record: SuspensionRecord, secret: Secret) -> bool:
 
 
 def build_record(
-    state: RunState,
-    *,
-    secret: Secret,
-    now: datetime,
-    elapsed_s: float,
-    question: str,
-    context: str | None = None,
-    choices: Iterable[str] = (),
-    choice_ids: Iterable[str] = (),
-    kind: FailureKind | None = None,
-    guard: str = "",
-    effect_key: str = "",
-    key_id: str = "",
+    state: RunState, *, secret: Secret, now: datetime, elapsed_s: float, question: str, **asked: Any
 ) -> SuspensionRecord:
     """The sealed record of a run that stops to ask; it is the same after a way through JSON.
 
-    What JSON has no word for is kept as near as it can be: half a surrogate pair is a question
-    mark, NaN is null, and null or zero for a number of the record itself.
+    ``asked`` is what else the record says of the question, by its fields. What JSON has no word for
+    is kept as near as it can be: half a surrogate pair is a question mark, NaN is null, and null or
+    zero for a number of the record itself.
     """
+    executor = state.code_executor
+    variables = sorted(getattr(executor, "variables", dict)())
     fields = {
         **state.carried(),
         "run_id": state.run_id,
         "session_id": state.session_id,
         "suspended_at": now.isoformat(),
-        "messages": [_as_dict(message) for message in state.messages],
+        "messages": [
+            each if isinstance(each, dict) else each.to_llm("default") for each in state.messages
+        ],
         "iteration_count": state.iteration,
         "minted_refs": state.turn.minted_refs,
         "minted_live_names": state.turn.minted_live_names,
         "elapsed_seconds": elapsed_s,
-        "pending_question": question,
-        "pending_question_context": context,
-        "choices": list(choices),
-        "choice_ids": list(choice_ids),
-        "originating_failure_kind": kind,
         "lessons_learned": [lesson.without_data() for lesson in state.lessons_learned],
-        "variables": _namespace(state.code_executor),
-        "originating_guard": guard,
-        "pending_effect": effect_key,
-        "key_id": key_id,
+        "variables": {name: executor.origin_ledger.version(name) for name in variables},
+        "pending_question": question,
+        **asked,
     }
-    plain = {name: value for name, value in _plain(fields).items() if value is not None}
+    text = json.dumps(fields, default=_foreign, ensure_ascii=False)
+    whole = text.encode("utf-8", "replace")
+    plain = json.loads(whole, parse_constant=lambda _: None)
+    known = {name: value for name, value in plain.items() if value is not None}
     token = compute_suspension_token(
-        run_id=plain["run_id"], session_id=plain["session_id"], secret=secret
+        run_id=known["run_id"], session_id=known["session_id"], secret=secret
     )
-    record = SuspensionRecord.model_validate({**plain, "suspension_token": token})
+    record = SuspensionRecord.model_validate({**known, "suspension_token": token})
     return record.model_copy(update={"seal": compute_seal(record, secret)})
+
+
+def _foreign(value: Any) -> Any:
+    return to_jsonable_python(value, fallback=str, bytes_mode="base64")
 
 
 def check_reply(reply: str) -> None:
@@ -257,34 +250,7 @@ def _check_age(record: SuspensionRecord, now: datetime, max_age_s: float) -> Non
 
 def _in_words(span: timedelta) -> str:
     seconds = span.total_seconds()
-    for size, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
-        if seconds >= size:
-            count = round(seconds / size)
-            return f"{count} {unit}{'' if count == 1 else 's'}"
-    return f"{round(seconds)} seconds"
-
-
-def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
-    text = json.dumps(fields, default=_foreign, ensure_ascii=False)
-    whole = text.encode("utf-8", "replace")
-    plain: dict[str, Any] = json.loads(whole, parse_constant=lambda _: None)
-    return plain
-
-
-def _foreign(value: Any) -> Any:
-    return to_jsonable_python(value, fallback=str, bytes_mode="base64")
-
-
-def _as_dict(message: Any) -> dict[str, Any]:
-    if isinstance(message, dict):
-        return dict(message)
-    rendered: dict[str, Any] = message.to_llm("default")
-    return dict(rendered)
-
-
-def _namespace(executor: Any) -> dict[str, int]:
-    variables = getattr(executor, "variables", None)
-    if variables is None:
-        return {}
-    ledger = executor.origin_ledger
-    return {name: ledger.version(name) for name in sorted(variables())}
+    units = ((86400, "day"), (3600, "hour"), (60, "minute"))
+    size, unit = next((each for each in units if seconds >= each[0]), (1, "second"))
+    count = round(seconds / size)
+    return f"{count} {unit}{'' if count == 1 else 's'}"

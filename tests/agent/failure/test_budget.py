@@ -42,7 +42,7 @@ def budget(spent: dict[str, Any] | None = None, **limits: Any) -> Budget:
 async def verdict(
     model: ChatModel = MODEL, spent: dict[str, Any] | None = None, **limits: Any
 ) -> Any:
-    return await budget(spent, **limits).reserve(model, ASK)
+    return (await budget(spent, **limits).reckon(model, ASK))[1]
 
 
 async def test_a_request_that_fits_is_let_through_and_a_near_one_is_told() -> None:
@@ -83,12 +83,6 @@ async def test_cost_is_reckoned_by_the_models_price() -> None:
     assert over.metadata["guard"] == "cost"
 
 
-async def test_an_answer_is_reserved_as_long_as_the_model_may_make_it() -> None:
-    usual = await verdict(Priced(), max_tokens=1)
-    longer = await verdict(Priced(max_answer_tokens=50_000), max_tokens=1)
-    assert longer.metadata["reserved"] - usual.metadata["reserved"] == 50_000 - ANSWER_TOKENS
-
-
 async def test_an_unknown_price_fails_closed_only_where_a_cost_limit_is_set() -> None:
     assert await verdict(max_tokens=3_000) is None
     closed = await verdict(max_cost_usd=1.0)
@@ -101,10 +95,9 @@ async def test_an_unknown_price_fails_closed_only_where_a_cost_limit_is_set() ->
 class OddlyPriced(ScriptedModel):
     """Tells its price by ``tell``."""
 
-    def __init__(self, tell: Callable[[], Awaitable[Any]], max_answer_tokens: Any = None) -> None:
+    def __init__(self, tell: Callable[[], Awaitable[Any]]) -> None:
         super().__init__([], "odd")
         self._tell = tell
-        self.max_answer_tokens = max_answer_tokens
 
     async def estimate_cost_usd(self, prompt_tokens: int, answer_tokens: int) -> Any:
         return await self._tell()
@@ -128,8 +121,9 @@ async def test_a_price_that_is_none_is_unknown_and_fails_closed(price: Any) -> N
     assert isinstance(closed, Failure)
     assert closed.suggested_action is Action.handoff
     assert "price of 'odd' is unknown" in closed.explanation
-    assert (await COST.charged(say("a"), ASK, model)).cost_usd is None
-    assert (await COST.capped(model, ASK)).max_answer_tokens is None
+    bill = await COST.bill(say("a"), ASK, model)
+    assert bill is not None
+    assert bill.cost_usd is None
 
 
 async def test_a_price_that_never_comes_ends_with_the_time_of_the_run() -> None:
@@ -137,7 +131,7 @@ async def test_a_price_that_never_comes_ends_with_the_time_of_the_run() -> None:
         await asyncio.Event().wait()
 
     late = replace(ASK, deadline_s=0.0)
-    closed = await COST.reserve(OddlyPriced(never), late)
+    _, closed = await COST.reckon(OddlyPriced(never), late)
     assert isinstance(closed, Failure)
     assert "is unknown" in closed.explanation
 
@@ -145,16 +139,17 @@ async def test_a_price_that_never_comes_ends_with_the_time_of_the_run() -> None:
 async def test_a_model_that_cannot_be_used_says_why_and_not_that_its_price_is_unknown() -> None:
     known = Failure(FailureKind.capability_gap, "nothing is installed")
     model = OddlyPriced(telling(FailureRaised(known)))
-    assert await COST.reserve(model, ASK) is known
-    assert await COST.capped(model, ASK) == ASK
-    assert (await COST.charged(say("a"), ASK, model)).cost_usd is None
+    assert await COST.reckon(model, ASK) == (ASK, known)
+    bill = await COST.bill(say("a"), ASK, model)
+    assert bill is not None
+    assert bill.cost_usd is None
 
 
 PROMPT = tokens_in(ASK.messages, ASK.tools)
 
 
 async def cap(model: ChatModel = MODEL, spent: Any = None, **limits: Any) -> int | None:
-    request = await budget(spent, **limits).capped(model, ASK)
+    request, _ = await budget(spent, **limits).reckon(model, ASK)
     assert replace(request, max_answer_tokens=None) == ASK
     return request.max_answer_tokens
 
@@ -174,46 +169,36 @@ async def test_an_answer_is_capped_at_what_is_left_of_the_money() -> None:
     half = await cap(Priced(), {"cumulative_cost_usd": 0.005}, max_cost_usd=0.01)
     assert half == pytest.approx(most - 5_000, abs=1)
     assert await cap(Priced(), max_cost_usd=0.01, max_tokens=3_000) == 3_000 - PROMPT
-    assert await cap(OfflineModel(), max_cost_usd=0.01) is None
+    assert await cap(OfflineModel(), max_cost_usd=0.01) == MOST_TOKENS
 
 
-async def test_a_cap_leaves_room_for_a_step_and_the_budget_refuses_what_does_not_fit() -> None:
-    tight = budget(max_tokens=PROMPT - 1)
-    request = await tight.capped(MODEL, ASK)
-    assert request.max_answer_tokens == LEAST_ANSWER_TOKENS
-    assert isinstance(await tight.reserve(MODEL, request), Failure)
-
-
-async def test_a_capped_answer_is_reserved_as_no_longer_than_a_usual_one() -> None:
+async def test_an_answer_is_reserved_as_a_usual_one_or_as_long_as_the_model_makes_it() -> None:
     long, short = Priced(max_answer_tokens=50_000), Priced(max_answer_tokens=100)
-
-    async def fits(model: ChatModel, tokens: int) -> bool:
-        given = budget(max_tokens=tokens)
-        return not isinstance(await given.reserve(model, await given.capped(model, ASK)), Failure)
-
-    assert await fits(long, PROMPT + ANSWER_TOKENS)
-    assert not await fits(long, PROMPT + ANSWER_TOKENS - 1)
-    assert await fits(short, PROMPT + 100)
-    assert not await fits(short, PROMPT + 99)
+    for model, answer_tokens in ((long, ANSWER_TOKENS), (short, 100), (MODEL, ANSWER_TOKENS)):
+        assert isinstance(await verdict(model, max_tokens=PROMPT + answer_tokens), Demand)
+        assert isinstance(await verdict(model, max_tokens=PROMPT + answer_tokens - 1), Failure)
+    assert await cap(short, max_tokens=PROMPT + 100) == LEAST_ANSWER_TOKENS
 
 
 async def test_a_model_that_does_not_count_is_charged_by_size_and_price() -> None:
     reply = answer("x" * 4000)
-    by_tokens = await TOKENS.charged(reply, ASK, Priced())
+    by_tokens = await TOKENS.bill(reply, ASK, Priced())
+    assert by_tokens is not None
     assert (by_tokens.usage, by_tokens.cost_usd) == (Usage(PROMPT, 1001), None)
-    by_cost = await COST.charged(reply, ASK, Priced())
+    by_cost = await COST.bill(reply, ASK, Priced())
+    assert by_cost is not None
     assert by_cost.usage == by_tokens.usage
     assert by_cost.cost_usd == pytest.approx((PROMPT + 1001) * 1e-6)
 
 
 async def test_an_answer_that_broke_off_is_charged_for_what_was_heard() -> None:
     cut = Failure(FailureKind.transient_provider, "cut", metadata={"answer_tokens": 25_000})
-    bill = await COST.charged_failure(cut, ASK, Priced())
+    bill = await COST.bill(cut, ASK, Priced())
     assert bill is not None
     assert (bill.usage, bill.model, bill.choices) == (Usage(PROMPT, 25_000), "priced", ())
     assert bill.cost_usd == pytest.approx((PROMPT + 25_000) * 1e-6)
     refused = Failure(FailureKind.transient_provider, "status 503")
-    assert await COST.charged_failure(refused, ASK, Priced()) is None
+    assert await COST.bill(refused, ASK, Priced()) is None
 
 
 @pytest.mark.parametrize(

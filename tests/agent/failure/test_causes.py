@@ -21,13 +21,7 @@ from parsimony_kernel.core.causes import (
     has_open_type,
     is_for_a_person,
 )
-from parsimony_kernel.core.kinds import (
-    Action,
-    Effect,
-    Failure,
-    FailureKind,
-    default_action_for,
-)
+from parsimony_kernel.core.kinds import Action, Effect, Failure, FailureKind, default_action_for
 from parsimony_kernel.core.policy import DefaultPolicy
 from parsimony_kernel.core.refusals import GUIDANCE
 from parsimony_kernel.core.state import RunState

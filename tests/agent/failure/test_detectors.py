@@ -9,12 +9,7 @@ from parsimony_kernel.agent.failure import (
     post_llm,
     post_tool,
 )
-from parsimony_kernel.core.chat import (
-    FunctionCall,
-    ToolCall,
-    Usage,
-    answer,
-)
+from parsimony_kernel.core.chat import FunctionCall, ToolCall, Usage, answer
 from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.kinds import Effect
 from parsimony_kernel.core.refusals import RefusalError

@@ -212,9 +212,7 @@ def test_a_revoked_secret_is_nowhere_any_more_and_the_file_says_so(tmp_path: Pat
     assert kept(tmp_path) == before
 
 
-def test_after_the_current_key_is_revoked_the_next_question_makes_a_new_one(
-    tmp_path: Path,
-) -> None:
+def test_after_the_current_key_is_revoked_the_next_question_makes_a_new_one(tmp_path: Path) -> None:
     clock = ManualClock()
     keyring = at(tmp_path, clock)
     old = keyring.current()

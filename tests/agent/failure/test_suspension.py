@@ -53,7 +53,7 @@ def record(**fields: object) -> SuspensionRecord:
         elapsed_s=12.5,
         question="Which one?",
         choices=("a", "b"),
-        kind=FailureKind.ambiguous_input,
+        originating_failure_kind=FailureKind.ambiguous_input,
         key_id="k1",
     )
     return built.model_copy(update=fields)
@@ -322,7 +322,12 @@ def test_whatever_a_run_met_its_record_is_the_same_after_json(
         last_repeat_counts={"run_code:0": 1},
     )
     value = build_record(
-        state, secret=SECRET, now=NOW, elapsed_s=cost, question=words, context=words
+        state,
+        secret=SECRET,
+        now=NOW,
+        elapsed_s=cost,
+        question=words,
+        pending_question_context=words,
     )
     back = SuspensionRecord.model_validate_json(value.model_dump_json())
     assert back.model_dump() == value.model_dump()

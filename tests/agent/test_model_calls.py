@@ -1,0 +1,127 @@
+"""The models of a run behind their breakers: who is asked, and what each answer teaches."""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+
+import pytest
+
+from parsimony_kernel.agent.hooks import RunContext, RunHooks
+from parsimony_kernel.agent.model_calls import ModelCalls
+from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.chat import Completion, ModelRequest
+from parsimony_kernel.core.events import TextDelta
+from parsimony_kernel.core.kinds import Failure, FailureKind
+from parsimony_kernel.core.state import RunState
+from parsimony_kernel.limits.breaker import Breakers
+from parsimony_kernel.llm.secrets import Secrets
+from parsimony_kernel.testing.clock import ManualClock
+from parsimony_kernel.testing.scripted import ScriptedModel, Step, say
+
+DOWN = ConnectionError("reset")
+ASK = ModelRequest(({"role": "user", "content": "hi"},))
+
+
+class _Status(Exception):
+    def __init__(self, status_code: int) -> None:
+        super().__init__(f"status {status_code}")
+        self.status_code = status_code
+
+
+def model_calls(
+    steps: Sequence[Step], breakers: Breakers, clock: ManualClock, stop: CancellationRequest
+) -> ModelCalls:
+    agent = SimpleNamespace(model_config="offline", clock=clock, hooks=RunHooks(breakers))
+    context = RunContext.of(agent)
+    models = [ScriptedModel(steps, "a")]
+    return ModelCalls(context, RunState(), models, [], (), secrets=Secrets({}), cancellation=stop)
+
+
+class Asked:
+    """One model of a run, on a clock that the test moves."""
+
+    def __init__(self, *steps: Step) -> None:
+        self.clock = ManualClock()
+        self.breakers = Breakers(self.clock)
+        self.stop = CancellationRequest()
+        self.models = model_calls(steps, self.breakers, self.clock, self.stop)
+
+    @property
+    def state(self) -> str:
+        return str(self.breakers.of("a").state)
+
+    async def answer(self) -> Completion | Failure:
+        async for _ in self.models.ask(ASK, since=0.0):
+            pass
+        return self.models.reply
+
+    async def fails(self, times: int) -> None:
+        for _ in range(times):
+            assert isinstance(await self.answer(), Failure)
+
+
+async def test_a_model_that_keeps_failing_is_left_alone_without_a_request() -> None:
+    asked = Asked(*[DOWN] * 5)
+    await asked.fails(5)
+    asked.clock.advance(20)
+    refused = await asked.answer()  # the script would say so, had it been asked a sixth time
+    assert isinstance(refused, Failure)
+    assert refused.kind is FailureKind.transient_provider
+    assert "40 s" in refused.explanation
+    assert refused.metadata["breaker"] == asked.state == "open"
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404])
+async def test_what_is_wrong_with_the_request_does_not_count_against_the_provider(
+    status: int,
+) -> None:
+    asked = Asked(*[_Status(status)] * 6)
+    await asked.fails(6)
+    assert asked.state == "closed"
+
+
+async def test_a_cancelled_probe_frees_its_place() -> None:
+    asked = Asked(*[DOWN] * 5, say("back"))
+    await asked.fails(5)
+    asked.clock.advance(60)
+    stopped = CancellationRequest()
+    stopped.set("enough")
+    with pytest.raises(Cancelled):
+        async for _ in model_calls([], asked.breakers, asked.clock, stopped).ask(ASK, since=0.0):
+            pass
+    assert isinstance(await asked.answer(), Completion)
+    assert asked.state == "closed"
+
+
+async def test_a_reader_that_goes_away_frees_the_probe_too() -> None:
+    asked = Asked(*[DOWN] * 5, say("one"), say("two"))
+    await asked.fails(5)
+    asked.clock.advance(60)
+    reading = asked.models.ask(ASK, since=0.0)
+    assert isinstance(await anext(reading), TextDelta)
+    await reading.aclose()
+    assert isinstance(await asked.answer(), Completion)
+    assert asked.state == "closed"
+
+
+async def test_a_model_whose_probe_is_out_with_another_run_is_left_alone() -> None:
+    asked = Asked(*[DOWN] * 5, say("probe"))
+    await asked.fails(5)
+    asked.clock.advance(60)
+    probing = asked.models.ask(ASK, since=0.0)
+    await anext(probing)
+    assert asked.state == "half_open"
+    # Its script is empty: a request would say so.
+    other = model_calls([], asked.breakers, asked.clock, asked.stop)
+    async for _ in other.ask(ASK, since=0.0):
+        pass
+    assert isinstance(other.reply, Failure)
+    assert other.reply.metadata["breaker"] == "open"
+    await probing.aclose()
+
+
+async def test_an_answer_starts_the_count_of_failing_requests_anew() -> None:
+    steps: list[Step] = [DOWN, DOWN, DOWN, DOWN, say("up")]
+    asked = Asked(*steps * 4)
+    for _ in range(4):
+        await asked.fails(4)
+        assert isinstance(await asked.answer(), Completion)
