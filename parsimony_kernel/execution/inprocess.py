@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.audit import listening
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.outputs import (
@@ -37,6 +38,7 @@ from parsimony_kernel.execution.inspection import attempt, is_a, plain
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Reason
 from parsimony_kernel.execution.permit import Permit, current_permit
 from parsimony_kernel.execution.run_scope import RunScope, current_scope
+from parsimony_kernel.execution.side_effects import Judge, texts_of
 from parsimony_kernel.execution.statement_guard import Paused, StatementGuard
 from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.file_access import Watch
@@ -340,12 +342,26 @@ class CellExecution:
         self._summaries: list[KernelOutputType] = []
         self._is_cut = False
         self.statement_guard = None if permit is None else StatementGuard(permit, self)
+        # Is told of a statement before it runs, and may raise.
+        self.before_statement: Callable[[Part], None] = lambda part: None
+
+    def judge(self, workspace: Path, *given: Any, **named: Any) -> Judge:
+        """Who says what this code reaches. For the rest see ``Judge``."""
+        code, namespace = read(self.cell.code), self.executor.namespace
+
+        def said() -> tuple[str, ...]:
+            return (*code.strings, *texts_of(code.reads, namespace()))
+
+        return Judge(workspace, said, *given, filename=self.cell.filename, **named)
 
     def parts(self, guard: CodeGuard) -> Iterator[Part]:
         """The statements that run, in order."""
-        if self.statement_guard is None:
-            return iter(self.cell.parts)
-        return self.statement_guard.parts(guard)
+        if self.statement_guard is not None:
+            yield from self.statement_guard.parts(guard)
+            return
+        for part in self.cell.parts:
+            self.before_statement(part)
+            yield part
 
     @property
     def held(self) -> Reach | None:

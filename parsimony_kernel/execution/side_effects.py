@@ -126,22 +126,25 @@ class Judge:
     """Says of audit events what they reach.
 
     Args:
-        workspace: what may be written to.
+        workspace: what may be written to; its modules count as code of the notebook.
         said: the texts that the code and the variables that it uses hold.
         made: the paths that the notebook's code has made, added to.
         keep: keeps what a file of the workspace holds; whether it could.
+        filename: that of the running cell.
         is_dry: nothing may change, nothing may be started, and nothing else is judged.
     """
 
     def __init__(
         self,
         workspace: Path,
-        said: Callable[[], Iterable[str]],
+        said: Callable[[], Iterable[str]] = tuple,
         made: set[str] | None = None,
         keep: Callable[[str], bool] = lambda path: True,
         *,
+        filename: str = "",
         is_dry: bool = False,
     ) -> None:
+        self._cell = filename, str(workspace)
         self._is_dry = is_dry
         self._workspace = os.path.realpath(workspace)
         self._said = said
@@ -149,6 +152,10 @@ class Judge:
         self.made = set[str]() if made is None else made
         # The file that was opened for reading last, which what is unpickled comes from.
         self._opened = ""
+
+    def caller(self) -> Caller:
+        """Who raises the event that is being heard."""
+        return caller(*self._cell)
 
     def target(self, event: str, arguments: tuple[Any, ...], by: Caller) -> Target | None:
         """What one of ``EVENTS`` reaches; ``None`` for nothing."""
