@@ -246,7 +246,7 @@ class OutputFactory:
         )
         return ExceptionObject(
             name=type_name(exc),
-            message=_message(exc),
+            message=_message(exc, leaves_cell=bool(filename)),
             line=line,
             source_line=source_line,
             traceback=attempt(lambda: self._traceback(exc, filename), lambda _: type_name(exc)),
@@ -331,8 +331,11 @@ def _cut(text: str, limit: int) -> tuple[str, bool]:
     return (text, False) if len(text) <= limit else (text[: limit - 1] + "…", True)
 
 
-def _message(exc: BaseException) -> str:
+def _message(exc: BaseException, *, leaves_cell: bool = False) -> str:
     def look() -> str:
+        if leaves_cell and is_a(exc, SystemExit):
+            code = "" if exc.code is None else plain(f" with {exc.code!r}")[:200]
+            return f"sys.exit ended this cell{code}; the kernel goes on"
         # The text of a SyntaxError repeats the file and the line, which have fields of their own.
         text = str(exc.msg if is_a(exc, SyntaxError) else exc)
         notes = [str(each) for each in getattr(exc, "__notes__", ())]

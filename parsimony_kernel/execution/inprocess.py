@@ -34,7 +34,6 @@ from parsimony_kernel.execution.cell import Cell, Part, cell_name
 from parsimony_kernel.execution.datasets import live_names
 from parsimony_kernel.execution.dry_run import DryRunError, leaving_nothing
 from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory, traceback_of
-from parsimony_kernel.execution.inspection import attempt, is_a, plain
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Reason
 from parsimony_kernel.execution.permit import Permit, current_permit
 from parsimony_kernel.execution.run_scope import RunScope, current_scope
@@ -285,21 +284,9 @@ class InProcessExecutor(BaseCodeExecutor):
 
     def describe(self, exc: BaseException, filename: str, source: str) -> ExceptionObject:
         """The exception as an output, on the stack of whoever asks; code of users' runs in it."""
-        factory = self.output_factory
-
-        def look() -> ExceptionObject:
-            told = factory.exception(exc, filename=filename, source=source)
-            if not is_a(exc, SystemExit):
-                return told
-            code = attempt(
-                lambda: "" if exc.code is None else plain(f" with {exc.code!r}")[:200],
-                lambda _: "",
-            )
-            message = f"sys.exit ended this cell{code}; the kernel goes on"
-            return told.model_copy(update={"message": message})
-
-        told = _within(_ERROR_S, look)
-        return told or factory.exception_unasked(exc, filename=filename, source=source)
+        given: Any = {"filename": filename, "source": source}
+        told = _within(_ERROR_S, lambda: self.output_factory.exception(exc, **given))
+        return told or self.output_factory.exception_unasked(exc, **given)
 
 
 class CellExecution:
@@ -419,7 +406,10 @@ class CellExecution:
                 )[0],
                 None,
             )
-        self._effect = seen or _bound_anew(before, after)
+        if seen is None:  # what the bindings alone tell
+            anew = difference(before, after)
+            seen = CellEffect(changed=anew.changed, deleted=anew.deleted)
+        self._effect = seen
 
     def look(self) -> None:
         """Tell the error and summarise what changed, on the stack of the code: the methods of
@@ -536,12 +526,6 @@ def _within(seconds: float, look: Callable[[], T]) -> T | None:
         asyncio.CancelledError,
     ):
         return None
-
-
-def _bound_anew(before: Mapping[str, Any], after: Mapping[str, Any]) -> CellEffect:
-    """What a comparison of the bindings alone tells."""
-    found = difference(before, after)
-    return CellEffect(changed=found.changed, deleted=found.deleted)
 
 
 def _fetched(source: str, folder: Path) -> FetchLogEntry:
