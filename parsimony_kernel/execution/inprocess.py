@@ -186,6 +186,12 @@ class InProcessExecutor(BaseCodeExecutor):
             self.namespace, self._bindings, ledger or OriginLedger(), lambda: self.hidden()
         )
 
+    def stamp(
+        self, effect: CellEffect, code: str, scope: RunScope, at: str, *, cwd: Path, **how: Any
+    ) -> None:
+        """Write into the ledger what a cell did, see ``stamp_effect``."""
+        stamp_effect(self.origin_ledger, effect, code, scope, at, cwd=cwd, **how)
+
     def _bindings(self) -> dict[str, Any]:
         """The names that code has bound, imports and private ones among them."""
         given = self.hidden()
@@ -447,15 +453,14 @@ class CellExecution:
 
     def stamp(self, scope: RunScope) -> None:
         """Write into the ledger what came of it."""
-        ledger, clock = self.executor.origin_ledger, self.executor.clock
+        executor = self.executor
         if self._is_recorded:
             self._recording(
-                lambda: stamp_effect(
-                    ledger,
+                lambda: executor.stamp(
                     self._effect,
                     self.cell.code,
                     scope,
-                    clock.now().isoformat(),
+                    executor.clock.now().isoformat(),
                     cwd=self.folder,
                     failed=self.error is not None or self.reason is not None,
                     stopped_at=self._stopped_at,
@@ -465,7 +470,7 @@ class CellExecution:
         if not self._is_recorded:
             # Of unknown origin, which is less than the truth; what they were before is not true.
             for name in (*self._effect.changed, *self._effect.deleted):
-                ledger.drop(name)
+                executor.origin_ledger.drop(name)
 
     def output(self, overwritten: tuple[str, ...], duration: float) -> KernelOutput:
         """What came of it. ``duration`` in seconds."""
