@@ -28,7 +28,7 @@ from parsimony_kernel.core.outputs import (
     KernelOutputType,
 )
 from parsimony_kernel.core.reach import Reach
-from parsimony_kernel.execution.base import BaseCodeExecutor
+from parsimony_kernel.execution.base import CellExecutor, CellRequest
 from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.cell import Cell, Part, cell_name
 from parsimony_kernel.execution.datasets import live_names
@@ -98,7 +98,7 @@ def working_folder(folder: Path | None, note: Callable[[str], None]) -> Iterator
         os.chdir(before)
 
 
-class InProcessExecutor(BaseCodeExecutor):
+class InProcessExecutor(CellExecutor):
     """An executor that runs code in this process. Subclasses say where."""
 
     def __init__(
@@ -139,31 +139,10 @@ class InProcessExecutor(BaseCodeExecutor):
 
     # The contract
 
-    async def execute(
-        self,
-        code: str,
-        dry_run: bool = False,
-        timeout_seconds: float | None = None,
-        producer_notebook_path: str | None = None,
-        seen_live_names: set[tuple[str, str]] | None = None,
-    ) -> KernelOutput:
+    async def run_cell(self, request: CellRequest) -> tuple[KernelOutput, set[tuple[str, str]]]:
         folder = self._cwd or Path.cwd()
-        output = await self._cell(
-            code, dry_run=dry_run, seconds=timeout_seconds, producer=producer_notebook_path
-        )
-        if seen_live_names is not None:
-            seen_live_names |= live_names((each.source for each in output.fetched), folder)
-        return output
-
-    async def eval(
-        self,
-        expr: str,
-        dry_run: bool = False,
-        timeout_seconds: float | None = None,
-    ) -> KernelOutput:
-        return await self._cell(
-            expr.strip(), dry_run=dry_run, seconds=timeout_seconds, expression=True
-        )
+        output = await self._cell(request)
+        return output, live_names((each.source for each in output.fetched), folder)
 
     async def set_cwd(self, cwd: str, session_id: str | None = None) -> None:
         folder = Path(cwd).resolve()
@@ -204,17 +183,8 @@ class InProcessExecutor(BaseCodeExecutor):
             and (name not in given or given[name] is not value)
         }
 
-    async def _cell(
-        self,
-        source: str,
-        *,
-        dry_run: bool,
-        seconds: float | None,
-        producer: str | None = None,
-        expression: bool = False,
-    ) -> KernelOutput:
-        if seconds is not None and not seconds > 0:
-            raise ValueError(f"timeout_seconds is {seconds!r}; give more than 0, or None")
+    async def _cell(self, request: CellRequest) -> KernelOutput:
+        source, dry_run = request.code, request.dry_run
         scope = current_scope()
         permit = None if dry_run else current_permit()
         capture = Capture(self.output_factory)
@@ -225,7 +195,7 @@ class InProcessExecutor(BaseCodeExecutor):
                 before = self._going_on(permit)
                 try:
                     cell = before and before.cell
-                    cell = cell or self._compile(source, filename, expression=expression)
+                    cell = cell or self._compile(source, filename, expression=request.is_expression)
                 except (
                     Exception,
                     RecursionError,
@@ -236,6 +206,7 @@ class InProcessExecutor(BaseCodeExecutor):
                     capture.stderr.write("" if dry_run else lost)
                 watch = Watch()
                 with listening(watch.hear):
+                    seconds = request.timeout_seconds
                     run = CellExecution(self, cell, folder, capture, watch, permit, seconds)
                     try:
                         with leaving_nothing(run) if dry_run else nullcontext():
@@ -246,6 +217,7 @@ class InProcessExecutor(BaseCodeExecutor):
             if run.held is not None and permit is not None:
                 self._hold(permit, run, before)
             overwritten = () if dry_run or scope is None else run.overwritten()
+            producer = request.producer_notebook_path
             if not dry_run and not (scope is None and producer is None):
                 scope = scope or RunScope(run_id="", notebook_path="", cell_id="")
                 path = scope.notebook_path if producer is None else producer

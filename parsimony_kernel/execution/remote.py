@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, KernelOutputType
 from parsimony_kernel.core.reach import Reach, ReachKind
-from parsimony_kernel.execution.base import BaseCodeExecutor
+from parsimony_kernel.execution.base import CellExecutor, CellRequest
 from parsimony_kernel.execution.permit import Permit, current_permit
 from parsimony_kernel.execution.remote_client import (
     CLOSE_S,
@@ -45,7 +45,7 @@ _NAMES_TOLD = 10
 _ASKED = frozenset({"allows", "sha", "leaving", "ended", "keep"})
 
 
-class RemoteExecutor(BaseCodeExecutor):
+class RemoteExecutor(CellExecutor):
     """Runs code in a kernel of its own, which is started when it is first needed.
 
     The environment of the kernel has parsimony_kernel installed. ``variables()`` holds small plain
@@ -94,8 +94,6 @@ class RemoteExecutor(BaseCodeExecutor):
         self.origin_ledger = OriginLedger()
         self._cwd, self.url = cwd, url
         self._variables: dict[str, Any] = {}
-        # What the run whose code goes there has read; added to by what it reads there.
-        self._seen: set[tuple[str, str]] | None = None
         # The names of a loss that no code was told of yet.
         self._gone: tuple[str, ...] = ()
         self._client = RemoteClient(make, grace_s)
@@ -108,40 +106,32 @@ class RemoteExecutor(BaseCodeExecutor):
 
     # The contract
 
-    async def execute(
-        self,
-        code: str,
-        dry_run: bool = False,
-        timeout_seconds: float | None = None,
-        producer_notebook_path: str | None = None,
-        seen_live_names: set[tuple[str, str]] | None = None,
-    ) -> KernelOutput:
-        scope = current_scope()
-        self._seen = seen_live_names
-        given = {
-            "code": code,
-            "dry_run": dry_run,
-            "timeout_seconds": timeout_seconds,
-            "producer_notebook_path": producer_notebook_path,
-            "seen_live_names": None if seen_live_names is None else sorted(seen_live_names),
-        }
-        permit = None if dry_run else current_permit()
-        request = {
-            "do": "execute",
-            "given": given,
+    async def run_cell(self, request: CellRequest) -> tuple[KernelOutput, set[tuple[str, str]]]:
+        scope, permit = current_scope(), None if request.dry_run else current_permit()
+        asked = {
+            "do": "run",
+            "given": asdict(request),
             "scope": scope and asdict(scope),
             "permit": permit and _sent(permit, is_here=self.url is None),
+            "cwd": self._cwd,
         }
-        return await self._cell(request, timeout_seconds)
-
-    async def eval(
-        self,
-        expr: str,
-        dry_run: bool = False,
-        timeout_seconds: float | None = None,
-    ) -> KernelOutput:
-        given = {"expr": expr, "dry_run": dry_run, "timeout_seconds": timeout_seconds}
-        return await self._cell({"do": "eval", "given": given}, timeout_seconds)
+        seconds = request.timeout_seconds
+        try:
+            answer = await self._answer(asked, permit, seconds)
+        except Loss as loss:
+            self._forget()
+            error = _lost(loss, self._gone, seconds)
+            self._gone = ()
+            outputs = (*loss.heard.outputs, error)
+            return loss.heard.model_copy(update={"outputs": outputs}), set()
+        except RemoteKernelError as exc:
+            error = ExceptionObject(name="RemoteKernelError", message=str(exc))
+            return KernelOutput(outputs=(error,)), set()
+        self._settle(answer)
+        if permit is not None and "permit" in answer:
+            self.paused = _settle_permit(permit, answer["permit"])
+        output = KernelOutput.model_validate(answer["output"])
+        return output, set(map(tuple, answer.get("read", ())))
 
     async def set_cwd(self, cwd: str, session_id: str | None = None) -> None:
         """Run what follows in the folder ``cwd`` of the kernel's machine.
@@ -193,27 +183,9 @@ class RemoteExecutor(BaseCodeExecutor):
 
     # Calls
 
-    async def _cell(self, request: Request, seconds: float | None) -> KernelOutput:
-        if seconds is not None and not seconds > 0:
-            raise ValueError(f"timeout_seconds is {seconds!r}; give more than 0, or None")
-        try:
-            answer = await self._answer({**request, "cwd": self._cwd}, seconds)
-        except Loss as loss:
-            self._forget()
-            error = _lost(loss, self._gone, seconds)
-            self._gone = ()
-            return loss.heard.model_copy(update={"outputs": (*loss.heard.outputs, error)})
-        except RemoteKernelError as exc:
-            error = ExceptionObject(name="RemoteKernelError", message=str(exc))
-            return KernelOutput(outputs=(error,))
-        self._settle(answer)
-        permit = current_permit()
-        if permit is not None and "permit" in answer:
-            self.paused = _settle_permit(permit, answer["permit"])
-        return KernelOutput.model_validate(answer["output"])
-
-    async def _answer(self, request: Request, seconds: float | None) -> dict[str, Any]:
-        permit = current_permit()
+    async def _answer(
+        self, request: Request, permit: Permit | None, seconds: float | None
+    ) -> dict[str, Any]:
         told = None if permit is None else _answers(permit)
         job = self._client.call(request, seconds, cell=True, told=told)
         call = asyncio.wrap_future(job)
@@ -246,8 +218,6 @@ class RemoteExecutor(BaseCodeExecutor):
             effect, scope = _EFFECT.validate_python(ran["effect"]), RunScope(**ran["scope"])
             how = {**ran["how"], "cwd": Path(ran["cwd"])}
             stamp_effect(self.origin_ledger, effect, ran["code"], scope, ran["at"], **how)
-        if self._seen is not None:
-            self._seen.update((kind, name) for kind, name in answer.get("seen_live_names", ()))
 
     def _forget(self) -> None:
         """Nothing is left of what the names stood for."""

@@ -19,6 +19,7 @@ from typing import Any
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, PrimitiveObject
 from parsimony_kernel.execution import guard
+from parsimony_kernel.execution.base import CellRequest
 from parsimony_kernel.execution.capture import BoundedText, Capture
 from parsimony_kernel.execution.inprocess import CellExecution
 from parsimony_kernel.execution.inspection import attempt, plain, type_name
@@ -210,20 +211,15 @@ class _Side:
             await executor.clear_namespace()
         if request["cwd"] is not None:
             await executor.set_cwd(request["cwd"])
-        if request["do"] == "execute":
-            return await self._executed(request, **given)
-        if request["do"] == "eval":
-            return await executor.eval(**given), {}
+        if request["do"] == "run":
+            return await self._run(request)
         return KernelOutput(), {"cwd": str(executor.output_factory.local_dir)}
 
-    async def _executed(
-        self, request: Mapping[str, Any], seen_live_names: Any, **given: Any
-    ) -> tuple[KernelOutput, dict[str, Any]]:
-        seen = None if seen_live_names is None else set(map(tuple, seen_live_names))
+    async def _run(self, request: Mapping[str, Any]) -> tuple[KernelOutput, dict[str, Any]]:
         scope, permit = request["scope"], self._permit(request["permit"])
         with nullcontext() if scope is None else run_scope(RunScope(**scope)), permitting(permit):
-            output = await self.executor.execute(**given, seen_live_names=seen)
-        told: dict[str, Any] = {"seen_live_names": sorted(seen or ())}
+            output, read = await self.executor.run_cell(CellRequest(**request["given"]))
+        told: dict[str, Any] = {"read": sorted(read)}
         if permit is not None:
             told["permit"] = _came_of(permit, self.executor.paused)
         return output, told
