@@ -21,8 +21,10 @@ from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.execution.base import CellExecutor, CellRequest
 from parsimony_kernel.execution.permit import Permit, current_permit
 from parsimony_kernel.execution.remote_client import (
+    CLEAR,
     CLOSE_S,
     INTERRUPTED,
+    Job,
     Loss,
     RemoteClient,
     Request,
@@ -140,7 +142,9 @@ class RemoteExecutor(CellExecutor):
         no kernel.
         """
         try:
-            answer = await asyncio.wrap_future(self._client.call({"do": "set_cwd", "cwd": cwd}))
+            answer = await asyncio.wrap_future(
+                self._client.submit(Job({"do": "set_cwd", "cwd": cwd}))
+            )
         except Loss:
             answer = INTERRUPTED
         self._settle(answer)
@@ -152,7 +156,7 @@ class RemoteExecutor(CellExecutor):
         self._cwd = answer["cwd"]
 
     async def clear_namespace(self) -> None:
-        await asyncio.wrap_future(self._client.clear())
+        await asyncio.wrap_future(self._client.submit(Job(CLEAR)))
         self.origin_ledger.clear()
         self._forget()
         self._gone = ()
@@ -187,7 +191,7 @@ class RemoteExecutor(CellExecutor):
         self, request: Request, permit: Permit | None, seconds: float | None
     ) -> dict[str, Any]:
         told = None if permit is None else _answers(permit)
-        job = self._client.call(request, seconds, cell=True, told=told)
+        job = self._client.submit(Job(request, seconds, told))
         call = asyncio.wrap_future(job)
         try:
             answer: dict[str, Any] = await asyncio.shield(call)
@@ -230,8 +234,9 @@ class RemoteExecutor(CellExecutor):
 
 def _bring(client: RemoteClient, name: str, max_bytes: int) -> Any:
     """Bring a variable over. Knows the kernel and not the executor, which it would keep."""
+    job = Job({"do": "fetch", "given": {"name": name, "limit": max_bytes}})
     try:
-        answer = client.call({"do": "fetch", "given": {"name": name, "limit": max_bytes}}).result()
+        answer = client.submit(job).result()
     except Loss as loss:
         raise RemoteKernelError(
             f"{name!r} is gone: the kernel {loss}; run the cell that makes it again."
