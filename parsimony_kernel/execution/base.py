@@ -1,6 +1,7 @@
 """The contract of an executor. ``CodeExecutor``, the in-process default, is found here too."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 from parsimony_kernel.core.outputs import KernelOutput
@@ -77,3 +78,54 @@ class BaseCodeExecutor(ABC):
         ``None`` where the executor cannot go back.
         """
         return None
+
+
+@dataclass(frozen=True)
+class CellRequest:
+    """Code to run, and how. The fields are the arguments of ``BaseCodeExecutor.execute``."""
+
+    code: str
+    dry_run: bool = False
+    timeout_seconds: float | None = None
+    producer_notebook_path: str | None = None
+    is_expression: bool = False
+
+    def __post_init__(self) -> None:
+        seconds = self.timeout_seconds
+        if seconds is not None and not seconds > 0:
+            raise ValueError(f"timeout_seconds is {seconds!r}; give more than 0, or None")
+
+
+class CellExecutor(BaseCodeExecutor):
+    """An executor that runs statements and expressions the same way. Subclasses say where."""
+
+    @abstractmethod
+    async def run_cell(self, request: CellRequest) -> tuple[KernelOutput, set[tuple[str, str]]]:
+        """Run a cell.
+
+        Returns:
+            What came of it, and the ``(kind, live_name)`` of each published table that it read.
+        """
+
+    async def execute(
+        self,
+        code: str,
+        dry_run: bool = False,
+        timeout_seconds: float | None = None,
+        producer_notebook_path: str | None = None,
+        seen_live_names: set[tuple[str, str]] | None = None,
+    ) -> KernelOutput:
+        request = CellRequest(code, dry_run, timeout_seconds, producer_notebook_path)
+        output, read = await self.run_cell(request)
+        if seen_live_names is not None:
+            seen_live_names |= read
+        return output
+
+    async def eval(
+        self,
+        expr: str,
+        dry_run: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> KernelOutput:
+        request = CellRequest(expr.strip(), dry_run, timeout_seconds, is_expression=True)
+        return (await self.run_cell(request))[0]

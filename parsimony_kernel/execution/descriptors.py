@@ -11,12 +11,13 @@ given the pipes.
 """
 
 import ctypes
+import inspect
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from parsimony_kernel.execution.capture import (
@@ -31,8 +32,7 @@ from parsimony_kernel.execution.descendants import Started, marked
 _SETTLE_S = 0.5
 _CHUNK = 65_536
 _FLUSH_C = ctypes.CDLL(None).fflush if os.name == "posix" else None
-# The place of the environment among the arguments of ``Popen``.
-_ENV = 10
+_POPEN = inspect.signature(subprocess.Popen.__init__)
 
 
 class Descriptors:
@@ -57,19 +57,16 @@ class Descriptors:
         start, system = subprocess.Popen.__init__, os.system
 
         def with_pipes(_: Capture, process: Any, *given: Any, **named: Any) -> None:
+            call = _POPEN.bind(process, *given, **named)
             streams = ((1, sys.stdout), (2, sys.stderr))
             ours = {id(stream): number for number, stream in streams if is_routed(stream)}
-            for place, name in ((4, "stdout"), (5, "stderr")):
-                stream = named.get(name)
-                if len(given) <= place and (stream is None or id(stream) in ours):
-                    named[name] = self.pipes()[ours.get(id(stream), place - 3)].entry
-            if len(given) > _ENV:
-                environment = marked(given[_ENV], started.mark)
-                given = (*given[:_ENV], environment, *given[_ENV + 1 :])
-            else:
-                named["env"] = marked(named.get("env"), started.mark)
+            for number, name in ((1, "stdout"), (2, "stderr")):
+                stream = call.arguments.get(name)
+                if stream is None or id(stream) in ours:
+                    call.arguments[name] = self.pipes()[ours.get(id(stream), number)].entry
+            call.arguments["env"] = marked(call.arguments.get("env"), started.mark)
             started.children.append(process)
-            start(process, *given, **named)
+            start(*call.args, **call.kwargs)
 
         def system_of_code(_: Capture, command: Any) -> int:
             code = subprocess.call(command, shell=True)
@@ -193,40 +190,3 @@ DESCRIPTORS = Descriptors()
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=DESCRIPTORS.before_fork, after_in_child=DESCRIPTORS.in_fork)
-
-
-class StandardDescriptors:
-    """Where the descriptors 0, 1 and 2 lead when it is made.
-
-    Of what a process has one of, only these and the working folder are put back after a cell.
-
-    Args:
-        note: is told, one line each, what was put back.
-    """
-
-    def __init__(self, note: Callable[[str], None]) -> None:
-        self._note = note
-        self._copies: dict[int, tuple[int, os.stat_result]] = {}
-        for number in (0, 1, 2):
-            with suppress(OSError):  # a process may have none of them
-                self._copies[number] = os.dup(number), os.fstat(number)
-        self._turn = threading.Lock()
-
-    def put_back(self) -> None:
-        """Lead them there again. Once: who asks a second time may be late."""
-        if not self._turn.acquire(blocking=False):
-            return
-        for number, (copy, leads) in self._copies.items():
-            if not _leads(copy, leads):
-                continue  # code has closed what is not its own
-            if not _leads(number, leads):
-                os.dup2(copy, number)
-                self._note(f"Restored file descriptor {number} after the cell.\n")
-            os.close(copy)
-
-
-def _leads(number: int, where: os.stat_result) -> bool:
-    try:
-        return os.path.samestat(os.fstat(number), where)
-    except OSError:
-        return False

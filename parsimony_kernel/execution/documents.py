@@ -100,11 +100,7 @@ def read_pdf_text(
     with _parsing(path, "a PDF file"):
         reader = pypdf.PdfReader(content)
         if reader.is_encrypted and not reader.decrypt(password):
-            _refuse(
-                path,
-                "is encrypted: hand in the password that opens it, as in "
-                "read_pdf_text(path, password=...).",
-            )
+            _refuse(path, "is encrypted: hand in the password, read_pdf_text(path, password=...).")
         wanted = _range(path, first, last, len(reader.pages), "page")
         return _within(path, (reader.pages[each].extract_text() or "" for each in wanted))
 
@@ -151,11 +147,8 @@ def _content(path: _Path) -> io.BytesIO:
     with open(path, "rb") as file:
         data = file.read(FILE_BYTES + 1)
     if len(data) > FILE_BYTES:
-        _refuse(
-            path,
-            f"is larger than {FILE_BYTES // 1_000_000} MB, the limit: save the part that is needed "
-            "as a smaller file, or as CSV or Parquet.",
-        )
+        limit = f"{FILE_BYTES // 1_000_000} MB"
+        _refuse(path, f"is larger than {limit}: save the part you need as CSV or Parquet.")
     if not data:
         _refuse(path, "is empty: save or download it again.")
     return io.BytesIO(data)
@@ -164,17 +157,9 @@ def _content(path: _Path) -> io.BytesIO:
 def _not_a(path: _Path, content: io.BytesIO, kind: str) -> NoReturn:
     data = content.getvalue()
     if not data.startswith(_OLE):
-        _refuse(
-            path,
-            f"is not {kind}, or only a part of one: download or save it again, or read it as what "
-            "it is.",
-        )
+        _refuse(path, f"is not {kind}, or cut short: save it again, or read it as what it is.")
     if _ENCRYPTED in data:
-        _refuse(
-            path,
-            "is encrypted: open it with its password in the program that made it, and save it "
-            "without one.",
-        )
+        _refuse(path, "is encrypted: open it with its password, and save it without one.")
     suffix = kind.split(" ", 1)[1]
     _refuse(path, f"is in the format of Office before 2007: open it there and save it as {suffix}.")
 
@@ -190,9 +175,9 @@ def _parsing(path: _Path, kind: str) -> Iterator[None]:
         if type(exc).__name__ == "LimitReachedError":  # of pypdf, before anything is unpacked whole
             _too_large(path, "unpacks to more than a part of it may", "")
         reason = " ".join(f"{type(exc).__name__}: {exc}".split())[:200]
+        remedy = "check the options, or save it again in the program that made it"
         raise DocumentError(
-            f"{fspath(path)!r} cannot be read as {kind} ({reason}): check the options, or open it "
-            "in the program that made it and save it again."
+            f"{fspath(path)!r} cannot be read as {kind} ({reason}): {remedy}."
         ) from exc
 
 
@@ -222,9 +207,7 @@ def _too_large(
     path: _Path, what: str, limit: str = f" ({UNPACKED_BYTES // 1_000_000} MB, {RATIO} times)"
 ) -> NoReturn:
     _refuse(
-        path,
-        f"{what}, which is over the limit{limit}: it may be made to fill the memory. If it can be "
-        "trusted, save the part that is needed as a smaller file.",
+        path, f"{what}, which is over the limit{limit}: save the part you need as a smaller file."
     )
 
 
@@ -240,11 +223,8 @@ def _count_cells(path: _Path, book: Any) -> None:
             for count, row in enumerate(super().rows, 1):
                 width = max(width, len(row))
                 if count > ROWS or count * width > CELLS:
-                    _refuse(
-                        path,
-                        f"has a sheet of more than {CELLS:,} cells, or than the {ROWS:,} rows of "
-                        "Excel: remove what lies far from the rest, or save it as CSV.",
-                    )
+                    size = f"more than {CELLS:,} cells, or than the {ROWS:,} rows of Excel"
+                    _refuse(path, f"has a sheet of {size}: remove far cells, or save it as CSV.")
                 yield row
 
     for sheet in book.worksheets:
@@ -254,11 +234,8 @@ def _count_cells(path: _Path, book: Any) -> None:
 def _range(path: _Path, first: int, last: int | None, count: int, noun: str) -> range:
     """The positions from 0 on of what is to be read."""
     if first < 1 or (last is not None and last < first) or (count and first > count):
-        _refuse(
-            path,
-            f"has {count:,} {noun}s, numbered from 1: {first} to {last or count} is not among "
-            "them.",
-        )
+        asked = f"there is no {first} to {last or count}"
+        _refuse(path, f"has {count:,} {noun}s, numbered from 1: {asked}.")
     return range(first - 1, count if last is None else min(last, count))
 
 
@@ -268,11 +245,8 @@ def _within(path: _Path, texts: Iterator[str]) -> list[str]:
     for text in texts:
         room -= len(text)
         if room < 0:
-            _refuse(
-                path,
-                f"has more than {TEXT_CHARS:,} characters of text: read less of it at once, with "
-                f"last={max(1, len(kept))}.",
-            )
+            less = f"read less of it at once, with last={max(1, len(kept))}"
+            _refuse(path, f"has more than {TEXT_CHARS:,} characters of text: {less}.")
         kept.append(text)
     return kept
 

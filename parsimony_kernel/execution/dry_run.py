@@ -15,22 +15,24 @@ connections), what is sent over the network or to a file that was open before, a
 that are older than the cell.
 """
 
-import io
 import os
 import stat
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from parsimony_kernel.analysis.cell import Call
+from parsimony_kernel.analysis.cell import Call, Names
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.reach import ReachKind
-from parsimony_kernel.execution.guard import keep, ours
+from parsimony_kernel.execution.guard import Refusing, keep
 from parsimony_kernel.execution.native_calls import QUERIES, WRITERS, WRITING_QUERY
-from parsimony_kernel.execution.side_effects import Judge, caller, texts_of
-from parsimony_kernel.execution.statement_guard import Running, process_state
+from parsimony_kernel.execution.side_effects import Target
+from parsimony_kernel.execution.statement_guard import process_state
+
+if TYPE_CHECKING:
+    from parsimony_kernel.execution.inprocess import CellExecution
 
 _ABSENT = object()
 _MOST_NAMES = 10
@@ -43,14 +45,16 @@ class DryRunError(PermissionError):
 
 
 @contextmanager
-def leaving_nothing(run: Running) -> Iterator[None]:
+def leaving_nothing(run: "CellExecution") -> Iterator[None]:
     """Whatever the cell does in the body is taken back; what could not be is told in stderr.
 
     Raises:
         DryRunError: before the body, when the code would change what cannot be put back.
     """
     code, namespace = run.cell.code, run.executor.namespace
-    _refuse_native_writers(code, namespace())
+    run.before_statement = lambda part: _refuse_native_writers(
+        read(run.cell.text(part)), namespace()
+    )
     kept = run.executor.new_checkpoints()
     number = kept.take()
     kept.protect(code)
@@ -63,7 +67,7 @@ def leaving_nothing(run: Running) -> Iterator[None]:
             "and cannot be copied first; work on a copy, or run the code for real"
         )
     before, files = dict(namespace()), _files(run.folder)
-    keep(run.capture, _Bounds(run))
+    keep(run.capture, Refusing(run.judge(run.folder, is_dry=True), _refuse))
     process = process_state()
     try:
         with warnings.catch_warnings():
@@ -99,56 +103,30 @@ def _rebind(namespace: dict[str, Any], before: Mapping[str, Any]) -> None:
             namespace[name] = value
 
 
-class _Bounds:
-    """Refuses what code of one dry run would write outside of what is free, or start."""
-
-    workers = None
-
-    def __init__(self, run: Running) -> None:
-        said, namespace = read(run.cell.code), run.executor.namespace
-        self._from = run.cell.filename, str(run.folder)
-        self._judge = Judge(
-            run.folder, lambda: (*said.strings, *texts_of(said.reads, namespace())), is_dry=True
+def _refuse(event: str, found: Target) -> NoReturn:
+    if event == "sqlite3.connect":
+        raise DryRunError(
+            f"a dry run writes nothing: to read {found[1]!r}, open it as "
+            "'file:{path}?mode=ro' with uri=True"
         )
-
-    def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Raise ``DryRunError`` where an event changes or starts something."""
-        with ours():
-            found = self._judge.target(event, arguments, caller(*self._from))
-        if found is None:
-            return
-        if event == "sqlite3.connect":
-            raise DryRunError(
-                f"a dry run writes nothing: to read {found[1]!r}, open it as "
-                "'file:{path}?mode=ro' with uri=True"
-            )
-        if found[0] is ReachKind.shell:
-            raise DryRunError("a dry run starts no process: run the code for real")
-        raise DryRunError(f"a dry run writes nothing: {found[1]!r} stays as it is")
+    if found[0] is ReachKind.shell:
+        raise DryRunError("a dry run starts no process: run the code for real")
+    raise DryRunError(f"a dry run writes nothing: {found[1]!r} stays as it is")
 
 
-# What libraries write past Python.
-
-
-def _refuse_native_writers(code: str, namespace: dict[str, Any]) -> None:
-    cell = read(code)
-    buffers = {
-        name for name, value in namespace.copy().items() if issubclass(type(value), io.IOBase)
-    }
-    for statement in cell.statements:
-        if statement.rebinds and _BUFFERS.intersection(each.last for each in statement.calls):
-            buffers |= statement.writes
-    for call in cell.calls:
-        native = call.last in WRITERS and call.names and not _to_buffer(call, buffers)
+def _refuse_native_writers(statement: Names, namespace: Mapping[str, Any]) -> None:
+    for call in statement.calls:
+        native = call.last in WRITERS and call.names and not _to_buffer(call, namespace)
         if native or (call.last in QUERIES and WRITING_QUERY.search("".join(call.texts))):
             raise DryRunError(
-                f"a dry run writes nothing: {call.last}() in line {call.line} writes past Python, "
-                "where it cannot be kept from it; leave it out, or run the code for real"
+                f"a dry run writes nothing: {call.last}() writes past Python, where it cannot be "
+                "kept from it; leave it out, or run the code for real"
             )
 
 
-def _to_buffer(call: Call, buffers: set[str]) -> bool:
-    return not (buffers | _BUFFERS).isdisjoint(call.names)
+def _to_buffer(call: Call, namespace: Mapping[str, Any]) -> bool:
+    held = (type(namespace.get(name)) for name in call.names)
+    return not _BUFFERS.isdisjoint(call.names) or any(hasattr(kind, "write") for kind in held)
 
 
 # What lies in each folder that was looked into, by name: time and size.

@@ -5,7 +5,6 @@ out. Whatever a value does when it is looked at, the answer is an output and not
 """
 
 import builtins
-import dataclasses
 import html
 import inspect
 import itertools
@@ -14,8 +13,8 @@ import re
 import reprlib
 import traceback
 from array import array
-from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from types import (
@@ -65,7 +64,6 @@ traceback_of: Callable[[BaseException], TracebackType | None] = BaseException.__
 _TAG = re.compile(r"<[^<>]*>")
 _NO_TEXT = re.compile(r"<\S+ object(?: at 0x[0-9a-f]+)?>")
 
-_NAMED_TUPLE = namedtuple("_Sample", "x").__repr__.__code__
 _NESTING = (list, tuple, dict, set, frozenset)
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), *_NESTING)
 # Their own reprs go through all that they hold.
@@ -155,40 +153,7 @@ class _CappedRepr(reprlib.Repr):
             return f"<{figures.in_words(x)}>"
         if is_exactly(x, *_MAPPINGS):
             return f"{type_name(x)}({self.repr_dict(x, level)})"
-        if is_exactly(x, bytearray):
-            return f"bytearray({self.repr_bytes(bytes(x[: self.maxstring + 1]), level)})"
-        if inherited := self._inherited(x, level):
-            return inherited
-        # The repr that dataclass() generates has no bound; one that the class defines is its own.
-        generated = hasattr(type(x).__repr__, "__wrapped__")
-        if dataclasses.is_dataclass(type(x)) and generated:
-            names = [each.name for each in dataclasses.fields(x) if each.repr]
-            return f"{type(x).__qualname__}({self._fields(x, names, level)})"
         return str.__str__(builtins.repr(x))[: self.maxother + 1]
-
-    def _fields(self, x: Any, names: Iterable[str], level: int) -> str:
-        return ", ".join(
-            f"{name}={self.repr1(getattr(x, name), level - 1)}"
-            for name in itertools.islice(names, self.maxlist)
-            if hasattr(x, name)
-        )
-
-    def _inherited(self, x: Any, level: int) -> str:
-        """Of a class without a repr of its own, what it holds as the kind it inherits from."""
-        shown_by: Any = type(x).__repr__
-        if is_a(x, tuple) and getattr(shown_by, "__code__", None) == _NAMED_TUPLE:
-            names = type(x)._fields  # type: ignore[attr-defined]
-            return f"{type_name(x)}({self._fields(x, names, level)})"
-        for kind in _NESTING:
-            if shown_by is kind.__repr__ and is_a(x, kind):
-                # Its own iteration is not asked for.
-                first = kind(itertools.islice(_plainly(x, kind), self.maxlist + 1))
-                return self.repr1(first, level)
-        return ""
-
-
-def _plainly(x: Any, kind: type) -> Iterable[Any]:
-    return dict.items(x) if kind is dict else kind.__iter__(x)  # type: ignore[attr-defined]
 
 
 class OutputFactory:
@@ -281,7 +246,7 @@ class OutputFactory:
         )
         return ExceptionObject(
             name=type_name(exc),
-            message=_message(exc),
+            message=_message(exc, leaves_cell=bool(filename)),
             line=line,
             source_line=source_line,
             traceback=attempt(lambda: self._traceback(exc, filename), lambda _: type_name(exc)),
@@ -292,14 +257,9 @@ class OutputFactory:
         self, exc: BaseException, *, filename: str = "", source: str = ""
     ) -> ExceptionObject:
         """The same without a method of its own: for one whose methods do not end."""
-        line, source_line = _in_source(_raised_at(traceback_of(exc), filename), source)
-        return ExceptionObject(
-            name=type_name(exc),
-            message=_NO_MESSAGE,
-            line=line,
-            source_line=source_line,
-            traceback=type_name(exc),
-        )
+        line, text = _in_source(_raised_at(traceback_of(exc), filename), source)
+        told = {"name": type_name(exc), "message": _NO_MESSAGE, "traceback": type_name(exc)}
+        return ExceptionObject(**told, line=line, source_line=text)
 
     def _table_or_figure(
         self, value: Any, name: str | None, *, full: bool
@@ -371,8 +331,11 @@ def _cut(text: str, limit: int) -> tuple[str, bool]:
     return (text, False) if len(text) <= limit else (text[: limit - 1] + "…", True)
 
 
-def _message(exc: BaseException) -> str:
+def _message(exc: BaseException, *, leaves_cell: bool = False) -> str:
     def look() -> str:
+        if leaves_cell and is_a(exc, SystemExit):
+            code = "" if exc.code is None else plain(f" with {exc.code!r}")[:200]
+            return f"sys.exit ended this cell{code}; the kernel goes on"
         # The text of a SyntaxError repeats the file and the line, which have fields of their own.
         text = str(exc.msg if is_a(exc, SyntaxError) else exc)
         notes = [str(each) for each in getattr(exc, "__notes__", ())]

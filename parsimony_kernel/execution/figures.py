@@ -9,7 +9,7 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any
 
@@ -36,28 +36,25 @@ def figure(value: Any, name: str | None = None, *, drawn: bool = True) -> Figure
 
     With ``drawn`` false it is only put into words, at a cost that does not depend on its data.
     """
-    if is_altair(value):
-        return _altair(value, name, drawn=drawn)
-    if _is_matplotlib(value):
-        return _matplotlib(value, name, drawn=drawn)
-    if is_plotly(value):
-        return _plotly(value, name, drawn=drawn)
+    draw = _drawer(value)
+    if draw is not None:
+        return draw(value, name, drawn)
     return _drawn_by_itself(value, name) if drawn else None
 
 
 def is_figure(value: Any) -> bool:
     """Whether it is a chart of a library that is known here."""
-    return is_altair(value) or _is_matplotlib(value) or is_plotly(value)
+    return _drawer(value) is not None
 
 
 def is_altair(value: Any) -> bool:
     """Whether it is a chart of altair."""
-    return comes_from(value, "altair", "TopLevelMixin")
+    return _drawer(value) is _altair
 
 
 def is_plotly(value: Any) -> bool:
     """Whether it is a figure of plotly."""
-    return comes_from(value, "plotly.basedatatypes", "BaseFigure")
+    return _drawer(value) is _plotly
 
 
 def in_words(value: Any) -> str:
@@ -66,14 +63,14 @@ def in_words(value: Any) -> str:
     return ": ".join(each for each in (made.description, made.title) if each) if made else ""
 
 
-def _is_matplotlib(value: Any) -> bool:
-    return comes_from(value, "matplotlib.figure", "Figure")
+def _drawer(value: Any) -> Callable[[Any, str | None, bool], FigureObject] | None:
+    found = (draw for (module, kind), draw in _DRAWERS.items() if comes_from(value, module, kind))
+    return next(found, None)
 
 
-def _altair(chart: Any, name: str | None, *, drawn: bool) -> FigureObject:
+def _altair(chart: Any, name: str | None, drawn: bool) -> FigureObject:
     if drawn:
-        spec = chart.to_dict()
-        return from_spec(spec, name)
+        return from_spec(chart.to_dict(), name)
     light = chart
     data: Any = getattr(chart, "data", None)
     if hasattr(data, "head"):
@@ -115,7 +112,7 @@ def addresses(spec: Any) -> Iterator[str]:
             yield value
 
 
-def _matplotlib(drawing: Any, name: str | None, *, drawn: bool) -> FigureObject:
+def _matplotlib(drawing: Any, name: str | None, drawn: bool) -> FigureObject:
     axes = drawing.get_axes()
     titles = [drawing.get_suptitle()] if hasattr(drawing, "get_suptitle") else []
     titles += [each.get_title() for each in axes]
@@ -138,7 +135,7 @@ def _matplotlib(drawing: Any, name: str | None, *, drawn: bool) -> FigureObject:
     )
 
 
-def _plotly(drawing: Any, name: str | None, *, drawn: bool) -> FigureObject:
+def _plotly(drawing: Any, name: str | None, drawn: bool) -> FigureObject:
     """In words of its first traces, and as a PNG where kaleido is, which plotly draws with."""
     layout, first = drawing.layout, itertools.islice(drawing.data, TRACES)
     light = {
@@ -156,6 +153,13 @@ def _plotly(drawing: Any, name: str | None, *, drawn: bool) -> FigureObject:
     picture = attempt(lambda: drawing.to_image(format="png"), lambda _: None)
     there = from_bytes(picture, "png_base64", None)
     return made if there is None else made.model_copy(update={"png_base64": there.png_base64})
+
+
+_DRAWERS: dict[tuple[str, str], Callable[[Any, str | None, bool], FigureObject]] = {
+    ("altair", "TopLevelMixin"): _altair,
+    ("matplotlib.figure", "Figure"): _matplotlib,
+    ("plotly.basedatatypes", "BaseFigure"): _plotly,
+}
 
 
 def from_plotly(

@@ -7,8 +7,9 @@ never collected. Nothing is imported to find out what a value is.
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 from parsimony_kernel.core.outputs import ColumnSummary, DataFrameObject
@@ -44,20 +45,25 @@ _WORDS = {
 
 
 @dataclass(frozen=True)
-class _Head:
-    """The first rows of a table, as plain values.
+class _Column:
+    """The values of a column in the first and the last rows, and how many of all are missing."""
 
-    ``names`` may be the first of ``count`` columns, ``dtypes``, ``values``, ``last`` and
-    ``missing`` of ``names``. The first ``levels`` of them are the index.
+    dtype: str
+    values: Sequence[Any] = ()
+    last: Sequence[Any] = ()
+    missing: int | None = None
+
+
+@dataclass(frozen=True)
+class _Head:
+    """A table in little. ``names`` may be the first of ``count`` columns, and ``columns`` those of
+    the first of ``names``. The first ``levels`` of them are the index.
     """
 
     rows: int | None
     count: int
     names: Sequence[str]
-    dtypes: Sequence[str]
-    values: Sequence[Sequence[Any]] = field(default_factory=tuple)
-    last: Sequence[Sequence[Any]] = field(default_factory=tuple)
-    missing: Sequence[int | None] = field(default_factory=tuple)
+    columns: Sequence[_Column]
     levels: int = 0
     library: str = "pandas"
 
@@ -73,13 +79,13 @@ def frame(value: Any, name: str | None = None, *, preview: bool = True) -> DataF
         rows=head.rows,
         columns=tuple(
             ColumnSummary(
-                name=_column_name(column),
-                dtype=dtype,
-                samples=_samples(column, head.values[position]) if head.values else (),
-                missing=head.missing[position] if head.missing else None,
+                name=_column_name(label),
+                dtype=column.dtype,
+                samples=_samples(label, column.values),
+                missing=column.missing,
                 is_index=position < head.levels,
             )
-            for position, (column, dtype) in enumerate(zip(head.names, head.dtypes, strict=False))
+            for position, (label, column) in enumerate(zip(head.names, head.columns, strict=False))
         ),
         more_columns=tuple(_column_name(each) for each in head.names[FULL_COLUMNS:]),
         columns_left_out=head.count - len(head.names),
@@ -158,7 +164,7 @@ def _head(value: Any) -> _Head | None:
     if comes_from(value, "pandas", "Index"):
         columns, labels = _levels(value[:SAMPLE_ROWS])
         last = _levels(value[-LAST_ROWS:])[0] if len(value) > WHOLE_ROWS else []
-        return _from_columns(len(value), labels, columns, len(labels), last)
+        return _Head(len(value), len(labels), labels, _of_pandas(columns, last))
     library = _library(value)
     head = _HEADS.get(library, _narwhals_head)(value) if library else None
     return None if head is None else replace(head, library=library)
@@ -166,19 +172,18 @@ def _head(value: Any) -> _Head | None:
 
 def _pandas_head(pandas: Any, value: Any) -> _Head:
     rows, count = len(value), len(value.columns)
-    names = [_flat(each) for each in value.columns[:NAMED_COLUMNS]]
     labels, columns = _pandas_columns(pandas, value.head(SAMPLE_ROWS))
     last: list[Any] = []
     if rows > WHOLE_ROWS:
         last = _pandas_columns(pandas, value.tail(LAST_ROWS))[1]
-    missing: list[int | None] = []
+    missing: list[int] = []
     if rows * count <= COUNTED_CELLS:
-        counts = attempt(
+        missing = attempt(
             lambda: list(map(int, value.iloc[:, :FULL_COLUMNS].isna().sum())), lambda _: []
         )
-        missing = [*([None] * len(labels)), *counts] if counts else []
-    head = _from_columns(rows, [*labels, *names], columns, count + len(labels), last)
-    return replace(head, missing=missing, levels=len(labels))
+    names = [*labels, *(_flat(each) for each in value.columns[:NAMED_COLUMNS])]
+    read = _of_pandas(columns, last, [*([None] * len(labels)), *missing])
+    return _Head(rows, count + len(labels), names[:NAMED_COLUMNS], read, len(labels))
 
 
 def _pandas_columns(pandas: Any, part: Any) -> tuple[list[str], list[Any]]:
@@ -203,21 +208,16 @@ def _levels(index: Any) -> tuple[list[Any], list[str]]:
     return [bare.get_level_values(level) for level in range(index.nlevels)], labels
 
 
-def _from_columns(
-    rows: int, names: list[str], columns: list[Any], count: int, last: Sequence[Any] = ()
-) -> _Head:
-    values = [_read(partial(iter, each)) for each in columns]
-    return _Head(
-        rows=rows,
-        count=count,
-        names=names[:NAMED_COLUMNS],
-        dtypes=[
-            _refined(attempt(partial(_pandas_word, each), _unreadable), there)
-            for each, there in zip(columns, values, strict=True)
-        ],
-        values=values,
-        last=[_read(partial(iter, each)) for each in last],
-    )
+def _of_pandas(
+    columns: Sequence[Any], last: Sequence[Any], missing: Sequence[int | None] = ()
+) -> list[_Column]:
+    read = []
+    for column, end, count in zip_longest(columns, last, missing[: len(columns)]):
+        values = _read(partial(iter, column))
+        word = attempt(partial(_pandas_word, column), lambda _: "unreadable")
+        tail = () if end is None else _read(partial(iter, end))
+        read.append(_Column(_refined(word, values), values, tail, count))
+    return read
 
 
 def _read(column: Callable[[], Iterable[Any]]) -> list[Any]:
@@ -226,10 +226,6 @@ def _read(column: Callable[[], Iterable[Any]]) -> list[Any]:
     Of one that cannot be read there are none: it hides no other.
     """
     return attempt(lambda: [None if is_missing(each) else each for each in column()], lambda _: [])
-
-
-def _unreadable(_: BaseException) -> str:
-    return "unreadable"
 
 
 def _is_integer(index: Any) -> bool:
@@ -259,7 +255,9 @@ def _refined(word: str, values: Iterable[Any]) -> str:
 
 def _outline(head: _Head | None) -> _Head | None:
     """The columns of a table that is not computed, from an empty one with the same columns."""
-    return None if head is None else replace(head, rows=None, values=(), last=(), missing=())
+    if head is None:
+        return None
+    return replace(head, rows=None, columns=[_Column(each.dtype) for each in head.columns])
 
 
 def _narwhals_head(value: Any) -> _Head | None:
@@ -299,7 +297,7 @@ def _arrow_head(value: Any) -> _Head | None:
 
 def _spark_head(value: Any) -> _Head:
     names, dtypes = ([each[at] for each in value.dtypes] for at in (0, 1))
-    return _Head(None, len(names), names[:NAMED_COLUMNS], dtypes[:FULL_COLUMNS])
+    return _Head(None, len(names), names[:NAMED_COLUMNS], [*map(_Column, dtypes[:FULL_COLUMNS])])
 
 
 # Of what is read in another way than by narwhals. Nothing is computed: what is not there yet has
@@ -314,33 +312,28 @@ _HEADS: dict[str, Callable[[Any], _Head | None]] = {
 
 def _of_narwhals(native: Any, schema: Any, names: Sequence[str], rows: int | None) -> _Head:
     """``names`` are those of the columns as the person knows them, in the order of ``schema``."""
-    full = list(schema)[:FULL_COLUMNS]
-    values: list[list[Any]] = []
-    last: list[list[Any]] = []
-    missing: list[int | None] = []
+    columns = [_Column(_narwhals_word(schema[each])) for each in list(schema)[:FULL_COLUMNS]]
     if rows is not None:
-        head = native.head(SAMPLE_ROWS)
-        values = [_read(partial(_listed, head, column)) for column in full]
-        if rows > WHOLE_ROWS:
-            tail = native.tail(LAST_ROWS)
-            last = [_read(partial(_listed, tail, column)) for column in full]
-        if rows * len(full) <= COUNTED_CELLS:
-            missing = attempt(
-                lambda: [int(native[column].null_count()) for column in full], lambda _: []
+        head, tail = native.head(SAMPLE_ROWS), native.tail(LAST_ROWS if rows > WHOLE_ROWS else 0)
+        is_counted = rows * len(columns) <= COUNTED_CELLS
+        columns = [
+            _Column(
+                column.dtype,
+                _read(partial(_listed, head, name)),
+                _read(partial(_listed, tail, name)),
+                attempt(partial(_null_count, native, name), lambda _: None) if is_counted else None,
             )
-    return _Head(
-        rows=rows,
-        count=len(names),
-        names=names[:NAMED_COLUMNS],
-        dtypes=[_narwhals_word(schema[each]) for each in full],
-        values=values,
-        last=last,
-        missing=missing,
-    )
+            for name, column in zip(schema, columns, strict=False)
+        ]
+    return _Head(rows, len(names), names[:NAMED_COLUMNS], columns)
 
 
-def _listed(head: Any, column: str) -> list[Any]:
-    return list(head[column].to_list())
+def _listed(part: Any, column: str) -> list[Any]:
+    return list(part[column].to_list())
+
+
+def _null_count(native: Any, column: str) -> int:
+    return int(native[column].null_count())
 
 
 def _narwhals_word(dtype: Any) -> str:
@@ -383,24 +376,21 @@ def _samples(column: str, values: Sequence[Any]) -> tuple[str, ...]:
 
 
 def _preview(head: _Head) -> dict[str, Any]:
-    shown = len(head.values[:PREVIEW_COLUMNS])
+    shown = [*zip(head.names, head.columns, strict=False)][:PREVIEW_COLUMNS]
     is_short = head.rows is not None and head.rows <= WHOLE_ROWS
+    first = WHOLE_ROWS if is_short else PREVIEW_ROWS
     return {
-        "preview_columns": tuple(cell(each) for each in head.names[:shown]),
-        "preview": _rows(head, head.values, WHOLE_ROWS if is_short else PREVIEW_ROWS),
-        "last_rows": _rows(head, head.last, LAST_ROWS),
+        "preview_columns": tuple(cell(name) for name, column in shown if head.rows is not None),
+        "preview": _rows([(name, column.values[:first]) for name, column in shown]),
+        "last_rows": _rows([(name, column.last) for name, column in shown]),
     }
 
 
-def _rows(head: _Head, columns: Sequence[Sequence[Any]], most: int) -> tuple[tuple[str, ...], ...]:
-    shown = columns[:PREVIEW_COLUMNS]
-    count = max(map(len, shown), default=0)
+def _rows(columns: Sequence[tuple[str, Sequence[Any]]]) -> tuple[tuple[str, ...], ...]:
+    count = max((len(values) for _, values in columns), default=0)
     return tuple(
-        tuple(
-            _cell_of(name, column[row]) if row < len(column) else ""
-            for name, column in zip(head.names, shown, strict=False)
-        )
-        for row in range(min(count, most))
+        tuple(_cell_of(name, values[row]) if row < len(values) else "" for name, values in columns)
+        for row in range(count)
     )
 
 

@@ -124,13 +124,6 @@ class GatewayKernel(Kernel):
                 f"{self.url} starts kernels but lets no websocket through; a proxy before it must "
                 "pass `Upgrade: websocket` on."
             )
-        take = app.on_message
-
-        def arrived(source: Any, message: Any) -> None:
-            _acknowledge(source)
-            take(source, message)
-
-        app.on_message = arrived
 
     def reconnect(self) -> None:
         for left in reversed(range(_RECONNECTS)):
@@ -197,15 +190,6 @@ class GatewayKernel(Kernel):
         except (ValueError, LookupError, TypeError, errors.RequestException):
             said = _OTHER
         raise RemoteKernelError(said.format(url=self.url, status=status, of=of))
-
-
-def _acknowledge(app: Any) -> None:
-    """Say at once that a message has arrived: a server with Nagle's algorithm holds the next one
-    back until then, and the system would wait 40 ms for something to send along."""
-    now = getattr(socket, "TCP_QUICKACK", None)
-    if now is not None:
-        with suppress(OSError, AttributeError):  # the connection is closed meanwhile
-            app.sock.sock.setsockopt(socket.IPPROTO_TCP, now, 1)
 
 
 def server_address(url: str) -> tuple[str, str | None]:

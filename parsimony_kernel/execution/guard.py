@@ -8,16 +8,17 @@ import concurrent.futures.thread
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from parsimony_kernel.core.audit import listen, listening
 from parsimony_kernel.execution.capture import Capture, capture_in_context, capturing
 from parsimony_kernel.execution.factory import OutputFactory
-from parsimony_kernel.execution.side_effects import EVENTS, Judge, caller
+from parsimony_kernel.execution.side_effects import EVENTS, Judge, Target
 from parsimony_kernel.execution.workers import Workers, watch_workers
 
 
@@ -52,19 +53,24 @@ def keep(capture: Capture, keeper: Keeper) -> None:
             watch_workers(_workers_here)
 
 
-class _Refusing:
-    """Judges what is computed outside of a cell: nobody can be asked, so it may not reach."""
+@dataclass
+class Refusing:
+    """Refuses whatever its judge finds, where nobody can be asked.
 
-    def __init__(self, workspace: Path) -> None:
-        self._workspace = str(workspace)
-        self._judge = Judge(workspace, tuple)
-        self.workers = Workers(workspace, self._judge.made)
+    Args:
+        refuse: raises, given the event and what it reaches.
+        workers: the processes that the code may start to compute, if it may.
+    """
+
+    judge: Judge
+    refuse: Callable[[str, Target], NoReturn]
+    workers: Workers | None = None
 
     def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         with ours():
-            found = self._judge.target(event, arguments, caller("", self._workspace))
+            found = self.judge.target(event, arguments, self.judge.caller())
         if found is not None:
-            raise PermissionError(f"it may not reach {found[1]}: compute it in code, which asks")
+            self.refuse(event, found)
 
 
 @contextmanager
@@ -74,8 +80,13 @@ def computing(workspace: Path) -> Iterator[None]:
     Raises:
         PermissionError: where it would.
     """
+
+    def refuse(_: str, found: Target) -> NoReturn:
+        raise PermissionError(f"it may not reach {found[1]}: compute it in code, which asks")
+
+    judge = Judge(workspace)
     with capturing(Capture(OutputFactory())) as capture:
-        keep(capture, _Refusing(workspace))
+        keep(capture, Refusing(judge, refuse, Workers(workspace, judge.made)))
         try:
             yield
         finally:

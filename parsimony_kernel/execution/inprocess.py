@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.audit import listening
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.outputs import (
@@ -27,16 +28,16 @@ from parsimony_kernel.core.outputs import (
     KernelOutputType,
 )
 from parsimony_kernel.core.reach import Reach
-from parsimony_kernel.execution.base import BaseCodeExecutor
+from parsimony_kernel.execution.base import CellExecutor, CellRequest
 from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.cell import Cell, Part, cell_name
 from parsimony_kernel.execution.datasets import live_names
 from parsimony_kernel.execution.dry_run import DryRunError, leaving_nothing
 from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory, traceback_of
-from parsimony_kernel.execution.inspection import attempt, is_a, plain
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Reason
 from parsimony_kernel.execution.permit import Permit, current_permit
 from parsimony_kernel.execution.run_scope import RunScope, current_scope
+from parsimony_kernel.execution.side_effects import Judge, texts_of
 from parsimony_kernel.execution.statement_guard import Paused, StatementGuard
 from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.file_access import Watch
@@ -97,7 +98,7 @@ def working_folder(folder: Path | None, note: Callable[[str], None]) -> Iterator
         os.chdir(before)
 
 
-class InProcessExecutor(BaseCodeExecutor):
+class InProcessExecutor(CellExecutor):
     """An executor that runs code in this process. Subclasses say where."""
 
     def __init__(
@@ -138,31 +139,10 @@ class InProcessExecutor(BaseCodeExecutor):
 
     # The contract
 
-    async def execute(
-        self,
-        code: str,
-        dry_run: bool = False,
-        timeout_seconds: float | None = None,
-        producer_notebook_path: str | None = None,
-        seen_live_names: set[tuple[str, str]] | None = None,
-    ) -> KernelOutput:
+    async def run_cell(self, request: CellRequest) -> tuple[KernelOutput, set[tuple[str, str]]]:
         folder = self._cwd or Path.cwd()
-        output = await self._cell(
-            code, dry_run=dry_run, seconds=timeout_seconds, producer=producer_notebook_path
-        )
-        if seen_live_names is not None:
-            seen_live_names |= live_names((each.source for each in output.fetched), folder)
-        return output
-
-    async def eval(
-        self,
-        expr: str,
-        dry_run: bool = False,
-        timeout_seconds: float | None = None,
-    ) -> KernelOutput:
-        return await self._cell(
-            expr.strip(), dry_run=dry_run, seconds=timeout_seconds, expression=True
-        )
+        output = await self._cell(request)
+        return output, live_names((each.source for each in output.fetched), folder)
 
     async def set_cwd(self, cwd: str, session_id: str | None = None) -> None:
         folder = Path(cwd).resolve()
@@ -185,6 +165,12 @@ class InProcessExecutor(BaseCodeExecutor):
             self.namespace, self._bindings, ledger or OriginLedger(), lambda: self.hidden()
         )
 
+    def stamp(
+        self, effect: CellEffect, code: str, scope: RunScope, at: str, *, cwd: Path, **how: Any
+    ) -> None:
+        """Write into the ledger what a cell did, see ``stamp_effect``."""
+        stamp_effect(self.origin_ledger, effect, code, scope, at, cwd=cwd, **how)
+
     def _bindings(self) -> dict[str, Any]:
         """The names that code has bound, imports and private ones among them."""
         given = self.hidden()
@@ -197,17 +183,8 @@ class InProcessExecutor(BaseCodeExecutor):
             and (name not in given or given[name] is not value)
         }
 
-    async def _cell(
-        self,
-        source: str,
-        *,
-        dry_run: bool,
-        seconds: float | None,
-        producer: str | None = None,
-        expression: bool = False,
-    ) -> KernelOutput:
-        if seconds is not None and not seconds > 0:
-            raise ValueError(f"timeout_seconds is {seconds!r}; give more than 0, or None")
+    async def _cell(self, request: CellRequest) -> KernelOutput:
+        source, dry_run = request.code, request.dry_run
         scope = current_scope()
         permit = None if dry_run else current_permit()
         capture = Capture(self.output_factory)
@@ -218,7 +195,7 @@ class InProcessExecutor(BaseCodeExecutor):
                 before = self._going_on(permit)
                 try:
                     cell = before and before.cell
-                    cell = cell or self._compile(source, filename, expression=expression)
+                    cell = cell or self._compile(source, filename, expression=request.is_expression)
                 except (
                     Exception,
                     RecursionError,
@@ -229,6 +206,7 @@ class InProcessExecutor(BaseCodeExecutor):
                     capture.stderr.write("" if dry_run else lost)
                 watch = Watch()
                 with listening(watch.hear):
+                    seconds = request.timeout_seconds
                     run = CellExecution(self, cell, folder, capture, watch, permit, seconds)
                     try:
                         with leaving_nothing(run) if dry_run else nullcontext():
@@ -239,6 +217,7 @@ class InProcessExecutor(BaseCodeExecutor):
             if run.held is not None and permit is not None:
                 self._hold(permit, run, before)
             overwritten = () if dry_run or scope is None else run.overwritten()
+            producer = request.producer_notebook_path
             if not dry_run and not (scope is None and producer is None):
                 scope = scope or RunScope(run_id="", notebook_path="", cell_id="")
                 path = scope.notebook_path if producer is None else producer
@@ -283,21 +262,9 @@ class InProcessExecutor(BaseCodeExecutor):
 
     def describe(self, exc: BaseException, filename: str, source: str) -> ExceptionObject:
         """The exception as an output, on the stack of whoever asks; code of users' runs in it."""
-        factory = self.output_factory
-
-        def look() -> ExceptionObject:
-            told = factory.exception(exc, filename=filename, source=source)
-            if not is_a(exc, SystemExit):
-                return told
-            code = attempt(
-                lambda: "" if exc.code is None else plain(f" with {exc.code!r}")[:200],
-                lambda _: "",
-            )
-            message = f"sys.exit ended this cell{code}; the kernel goes on"
-            return told.model_copy(update={"message": message})
-
-        told = _within(_ERROR_S, look)
-        return told or factory.exception_unasked(exc, filename=filename, source=source)
+        given: Any = {"filename": filename, "source": source}
+        told = _within(_ERROR_S, lambda: self.output_factory.exception(exc, **given))
+        return told or self.output_factory.exception_unasked(exc, **given)
 
 
 class CellExecution:
@@ -340,12 +307,26 @@ class CellExecution:
         self._summaries: list[KernelOutputType] = []
         self._is_cut = False
         self.statement_guard = None if permit is None else StatementGuard(permit, self)
+        # Is told of a statement before it runs, and may raise.
+        self.before_statement: Callable[[Part], None] = lambda part: None
+
+    def judge(self, workspace: Path, *given: Any, **named: Any) -> Judge:
+        """Who says what this code reaches. For the rest see ``Judge``."""
+        code, namespace = read(self.cell.code), self.executor.namespace
+
+        def said() -> tuple[str, ...]:
+            return (*code.strings, *texts_of(code.reads, namespace()))
+
+        return Judge(workspace, said, *given, filename=self.cell.filename, **named)
 
     def parts(self, guard: CodeGuard) -> Iterator[Part]:
         """The statements that run, in order."""
-        if self.statement_guard is None:
-            return iter(self.cell.parts)
-        return self.statement_guard.parts(guard)
+        if self.statement_guard is not None:
+            yield from self.statement_guard.parts(guard)
+            return
+        for part in self.cell.parts:
+            self.before_statement(part)
+            yield part
 
     @property
     def held(self) -> Reach | None:
@@ -403,7 +384,10 @@ class CellExecution:
                 )[0],
                 None,
             )
-        self._effect = seen or _bound_anew(before, after)
+        if seen is None:  # what the bindings alone tell
+            anew = difference(before, after)
+            seen = CellEffect(changed=anew.changed, deleted=anew.deleted)
+        self._effect = seen
 
     def look(self) -> None:
         """Tell the error and summarise what changed, on the stack of the code: the methods of
@@ -441,15 +425,14 @@ class CellExecution:
 
     def stamp(self, scope: RunScope) -> None:
         """Write into the ledger what came of it."""
-        ledger, clock = self.executor.origin_ledger, self.executor.clock
+        executor = self.executor
         if self._is_recorded:
             self._recording(
-                lambda: stamp_effect(
-                    ledger,
+                lambda: executor.stamp(
                     self._effect,
                     self.cell.code,
                     scope,
-                    clock.now().isoformat(),
+                    executor.clock.now().isoformat(),
                     cwd=self.folder,
                     failed=self.error is not None or self.reason is not None,
                     stopped_at=self._stopped_at,
@@ -459,7 +442,7 @@ class CellExecution:
         if not self._is_recorded:
             # Of unknown origin, which is less than the truth; what they were before is not true.
             for name in (*self._effect.changed, *self._effect.deleted):
-                ledger.drop(name)
+                executor.origin_ledger.drop(name)
 
     def output(self, overwritten: tuple[str, ...], duration: float) -> KernelOutput:
         """What came of it. ``duration`` in seconds."""
@@ -520,12 +503,6 @@ def _within(seconds: float, look: Callable[[], T]) -> T | None:
         asyncio.CancelledError,
     ):
         return None
-
-
-def _bound_anew(before: Mapping[str, Any], after: Mapping[str, Any]) -> CellEffect:
-    """What a comparison of the bindings alone tells."""
-    found = difference(before, after)
-    return CellEffect(changed=found.changed, deleted=found.deleted)
 
 
 def _fetched(source: str, folder: Path) -> FetchLogEntry:

@@ -200,34 +200,26 @@ class CodeGuard:
         taken for someone who cancels ours. Cancelling us cancels the code, and the cancellation
         is what comes back. Code that outlasts its interruptions is never resumed.
         """
-        self._loop = asyncio.get_running_loop()
-        self._outlasted = self._loop.create_future()
-        with staying(self._loop):
-            return await self._driven(self._loop, self._outlasted, coroutine)
-
-    async def _driven(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        outlasted: asyncio.Future[None],
-        coroutine: Coroutine[Any, Any, Any],
-    ) -> BaseException | None:
-        self._task = task = loop.create_task(self._contained(coroutine))
-        waited: set[asyncio.Future[Any]] = {task, outlasted}
+        self._loop = loop = asyncio.get_running_loop()
+        self._outlasted = outlasted = loop.create_future()
         cancelled: asyncio.CancelledError | None = None
-        try:
-            while not (task.done() or outlasted.done()):
-                try:
-                    await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-                except asyncio.CancelledError as exc:
-                    cancelled = exc
-                    self.reason = "cancel"
-                    self._cancel_await()
-                    self._is_struck = True
-                    self._ring()
-        finally:
-            self._task = None
-            if not task.done():
-                task.cancel()
+        with staying(loop):
+            self._task = task = loop.create_task(self._contained(coroutine))
+            waited: set[asyncio.Future[Any]] = {task, outlasted}
+            try:
+                while not (task.done() or outlasted.done()):
+                    try:
+                        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+                    except asyncio.CancelledError as exc:
+                        cancelled = exc
+                        self.reason = "cancel"
+                        self._cancel_await()
+                        self._is_struck = True
+                        self._ring()
+            finally:
+                self._task = None
+                if not task.done():
+                    task.cancel()
         if cancelled is not None:
             return cancelled
         if not task.done() or task.cancelled():
@@ -354,11 +346,6 @@ class CodeGuard:
         self._ring()
         if self._on_stack:
             self.struck(frame)
-
-    @property
-    def is_outlasted(self) -> bool:
-        """Whether the code went on awaiting after being interrupted again and again."""
-        return self._cancels > _PATIENCE
 
     # The code is on the stack of another thread: an asynchronous exception, at the next bytecode.
 
@@ -536,7 +523,7 @@ class _Driven:
                 coroutine.close()
                 raise
             except BaseException as exc:  # boundary: tool - the cell's code
-                if guard.is_outlasted:
+                if guard._cancels > _PATIENCE:  # it goes on awaiting, again and again
                     guard.call(guard.kill, coroutine)
                     raise
                 resume, argument = coroutine.throw, guard.translate(exc)

@@ -15,25 +15,9 @@ from parsimony_kernel.analysis.calls import PATTERNS, names
 from parsimony_kernel.analysis.cell import Call, Names
 from parsimony_kernel.execution.figures import addresses, is_altair
 from parsimony_kernel.execution.inspection import attempt
-from parsimony_kernel.execution.side_effects import host_of, texts_of
+from parsimony_kernel.execution.side_effects import LISTS, host_of, texts_of
 
-# Functions that write where they are handed a path.
-WRITERS = frozenset(
-    {
-        "write_table", "write_dataset", "write_to_dataset", "write_feather", "write_parquet",
-        "write_csv", "write_ipc", "write_ipc_stream", "write_ndjson", "write_json", "write_avro",
-        "write_delta", "sink_parquet", "sink_csv", "sink_ipc", "sink_ndjson", "to_parquet",
-        "to_feather", "to_orc", "to_hdf", "to_netcdf", "to_zarr", "HDFStore", "File", "Dataset",
-        "imwrite", "save_model", "OSFile", "open_output_stream",
-    }
-)  # fmt: skip
-# Functions that run a query, or connect to a database.
-QUERIES = frozenset({"sql", "query", "execute", "executemany", "executescript", "from_query"})
-# Libraries that fetch with their own code.
-_OPENERS = frozenset({"File", "Dataset", "HDFStore"})
-_CLOUDS = frozenset({"S3FileSystem", "GcsFileSystem", "AzureFileSystem", "HadoopFileSystem"})
-_FETCHERS = frozenset({"polars", "duckdb", "pyarrow", "deltalake", "rasterio", "fiona", "pyogrio"})
-
+WRITERS, QUERIES = LISTS["writers"], LISTS["queries"]
 WRITING_QUERY = re.compile(
     r"(?is)(?:^|;)\s*(?:COPY\b.+\bTO\b|EXPORT\s+DATABASE\b|ATTACH\b|CHECKPOINT\b|VACUUM\b.+\bINTO\b)"
 )
@@ -53,7 +37,7 @@ def writes(call: Call, namespace: Mapping[str, Any]) -> Iterator[str]:
                 for found in PATTERNS["sql_file"].findall(text):
                     yield from filter(None, found)
     elif call.last in WRITERS or _is_duckdb(call, namespace) or _leads_on(call, namespace):
-        is_read = call.last in _OPENERS and call.mode in (None, "r")
+        is_read = call.last in LISTS["openers"] and call.mode in (None, "r")
         yield from (each for each in texts if not is_read and not each.startswith(":"))
     if call.last == "to_sql" or any(map(_CHANGING.search, texts)):
         for name in call.handed:
@@ -83,13 +67,13 @@ def _databases(value: Any) -> Iterator[str]:
 
 def fetches(call: Call, namespace: Mapping[str, Any]) -> Iterator[str]:
     """The hosts from which a call fetches past Python."""
-    if call.last in _CLOUDS:
+    if call.last in LISTS["clouds"]:
         yield call.last
     root: Any = namespace.get(call.root)
     if call.last == "save" and is_altair(root):
         for address in addresses(attempt(lambda: root.to_dict(validate=False), lambda _: {})):
             yield host_of(address) or address
-    if call.last in QUERIES or _library(call, namespace) in _FETCHERS:
+    if call.last in QUERIES or _library(call, namespace) in LISTS["fetchers"]:
         for text in (*call.texts, *texts_of(call.handed, namespace)):
             for address in _ADDRESS.findall(text):
                 yield host_of(address) or address

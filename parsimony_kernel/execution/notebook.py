@@ -8,7 +8,7 @@ and output stay as they were. The shell's own run of a cell keeps all of these, 
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from parsimony_kernel.analysis.parse import Module
@@ -88,7 +88,8 @@ class NotebookExecutor(InProcessExecutor):
         # Functions look their globals up in the module of the shell; a dry run has its own.
         is_shells = run.namespace is shell.user_ns
         module = shell.user_global_ns if is_shells else run.namespace
-        guard = CodeGuard(run.seconds, around=_surroundings())
+        in_main = threading.current_thread() is threading.main_thread()
+        guard = CodeGuard(run.seconds, around=DESCRIPTORS.redirected if in_main else nullcontext)
         given = run.parts(guard), module, run.namespace, capture.show
         with capturing(capture, shell), DESCRIPTORS.inherited() as started:
             with guard, shell.builtin_trap, _users_state(shell):
@@ -127,11 +128,6 @@ def _call(guard: CodeGuard, work: Callable[..., None], *given: Any) -> BaseExcep
 
 def _draws_on_no_screen() -> bool:
     return str(sys.modules["matplotlib"].get_backend()).lower() == "agg"
-
-
-def _surroundings() -> Callable[[], AbstractContextManager[Any]]:
-    in_main = threading.current_thread() is threading.main_thread()
-    return DESCRIPTORS.redirected if in_main else nullcontext
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from parsimony_kernel.execution.cell import (
     evaluate,
     evaluate_awaiting,
 )
-from parsimony_kernel.execution.descriptors import DESCRIPTORS, StandardDescriptors
+from parsimony_kernel.execution.descriptors import DESCRIPTORS
 from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.inprocess import LOOK_S, CellExecution, InProcessExecutor
 from parsimony_kernel.execution.interrupt import CodeGuard
@@ -55,10 +55,9 @@ class CodeExecutor(InProcessExecutor):
     Python code is stopped there; a call that blocks is left behind, with an old copy of the
     namespace and nowhere to write, unless it waits for a process that the cell has started. These
     are killed with all that they have started, see ``execution.descendants``; of a cell that
-    ended by itself they live on. Of what a process has one of, the working folder and the
-    descriptors 0, 1 and 2 are put back after a cell. Classes and imports work; ``exec``, ``eval``,
-    ``compile`` and ``input`` are not there. This is no sandbox: the code has the rights of the
-    process.
+    ended by itself they live on. The working folder is put back after a cell. Classes and imports
+    work; ``exec``, ``eval``, ``compile`` and ``input`` are not there. This is no sandbox: the code
+    has the rights of the process.
 
     Args:
         cwd: the folder in which code runs; the process's own when ``None``.
@@ -107,7 +106,6 @@ class CodeExecutor(InProcessExecutor):
         guard = CodeGuard(run.seconds)
         loop = asyncio.get_running_loop()
         ran, compared, looked = (loop.create_future() for _ in range(3))
-        standard = StandardDescriptors(run.capture.stderr.write)
 
         def settle(stage: asyncio.Future[None]) -> None:
             def done() -> None:
@@ -122,7 +120,6 @@ class CodeExecutor(InProcessExecutor):
                 with working(run.capture):
                     with guard:
                         run.error = self._work(run, guard)
-                    standard.put_back()
                     settle(ran)
                     if not run.capture.is_closed:
                         run.compare()
@@ -154,7 +151,6 @@ class CodeExecutor(InProcessExecutor):
         if not ran.done():
             run.is_late, run.reason = True, run.reason or "deadline"
             self._fence()
-        standard.put_back()
 
     async def _wait(
         self, stage: asyncio.Future[None], guard: CodeGuard, seconds: float | None

@@ -11,34 +11,43 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, KernelOutputType
-from parsimony_kernel.execution.base import BaseCodeExecutor
-from parsimony_kernel.execution.permit import current_permit
+from parsimony_kernel.core.reach import Reach, ReachKind
+from parsimony_kernel.execution.base import CellExecutor, CellRequest
+from parsimony_kernel.execution.permit import Permit, current_permit
 from parsimony_kernel.execution.remote_client import (
+    CLEAR,
     CLOSE_S,
     INTERRUPTED,
+    Job,
     Loss,
     RemoteClient,
     Request,
 )
 from parsimony_kernel.execution.remote_kernel import Kernel, LocalKernel, RemoteKernelError
-from parsimony_kernel.execution.remote_permit import answers, sent, settle
 from parsimony_kernel.execution.remote_values import FETCH_BYTES, RemoteValue, decode
-from parsimony_kernel.execution.run_scope import current_scope
-from parsimony_kernel.lineage.ledger import CellRun, OriginLedger, VariableOrigin
+from parsimony_kernel.execution.run_scope import RunScope, current_scope
+from parsimony_kernel.execution.statement_guard import Paused
+from parsimony_kernel.lineage.ledger import OriginLedger
+from parsimony_kernel.lineage.observe import CellEffect
+from parsimony_kernel.lineage.stamp import stamp_effect
 
 GRACE_S = 3.0
 # A table of this many bytes in Arrow's form can be brought from a clean place.
 _CLEAN_BYTES = 2**31
 _SUMMARY: TypeAdapter[KernelOutputType] = TypeAdapter(KernelOutputType)
+_EFFECT = TypeAdapter(CellEffect)
 _NAMES_TOLD = 10
+# What code there may ask of its permit.
+_ASKED = frozenset({"allows", "sha", "leaving", "ended", "keep"})
 
 
-class RemoteExecutor(BaseCodeExecutor):
+class RemoteExecutor(CellExecutor):
     """Runs code in a kernel of its own, which is started when it is first needed.
 
     The environment of the kernel has parsimony_kernel installed. ``variables()`` holds small plain
@@ -87,12 +96,8 @@ class RemoteExecutor(BaseCodeExecutor):
         self.origin_ledger = OriginLedger()
         self._cwd, self.url = cwd, url
         self._variables: dict[str, Any] = {}
-        # What the run whose code goes there has read; added to by what it reads there.
-        self._seen: set[tuple[str, str]] | None = None
         # The names of a loss that no code was told of yet.
         self._gone: tuple[str, ...] = ()
-        # The versions here of what the ledger of this life of the kernel counts from 1.
-        self._versions: dict[tuple[str, int], int] = {}
         self._client = RemoteClient(make, grace_s)
         self._bring = partial(_bring, self._client)
         weakref.finalize(self, self._client.close).atexit = False
@@ -103,40 +108,32 @@ class RemoteExecutor(BaseCodeExecutor):
 
     # The contract
 
-    async def execute(
-        self,
-        code: str,
-        dry_run: bool = False,
-        timeout_seconds: float | None = None,
-        producer_notebook_path: str | None = None,
-        seen_live_names: set[tuple[str, str]] | None = None,
-    ) -> KernelOutput:
-        scope = current_scope()
-        self._seen = seen_live_names
-        given = {
-            "code": code,
-            "dry_run": dry_run,
-            "timeout_seconds": timeout_seconds,
-            "producer_notebook_path": producer_notebook_path,
-            "seen_live_names": None if seen_live_names is None else sorted(seen_live_names),
-        }
-        permit = None if dry_run else current_permit()
-        request = {
-            "do": "execute",
-            "given": given,
+    async def run_cell(self, request: CellRequest) -> tuple[KernelOutput, set[tuple[str, str]]]:
+        scope, permit = current_scope(), None if request.dry_run else current_permit()
+        asked = {
+            "do": "run",
+            "given": asdict(request),
             "scope": scope and asdict(scope),
-            "permit": permit and sent(permit, is_here=self.url is None),
+            "permit": permit and _sent(permit, is_here=self.url is None),
+            "cwd": self._cwd,
         }
-        return await self._cell(request, timeout_seconds)
-
-    async def eval(
-        self,
-        expr: str,
-        dry_run: bool = False,
-        timeout_seconds: float | None = None,
-    ) -> KernelOutput:
-        given = {"expr": expr, "dry_run": dry_run, "timeout_seconds": timeout_seconds}
-        return await self._cell({"do": "eval", "given": given}, timeout_seconds)
+        seconds = request.timeout_seconds
+        try:
+            answer = await self._answer(asked, permit, seconds)
+        except Loss as loss:
+            self._forget()
+            error = _lost(loss, self._gone, seconds)
+            self._gone = ()
+            outputs = (*loss.heard.outputs, error)
+            return loss.heard.model_copy(update={"outputs": outputs}), set()
+        except RemoteKernelError as exc:
+            error = ExceptionObject(name="RemoteKernelError", message=str(exc))
+            return KernelOutput(outputs=(error,)), set()
+        self._settle(answer)
+        if permit is not None and "permit" in answer:
+            self.paused = _settle_permit(permit, answer["permit"])
+        output = KernelOutput.model_validate(answer["output"])
+        return output, set(map(tuple, answer.get("read", ())))
 
     async def set_cwd(self, cwd: str, session_id: str | None = None) -> None:
         """Run what follows in the folder ``cwd`` of the kernel's machine.
@@ -145,7 +142,9 @@ class RemoteExecutor(BaseCodeExecutor):
         no kernel.
         """
         try:
-            answer = await asyncio.wrap_future(self._client.call({"do": "set_cwd", "cwd": cwd}))
+            answer = await asyncio.wrap_future(
+                self._client.submit(Job({"do": "set_cwd", "cwd": cwd}))
+            )
         except Loss:
             answer = INTERRUPTED
         self._settle(answer)
@@ -157,7 +156,7 @@ class RemoteExecutor(BaseCodeExecutor):
         self._cwd = answer["cwd"]
 
     async def clear_namespace(self) -> None:
-        await asyncio.wrap_future(self._client.clear())
+        await asyncio.wrap_future(self._client.submit(Job(CLEAR)))
         self.origin_ledger.clear()
         self._forget()
         self._gone = ()
@@ -188,29 +187,11 @@ class RemoteExecutor(BaseCodeExecutor):
 
     # Calls
 
-    async def _cell(self, request: Request, seconds: float | None) -> KernelOutput:
-        if seconds is not None and not seconds > 0:
-            raise ValueError(f"timeout_seconds is {seconds!r}; give more than 0, or None")
-        try:
-            answer = await self._answer({**request, "cwd": self._cwd}, seconds)
-        except Loss as loss:
-            self._forget()
-            error = _lost(loss, self._gone, seconds)
-            self._gone = ()
-            return loss.heard.model_copy(update={"outputs": (*loss.heard.outputs, error)})
-        except RemoteKernelError as exc:
-            error = ExceptionObject(name="RemoteKernelError", message=str(exc))
-            return KernelOutput(outputs=(error,))
-        self._settle(answer)
-        permit = current_permit()
-        if permit is not None and "permit" in answer:
-            self.paused = settle(permit, answer["permit"])
-        return KernelOutput.model_validate(answer["output"])
-
-    async def _answer(self, request: Request, seconds: float | None) -> dict[str, Any]:
-        permit = current_permit()
-        told = None if permit is None else answers(permit)
-        job = self._client.call(request, seconds, cell=True, told=told)
+    async def _answer(
+        self, request: Request, permit: Permit | None, seconds: float | None
+    ) -> dict[str, Any]:
+        told = None if permit is None else _answers(permit)
+        job = self._client.submit(Job(request, seconds, told))
         call = asyncio.wrap_future(job)
         try:
             answer: dict[str, Any] = await asyncio.shield(call)
@@ -237,35 +218,15 @@ class RemoteExecutor(BaseCodeExecutor):
             self._variables.pop(name, None)
         for name, told in answer["names"].items():
             self._variables[name] = _value(name, told, self._bring)
-        self._copy(answer["ledger"])
-        if self._seen is not None:
-            self._seen.update((kind, name) for kind, name in answer.get("seen_live_names", ()))
-
-    def _copy(self, told: list[tuple[Any, list[Any]]]) -> None:
-        """Do again, in the same order, what was done to the ledger there."""
-        ledger, versions = self.origin_ledger, self._versions
-
-        def here(ref: dict[str, Any]) -> dict[str, Any]:
-            return {**ref, "version": versions.get((ref["name"], ref["version"]), 0)}
-
-        for run, origins in told:
-            number = ledger.next_cell_run()
-            for ref in run["made"]:
-                versions[ref["name"], ref["version"]] = ledger.next_version(ref["name"])
-            for origin in origins:
-                inputs = tuple(map(here, origin["inputs"]))
-                made = {**here(origin), "inputs": inputs, "cell_run": number}
-                ledger.stamp(VariableOrigin.model_validate(made))
-            for name in run["deleted"]:
-                ledger.drop(name)
-            refs = {kind: tuple(map(here, run[kind])) for kind in ("reads", "made")}
-            ledger.record(CellRun.model_validate({**run, **refs, "number": number}))
+        for ran in answer["ledger"]:
+            effect, scope = _EFFECT.validate_python(ran["effect"]), RunScope(**ran["scope"])
+            how = {**ran["how"], "cwd": Path(ran["cwd"])}
+            stamp_effect(self.origin_ledger, effect, ran["code"], scope, ran["at"], **how)
 
     def _forget(self) -> None:
         """Nothing is left of what the names stood for."""
         self._gone = (*self._gone, *self._variables)
         self._variables.clear()
-        self._versions.clear()
         for name, version in self.origin_ledger.versions().items():
             if version:
                 self.origin_ledger.drop(name)
@@ -273,8 +234,9 @@ class RemoteExecutor(BaseCodeExecutor):
 
 def _bring(client: RemoteClient, name: str, max_bytes: int) -> Any:
     """Bring a variable over. Knows the kernel and not the executor, which it would keep."""
+    job = Job({"do": "fetch", "given": {"name": name, "limit": max_bytes}})
     try:
-        answer = client.call({"do": "fetch", "given": {"name": name, "limit": max_bytes}}).result()
+        answer = client.submit(job).result()
     except Loss as loss:
         raise RemoteKernelError(
             f"{name!r} is gone: the kernel {loss}; run the cell that makes it again."
@@ -311,3 +273,48 @@ def _lost(loss: Loss, names: tuple[str, ...], seconds: float | None) -> Exceptio
         past_deadline=loss.why == "deadline",
         state_lost=True,
     )
+
+
+# The permit under which its code runs there
+
+
+def _sent(permit: Permit, *, is_here: bool) -> dict[str, Any]:
+    """``permit`` as a request takes it along.
+
+    Args:
+        is_here: the kernel runs on this machine and sees the same files.
+    """
+    workspace = str(permit.workspace) if is_here else None
+    return {"workspace": workspace, "approved": permit.approved, "made": sorted(permit.made)}
+
+
+def _answers(permit: Permit) -> Callable[[str], str]:
+    """Answers what the far side asks of ``permit``: as JSON, the name of one of its functions and
+    the arguments, and what that gave or why it could not."""
+
+    def answer(question: str) -> str:
+        asked = json.loads(question)
+        try:
+            if asked["do"] not in _ASKED:
+                raise ValueError(f"{asked['do']!r} is nothing that code may ask")
+            given = [_reach(each) if type(each) is dict else each for each in asked["given"]]
+            told = {"value": getattr(permit, asked["do"])(*given)}
+        except Exception as exc:  # boundary: front end - it is raised where the code asked
+            told = {"error": f"{type(exc).__name__}: {exc}"}
+        return json.dumps({"number": asked["number"], **told})
+
+    return answer
+
+
+def _settle_permit(permit: Permit, came: dict[str, Any]) -> Paused | None:
+    """Write into ``permit`` what came of it there; the code that waits there, if any does."""
+    permit.held = came["held"] and _reach(came["held"])
+    permit.why_not, permit.open_end = came["why_not"], came["open_end"]
+    permit.left += map(_reach, came["left"])
+    permit.made.update(came["made"])
+    paused = came["paused"]
+    return paused and Paused(None, paused["sha"], left=tuple(paused["left"]))
+
+
+def _reach(told: dict[str, Any]) -> Reach:
+    return Reach(**{**told, "kind": ReachKind(told["kind"])})

@@ -11,24 +11,28 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, PrimitiveObject
 from parsimony_kernel.execution import guard
+from parsimony_kernel.execution.base import CellRequest
 from parsimony_kernel.execution.capture import BoundedText, Capture
 from parsimony_kernel.execution.inprocess import CellExecution
 from parsimony_kernel.execution.inspection import attempt, plain, type_name
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.execution.notebook import NotebookExecutor
 from parsimony_kernel.execution.permit import Permit, permitting
-from parsimony_kernel.execution.remote_permit import Asking, came_of, far_permit
 from parsimony_kernel.execution.remote_values import encode, encode_plain, type_in_words
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
+from parsimony_kernel.execution.statement_guard import Paused
+from parsimony_kernel.lineage.observe import CellEffect
 
 # Both sides must speak the same; it changes with what a request or an answer holds.
-WORDS = 4
+WORDS = 5
 ANSWER_MIME = "application/vnd.parsimony.answer+json"
 
 _ALL_PLAIN_BYTES = 1_000_000
@@ -41,6 +45,8 @@ _FORWARD_CHARS = 10_000
 # how long the code waits at most for the thread that sends it, and then for the socket below.
 _HAND_OVER_S = 0.2
 _SOCKET_S = 0.002
+# How long code waits for leave, in seconds; then it does without.
+_WAIT_S = 2.0
 
 _side: "_Side"
 
@@ -140,6 +146,15 @@ class _ForwardingExecutor(NotebookExecutor):
     """Runs cells in the kernel's shell, with their streams sent ahead."""
 
     capture: Capture
+    # What the last request has stamped, for the ledger of the other side.
+    stamps: list[dict[str, Any]]
+
+    def stamp(
+        self, effect: CellEffect, code: str, scope: RunScope, at: str, *, cwd: Path, **how: Any
+    ) -> None:
+        super().stamp(effect, code, scope, at, cwd=cwd, **how)
+        ran = {"effect": asdict(effect), "scope": asdict(scope), "code": code, "at": at}
+        self.stamps.append({**ran, "cwd": str(cwd), "how": how})
 
     async def _run(self, run: CellExecution) -> None:
         self.capture = run.capture
@@ -157,13 +172,12 @@ class _Side:
         self.last: tuple[int, str] = (0, "")
         # What the other side was told of each name: its plain value, or the words of its type.
         self._known: dict[str, tuple[str, str]] = {}
-        # How many runs of cells it was told of.
-        self._told = 0
 
     async def answered(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Do it. Whatever goes wrong is told in the answer, an interruption too."""
         told: dict[str, Any] = {"names": {}, "gone": [], "ledger": []}
         self.executor.capture = Capture(self.executor.output_factory)
+        self.executor.stamps = []
         output, error = KernelOutput(), None
         try:
             stop = CancellationRequest()
@@ -186,17 +200,8 @@ class _Side:
         if request["do"] != "fetch":
             told["output"] = output.model_dump(mode="json")
             told["names"], told["gone"] = self._news(output)
-            told["ledger"] = self._recorded()
+            told["ledger"] = self.executor.stamps
         return told
-
-    def _recorded(self) -> list[tuple[Any, list[Any]]]:
-        """The runs of cells that the other side was not told of, with the origins they gave."""
-        ledger = self.executor.origin_ledger
-        runs = ledger.cell_runs()[self._told :]
-        self._told += len(runs)
-        return [
-            (_dumped(run), [_dumped(ledger.at_version(ref)) for ref in run.made]) for run in runs
-        ]
 
     async def _done(self, request: Mapping[str, Any]) -> tuple[KernelOutput, dict[str, Any]]:
         given, executor = request.get("given", {}), self.executor
@@ -204,25 +209,19 @@ class _Side:
             return KernelOutput(), encode(executor.variables(), **given)
         if request["do"] == "clear":
             await executor.clear_namespace()
-            self._told = 0
         if request["cwd"] is not None:
             await executor.set_cwd(request["cwd"])
-        if request["do"] == "execute":
-            return await self._executed(request, **given)
-        if request["do"] == "eval":
-            return await executor.eval(**given), {}
+        if request["do"] == "run":
+            return await self._run(request)
         return KernelOutput(), {"cwd": str(executor.output_factory.local_dir)}
 
-    async def _executed(
-        self, request: Mapping[str, Any], seen_live_names: Any, **given: Any
-    ) -> tuple[KernelOutput, dict[str, Any]]:
-        seen = None if seen_live_names is None else set(map(tuple, seen_live_names))
+    async def _run(self, request: Mapping[str, Any]) -> tuple[KernelOutput, dict[str, Any]]:
         scope, permit = request["scope"], self._permit(request["permit"])
         with nullcontext() if scope is None else run_scope(RunScope(**scope)), permitting(permit):
-            output = await self.executor.execute(**given, seen_live_names=seen)
-        told: dict[str, Any] = {"seen_live_names": sorted(seen or ())}
+            output, read = await self.executor.run_cell(CellRequest(**request["given"]))
+        told: dict[str, Any] = {"read": sorted(read)}
         if permit is not None:
-            told["permit"] = came_of(permit, self.executor.paused)
+            told["permit"] = _came_of(permit, self.executor.paused)
         return output, told
 
     def _permit(self, told: Mapping[str, Any] | None) -> Permit | None:
@@ -234,7 +233,7 @@ class _Side:
                 "asks before it runs"
             )
         folder = self.executor.output_factory.local_dir or Path.cwd()
-        return far_permit(dict(told), folder, Asking(self._shell.kernel))
+        return permit_here(told, folder, Asking(self._shell.kernel))
 
     def _news(self, output: KernelOutput) -> tuple[dict[str, Any], list[str]]:
         """The names that are not what the other side was told, and those that are no more."""
@@ -262,8 +261,70 @@ class _Side:
         return news, gone
 
 
-def _dumped(model: Any) -> Any:
-    return model.model_dump(mode="json")
+class Asking:
+    """Asks the run that code belongs to, over the channel for input, while the kernel handles a
+    request. Used from any of its threads."""
+
+    def __init__(self, kernel: Any) -> None:
+        self._kernel = kernel
+        self._parent = kernel.get_parent("shell")
+        self._ident = kernel._parent_ident["shell"]
+        self._lock = threading.Lock()
+        self._number = 0
+
+    def __call__(self, do: str, *given: Any) -> Any:
+        """The answer. ``PermissionError`` where none comes in time, or none can be given."""
+        with self._lock:
+            self._number += 1
+            question = json.dumps({"do": do, "given": given, "number": self._number})
+            session, socket = self._kernel.session, self._kernel.stdin_socket
+            content = {"prompt": question, "password": False}
+            session.send(socket, "input_request", content, self._parent, ident=self._ident)
+            due = time.monotonic() + _WAIT_S
+            while (left := due - time.monotonic()) > 0:
+                if not socket.poll(int(left * 1000) + 1):
+                    continue
+                _, reply = session.recv(socket)
+                answer = json.loads(reply["content"]["value"]) if reply else {}
+                if answer.get("number") == self._number:
+                    break
+            else:
+                raise PermissionError("the notebook that this code belongs to does not answer")
+        if "error" in answer:
+            raise PermissionError(f"this could not be put on record: {answer['error']}")
+        return answer["value"]
+
+
+def permit_here(told: Mapping[str, Any], folder: Path, ask: Asking) -> Permit:
+    """The permit of a request, in the kernel.
+
+    Args:
+        folder: the workspace, where that is not the other side's.
+    """
+    is_here = told["workspace"] is not None
+    return Permit(
+        Path(told["workspace"]) if is_here else folder,
+        lambda reach, lines: ask("allows", asdict(reach), sorted(lines)),
+        lambda reach: ask("sha", asdict(reach)),
+        told["approved"],
+        lambda reach, text, reads: ask("leaving", asdict(reach), text, reads),
+        partial(ask, "ended"),
+        # What lies on another machine cannot be kept here.
+        lambda path: is_here and ask("keep", path),
+        set(told["made"]),
+    )
+
+
+def _came_of(permit: Permit, paused: Paused | None) -> dict[str, Any]:
+    """What an answer tells of a permit."""
+    return {
+        "held": permit.held and asdict(permit.held),
+        "why_not": permit.why_not,
+        "open_end": permit.open_end,
+        "left": [asdict(each) for each in permit.left],
+        "made": sorted(permit.made),
+        "paused": paused and {"sha": paused.sha, "left": paused.left},
+    }
 
 
 def _message(exc: Exception) -> str:

@@ -37,6 +37,8 @@ CLOSE_S = 5.0
 # What an interruption leaves in a reply, and what every answer holds: then as good as nothing.
 _INTERRUPTIONS = frozenset({"KeyboardInterrupt", "CancelledError"})
 INTERRUPTED: dict[str, Any] = {"names": {}, "gone": [], "ledger": []}
+# The request to forget the variables, in the same kernel or with it.
+CLEAR: Request = {"do": "clear", "cwd": None}
 _STOPPED = ExceptionObject(name="KeyboardInterrupt", message="stopped by the user")
 _TOLD_CHARS = 200
 
@@ -86,11 +88,10 @@ class _Heard:
 
 
 class Job(Future[Any]):
-    """Something to do with the kernel. One that is cancelled before there is one is not begun.
+    """A request to the kernel. One that is cancelled before there is a kernel is not begun.
 
     Args:
-        do: does it.
-        relies: on what a kernel holds (true), on a kernel (false), or on nothing.
+        seconds: its deadline; ``None`` for no limit.
         told: answers what the code asks meanwhile, if it may ask.
     """
 
@@ -99,12 +100,16 @@ class Job(Future[Any]):
 
     def __init__(
         self,
-        do: Callable[[], Any],
-        relies: bool | None = None,
+        request: Request,
+        seconds: float | None = CHORE_S,
         told: Callable[[str], str] | None = None,
     ) -> None:
         super().__init__()
-        self.do, self.relies, self.told = do, relies, told
+        self.request, self.seconds, self.told = request, seconds, told
+        self.is_cell = request["do"] == "run"
+        # Whether it needs what a kernel holds, and not just a kernel.
+        self.relies = request["do"] in ("run", "fetch")
+        self.heard = _Heard()
 
     def stop(self) -> None:
         """Interrupt it, again if need be, and then end its kernel."""
@@ -138,56 +143,42 @@ class RemoteClient(threading.Thread):
         self._kernel: Kernel | None = None
         self._number, self._has_run = 0, False
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._job = Job(self._drop)
+        self._job = Job(CLEAR)
         _threads.add(self)
         self.start()
 
-    def call(
-        self,
-        request: Request,
-        seconds: float | None = CHORE_S,
-        *,
-        cell: bool = False,
-        told: Callable[[str], str] | None = None,
-    ) -> Job:
-        """Have ``request`` done, within ``seconds`` if any are given; gives the answer. ``told``
-        answers what the far side asks meanwhile.
+    def submit(self, job: Job) -> Job:
+        """Have ``job`` done; it gives the answer to its request.
 
-        Raises ``Loss``, also where it may rely on what was in a kernel that is gone: then it is
+        It raises ``Loss``, also where it relies on what was in a kernel that is gone: then it is
         not done.
         """
-        relies = cell or request["do"] == "fetch"
-        return self._submit(Job(lambda: self._call(request, seconds, cell), relies, told))
-
-    def clear(self) -> Job:
-        """Forget the variables, in the same kernel or with it."""
-        return self._submit(Job(self._clear))
-
-    def close(self) -> None:
-        """End the kernel, whatever it does, and the thread; more than once."""
-        if self in _threads:
-            self._job.kill()
-            self._submit(Job(self._drop))
-            _threads.discard(self)
-            self._jobs.put(None)
-
-    def _submit(self, job: Job) -> Job:
         if self not in _threads:
             raise RemoteKernelError("The executor was shut down; make another one.")
         self._jobs.put(job)
         return job
 
+    def close(self) -> None:
+        """End the kernel, whatever it does, and the thread; more than once."""
+        if self in _threads:
+            _threads.discard(self)
+            self._job.kill()
+            self._jobs.put(None)
+
     def run(self) -> None:
         while (job := self._jobs.get()) is not None:
             self._job = job
             try:
-                if job.relies is not None:
+                is_clear = job.request is CLEAR
+                if not is_clear:
                     self._ready(job.relies)
                 if job.set_running_or_notify_cancel():
-                    job.set_result(job.do())
+                    do: Callable[[], Any] = self._clear if is_clear else self._call
+                    job.set_result(do())
             except Exception as exc:  # boundary: front end - it is raised where the job is awaited
                 with suppress(InvalidStateError):
                     job.set_exception(exc)
+        self._drop()
 
     # On the thread
 
@@ -208,35 +199,35 @@ class RemoteClient(threading.Thread):
     def _open(self) -> None:
         """Have our side of it in the kernel."""
         try:
-            reply = self._reply(_OPEN, f"{_SIDE}.is_watching()", CHORE_S, _Heard())
+            reply = self._reply(_OPEN, f"{_SIDE}.is_watching()", CHORE_S)
         except (Disconnected, Loss) as exc:
             raise RemoteKernelError(f"The kernel {exc} when it was first asked.") from exc
         if reply.get("status") != "ok":
             raise RemoteKernelError(_no_side(reply.get("ename", ""), reply.get("evalue", "")))
         self.is_watched = _told(reply).get("data", {}).get("text/plain") == "True"
 
-    def _call(self, request: Request, seconds: float | None, cell: bool) -> Any:
-        if self._job.relies and self.untold is not None:
-            loss, self.untold = self.untold, None if cell else self.untold
+    def _call(self) -> Any:
+        job, kernel = self._job, self._kernel
+        if job.relies and self.untold is not None:
+            loss, self.untold = self.untold, None if job.is_cell else self.untold
             raise Loss(loss, loss.why)
-        assert self._kernel is not None
-        heard = _Heard()
+        assert kernel is not None
         try:
-            answer = self._answer(request, seconds, heard)
+            answer = self._answer(kernel)
         except (Disconnected, RemoteKernelError) as exc:
-            lost = exc if isinstance(exc, Loss) else Loss(self._kernel.death() or unreachable(exc))
+            lost = exc if isinstance(exc, Loss) else Loss(kernel.death() or unreachable(exc))
             self._drop()
-            lost.ran, lost.heard = True, heard.output()
-            self.untold = self.untold if cell else lost
+            lost.ran, lost.heard = True, job.heard.output()
+            self.untold = self.untold if job.is_cell else lost
             raise lost from None
-        self._has_run |= cell
-        return answer or {**INTERRUPTED, "output": heard.output(_STOPPED)}
+        self._has_run |= job.is_cell
+        return answer or {**INTERRUPTED, "output": job.heard.output(_STOPPED)}
 
     def _clear(self) -> None:
         if self._kernel is not None:
             # One that is gone, or that code has broken, is dropped; nothing in it is needed.
             with suppress(Loss):
-                self._call({"do": "clear", "cwd": None}, CHORE_S, cell=False)
+                self._call()
         self._has_run, self.untold = False, None
 
     def _drop(self) -> None:
@@ -245,28 +236,26 @@ class RemoteClient(threading.Thread):
         if kernel is not None:
             kernel.close()
 
-    def _answer(
-        self, request: Request, seconds: float | None, heard: _Heard
-    ) -> dict[str, Any] | None:
+    def _answer(self, kernel: Kernel) -> dict[str, Any] | None:
         """The answer, ``None`` when it was interrupted. Raises what ``_reply`` does, and
         ``RemoteKernelError``.
         """
-        assert self._kernel is not None
         self._number += 1
-        run = f"await {_SIDE}.call({self._number}, {json.dumps(request)!r})"
+        seconds = self._job.seconds
+        run = f"await {_SIDE}.call({self._number}, {json.dumps(self._job.request)!r})"
         collect = f"{_SIDE}.answer({self._number})"
         missing = ("KeyError", str(self._number))
         try:
-            reply = self._reply(run, collect, seconds, heard)
+            reply = self._reply(run, collect, seconds)
         except Disconnected:
-            self._kernel.reconnect()
-            reply = self._reply("", collect, seconds, heard)
+            kernel.reconnect()
+            reply = self._reply("", collect, seconds)
             if _error(reply) == missing:  # it never arrived
-                reply = self._reply(run, collect, seconds, heard)
+                reply = self._reply(run, collect, seconds)
         answer, ran = _answer_in(reply), reply
         if answer is None and not _is_stranger(reply):
             # Interrupted on its way out: the answer is there or it never will be.
-            reply = self._reply("", collect, CHORE_S, heard)
+            reply = self._reply("", collect, CHORE_S)
             answer = _answer_in(reply)
         if answer is not None:
             return answer
@@ -278,9 +267,7 @@ class RemoteClient(threading.Thread):
             raise Loss(_broken(reply))
         return None
 
-    def _reply(
-        self, code: str, expression: str, seconds: float | None, heard: _Heard
-    ) -> dict[str, Any]:
+    def _reply(self, code: str, expression: str, seconds: float | None) -> dict[str, Any]:
         """The reply to one request. Raises ``Loss`` and ``Disconnected``."""
         kernel, job, strikes = self._kernel, self._job, 0
         assert kernel is not None
@@ -295,7 +282,7 @@ class RemoteClient(threading.Thread):
             # What a dead kernel had sent may still be under way.
             for kind, content in kernel.heard(0 if reply or how is None else _DRAIN_S):
                 begun = min(begun, time.monotonic())
-                heard.hear(kind, content)
+                job.heard.hear(kind, content)
             if reply is not None:
                 return reply
             if how is not None:

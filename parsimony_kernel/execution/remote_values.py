@@ -1,6 +1,7 @@
 """Values between a kernel somewhere else and here: small plain ones as JSON, tables as Arrow."""
 
 import base64
+import io
 import json
 import sys
 from collections.abc import Callable, Mapping
@@ -8,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from parsimony_kernel.core.outputs import KernelOutputType
+from parsimony_kernel.execution.figures import is_altair, is_plotly
 from parsimony_kernel.execution.inspection import comes_from, plain, type_name
 from parsimony_kernel.lineage.classes import package_of
 
@@ -98,9 +100,9 @@ def encode(variables: Mapping[str, Any], name: str, limit: int) -> dict[str, str
             )
 
     form, table, text = "json", None, encode_plain(value, limit)
-    if comes_from(value, "altair", "TopLevelMixin"):
+    if is_altair(value):
         text = json.dumps(value.to_dict(), default=str)
-    elif comes_from(value, "plotly.basedatatypes", "BaseFigure"):
+    elif is_plotly(value):
         text = str(value.to_json())
     elif comes_from(value, "pandas", "DataFrame", "Series"):
         import pyarrow as pa
@@ -123,18 +125,12 @@ def encode(variables: Mapping[str, Any], name: str, limit: int) -> dict[str, str
         data = str(text).encode()
     else:
         check(table.nbytes)
-        data = _as_stream(table)
+        sink = io.BytesIO()
+        with sys.modules["pyarrow"].ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        data = sink.getvalue()
     check(len(data))
     return {"form": form, "data": base64.b64encode(data).decode()}
-
-
-def _as_stream(table: Any) -> bytes:
-    import pyarrow as pa
-
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
 
 
 def decode(form: str, data: str) -> Any:

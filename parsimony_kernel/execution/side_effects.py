@@ -38,9 +38,9 @@ _TABLE: dict[str, dict[str, Any]] = tomllib.loads(
     Path(__file__).with_name("events.toml").read_text(encoding="utf-8")
 )
 EVENTS: Mapping[str, list[Any]] = _TABLE["events"]
-_LISTS = {row: frozenset(text.split()) for row, text in _TABLE["lists"].items()}
-_WORKERS = _LISTS["workers"]
-_UNPICKLERS = _WORKERS | _LISTS["unpicklers"]
+LISTS = {row: frozenset(text.split()) for row, text in _TABLE["lists"].items()}
+_WORKERS = LISTS["workers"]
+_UNPICKLERS = _WORKERS | LISTS["unpicklers"]
 # What a dry run may not do.
 _CHANGES = frozenset({"open", "database", "write", "touch", "remove", "move", "start", "fork"})
 
@@ -72,42 +72,6 @@ class Caller:
     lines: frozenset[int]
 
 
-def caller(filename: str, workspace: str) -> Caller:
-    """Find who raises the event that is being heard.
-
-    Args:
-        filename: that of the running cell.
-        workspace: the folder whose modules count as code of the notebook.
-    """
-    frame: FrameType | None = sys._getframe(1)
-    modules, lines = set[str](), set[int]()
-    nearest: bool | None = None
-    is_importing = False
-    for _ in range(_DEEPEST):
-        if frame is None:
-            break
-        name = frame.f_code.co_filename
-        module = str(frame.f_globals.get("__name__") or "")
-        if name == filename:
-            lines.add(frame.f_lineno)
-        if name == filename or module in _NOTEBOOK or _is_of_workspace(name, workspace):
-            nearest = True if nearest is None else nearest
-        elif name.startswith("<frozen importlib"):
-            is_importing = is_importing or nearest is not True
-        # IPython puts a function of its own in the place of ``open``.
-        elif (
-            nearest is not True
-            and not name.startswith(_OURS)
-            and (frame.f_code.co_name != "_modified_open")
-        ):
-            names = module.split(".")
-            modules.update(".".join(names[:depth]) for depth in (1, 2, 3))
-            if nearest is None and not _is_standard(name):
-                nearest = False
-        frame = frame.f_back
-    return Caller(nearest is True, is_importing, frozenset(modules), frozenset(lines))
-
-
 def _is_of_workspace(name: str, folder: str) -> bool:
     return name.startswith(folder) and not (name.startswith(_OURS) or _is_installed(name))
 
@@ -126,22 +90,25 @@ class Judge:
     """Says of audit events what they reach.
 
     Args:
-        workspace: what may be written to.
+        workspace: what may be written to; its modules count as code of the notebook.
         said: the texts that the code and the variables that it uses hold.
         made: the paths that the notebook's code has made, added to.
         keep: keeps what a file of the workspace holds; whether it could.
+        filename: that of the running cell.
         is_dry: nothing may change, nothing may be started, and nothing else is judged.
     """
 
     def __init__(
         self,
         workspace: Path,
-        said: Callable[[], Iterable[str]],
+        said: Callable[[], Iterable[str]] = tuple,
         made: set[str] | None = None,
         keep: Callable[[str], bool] = lambda path: True,
         *,
+        filename: str = "",
         is_dry: bool = False,
     ) -> None:
+        self._cell = filename, str(workspace)
         self._is_dry = is_dry
         self._workspace = os.path.realpath(workspace)
         self._said = said
@@ -149,6 +116,37 @@ class Judge:
         self.made = set[str]() if made is None else made
         # The file that was opened for reading last, which what is unpickled comes from.
         self._opened = ""
+
+    def caller(self) -> Caller:
+        """Find who raises the event that is being heard."""
+        filename, workspace = self._cell
+        frame: FrameType | None = sys._getframe(1)
+        modules, lines = set[str](), set[int]()
+        nearest: bool | None = None
+        is_importing = False
+        for _ in range(_DEEPEST):
+            if frame is None:
+                break
+            name = frame.f_code.co_filename
+            module = str(frame.f_globals.get("__name__") or "")
+            if name == filename:
+                lines.add(frame.f_lineno)
+            if name == filename or module in _NOTEBOOK or _is_of_workspace(name, workspace):
+                nearest = True if nearest is None else nearest
+            elif name.startswith("<frozen importlib"):
+                is_importing = is_importing or nearest is not True
+            # IPython puts a function of its own in the place of ``open``.
+            elif (
+                nearest is not True
+                and not name.startswith(_OURS)
+                and (frame.f_code.co_name != "_modified_open")
+            ):
+                names = module.split(".")
+                modules.update(".".join(names[:depth]) for depth in (1, 2, 3))
+                if nearest is None and not _is_standard(name):
+                    nearest = False
+            frame = frame.f_back
+        return Caller(nearest is True, is_importing, frozenset(modules), frozenset(lines))
 
     def target(self, event: str, arguments: tuple[Any, ...], by: Caller) -> Target | None:
         """What one of ``EVENTS`` reaches; ``None`` for nothing."""
@@ -178,7 +176,7 @@ class Judge:
             case "unpickle":
                 return self._unpickling(by)
             case "environment":
-                reads = by.is_own and by.modules <= _LISTS["mappings"]
+                reads = by.is_own and by.modules <= LISTS["mappings"]
                 is_key = reads and NAMES_A_KEY.search(str(arguments[0]))
                 return (ReachKind.secret, str(arguments[0])) if is_key else None
             case "address":
@@ -215,7 +213,7 @@ class Judge:
         if is_magic and path.endswith((".py", ".ipy")) and not (is_known or by.is_importing):
             return self._found(ReachKind.dynamic_code, path)
         self._opened = path
-        is_copied = not _LISTS["copiers"].isdisjoint(by.modules)
+        is_copied = not LISTS["copiers"].isdisjoint(by.modules)
         return self._unpickling(by) if is_there and not is_copied else None
 
     def _writing(self, path: str | None, by: Caller) -> Target | None:
@@ -269,7 +267,7 @@ class Judge:
         if (
             by.is_importing
             or is_worker
-            or not path.endswith(tuple(_LISTS["pickled"]))
+            or not path.endswith(tuple(LISTS["pickled"]))
             or path in WRITTEN
             or self._is_free(path, by)
         ):
@@ -284,7 +282,7 @@ class Judge:
         around = [each for each in (*_temporary(), self._workspace) if _is_within(path, each)]
         if around:
             return max(around, key=len) != self._workspace
-        is_theirs = not by.is_own and _LISTS["storing"].isdisjoint(by.modules)
+        is_theirs = not by.is_own and LISTS["storing"].isdisjoint(by.modules)
         return is_theirs and _is_kept_by_libraries(path) and not self._is_said(path)
 
     def _is_named(self, path: str) -> bool:
@@ -303,9 +301,9 @@ class Judge:
 def _starting(words: list[str], by: Caller) -> Target | None:
     if not _WORKERS.isdisjoint(by.modules) and words and words[0] == sys.executable:
         return None
-    if not _LISTS["looking"].isdisjoint(by.modules) or by.is_importing:
+    if not LISTS["looking"].isdisjoint(by.modules) or by.is_importing:
         return None
-    if not by.is_own and words and Path(words[0]).name in _LISTS["probes"]:
+    if not by.is_own and words and Path(words[0]).name in LISTS["probes"]:
         return None
     said = " ".join(words)
     kind = ReachKind.installation if PATTERNS["install"].search(said) else ReachKind.shell
@@ -365,7 +363,7 @@ def _server_ports() -> set[int]:
 def is_local(host: str) -> bool:
     """Whether a host is this machine."""
     name = host.strip("[]").rstrip(".").casefold().partition("%")[0]
-    if name in _LISTS["local"] or not name or name in _own_names():
+    if name in LISTS["local"] or not name or name in _own_names():
         return True
     try:
         return ipaddress.ip_address(name).is_loopback

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import GeneratorType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, COPYING_FUNCTIONS
 from parsimony_kernel.analysis.cell import Call
@@ -23,7 +23,6 @@ from parsimony_kernel.analysis.cell import Cell as Code
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.reach import ACTING, Reach, ReachKind
-from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.cell import Cell, Part
 from parsimony_kernel.execution.guard import ended, keep, ours
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Held
@@ -33,14 +32,14 @@ from parsimony_kernel.execution.side_effects import (
     EVENTS,
     Caller,
     GuardedEnvironment,
-    Judge,
-    caller,
     is_number,
-    texts_of,
 )
 from parsimony_kernel.execution.workers import Workers
 from parsimony_kernel.lineage.checkpoint import Change, Checkpoints
 from parsimony_kernel.lineage.files import FileState
+
+if TYPE_CHECKING:
+    from parsimony_kernel.execution.inprocess import CellExecution
 
 _MAX_SOURCE = 200
 _PLAIN_FUNCTIONS = ATOMIC_FUNCTIONS | COPYING_FUNCTIONS
@@ -66,32 +65,10 @@ class Paused:
     files: list[FileState] = field(default_factory=list)
 
 
-class Place(Protocol):
-    """Where a cell runs."""
-
-    def namespace(self) -> dict[str, Any]:
-        """The live namespace."""
-
-    def new_checkpoints(self) -> Checkpoints:
-        """States of it to go back to."""
-
-
-class Running(Protocol):
-    """A cell that runs."""
-
-    cell: Cell
-    capture: Capture
-    folder: Path
-
-    @property
-    def executor(self) -> Place:
-        """Where it runs."""
-
-
 class StatementGuard:
     """Lets one run of a cell go as far as it may."""
 
-    def __init__(self, permit: Permit, run: Running) -> None:
+    def __init__(self, permit: Permit, run: "CellExecution") -> None:
         self.permit = permit
         self.held: Reach | None = None
         # Which statement of the cell runs.
@@ -110,7 +87,7 @@ class StatementGuard:
         # What this statement has reached.
         self._left: list[Reach] = []
         self._is_over = True
-        self._judge = Judge(permit.workspace, self._said, permit.made, permit.keep)
+        self._judge = run.judge(permit.workspace, permit.made, permit.keep)
         self.workers = Workers(permit.workspace, permit.made)
 
     def parts(self, guard: CodeGuard) -> Iterator[Part]:
@@ -176,7 +153,7 @@ class StatementGuard:
         if event not in EVENTS:
             return
         with ours():
-            by = caller(self._cell.filename, str(self.permit.workspace))
+            by = self._judge.caller()
             found = self._judge.target(event, arguments, by)
         if found is not None:
             self._check(found, by)
@@ -265,10 +242,6 @@ class StatementGuard:
             name: at for name in statement.reads if (at := _position(bound.get(name))) is not None
         }
         return statement
-
-    def _said(self) -> tuple[str, ...]:
-        cell = read(self._cell.code)
-        return (*cell.strings, *texts_of(cell.reads, self._namespace()))
 
 
 def _is_plain(call: Call, bound: Mapping[str, Any]) -> bool:

@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-from parsimony_kernel.execution.side_effects import EVENTS, Judge, caller
+from parsimony_kernel.execution.side_effects import EVENTS, Judge
 
 # Who prepares the data of a new process: Python, and the library behind joblib's.
 _SPAWNING = (
@@ -81,11 +81,11 @@ def guard_worker(workspace: str, made: tuple[str, ...], refusals: str) -> None:
     """From now on this process reaches nothing that a person would be asked about."""
     workers = Workers(Path(workspace), set(made))
     workers._refusals = refusals
-    judge = Judge(workers.workspace, tuple, workers.made)
+    judge = Judge(workers.workspace, made=workers.made)
 
     def hear(event: str, arguments: tuple[Any, ...]) -> None:
         if event in EVENTS:
-            found = judge.target(event, arguments, caller("", workspace))
+            found = judge.target(event, arguments, judge.caller())
             if found is not None:
                 workers.refuse(found[1])
 

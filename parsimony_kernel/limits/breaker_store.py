@@ -214,14 +214,13 @@ class SharedOrOwn:
 
     def change(self, name: str, rule: Rule[T]) -> T:
         now = self._clock.monotonic()
-        if self._missed_at is not None and now - self._missed_at < self._retry_s:
-            return self._instead.change(name, _apart(rule))
-        try:
-            answer = self._shared.change(name, rule)
-        except StoreError as exc:
-            if self._missed_at is None:
-                _log.warning("%s Until then %s.", exc, self._meanwhile)
-            self._missed_at = now
-            return self._instead.change(name, _apart(rule))
-        self._missed_at = None
-        return answer
+        if self._missed_at is None or now - self._missed_at >= self._retry_s:
+            try:
+                answer = self._shared.change(name, rule)
+                self._missed_at = None
+                return answer
+            except StoreError as exc:
+                if self._missed_at is None:
+                    _log.warning("%s Until then %s.", exc, self._meanwhile)
+                self._missed_at = now
+        return self._instead.change(name, _apart(rule))

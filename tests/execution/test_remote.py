@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from parsimony_kernel.core.outputs import DataFrameObject, ExceptionObject, PrimitiveObject
 from parsimony_kernel.core.reach import Reach, ReachKind
-from parsimony_kernel.execution import RemoteExecutor, remote_permit
+from parsimony_kernel.execution import RemoteExecutor, remote_bootstrap
 from parsimony_kernel.execution.permit import Permit, permitting
 from parsimony_kernel.execution.remote_kernel import RemoteKernelError, exit_in_words
 from parsimony_kernel.execution.remote_values import PLAIN_BYTES, RemoteValue, encode_plain
@@ -413,7 +413,7 @@ class TestStarting:
 def test_rule_13_an_event_waits_for_the_run_to_answer_and_then_does_without(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(remote_permit, "_WAIT_S", 0.01)
+    monkeypatch.setattr(remote_bootstrap, "_WAIT_S", 0.01)
     deaf = SimpleNamespace(poll=lambda milliseconds: False)
     kernel = SimpleNamespace(
         session=SimpleNamespace(send=lambda *_, **__: None),
@@ -421,8 +421,8 @@ def test_rule_13_an_event_waits_for_the_run_to_answer_and_then_does_without(
         get_parent=lambda channel: {},
         _parent_ident={"shell": b""},
     )
-    permit = remote_permit.far_permit(
-        {"workspace": None, "approved": None, "made": []}, Path(), remote_permit.Asking(kernel)
+    permit = remote_bootstrap.permit_here(
+        {"workspace": None, "approved": None, "made": []}, Path(), remote_bootstrap.Asking(kernel)
     )
     reach = Reach(ReachKind.network, "data.example.invalid", 1, "")
     with pytest.raises(PermissionError, match="does not answer"):
