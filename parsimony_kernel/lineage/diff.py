@@ -93,7 +93,7 @@ def of_changes(changes: Sequence[Change], files: Sequence[FileState] = ()) -> Di
             after[name] = change.after[name]() if name in change.after else ABSENT
         held = {**change.before.copies.by_id, **held}
         images.update(change.images)
-        uncertain |= change.before.uncopied | change.before.forgotten
+        uncertain |= change.before.uncertain() | change.before.forgotten
     found = difference(
         State({name: value for name, value in before.items() if value is not ABSENT}, held),
         State(
