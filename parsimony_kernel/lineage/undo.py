@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.classes import is_atomic
 from parsimony_kernel.lineage.copies import Copies, Copy, bytes_of, is_of_library, is_opaque
-from parsimony_kernel.lineage.dependents import Dependent
 from parsimony_kernel.lineage.frame_copiers import unshared_bytes
 from parsimony_kernel.lineage.ledger import InputRef, Moment, OriginLedger
 from parsimony_kernel.lineage.may_mutate import suspects
@@ -26,21 +25,22 @@ Bindings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class PutBack:
-    """What going back did, each sorted; a name stands in one of them at most.
+    """What going back did, each sorted; a name stands in one of the first four at
+    most.
 
     ``restored`` are names that have their earlier value again, ``removed`` those that were new.
     ``kept`` were left: new names, or such as were changed since, with whatever holds a part of
     what they hold. ``lost`` may have been changed in place, and there was no copy of all that
-    they hold, or their earlier value was too big to be kept. ``dependents`` are cells that ran
-    since and used what is now taken back. ``reasons`` say of names in ``kept`` why, where it is
-    not that they themselves were changed or bound anew.
+    they hold, or their earlier value was too big to be kept. ``stale`` are names
+    that were made since from what is now taken back. ``reasons`` say of names in ``kept`` why,
+    where it is not that they themselves were changed or bound anew.
     """
 
     restored: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
-    dependents: tuple[Dependent, ...] = ()
+    stale: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def __bool__(self) -> bool:
