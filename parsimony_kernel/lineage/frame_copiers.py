@@ -6,7 +6,6 @@ memory: here its managers are asked, as its own methods with inplace=True do.
 """
 
 import sys
-from collections.abc import Iterator
 from itertools import starmap
 from typing import Any
 
@@ -105,29 +104,19 @@ def unshared_bytes(held: Any, value: Any) -> int:
     """The memory in bytes that a lazy copy of ``value`` keeps for itself alone."""
     if not is_frame(type(held)):
         return 0
-    shared = {place for block in attributes_of(value)["_mgr"].blocks for place, _ in _places(block)}
-    return sum(
-        size for block in held._mgr.blocks for place, size in _places(block) if place not in shared
-    )
+    live = set[int]().union(*map(_owners, attributes_of(value)["_mgr"].blocks))
+    blocks = (block for block in held._mgr.blocks if live.isdisjoint(_owners(block)))
+    return sum(int(getattr(block.values, "nbytes", 0)) for block in blocks)
 
 
-def _places(block: Any) -> Iterator[tuple[int, int]]:
-    """Where the memory of each column of a block begins, or its identity, and its bytes.
-
-    By column: a write to one takes it out of its block and leaves the others where they are.
-    """
-    values, numpy = block.values, sys.modules["numpy"]
-    found = [values, *arrays_inside(values)]
-    array = next((each for each in found if isinstance(each, numpy.ndarray)), None)
-    size = int(getattr(values, "nbytes", 0))
-    if array is None:
-        yield id(found[-1]), size
-    elif array.ndim == 2 and len(array):
-        begin = int(array.__array_interface__["data"][0])
-        for number in range(len(array)):
-            yield begin + number * array.strides[0], size // len(array)
-    else:
-        yield int(array.__array_interface__["data"][0]), size
+def _owners(block: Any) -> set[int]:
+    """The ids of the arrays that own the memory of a block."""
+    found = set[int]()
+    for each in (block.values, *arrays_inside(block.values)):
+        while (base := getattr(each, "base", None)) is not None:
+            each = base
+        found.add(id(each))
+    return found
 
 
 def _same_attribute(now: Any, held: Any) -> bool:
