@@ -100,7 +100,7 @@ def _put_back(magics: AgentMagics, named: str | None, *, is_redo: bool) -> str:
     with magics.user_cells.apart():
         turn = None if named is None else resolve_turn(session.turns(), named).ordinal
         ordinal, back = (session.past.redo if is_redo else session.past.undo)(turn)
-        return put_back_words(ordinal, back, session.past.ordinals(), is_redo=is_redo)
+        return put_back_words(ordinal, back, is_redo=is_redo)
 
 
 def forget(magics: AgentMagics, named: str) -> Told:

@@ -5,7 +5,7 @@ Everything is read from the session when it is asked for, so it is the same afte
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from traitlets import TraitError
@@ -18,7 +18,6 @@ from parsimony_agent.tables import note, steps_table, table
 from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.doctor import run_checks
 from parsimony_kernel.lineage.checkpoint import PutBack
-from parsimony_kernel.lineage.dependents import warnings
 from parsimony_kernel.lineage.picture import draw
 from parsimony_kernel.metrics import alerts, figures, prometheus
 from parsimony_kernel.session.maintenance import RECENT_TURNS, report_of
@@ -84,12 +83,9 @@ def diff(magics: AgentMagics, named: str | None = None) -> Told:
     return "\n".join([f"Turn {ordinal}:", *(f"  {line}" for line in found.lines())])
 
 
-def put_back_words(ordinal: int, back: PutBack, turns: Mapping[str, int], *, is_redo: bool) -> str:
+def put_back_words(ordinal: int, back: PutBack, *, is_redo: bool) -> str:
     """What an undo or a redo of turn ``ordinal`` did: how far it went, a line for each group of
     names, and what follows from it.
-
-    Args:
-        turns: the numbers of turns by the runs that made them.
     """
     done = "re-applied" if is_redo else "undone"
     if back:
@@ -104,18 +100,9 @@ def put_back_words(ordinal: int, back: PutBack, turns: Mapping[str, int], *, is_
         ("Deleted again" if is_redo else "Removed", back.removed),
         *((f"Kept ({why})", names) for why, names in sorted(whys.items())),
         ("Perhaps changed, for there was no copy", back.lost),
+        ("Now stale, made from it since", back.stale),
     ]
     lines = [f"  {what}: {', '.join(names)}" for what, names in groups if names]
-    lines += [
-        f"  {line}"
-        for line in warnings(
-            back.dependents,
-            ordinal,
-            removed=back.removed,
-            turns=turns,
-            redone=is_redo,
-        )
-    ]
     if back.kept and not back:
         first = "re-applied the turns before it" if is_redo else "undone what came since"
         lines.append(f"  It stays on record: try again once you have {first}.")

@@ -1,7 +1,6 @@
 """The names that lead to objects that changed: their own, those of their memory and of holders."""
 
 import sys
-import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import compress, islice
 from sys import getrefcount
@@ -12,14 +11,11 @@ from parsimony_kernel.lineage.object_graph import (
     DEEPEST,
     MOST_BLOCKS,
     MOST_LOOKED_INTO,
-    arrays_of_frame,
     can_hold,
     owner,
     parts_in,
     parts_of_kind,
 )
-
-_MOST_COMPARED = 32 * 2**10
 
 
 def owners(value: Any) -> Sequence[int]:
@@ -51,20 +47,6 @@ def _blocks_of(frame: Any) -> Iterator[tuple[int, int]]:
                 yield id(owner(block.values, array)), id(block.refs)
 
 
-def contents_of(values: Iterable[Any]) -> Iterator[tuple[Callable[[], Any], bytes]]:
-    """The small arrays that have the memory of the frames among ``values``, and their bytes."""
-    for array in loaded("numpy", "ndarray"):
-        for held in (each for value in values for each in arrays_of_frame(value, array)):
-            own = owner(held, array)
-            if type(own) is array and not own.dtype.hasobject and own.nbytes <= _MOST_COMPARED:
-                yield weakref.ref(own), own.tobytes()
-
-
-def is_still(array: Any, content: bytes) -> bool:
-    """Whether an array, if it is still there, has these bytes."""
-    return array is not None and array.tobytes() == content
-
-
 def shares_memory(value: Any, touched: Mapping[int, Any]) -> bool:
     """Whether two arrays of one owner overlap; what is no array does, as far as can be told."""
     arrays = loaded("numpy", "ndarray")
@@ -87,7 +69,6 @@ def names_of(
     namespace: Mapping[str, Any],
     shown: tuple[Any, ...],
     columns_only: Set[str],
-    contents: Iterable[tuple[Callable[[], Any], bytes]],
 ) -> set[str]:
     """The names of these objects, of their memory, and of what holds them.
 
@@ -98,7 +79,6 @@ def names_of(
         namespace: the live namespace, with IPython's outputs.
         shown: what the caller holds besides: the value that the cell shows.
         columns_only: frames of which the cell did nothing but set columns, by name.
-        contents: the small arrays in which frames have their values, and their bytes before.
     """
     if not touched:
         return set()
@@ -117,7 +97,6 @@ def names_of(
         if not (key in columns and _writes_nothing(value))
         for root in owners(value)
     }
-    memory -= {id(array) for get, content in contents if is_still(array := get(), content)}
     if memory:
         owning = {key: look for key, kind in distinct.items() if (look := owners_of_kind(kind))}
         # A changed frame has copied first what pandas knows that another frame shares.

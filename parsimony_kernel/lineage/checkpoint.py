@@ -6,7 +6,7 @@ not the size of what exists.
 """
 
 from collections.abc import Callable, Mapping, MutableMapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from parsimony_kernel.analysis.cell import Cell
@@ -15,7 +15,6 @@ from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.classes import is_atomic
 from parsimony_kernel.lineage.copies import (
     ROOM_BYTES,
-    Copies,
     Copy,
     Kept,
     Room,
@@ -23,7 +22,7 @@ from parsimony_kernel.lineage.copies import (
     kind_of,
 )
 from parsimony_kernel.lineage.frame_copiers import is_free
-from parsimony_kernel.lineage.ledger import Moment, OriginLedger
+from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.lineage.may_mutate import suspects, used_by
 from parsimony_kernel.lineage.object_graph import holds_objects
 from parsimony_kernel.lineage.undo import (
@@ -47,18 +46,6 @@ __all__ = ["ABSENT", "GONE", "Change", "Checkpoints", "PutBack", "TakenBack"]
 MOST_REPLACED_BYTES = 1_200 * 2**20
 
 
-@dataclass
-class _Checkpoint:
-    bindings: dict[str, Any]
-    versions: dict[str, int]
-    when: Moment
-    copies: Copies = field(default_factory=Copies)
-    # What code since then may have changed without a copy, by id, and names that were bound to
-    # what was too big to be kept.
-    uncopied: dict[int, Any] = field(default_factory=dict)
-    forgotten: set[str] = field(default_factory=set)
-
-
 class Checkpoints:
     """The checkpoints of one namespace, by number, oldest first.
 
@@ -78,8 +65,7 @@ class Checkpoints:
     ) -> None:
         self._place = Place(namespace, bindings, ledger, given)
         self._bindings = bindings
-        self._ledger = ledger
-        self._taken: dict[int, _Checkpoint] = {}
+        self._taken: dict[int, State] = {}
         self._next = 0
         self._room = Room()
         self._replaced = 0
@@ -91,14 +77,14 @@ class Checkpoints:
 
     def take(self) -> int:
         """Remember the state as it is now; gives the number to go back to it by."""
-        now = dict(self._bindings())
+        now, ledger = dict(self._bindings()), self._place.ledger
         if self._taken:
             newest = self._taken[max(self._taken)]
             self._replaced += sum(_sizes_of_replaced(newest.bindings, now).values())
             if self._replaced > MOST_REPLACED_BYTES:
                 self._forget(now)
         number, self._next = self._next, self._next + 1
-        self._taken[number] = _Checkpoint(now, self._ledger.versions(), self._ledger.now())
+        self._taken[number] = State(now, ledger.versions(), ledger.now())
         return number
 
     def protect(self, code: str) -> str:
@@ -122,21 +108,16 @@ class Checkpoints:
         self._room.begin_cell()
         names = suspects(what, bound)
         newest = self._taken[max(self._taken)]
-        doubted = {
-            name: kept
-            for name in sorted(names.likely)
-            if (kept := self._keep(newest, bound[name])) is not Kept.YES
-        }
-        for name in sorted(names.others):
-            value = bound[name]
-            kept = Kept.YES
-            if is_free(value):
-                newest.copies.keep(value, self._room)
-            elif holds_objects(value):
+        doubted = dict[str, Kept]()
+        for name in (*sorted(names.likely), *sorted(names.others)):
+            value, is_likely = bound[name], name in names.likely
+            if is_likely or is_free(value) or holds_objects(value):
                 kept = self._keep(newest, value)
-            elif kind_of(value) is None and not is_atomic(value):
-                kept = Kept.NO_WAY
-            is_used = name in what.receivers or callable(value) or hasattr(type(value), "__next__")
+            else:
+                has_way = is_atomic(value) or kind_of(value) is not None
+                kept = Kept.YES if has_way else Kept.NO_WAY
+            is_used = is_likely or name in what.receivers
+            is_used = is_used or callable(value) or hasattr(type(value), "__next__")
             if kept is Kept.NO_ROOM or (kept is Kept.NO_WAY and is_used):
                 doubted[name] = kept
         if doubted:
@@ -146,24 +127,25 @@ class Checkpoints:
         self._named.update(new)
         return "".join(f"Undo can't restore {name}: it is {doubted[name].value}.\n" for name in new)
 
-    def _doubt(self, newest: _Checkpoint, values: list[Any], bound: Bindings) -> None:
+    def _doubt(self, newest: State, values: list[Any], bound: Bindings) -> None:
         """``values``, which cannot be copied, may change with all that they hold; what of that
         has a name is copied where that is possible."""
         held = self._place.holding(values, newest.copies).objects
         for value in bound.values():
             if id(value) in held and kind_of(value) is not None:
                 self._keep(newest, value)
-        copied = newest.copies.by_id.keys()
-        newest.uncopied |= {key: each for key, each in held.items() if key not in copied}
+        newest.copies.lost |= {
+            key: each for key, each in held.items() if key not in newest.copies.by_id
+        }
 
-    def _keep(self, newest: _Checkpoint, value: Any) -> Kept:
+    def _keep(self, newest: State, value: Any) -> Kept:
         kept = newest.copies.keep(value, self._room)
         if kept is Kept.NO_ROOM and len(self._taken) > 2 and self._room.effort >= 0:
             self._thin(keeps_newest=True)
             return newest.copies.keep(value, self._room)
         return kept
 
-    def _thin(self, *, keeps_newest: bool) -> _Checkpoint:
+    def _thin(self, *, keeps_newest: bool) -> State:
         """Keep the first checkpoint, and perhaps the newest, and the room of what is doubled."""
         first, newest = min(self._taken), max(self._taken)
         kept = {first: self._merged(first)}
@@ -228,39 +210,20 @@ class Checkpoints:
         """
         return take_back(self._place, change)
 
-    def _state(self, target: _Checkpoint, changed: Mapping[int, Copy]) -> State:
-        """The state that ``target`` remembers."""
-        holds: dict[str, set[int]] = {}
-        uncopied: dict[str, set[int]] = {}
-        if changed or target.uncopied:
-            holding = self._place.holding(target.bindings.values(), target.copies)
-            objects = {key: copy.value for key, copy in changed.items()}
-            holds = holding.holders(target.bindings, objects)
-            uncopied = holding.holders(target.bindings, target.uncopied)
-        return State(
-            target.bindings,
-            target.versions,
-            target.copies,
-            holds,
-            set(uncopied),
-            target.forgotten,
-            target.when,
-        )
+    def _state(self, target: State, changed: Mapping[int, Copy]) -> State:
+        """``target`` with what its names held of ``changed``, and of what has no copy."""
+        objects = {key: copy.value for key, copy in changed.items()} | target.copies.lost
+        if not objects:
+            return target
+        holding = self._place.holding(target.bindings.values(), target.copies)
+        return replace(target, holds=holding.holders(target.bindings, objects))
 
-    def _merged(self, number: int) -> _Checkpoint:
-        """The checkpoint with the copies that were taken after it: an object that was first
-        copied later had not been touched before. They come first: of arrays that share memory
-        the earlier copy has the last word."""
-        target = self._taken[number]
-        copies, uncopied = dict(target.copies.by_id), dict(target.uncopied)
-        for later in (self._taken[n] for n in sorted(self._taken) if n > number):
-            uncopied = {
-                **{key: each for key, each in later.uncopied.items() if key not in copies},
-                **uncopied,
-            }
-            new = {key: each for key, each in later.copies.by_id.items() if key not in copies}
-            copies = {**new, **copies}
-        return replace(target, copies=Copies(copies), uncopied=uncopied)
+    def _merged(self, number: int) -> State:
+        """The checkpoint with the copies that were taken after it."""
+        copies = self._taken[number].copies
+        for later in sorted(n for n in self._taken if n > number):
+            copies = copies.with_later(self._taken[later].copies)
+        return replace(self._taken[number], copies=copies)
 
 
 def _sizes_of_replaced(bindings: Bindings, now: Bindings) -> dict[str, int]:

@@ -54,10 +54,6 @@ def _none(held: Any) -> Collection[Any]:
     return ()
 
 
-def _as_it_is(seen: Any) -> Any:
-    return seen
-
-
 def _leave(value: Any, held: Any) -> None:
     pass
 
@@ -67,46 +63,38 @@ class Kind:
     """How objects of one kind are copied, compared with the copy, and set back.
 
     Args:
-        look: what a value holds, shallow; in a container of its own, or see ``keep``.
+        copy: what a value holds, shallow, in a container of its own.
+        same: whether a value still holds that.
         write: gives a value that again; may return what takes the place of the value.
-        compare: whether what is held now is what was held.
-        inside: what lies in what is held.
-        weigh: the bytes that a copy takes.
-        keep: copies what ``look`` gives, where that is the value's own.
+        parts: what lies in it.
+        size: the bytes that a copy takes.
     """
 
-    look: Callable[[Any], Any]
+    copy: Callable[[Any], Any]
+    same: Callable[[Any, Any], bool]
     write: Callable[[Any, Any], Any] = _leave
-    compare: Callable[[Any, Any], bool] = same_objects
-    inside: Callable[[Any], Collection[Any]] = _all
-    weigh: Callable[[Any], int] = sys.getsizeof
-    keep: Callable[[Any], Any] = _as_it_is
-
-    def size(self, value: Any) -> int:
-        """The bytes that a copy takes."""
-        return self.weigh(value)
-
-    def copy(self, value: Any) -> Any:
-        """What ``value`` holds."""
-        return self.keep(self.look(value))
-
-    def same(self, value: Any, held: Any) -> bool:
-        """Whether ``value`` still holds that."""
-        return self.compare(self.look(value), held)
+    parts: Callable[[Any], Collection[Any]] = _all
+    size: Callable[[Any], int] = sys.getsizeof
 
     def set_back(self, value: Any, held: Any) -> Any:
         """``value`` holding that again, or what takes its place where it cannot be mended."""
         again = self.write(value, held)
         return value if again is None else again
 
-    def parts(self, held: Any) -> Collection[Any]:
-        """What lies in it."""
-        return self.inside(held)
+
+def _kind(
+    copy: Callable[[Any], Any],
+    write: Callable[[Any, Any], Any],
+    compare: Callable[[Any, Any], bool] = same_objects,
+    **others: Callable[[Any], Any],
+) -> Kind:
+    """What is compared by a copy of what it holds now."""
+    return Kind(copy, lambda value, held: compare(copy(value), held), write, **others)
 
 
-def _fixed(look: Callable[[Any], Any]) -> Kind:
+def _fixed(copy: Callable[[Any], Any]) -> Kind:
     """Cannot be changed; what it holds can."""
-    return Kind(look, compare=lambda now, held: True, weigh=lambda value: 0)
+    return Kind(copy, lambda value, held: True, size=lambda value: 0)
 
 
 # Mappings. A weak reference that was added since stays, and is no change: what it refers to takes
@@ -159,8 +147,8 @@ def _write_deque(value: Any, held: Any) -> None:
 
 def _sequence(kind: Any) -> Kind:
     """A list, or raw bytes of any kind, which are compared by what they are."""
-    raw: dict[str, Any] = {} if kind is list else {"compare": _same_bytes, "inside": _none}
-    return Kind(
+    raw: dict[str, Any] = {} if kind is list else {"compare": _same_bytes, "parts": _none}
+    return _kind(
         lambda value: kind.__getitem__(value, _ALL),
         lambda value, held: kind.__setitem__(value, _ALL, held),
         **raw,
@@ -179,7 +167,8 @@ def _plain_array(value: Any) -> Any:
     return plain.view(value, plain)
 
 
-def _same_array(now: Any, held: Any) -> bool:
+def _same_array(value: Any, held: Any) -> bool:
+    now = _plain_array(value)
     if now.shape != held.shape or now.dtype != held.dtype:
         return False
     if now.flags.c_contiguous and held.flags.c_contiguous and now.dtype.kind != "O":
@@ -266,22 +255,21 @@ def _inside_function(held: Any) -> Collection[Any]:
     return [*attributes.values(), *(defaults or ()), *([named] if named else []), *(closure or ())]
 
 
-MAPPING = Kind(dict.copy, _write_dict, same_mapping, dict.values)
+MAPPING = _kind(dict.copy, _write_dict, same_mapping, parts=dict.values)
 ARRAY = Kind(
-    _plain_array,
-    _write_array,
+    lambda value: _plain_array(value).copy(),
     _same_array,
+    _write_array,
     _objects_of_array,
     lambda value: int(value.nbytes),
-    lambda seen: seen.copy(),
 )
-STATE = Kind(
+STATE = _kind(
     _state,
     lambda value, held: value.__setstate__(pickle.loads(held.content)),
     lambda now, held: bool(now.content == held.content),
-    lambda held: held.parts,
+    parts=lambda held: held.parts,
 )
-_ERROR = Kind(_ARGS.__get__, _ARGS.__set__)
+_ERROR = _kind(_ARGS.__get__, _ARGS.__set__)
 # What holds nothing that could change beside attributes and slots.
 BARE = _fixed(lambda value: ())
 _BARE = (object, SimpleNamespace, str, bytes, int, float, complex, frozenset)
@@ -291,9 +279,9 @@ _BASES: dict[type, Kind] = {
     **{kind: _sequence(kind) for kind in (list, array, bytearray)},
     dict: MAPPING,
     defaultdict: MAPPING,
-    OrderedDict: Kind(_ordered, _write_ordered, same_mapping, dict.values),
-    set: Kind(lambda value: set[Any]().union(value), _write_set, _same_ids),
-    deque: Kind(lambda value: list(deque.__iter__(value)), _write_deque),
+    OrderedDict: _kind(_ordered, _write_ordered, same_mapping, parts=dict.values),
+    set: _kind(lambda value: set[Any]().union(value), _write_set, _same_ids),
+    deque: _kind(lambda value: list(deque.__iter__(value)), _write_deque),
     tuple: TUPLE,
 }
 _BOUND_TYPES = (functools.partial, MethodType, BuiltinFunctionType)
@@ -301,14 +289,14 @@ BY_TYPE: dict[type, Kind] = {
     **{kind: known for kind, known in _BASES.items() if known is not BARE},
     Counter: MAPPING,
     **dict.fromkeys(_BOUND_TYPES, _fixed(_bound)),
-    FunctionType: Kind(
+    FunctionType: _kind(
         _function,
         _write_function,
         lambda now, held: same_mapping(now[0], held[0]) and same_objects(now[1:], held[1:]),
-        _inside_function,
-        lambda value: sys.getsizeof(value.__dict__),
+        parts=_inside_function,
+        size=lambda value: sys.getsizeof(value.__dict__),
     ),
-    CellType: Kind(_variable, _write_variable),
+    CellType: _kind(_variable, _write_variable),
 }
 
 
@@ -567,4 +555,10 @@ def _inside_class(held: dict[str, Any]) -> list[Any]:
     ]
 
 
-CLASS = Kind(_class, _write_class, same_mapping, _inside_class, lambda value: 64 * len(vars(value)))
+CLASS = _kind(
+    _class,
+    _write_class,
+    same_mapping,
+    parts=_inside_class,
+    size=lambda value: 64 * len(vars(value)),
+)

@@ -7,7 +7,7 @@ not fit, none of it is, and the caller is told.
 
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import FunctionType
@@ -98,9 +98,23 @@ class Copy:
 
 @dataclass
 class Copies:
-    """Copies of objects by identity, each of the first content that was seen."""
+    """Copies of objects by identity, each of the first content that was seen; ``lost`` are objects
+    that may have changed without a copy, by id."""
 
     by_id: dict[int, Copy] = field(default_factory=dict)
+    lost: dict[int, Any] = field(default_factory=dict)
+
+    def with_later(self, later: "Copies") -> "Copies":
+        """These and those taken later: what was first copied then had not been touched before.
+        They come first: of arrays that share memory the earlier copy has the last word."""
+        lost = {key: each for key, each in later.lost.items() if key not in self.by_id}
+        new = {key: each for key, each in later.by_id.items() if key not in self.by_id}
+        return Copies({**new, **self.by_id}, {**lost, **self.lost})
+
+    def only(self, keys: Collection[int]) -> "Copies":
+        """Those of some objects."""
+        made = {key: each for key, each in self.by_id.items() if key in keys}
+        return Copies(made, {key: each for key, each in self.lost.items() if key in keys})
 
     def keep(self, value: Any, room: Room) -> Kept:
         """Copy ``value`` and all that it holds, or nothing.

@@ -4,6 +4,7 @@ Bounded in time and size, and no code of a person's is run: what cannot be compa
 as different from all but itself.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,30 +12,33 @@ from typing import Any, Literal
 
 from parsimony_kernel.core.text import plural
 from parsimony_kernel.lineage.checkpoint import ABSENT, GONE, Change
-from parsimony_kernel.lineage.classes import is_atomic, is_frame
-from parsimony_kernel.lineage.copiers import fields, is_array
+from parsimony_kernel.lineage.classes import (
+    ATOMS,
+    is_atomic,
+    is_frame,
+    is_missing,
+    is_scalar_of_pandas,
+    loaded,
+    module_of,
+    package_of,
+)
+from parsimony_kernel.lineage.copiers import attributes_of, fields, is_array, same_memory
 from parsimony_kernel.lineage.copies import Copy, kind_of
 from parsimony_kernel.lineage.files import FileState
-from parsimony_kernel.lineage.frame_copiers import plain_frame
-from parsimony_kernel.lineage.frame_diff import (
-    MOST_SHOWN,
-    Compare,
-    TooMany,
-    array_lines,
-    differs_from,
-    frame_lines,
-    is_known,
-    is_table,
-    short,
-)
 
 # Objects that are looked at in one diff; of one variable always one in so many of that.
 MOST = 200_000
 _LEAST = 100
 # Numbers and times in columns and arrays that are compared for the price of one object.
-PLAIN = 100
+_PLAIN = 100
 _MOST_DEPTH = 50
 _MOST_NAMES = 40
+_MOST_CHARS = 60
+_MOST_SHOWN = 5
+# Longer numbers are not written out.
+_MOST_BITS = 512
+_SIZED = frozenset({list, tuple, dict, set, frozenset, bytearray})
+_name_of = type.__dict__["__name__"].__get__
 How = Literal["added", "changed", "deleted"]
 
 
@@ -89,7 +93,7 @@ def of_changes(changes: Sequence[Change], files: Sequence[FileState] = ()) -> Di
             after[name] = change.after[name]() if name in change.after else ABSENT
         held = {**change.before.copies.by_id, **held}
         images.update(change.images)
-        uncertain |= change.before.uncopied | change.before.forgotten
+        uncertain |= change.before.uncertain() | change.before.forgotten
     found = difference(
         State({name: value for name, value in before.items() if value is not ABSENT}, held),
         State(
@@ -128,22 +132,21 @@ def _binding(name: str, compare: "_Comparison") -> BindingDifference | None:
         return BindingDifference(name, "added", (f"+ {name}: {now}",))
     if other is ABSENT:
         return BindingDifference(name, "deleted", (f"- {name}: {was}",))
-    inside = compare.inside(one, other)
-    if inside is None and one is other and not compare.is_written(one):
+    lines = compare.lines(one, other)
+    if one is other and not lines and not compare.is_changed(one):
         return None
-    if inside is None and one is not other and other is not GONE:
-        line = f"~ {name}: bound anew, with the same content: {now}"
-        return BindingDifference(name, "changed", (line,))
     how = ", changed in place" if one is other else ""
+    if one is not other and was == now and not lines:
+        how = ", bound anew"
     line = f"~ {name}: {now if was == now else f'{was} → {now}'}{how}"
-    return BindingDifference(name, "changed", (line, *(f"    {each}" for each in inside or ())))
+    return BindingDifference(name, "changed", (line, *(f"    {each}" for each in lines)))
 
 
 def _words(value: Any, state: State) -> str:
     if value is ABSENT or value is GONE:
         return "no longer there"
     held = _held(value, state)
-    return short(held if type(held) is type(value) or is_table(value) else value)
+    return short(held if type(held) is type(value) or is_frame(type(held)) else value)
 
 
 def _held(value: Any, state: State) -> Any:
@@ -151,9 +154,7 @@ def _held(value: Any, state: State) -> Any:
     attributes. ``None`` for what holds nothing that is known."""
     kind, copy = kind_of(value), state.contents.get(id(value))
     if kind is None or is_atomic(value):
-        return value if is_table(value) else None
-    if is_frame(type(value)):
-        return plain_frame(value, None if copy is None else copy.held)
+        return None
     try:
         held: Any = kind.copy(value) if copy is None else copy.held
     except Exception:  # boundary: user object - such as an open file
@@ -165,12 +166,15 @@ def _held(value: Any, state: State) -> Any:
     return bytes(held) if isinstance(held, bytearray) else held
 
 
+class _TooMany(Exception):
+    """There is more to compare than the limit allows."""
+
+
 class _Comparison:
     """Two states of variables, within what may be looked at."""
 
     def __init__(self, before: State, after: State) -> None:
         self.before, self.after = before, after
-        self._compare = Compare(self.differ, self._take)
         self._left = MOST
         # What came of each pair of objects; of one that is being looked at nothing yet.
         self._pairs = dict[tuple[int, int], bool]()
@@ -178,47 +182,34 @@ class _Comparison:
         # What has the id of an object here must not be given to another.
         self._alive: list[Any] = []
 
-    def is_written(self, value: Any) -> bool:
-        """Whether an object itself holds something else, though nothing that is told."""
+    def is_changed(self, value: Any) -> bool:
+        """Whether an object itself, or one that it holds, holds something else."""
         key = id(value)
-        return self.before.contents.get(key) is not self.after.contents.get(key)
-
-    def inside(self, one: Any, other: Any) -> list[str] | None:
-        """What differs inside, in lines; none where that cannot be told, ``None`` where nothing
-        does."""
-        self._left = max(self._left, MOST // _LEAST)
-        self._depth = 0
+        if self.before.contents.get(key) is not self.after.contents.get(key):
+            return True
         try:
-            lines = self._lines(one, other)
-            if lines is None:
-                return [] if self.differ(one, other) else None
-            return lines or None
-        except TooMany:
+            return self._differ(value, value)
+        except Exception:  # boundary: user object - or too much to compare
+            return True
+
+    def lines(self, one: Any, other: Any) -> list[str]:
+        """What differs inside, as far as that can be told."""
+        self._left, self._depth = max(self._left, MOST // _LEAST), 0
+        a, b = _held(one, self.before), _held(other, self.after)
+        try:
+            if is_frame(type(a)) and is_frame(type(b)):
+                return list(self._frame_lines(_table(a), _table(b)))
+            if is_array(a) and is_array(b):
+                return self._array_lines(a, b)
+            if _are_items(a, b) and type(one) is type(other):
+                return self._item_lines(a, b)
+        except _TooMany:
             return ["Not compared: it is too big."]
         except Exception:  # boundary: user object - what it holds may be anything
-            return []
+            pass
+        return []
 
-    def _lines(self, one: Any, other: Any) -> list[str] | None:
-        if is_atomic(one) or is_atomic(other):
-            return None
-        a, b = _held(one, self.before), _held(other, self.after)
-        if is_table(a) and is_table(b):
-            return frame_lines(a, b, self._compare)
-        if is_array(a) and is_array(b):
-            return array_lines(a, b, self._compare)
-        if type(one) is not type(other) or not isinstance(a, dict | set | list | tuple):
-            return None
-        counts, first = Counter[str](), list[str]()
-        for how, place, was, now in self._items(a, b):
-            counts[how] += 1
-            if len(first) < MOST_SHOWN and how != "reordered":
-                first.append(_item(place, was, now))
-        heads = [how for how in ("added", "removed", "changed") if counts[how]]
-        told = [f"{counts[how]:,} {plural('item', counts[how])} {how}" for how in heads]
-        order = ["items in another order"] if counts["reordered"] else []
-        return [*([", ".join(told)] if told else []), *first, *order]
-
-    def differ(self, one: Any, other: Any) -> bool:
+    def _differ(self, one: Any, other: Any) -> bool:
         """Whether two objects hold something else; each as it was in its state."""
         self._take()
         if is_atomic(one) or is_atomic(other) or (one is other and kind_of(one) is None):
@@ -229,7 +220,7 @@ class _Comparison:
         if pair in self._pairs:
             return self._pairs[pair]
         if self._depth > _MOST_DEPTH:
-            raise TooMany
+            raise _TooMany
         self._pairs[pair] = False
         self._alive += [one, other]
         self._depth += 1
@@ -239,68 +230,281 @@ class _Comparison:
 
     def _hold_other(self, one: Any, other: Any) -> bool:
         a, b = _held(one, self.before), _held(other, self.after)
-        if is_table(a) and is_table(b):
-            return frame_lines(a, b, self._compare) != []
-        if is_array(a) and is_array(b):
-            return not (one is other and a is b) and array_lines(a, b, self._compare) != []
-        if isinstance(a, bytes):
+        if one is other and self.before.contents.get(id(one)) is self.after.contents.get(id(one)):
+            a = b  # what it holds may have changed
+        elif is_frame(type(a)) and is_frame(type(b)):
+            return one is other or any(self._frame_lines(_table(a), _table(b)))
+        elif is_array(a) and is_array(b):
+            return a.shape != b.shape or a.dtype != b.dtype or bool(self._array_lines(a, b))
+        elif isinstance(a, bytes):
             return bool(a != b)
-        if type(a) is not type(b) or not isinstance(a, dict | set | list | tuple):
+        if not _are_items(a, b):
             return one is not other or a is not b
         self._alive += [a, b]
         return any(self._items(a, b))
 
-    def _items(self, one: Any, other: Any) -> Iterator[tuple[Any, ...]]:
+    # Containers, and the attributes of instances
+
+    def _item_lines(self, one: Any, other: Any) -> list[str]:
+        counts, first = Counter[str](), list[str]()
+        for how, place, was, now in self._items(one, other):
+            counts[how] += 1
+            if len(first) < _MOST_SHOWN:
+                first.append(_item(place, was, now))
+        told = [
+            f"{counts[how]:,} {plural('item', counts[how])} {how}" for how in _HOW if counts[how]
+        ]
+        return [", ".join(told), *first] if told else []
+
+    def _items(self, one: Any, other: Any) -> Iterator[tuple[str, Any, Any, Any]]:
         """How each item that differs does, its place and its values, as they are found."""
         if isinstance(one, dict | set):
             yield from self._keyed(one, other)
             return
         shorter, start, end = min(len(one), len(other)), 0, 0
-        while start < shorter and not self.differ(one[start], other[start]):
+        while start < shorter and not self._differ(one[start], other[start]):
             start += 1
-        while end < shorter - start and not self.differ(one[-1 - end], other[-1 - end]):
+        while end < shorter - start and not self._differ(one[-1 - end], other[-1 - end]):
             end += 1
         for place in range(start, max(len(one), len(other)) - end):
             if place >= len(one) - end:
                 yield "added", place, ABSENT, other[place]
             elif place >= len(other) - end:
                 yield "removed", place, one[place], ABSENT
-            elif self.differ(one[place], other[place]):
+            elif self._differ(one[place], other[place]):
                 yield "changed", place, one[place], other[place]
 
-    def _keyed(self, one: Any, other: Any) -> Iterator[tuple[Any, ...]]:
+    def _keyed(self, one: Any, other: Any) -> Iterator[tuple[str, Any, Any, Any]]:
         # Keys that only their own code could compare: the same objects are the same keys.
-        by_value = self._are_known(one) and self._are_known(other)
+        self._take(len(one) + len(other))
+        by_value = all(map(is_known, (*one, *other)))
         a, b = ({key if by_value else id(key): key for key in each} for each in (one, other))
-        if isinstance(one, set):
-            yield from (("removed", ABSENT, a[mark], ABSENT) for mark in a if mark not in b)
-            yield from (("added", ABSENT, ABSENT, b[mark]) for mark in b if mark not in a)
-            return
-        for mark, key in a.items():
-            if mark not in b:
-                yield "removed", key, one[key], ABSENT
-            elif self.differ(one[key], other[b[mark]]):
-                yield "changed", key, one[key], other[b[mark]]
-        yield from (("added", b[mark], ABSENT, other[b[mark]]) for mark in b if mark not in a)
-        if [mark for mark in a if mark in b] != [mark for mark in b if mark in a]:
-            yield "reordered", None, None, None
+        is_set = isinstance(one, set)
+        for mark, key in {**b, **a}.items():
+            was = ABSENT if mark not in a else key if is_set else one[key]
+            now = ABSENT if mark not in b else b[mark] if is_set else other[b[mark]]
+            how = "added" if was is ABSENT else "removed" if now is ABSENT else "changed"
+            if how != "changed" or (not is_set and self._differ(was, now)):
+                yield how, ABSENT if is_set else key, was, now
 
-    def _are_known(self, keys: Iterable[Any]) -> bool:
-        """Whether comparing ``keys`` runs no code of a person's."""
-        for key in keys:
-            self._take()
-            if not is_known(key):
-                return False
-        return True
-
-    def _take(self, count: int = 1, is_plain: bool = False) -> None:
-        """Ask to compare ``count`` values; numbers and times cost next to nothing."""
-        self._left -= count // PLAIN if is_plain else count
+    def _take(self, count: int = 1) -> None:
+        """Ask to compare ``count`` values."""
+        self._left -= count
         if self._left < 0:
-            raise TooMany
+            raise _TooMany
+
+    # Arrays and frames
+
+    def _array_lines(self, one: Any, other: Any) -> list[str]:
+        if one.shape != other.shape or one.dtype.kind not in "biufcmMSU":
+            return []
+        self._take(one.size // _PLAIN)
+        a, b = one.reshape(-1), other.reshape(-1)
+        places = self._differing(a, b)
+        lines = [f"{len(places):,} {plural('item', len(places))} changed"] if len(places) else []
+        for each in places[:_MOST_SHOWN]:
+            place = tuple(map(int, sys.modules["numpy"].unravel_index(each, one.shape)))
+            lines.append(f"  {place[0] if len(place) == 1 else place}: {_arrow(a[each], b[each])}")
+        return lines
+
+    def _frame_lines(self, one: Any, other: Any) -> Iterator[str]:
+        """What differs in the columns, types, rows and cells of two frames.
+
+        Rows are matched by their labels where these are unique, otherwise by place.
+        """
+        columns = _matched(one.columns, other.columns)
+        there, here = columns or _in_order(min(len(one.columns), len(other.columns)))
+        for what, labels in (
+            ("added", other.columns.delete(here)),
+            ("removed", one.columns.delete(there)),
+        ):
+            if len(labels):
+                told = ", ".join(map(short, labels[: 2 * _MOST_SHOWN]))
+                more = " …" if len(labels) > 2 * _MOST_SHOWN else ""
+                yield f"{plural('column', len(labels))} {what}: {told}{more}"
+        pairs = list(zip(there, here, strict=True))
+        for n, m in pairs:
+            was, now = one.dtypes.iloc[n], other.dtypes.iloc[m]
+            if str(was) != str(now):
+                yield f"column {short(other.columns[m])}: {was} → {now}"
+        rows = _matched(one.index, other.index)
+        if rows is None:
+            yield "The rows cannot be matched, so their cells are not compared."
+            return
+        added, removed = (len(each.index) - len(rows[0]) for each in (other, one))
+        if added or removed:
+            yield f"rows: {added:,} added, {removed:,} removed"
+        yield from self._cell_lines(one, other, pairs, rows)
+
+    def _cell_lines(self, one: Any, other: Any, pairs: Any, rows: Any) -> Iterator[str]:
+        found, first, rest = 0, list[str](), list[str]()
+        is_aligned = len(one) == len(other) and bool((rows[0] == rows[1]).all())
+        for n, m in pairs:
+            was, now = one.iloc[:, n], other.iloc[:, m]
+            # What lies in a column of objects may have changed where it is.
+            if is_aligned and was.dtype != object and same_memory(_inside(was), _inside(now)):
+                continue
+            try:
+                self._take(len(rows[0]) // (_PLAIN if _is_plain(was) and _is_plain(now) else 1))
+                old, new = _values(was.iloc[rows[0]]), _values(now.iloc[rows[1]])
+            except Exception:  # boundary: user object - or too many, or a column unknown to pandas
+                rest = ["The other cells are too many to compare."]
+                continue
+            places = self._differing(old, new)
+            found += len(places)
+            for each in places[: _MOST_SHOWN - len(first)]:
+                label, column = short(other.index[rows[1][each]]), short(other.columns[m])
+                first.append(f"  row {label}, column {column}: {_arrow(old[each], new[each])}")
+        if found:
+            yield f"{found:,} {plural('cell', found)} changed"
+            yield from first[:-1]
+            yield first[-1] + (" …" if found > len(first) else "")
+        yield from rest
+
+    def _differing(self, one: Any, other: Any) -> Any:
+        """The places at which two columns of one length differ; both missing is no difference."""
+        arrays = loaded("numpy", "ndarray")
+        if isinstance(one, arrays) and isinstance(other, arrays):
+            try:
+                with sys.modules["numpy"].errstate(all="ignore"):
+                    differs = (one != other) & ~((one != one) & (other != other))
+                return differs.nonzero()[0]
+            except Exception:  # boundary: user object - times beside numbers
+                pass
+        pairs = enumerate(zip(one, other, strict=True))
+        return [place for place, pair in pairs if self._differ(*pair)]
+
+
+_HOW = ("added", "removed", "changed")
+
+
+def _are_items(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and isinstance(one, dict | set | list | tuple)
 
 
 def _item(place: Any, was: Any, now: Any) -> str:
     sign = "+ " if was is ABSENT else "- " if now is ABSENT else ""
     where = "" if place is ABSENT else f"{short(place)}: "
     return f"  {sign}{where}" + " → ".join(short(each) for each in (was, now) if each is not ABSENT)
+
+
+def _table(value: Any) -> Any:
+    return value.to_frame(value.name) if type(value) in loaded("pandas", "Series") else value
+
+
+def _matched(before: Any, after: Any) -> tuple[Any, Any] | None:
+    """The places in each of the labels that both have; by place where labels do not tell, ``None``
+    where neither does."""
+    if before is not after and not before.is_(after) and _is_safe(before) and _is_safe(after):
+        try:
+            if before.is_unique and after.is_unique:
+                places = before.get_indexer(after)
+                found = places >= 0
+                # Other labels for as many rows: they are taken for the same ones.
+                if found.any() or len(before) != len(after):
+                    return places[found], found.nonzero()[0]
+        except Exception:  # boundary: user object - labels of kinds that cannot be compared
+            pass
+    return _in_order(len(before)) if len(before) == len(after) else None
+
+
+def _in_order(count: int) -> tuple[Any, Any]:
+    places = sys.modules["numpy"].arange(count)
+    return places, places
+
+
+def _is_safe(index: Any) -> bool:
+    """Whether comparing the labels of ``index`` runs no code of a person's, nor too long."""
+    if hasattr(index, "levels"):
+        return all(map(_is_safe, index.levels))
+    if index.dtype.kind in "biufcmM":
+        return True
+    is_of_pandas = package_of(type(index.array)) == "pandas"
+    return is_of_pandas and len(index) <= MOST and all(map(is_known, index))
+
+
+def _is_plain(column: Any) -> bool:
+    """Whether a column holds numbers or times that numpy compares."""
+    return isinstance(column.dtype, loaded("numpy", "dtype")) and column.dtype.kind in "biufcmM"
+
+
+def _inside(column: Any) -> Any:
+    """What same memory is told by."""
+    return column.to_numpy() if _is_plain(column) else column.array
+
+
+def _values(column: Any) -> Any:
+    if _is_plain(column):
+        return column.to_numpy()
+    if package_of(type(column.array)) != "pandas":
+        raise TypeError("only its own class could say what is in it")
+    return column.tolist()
+
+
+# Single values, in words and compared
+
+
+def short(value: Any) -> str:
+    """``value`` in at most sixty characters."""
+    try:
+        told = _told(value, type(value))
+    except Exception:  # boundary: user object - what it answers may be anything
+        told = str(_name_of(type(value)))
+    return told if len(told) <= _MOST_CHARS else told[: _MOST_CHARS - 1] + "…"
+
+
+def _told(value: Any, kind: type) -> str:
+    name = str(_name_of(kind))
+    if is_missing(value) and value is not None:
+        return "missing"
+    if kind is int and value.bit_length() > _MOST_BITS:
+        return f"a number of {value.bit_length():,} bits"
+    if kind in (str, bytes):
+        return repr(value[: _MOST_CHARS + 1])
+    if kind in _SIZED:
+        return f"{name} of {len(value):,}"
+    if kind in ATOMS and kind is not slice:
+        return repr(value)
+    if is_frame(kind):
+        return f"{name}, {_by(len(axis) for axis in reversed(attributes_of(value)['_mgr'].axes))}"
+    if kind in loaded("numpy", "ndarray"):
+        return f"array of {value.dtype.name}, {_by(value.shape) or 'one value'}"
+    if issubclass(kind, loaded("numpy", "generic")) and module_of(kind) == "numpy":
+        return short(value.item()) if kind is not type(value.item()) else name
+    if is_scalar_of_pandas(kind):
+        return str(value)
+    if package_of(kind) in ("polars", "pyarrow") and hasattr(kind, "shape"):
+        return f"{name}, {_by(value.shape)}"
+    return f"class {_name_of(value)}" if issubclass(kind, type) else name
+
+
+def _by(shape: Iterable[int]) -> str:
+    return " × ".join(f"{each:,}" for each in shape)
+
+
+def _arrow(was: Any, now: Any) -> str:
+    return f"{short(was)} → {short(now)}"
+
+
+def differs_from(one: Any, other: Any) -> bool:
+    """Whether two single values differ. What is no plain value differs from all but itself."""
+    if one is other or (is_missing(one) and is_missing(other)):
+        return False
+    scalars = loaded("numpy", "generic")
+    one, other = (each.item() if isinstance(each, scalars) else each for each in (one, other))
+    kinds = {type(one), type(other)}
+    if (not kinds <= {int, float} and len(kinds) != 1) or not (is_known(one) and is_known(other)):
+        return True
+    try:
+        return not bool(one == other)
+    except Exception:  # boundary: user object - kinds of pandas that cannot be compared
+        return True
+
+
+def is_known(label: Any) -> bool:
+    """Whether comparing ``label`` runs no code of a person's."""
+    kind = type(label)
+    if kind is tuple:
+        return all(map(is_known, label))
+    is_atom = kind in ATOMS and kind is not frozenset
+    return is_atom or module_of(kind) == "numpy" or is_scalar_of_pandas(kind)

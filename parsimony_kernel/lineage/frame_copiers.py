@@ -6,8 +6,6 @@ memory: here its managers are asked, as its own methods with inplace=True do.
 """
 
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from itertools import starmap
 from typing import Any
 
@@ -23,6 +21,8 @@ from parsimony_kernel.lineage.copiers import (
 
 _ABSENT = object()
 _SAMPLED = 1_000
+# What pandas itself keeps of a frame.
+_OF_PANDAS = frozenset({"_mgr", "_flags", "_item_cache", "_is_copy"})
 
 
 def is_free(value: Any) -> bool:
@@ -30,60 +30,53 @@ def is_free(value: Any) -> bool:
     return is_frame(type(value)) and copies_lazily()
 
 
-@dataclass(frozen=True)
-class _HeldFrame:
-    manager: Any
-    attributes: dict[str, Any]
-    allows_duplicates: bool = True
+def _copy(value: Any) -> Any:
+    """A frame or a series of pandas' own class, with what the class of ``value`` says belongs to
+    one."""
+    pandas, own = sys.modules["pandas"], attributes_of(value)
+    manager = own["_mgr"].copy(deep=not copies_lazily())
+    base = pandas.DataFrame if issubclass(type(value), pandas.DataFrame) else pandas.Series
+    held = base._from_mgr(manager, axes=manager.axes)
+    _give(attributes_of(held), own, type(value))
+    return held
 
 
-def _look(value: Any) -> _HeldFrame:
-    """A frame or a series, with what its class says belongs to it."""
-    own = attributes_of(value)
-    names = ("_attrs", "_name", *type.__getattribute__(type(value), "_metadata"))
-    attributes = {name: own[name] for name in names if name in own}
-    return _HeldFrame(own["_mgr"], attributes, _allows_duplicates(own))
+def _give(to: dict[str, Any], own: dict[str, Any], kind: type) -> None:
+    """Give the attributes of a frame of ``kind`` to those of another."""
+    for name in ("_attrs", "_name", *type.__getattribute__(kind, "_metadata")):
+        if name in own:
+            to[name] = own[name].copy() if type(own[name]) is dict else own[name]
+    to["_flags"]._allows_duplicate_labels = own["_flags"]._allows_duplicate_labels
 
 
-def _keep(seen: _HeldFrame) -> _HeldFrame:
-    attributes = {name: _copied(each) for name, each in seen.attributes.items()}
-    return replace(seen, manager=_copy_of(seen.manager), attributes=attributes)
-
-
-def _copy_of(manager: Any) -> Any:
-    return manager.copy(deep=not copies_lazily())
-
-
-def _copied(attribute: Any) -> Any:
-    return attribute.copy() if type(attribute) is dict else attribute
-
-
-def _compare(now: _HeldFrame, held: _HeldFrame) -> bool:
+def _same(value: Any, held: Any) -> bool:
+    now, then = attributes_of(value), attributes_of(held)
     return (
-        now.allows_duplicates == held.allows_duplicates
-        and _same_managers(now.manager, held.manager)
+        now["_flags"]._allows_duplicate_labels == then["_flags"]._allows_duplicate_labels
+        and _same_managers(now["_mgr"], then["_mgr"])
         and all(
-            _same_attribute(now.attributes.get(name, _ABSENT), each)
-            for name, each in held.attributes.items()
+            _same_attribute(now.get(name, _ABSENT), each)
+            for name, each in then.items()
+            if name not in _OF_PANDAS
         )
     )
 
 
-def _write(value: Any, held: _HeldFrame) -> None:
-    own = attributes_of(value)
-    own["_mgr"] = _copy_of(held.manager)
-    own.update({name: _copied(each) for name, each in held.attributes.items()})
-    own["_flags"]._allows_duplicate_labels = held.allows_duplicates
+def _write(value: Any, held: Any) -> None:
+    own, then = attributes_of(value), attributes_of(held)
+    own["_mgr"] = then["_mgr"].copy(deep=not copies_lazily())
+    _give(own, then, type(value))
     own.pop("_item_cache", None)
 
 
-def _inside(held: _HeldFrame) -> list[Any]:
+def _inside(held: Any) -> list[Any]:
     """What lies in its columns of objects, where the first of them can change."""
     found: list[Any] = []
-    for each in held.attributes.values():
-        found.extend(each.values() if type(each) is dict else [each])
+    for name, each in attributes_of(held).items():
+        if name not in _OF_PANDAS:
+            found.extend(each.values() if type(each) is dict else [each])
     numpy = sys.modules["numpy"]
-    for block in held.manager.blocks:
+    for block in held._mgr.blocks:
         # Columns of strings call themselves objects too; they are no plain arrays.
         if type(block.values) is numpy.ndarray and block.values.dtype.kind == "O":
             cells = block.values.reshape(-1)
@@ -92,37 +85,13 @@ def _inside(held: _HeldFrame) -> list[Any]:
     return found
 
 
-def _bytes(value: Any) -> int:
-    return 0 if copies_lazily() else frame_bytes(value)
-
-
-FRAME = Kind(_look, _write, _compare, _inside, _bytes, _keep)
-
-
-def _allows_duplicates(own: dict[str, Any]) -> bool:
-    """What the flags of a frame say, from its attributes."""
-    return bool(own["_flags"]._allows_duplicate_labels)
-
-
-def frame_shape(value: Any) -> tuple[int, ...]:
-    """The rows of a frame or a series, and the columns of a frame."""
-    return tuple(len(axis) for axis in reversed(attributes_of(value)["_mgr"].axes))
-
-
-def plain_frame(value: Any, held: Any = None) -> Any:
-    """A frame or a series of pandas' own class with what ``value`` has, or had in ``held``."""
-    pandas = sys.modules["pandas"]
-    own = attributes_of(value)
-    manager = (own["_mgr"] if held is None else held.manager).copy(deep=False)
-    base = pandas.DataFrame if issubclass(type(value), pandas.DataFrame) else pandas.Series
-    made = base._from_mgr(manager, axes=manager.axes)
-    attributes = own if held is None else held.attributes
-    allowed = _allows_duplicates(own) if held is None else held.allows_duplicates
-    if base is pandas.Series:
-        object.__setattr__(made, "_name", attributes.get("_name"))
-    object.__setattr__(made, "_attrs", dict(attributes.get("_attrs") or {}))
-    attributes_of(made)["_flags"]._allows_duplicate_labels = allowed
-    return made
+FRAME = Kind(
+    _copy,
+    _same,
+    _write,
+    _inside,
+    lambda value: 0 if copies_lazily() else frame_bytes(value),
+)
 
 
 def frame_bytes(value: Any) -> int:
@@ -133,34 +102,21 @@ def frame_bytes(value: Any) -> int:
 
 def unshared_bytes(held: Any, value: Any) -> int:
     """The memory in bytes that a lazy copy of ``value`` keeps for itself alone."""
-    if not isinstance(held, _HeldFrame):
+    if not is_frame(type(held)):
         return 0
-    shared = {place for block in attributes_of(value)["_mgr"].blocks for place, _ in _places(block)}
-    return sum(
-        size
-        for block in held.manager.blocks
-        for place, size in _places(block)
-        if place not in shared
-    )
+    live = set[int]().union(*map(_owners, attributes_of(value)["_mgr"].blocks))
+    blocks = (block for block in held._mgr.blocks if live.isdisjoint(_owners(block)))
+    return sum(int(getattr(block.values, "nbytes", 0)) for block in blocks)
 
 
-def _places(block: Any) -> Iterator[tuple[int, int]]:
-    """Where the memory of each column of a block begins, or its identity, and its bytes.
-
-    By column: a write to one takes it out of its block and leaves the others where they are.
-    """
-    values, numpy = block.values, sys.modules["numpy"]
-    found = [values, *arrays_inside(values)]
-    array = next((each for each in found if isinstance(each, numpy.ndarray)), None)
-    size = int(getattr(values, "nbytes", 0))
-    if array is None:
-        yield id(found[-1]), size
-    elif array.ndim == 2 and len(array):
-        begin = int(array.__array_interface__["data"][0])
-        for number in range(len(array)):
-            yield begin + number * array.strides[0], size // len(array)
-    else:
-        yield int(array.__array_interface__["data"][0]), size
+def _owners(block: Any) -> set[int]:
+    """The ids of the arrays that own the memory of a block."""
+    found = set[int]()
+    for each in (block.values, *arrays_inside(block.values)):
+        while (base := getattr(each, "base", None)) is not None:
+            each = base
+        found.add(id(each))
+    return found
 
 
 def _same_attribute(now: Any, held: Any) -> bool:
@@ -201,12 +157,11 @@ def _write_polars(value: Any, held: Any) -> None:
 
 
 POLARS = Kind(
-    lambda value: value,
-    _write_polars,
+    lambda value: value.clone(),
     _same_polars,
+    _write_polars,
     lambda held: (),
     lambda value: 0,
-    lambda seen: seen.clone(),
 )
 
 

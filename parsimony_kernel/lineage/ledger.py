@@ -232,6 +232,22 @@ class OriginLedger:
             ref.name == name for ref in self._cells[number - 1].made
         )
 
+    def made_from(
+        self, gone: Iterable[InputRef], *, after: int = 0, apart_from: str = ""
+    ) -> tuple[str, ...]:
+        """The variables that stand on the versions ``gone``, all the way, sorted.
+
+        Args:
+            after: only runs of cells with a higher number count.
+            apart_from: a run whose own cells do not count.
+        """
+        reached, made = set(gone), set[InputRef]()
+        for run in self._cells[after:]:
+            if not reached.isdisjoint(run.reads) and (not apart_from or run.run_id != apart_from):
+                reached.update(run.made)
+                made.update(run.made)
+        return tuple(sorted({ref.name for ref in made if self.version(ref.name) == ref.version}))
+
     def ancestry(self, name: str) -> Iterator[VariableOrigin]:
         """``name``'s origin and those of all that went into it, each once, newest first."""
         current = self.get(name)

@@ -6,7 +6,7 @@ within limits for one cell. Nothing here imports anything heavy, and no code of 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from itertools import compress, islice
 from pathlib import Path, PosixPath
@@ -19,7 +19,7 @@ from parsimony_kernel.analysis.columns import columns_only
 from parsimony_kernel.analysis.parse import is_table
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.analysis.values import Ref, Text
-from parsimony_kernel.lineage.aliases import contents_of, names_of
+from parsimony_kernel.lineage.aliases import names_of
 from parsimony_kernel.lineage.classes import is_immutable, is_tabular, is_theirs
 from parsimony_kernel.lineage.copiers import is_bound
 from parsimony_kernel.lineage.file_access import sources_in
@@ -66,8 +66,6 @@ class Looked:
     # The names whose objects its functions change, and whether one changes what it is handed.
     through: frozenset[str] = frozenset()
     by_argument: bool = False
-    # The small arrays in which frames have their values, and their bytes.
-    contents: tuple[tuple[Callable[[], Any], bytes], ...] = ()
     # The frames with which the cell does nothing that writes into the memory they have.
     columns_only: frozenset[str] = frozenset()
 
@@ -183,7 +181,6 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         resizes,
         frozenset(through),
         by_argument,
-        () if resizes else tuple(contents_of(map(namespace.get, names.mutated | likely))),
         columns,
     )
 
@@ -289,13 +286,7 @@ def observe_cell(
         if not is_immutable(after[name]):
             touched[id(after[name])] = after[name]
     in_place |= names_of(
-        touched,
-        after,
-        (before, values),
-        looked.namespace,
-        shown,
-        looked.columns_only,
-        looked.contents,
+        touched, after, (before, values), looked.namespace, shown, looked.columns_only
     )
     reads = names.reads | names.mutated | names.reached | looked.reads | in_place
     modules = tuple(

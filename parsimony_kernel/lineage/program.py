@@ -6,7 +6,7 @@ when it is read, such as an iterator or a random generator, whose state nobody c
 """
 
 import builtins
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -101,15 +101,14 @@ class Program:
         self._is_seeded = any(
             call.last in SEEDING_FUNCTIONS for each in self._every for call in each.calls
         )
-        self._streams = Groups()
-        if self._is_seeded:
-            self._streams.join({RANDOM})
-        while self._follow_streams():
-            pass
-        # Names whose objects may be one, or hold a part of each other.
+        # Names whose objects may be one, or hold a part of each other, and those that lead to what
+        # moves on when it is read.
         self._related = Groups()
+        moving = {RANDOM} if self._is_seeded else set[str]()
         for each in self._every:
             self._relate(each)
+            moving |= each.writes | each.mutated if self._makes_stream(each) else set()
+        self._streams = self.related(moving)
         self._effects: dict[int, Effect] = {}
 
     def has_stars(self) -> bool:
@@ -130,7 +129,7 @@ class Program:
 
     def streams_of(self, names: Iterable[str]) -> set[str]:
         """The streams that ``names`` lead to."""
-        return {self._streams.of(name) for name in names if name in self._streams}
+        return self.related(names) & self._streams
 
     def related(self, names: Iterable[str]) -> set[str]:
         """The groups of names that may share objects with ``names``."""
@@ -146,6 +145,8 @@ class Program:
             self._related.join(each - plain)
         if statement.later is not NOTHING:
             self._related.join(statement.writes | (statement.reads - plain))
+            if self._is_seeded and any(map(self._draws, statement.calls)):
+                self._related.join({*statement.writes, *statement.mutated, RANDOM})
 
     def effect(self, statement: Statement) -> Effect:
         """What ``statement`` does, with the functions that it may call."""
@@ -166,10 +167,10 @@ class Program:
                     touches |= call.handed | {call.root} | through
             if is_opaque(statement) or statement.changes_all:
                 touches.add("*")
-            if len(self._streams):
+            if self._streams:
                 moves = self.streams_of(_used_up(statement) | through)
             if self._is_seeded:
-                random = self._streams.of(RANDOM)
+                random = self._related.of(RANDOM)
                 if random in moves or any(map(self._draws, statement.calls)):
                     reads |= {RANDOM}
                     moves.add(random)
@@ -218,30 +219,6 @@ class Program:
 
     # What moves on when it is read
 
-    def _follow_streams(self) -> bool:
-        """Find names that lead to streams; whether there were any that were not known."""
-        known = len(self._streams)
-        for each in self._every:
-            bound = each.writes | each.mutated
-            if self._makes_stream(each):
-                self._streams.join(bound)
-            if self._is_seeded and each.later is not NOTHING and any(map(self._draws, each.calls)):
-                self._streams.join({*bound, RANDOM})
-            if each.defines or each.later is not NOTHING:
-                self._spread({*each.writes, *each.reads})
-            for name, root in each.links:
-                self._spread({name, root.name})
-            for call in each.calls:
-                if not self._is_harmless(call):
-                    self._spread({*call.handed, call.root})
-        return len(self._streams) > known
-
-    def _spread(self, names: Collection[str]) -> None:
-        """If one of ``names`` leads to a stream the others may do so too."""
-        if len(self._streams) and any(name in self._streams for name in names):
-            plain = self._homes.keys() | BUILTINS | self._harmless
-            self._streams.join({name for name in names if name and name not in plain})
-
     def _makes_stream(self, statement: Statement) -> bool:
         gives = any(map(self._gives_stream, statement.calls))
         return gives or (statement.keeps_state and not statement.defines)
@@ -272,14 +249,6 @@ class Groups:
 
     def __init__(self) -> None:
         self._above: dict[str, str] = {}
-        self._joined = 0
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._above
-
-    def __len__(self) -> int:
-        """How much is known: it grows with each name, and with each two groups that become one."""
-        return len(self._above) + self._joined
 
     def of(self, name: str) -> str:
         """The name that stands for the group of ``name``."""
@@ -292,7 +261,6 @@ class Groups:
         first, *others = sorted({self.of(name) for name in names}) or [""]
         for other in others:
             self._above[other] = first
-            self._joined += 1
 
 
 def _statements(cell: Cell) -> tuple[Statement, ...]:

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.classes import is_atomic
 from parsimony_kernel.lineage.copies import Copies, Copy, bytes_of, is_of_library, is_opaque
-from parsimony_kernel.lineage.dependents import Dependent
 from parsimony_kernel.lineage.frame_copiers import unshared_bytes
 from parsimony_kernel.lineage.ledger import InputRef, Moment, OriginLedger
 from parsimony_kernel.lineage.may_mutate import suspects
@@ -26,21 +25,22 @@ Bindings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class PutBack:
-    """What going back did, each sorted; a name stands in one of them at most.
+    """What going back did, each sorted; a name stands in one of the first four at
+    most.
 
     ``restored`` are names that have their earlier value again, ``removed`` those that were new.
     ``kept`` were left: new names, or such as were changed since, with whatever holds a part of
     what they hold. ``lost`` may have been changed in place, and there was no copy of all that
-    they hold, or their earlier value was too big to be kept. ``dependents`` are cells that ran
-    since and used what is now taken back. ``reasons`` say of names in ``kept`` why, where it is
-    not that they themselves were changed or bound anew.
+    they hold, or their earlier value was too big to be kept. ``stale`` are names
+    that were made since from what is now taken back. ``reasons`` say of names in ``kept`` why,
+    where it is not that they themselves were changed or bound anew.
     """
 
     restored: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
-    dependents: tuple[Dependent, ...] = ()
+    stale: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def __bool__(self) -> bool:
@@ -52,19 +52,38 @@ class State:
     """What names were bound to, at which versions, and what the objects held that changed since.
 
     Args:
-        holds: the ids of changed objects that each name held, itself or in what it held.
-        uncopied: names of which something may have changed without a copy.
-        forgotten: names that were bound to what was too big to be kept.
         when: when that was.
+        holds: the ids of objects that changed, or may have, that each name held, itself or in what
+            it held.
+        forgotten: names that were bound to what was too big to be kept.
     """
 
     bindings: dict[str, Any]
     versions: dict[str, int]
+    when: Moment
     copies: Copies = field(default_factory=Copies)
     holds: dict[str, set[int]] = field(default_factory=dict)
-    uncopied: set[str] = field(default_factory=set)
     forgotten: set[str] = field(default_factory=set)
-    when: Moment = field(default_factory=Moment)
+
+    def uncertain(self) -> set[str]:
+        """The names of which something may have changed without a copy."""
+        lost = self.copies.lost.keys()
+        return {name for name, held in self.holds.items() if held & lost}
+
+    def narrowed(self, names: Collection[str]) -> "State":
+        """What is known of ``names``."""
+        bindings = {name: value for name, value in self.bindings.items() if name in names}
+        holds = {name: found for name, found in self.holds.items() if name in names}
+        return replace(
+            self,
+            bindings=bindings,
+            versions={name: self.versions.get(name, 0) for name in names},
+            copies=self.copies.only(
+                self.copies.reachable(bindings.values()).union(*holds.values())
+            ),
+            holds=holds,
+            forgotten=self.forgotten.intersection(names),
+        )
 
 
 @dataclass(frozen=True)
@@ -100,20 +119,17 @@ def set_back(
 
     With ``keep_new`` the names that did not exist then are left as they are.
     """
-    namespace, given = place.namespace(), place.given()
+    namespace, given, uncertain = place.namespace(), place.given(), target.uncertain()
     stand_ins, broken = _set_back_objects(changed)
     restored, removed, kept, lost = set[str](), set[str](), set[str](), set[str]()
     for name in names:
-        value = target.bindings.get(name, ABSENT)
+        value = target.bindings.get(name, given.get(name, ABSENT))
         if name in target.forgotten:
             lost.add(name)
             continue
         if is_new_import(name, target, namespace):
             continue
-        if value is ABSENT and name in given:
-            namespace[name] = given[name]
-            restored.add(name)
-        elif value is ABSENT:
+        if value is ABSENT:
             if keep_new:
                 kept.add(name)
                 continue
@@ -122,15 +138,15 @@ def set_back(
         else:
             held = target.holds.get(name, set()) & changed.keys()
             again = stand_ins.get(id(value), value)
-            is_other = namespace.get(name, ABSENT) is not again
+            is_other = namespace.get(name, ABSENT) is not again or bool(held)
             namespace[name] = again
             # What takes the place of an object takes it in the namespace only.
-            if name in target.uncopied or held & (broken | (stand_ins.keys() - {id(value)})):
+            if name in uncertain or held & (broken | (stand_ins.keys() - {id(value)})):
                 lost.add(name)
-                if is_other or held:
+                if is_other:
                     place.ledger.go_back(name, 0)  # what it holds is of nobody's making
                 continue
-            if is_other or held:
+            if is_other:
                 restored.add(name)
         place.ledger.go_back(name, target.versions.get(name, 0))
     if restored or removed:
@@ -209,11 +225,7 @@ def change_since(place: Place, before: State, changed: Mapping[int, Copy]) -> Ch
         name
         for name in {*before.bindings, *now}
         if not is_new_import(name, before, now)
-        and (
-            now.get(name, ABSENT) is not before.bindings.get(name, ABSENT)
-            or name in before.uncopied
-            or name in before.holds
-        )
+        and (now.get(name, ABSENT) is not before.bindings.get(name, ABSENT) or name in before.holds)
     } | before.forgotten
     if not names:
         return None
@@ -224,7 +236,7 @@ def change_since(place: Place, before: State, changed: Mapping[int, Copy]) -> Ch
         for name in now
         if name in before.bindings and versions.get(name, 0) != before.versions.get(name, 0)
     }
-    state = _narrowed(before, names)
+    state = before.narrowed(names)
     images = {}
     for key in changed.keys() & state.copies.by_id.keys():
         try:
@@ -232,22 +244,6 @@ def change_since(place: Place, before: State, changed: Mapping[int, Copy]) -> Ch
         except Exception:  # boundary: user object - what it holds may be anything
             continue
     return _change(place, state, images, now)
-
-
-def _narrowed(state: State, names: Collection[str]) -> State:
-    """What ``state`` knows of ``names``."""
-    bindings = {name: value for name, value in state.bindings.items() if name in names}
-    holds = {name: found for name, found in state.holds.items() if name in names}
-    kept = state.copies.reachable(bindings.values()).union(*holds.values())
-    return replace(
-        state,
-        bindings=bindings,
-        versions={name: state.versions.get(name, 0) for name in names},
-        copies=Copies({key: copy for key, copy in state.copies.by_id.items() if key in kept}),
-        holds=holds,
-        uncopied=state.uncopied & set(names),
-        forgotten=state.forgotten & set(names),
-    )
 
 
 class TakenBack(NamedTuple):
@@ -281,12 +277,8 @@ def take_back(place: Place, change: Change) -> TakenBack:
         if name not in change.versions and name not in since.later and found & changed.keys()
     }
     names = (change.versions.keys() - since.later) | others
-    stood = State(
-        now,
-        {name: place.ledger.version(name) for name in names},
-        holds=since.holds,
-        when=place.ledger.now(),
-    )
+    versions = {name: place.ledger.version(name) for name in names}
+    stood = State(now, versions, place.ledger.now(), holds=since.holds)
     target = replace(
         before,
         bindings={**before.bindings, **{name: now[name] for name in others}},
@@ -306,7 +298,7 @@ def _rest(change: Change, since: "_Since") -> Change | None:
     before, names = change.before, change.versions.keys() & since.later
     if not names:
         return None
-    state = _narrowed(before, names)
+    state = before.narrowed(names)
     kept = since.touched & state.copies.by_id.keys()
     return Change(
         state,
@@ -320,9 +312,6 @@ def _rest(change: Change, since: "_Since") -> Change | None:
 
 def _inverse(place: Place, change: Change, changed: Mapping[int, Copy], stood: State) -> Change:
     """What takes an undo of ``change`` back, after it was done; ``stood`` is what was before."""
-    holds = {name: found & changed.keys() for name, found in stood.holds.items()}
-    every = Copies({**change.before.copies.by_id, **{key: change.images[key] for key in changed}})
-    state = _narrowed(replace(stood, copies=every, holds=holds), stood.versions.keys())
     # What could be mended holds what it did before the change; another has a stand-in.
     images = {
         key: each
@@ -330,7 +319,12 @@ def _inverse(place: Place, change: Change, changed: Mapping[int, Copy], stood: S
         for each in (copy, change.images[key])
         if not each.is_changed
     }
-    state.uncopied = {name for name, found in state.holds.items() if not found <= images.keys()}
+    holds = {name: found & changed.keys() for name, found in stood.holds.items()}
+    copies = Copies(
+        {**change.before.copies.by_id, **{key: change.images[key] for key in changed}},
+        {key: copy.value for key, copy in changed.items() if key not in images},
+    )
+    state = replace(stood, copies=copies, holds=holds).narrowed(stood.versions)
     return _change(place, state, images, dict(place.bindings()))
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.lineage.checkpoint import Change, PutBack
-from parsimony_kernel.lineage.dependents import Dependent, dependents
 from parsimony_kernel.lineage.diff import Diff, of_changes
 from parsimony_kernel.lineage.files import FileState, turned
 from parsimony_kernel.lineage.ledger import OriginLedger
@@ -102,14 +101,13 @@ class Changes:
             raise KeyError(run_id)
         back_again, left = turned(files)
         done, inverses, rests = [], list[Change](), list[Change]()
-        found: dict[int, Dependent] = {}
+        stale = set[str]()
         for change in reversed(changes):
             back, inverse, rest = checkpoints.undo(change)
             done.append(back)
             inverses += [] if inverse is None else [inverse]
             rests += [] if rest is None else [rest]
-            for each in _on(change, back, executor.origin_ledger, "" if redone else run_id):
-                found.setdefault(each.cell.number, each)
+            stale |= _made_from(change, back, executor.origin_ledger, "" if redone else run_id)
         rests.reverse()
         now = (
             _Turn([*turn.done, *inverses], rests, [*turn.files, *back_again], left)
@@ -127,7 +125,8 @@ class Changes:
         del self._by_run[run_id]
         if now.is_done or now.is_undone:
             self._keep(run_id, now, order)
-        return merged(done, tuple(found[number] for number in sorted(found)))
+        back = merged(done)
+        return replace(back, stale=tuple(sorted(stale.difference(back.kept))))
 
     def settle(self, run_ids: Collection[str]) -> None:
         """Forget what was taken back of these runs: others have taken their place."""
@@ -149,17 +148,17 @@ class Changes:
             del self._by_run[next(each for each in self._by_run if each != run_id)]
 
 
-def _on(change: Change, back: PutBack, ledger: OriginLedger, run_id: str) -> tuple[Dependent, ...]:
-    """The cells that stand on what ``back`` took of ``change``."""
+def _made_from(change: Change, back: PutBack, ledger: OriginLedger, run_id: str) -> set[str]:
+    """The variables that stand on what ``back`` took of ``change``."""
     names = [
         name
         for name in (*back.restored, *back.removed, *back.lost)
         if ledger.version(name) != change.versions.get(name, 0)
     ]
-    return dependents(ledger, change.given(names), after=change.runs, apart_from=run_id)
+    return set(ledger.made_from(change.given(names), after=change.runs, apart_from=run_id))
 
 
-def merged(done: Sequence[PutBack], found: tuple[Dependent, ...] = ()) -> PutBack:
+def merged(done: Sequence[PutBack]) -> PutBack:
     """What came of each name in the end, where ``done`` was done one after the other."""
     came: dict[str, str] = {}
     for back in done:
@@ -176,4 +175,4 @@ def merged(done: Sequence[PutBack], found: tuple[Dependent, ...] = ()) -> PutBac
 
     kept = named("kept")
     whys = {name: why for back in done for name, why in back.reasons.items() if name in kept}
-    return PutBack(named("restored"), named("removed"), kept, named("lost"), found, whys)
+    return PutBack(named("restored"), named("removed"), kept, named("lost"), (), whys)

@@ -163,7 +163,7 @@ def test_a_cell_that_stands_on_what_is_taken_back_is_warned_about(
     said(LOAD)
     said("%%agent\nset all to nothing")
     said("total = sales['eur'].sum()")
-    assert "Your cell `total = sales['eur'].sum()` used `sales`" in said("%agent undo")
+    assert "Now stale, made from it since: total" in said("%agent undo")
 
 
 def test_the_history_tells_of_it(notebook: Callable[..., Said]) -> None:

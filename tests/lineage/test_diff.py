@@ -13,17 +13,13 @@ from hypothesis import strategies as st
 
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.lineage import diff
-from parsimony_kernel.lineage.diff import Diff, State, difference, of_changes
-from parsimony_kernel.lineage.frame_diff import MOST_CHARS, short
+from parsimony_kernel.lineage.diff import Diff, State, difference, of_changes, short
 
 
 def between(before: Any, after: Any) -> list[str]:
     """What is told of a name that was bound to ``before`` and is to ``after``."""
     lines = difference(State({"x": before}), State({"x": after})).lines()
     return [line.strip() for line in lines]
-
-
-SAME = "~ x: bound anew, with the same content: "
 
 
 async def ran(setting: str, *steps: str) -> Diff:
@@ -81,9 +77,9 @@ async def test_what_is_nested_is_found_through_all_that_holds_it() -> None:
     ]
 
 
-async def test_a_value_that_equals_the_one_before_is_said_to() -> None:
+async def test_a_value_like_the_one_before_is_bound_anew() -> None:
     found = await ran("df = pd.DataFrame({'a': [1.0, None]})", "df = df.copy()")
-    assert found.lines() == ["~ df: bound anew, with the same content: DataFrame, 2 × 1"]
+    assert found.lines() == ["~ df: DataFrame, 2 × 1, bound anew"]
 
 
 async def test_what_nobody_knows_is_said_to_be_unknown() -> None:
@@ -140,11 +136,8 @@ FRAMES: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], list[str]]] = {
         lambda df: pd.concat([df, df.iloc[:1].set_axis([7])]),
         ["rows: 1 added, 0 removed"],
     ),
-    "another order": (lambda df: df.iloc[::-1], ["rows in another order"]),
-    "other labels": (
-        lambda df: df.set_axis(["x", "y", "z"]),
-        ["row labels: 0, 1, 2 → 'x', 'y', 'z'"],
-    ),
+    "another order": (lambda df: df.iloc[::-1], []),
+    "other labels": (lambda df: df.set_axis(["x", "y", "z"]), []),
     "a cell beside a dropped row": (
         lambda df: df.drop(index=0).assign(n=[2, 9]),
         ["rows: 0 added, 1 removed", "1 cell changed", "row 2, column 'n': 3 → 9"],
@@ -226,15 +219,9 @@ def test_too_much_is_not_compared_and_said(monkeypatch: pytest.MonkeyPatch) -> N
     assert between(list(range(1_000)), [*range(1_000), 5])[1:] == ["Not compared: it is too big."]
 
 
-def test_frames_of_polars_are_compared() -> None:
+def test_of_frames_of_polars_the_shape_is_told() -> None:
     before = pl.DataFrame({"a": [1, 2, None], "s": ["x", "y", "z"]})
-    after = before.with_columns(pl.Series("a", [1, 5, None]), pl.lit(1).alias("b"))
-    assert frames(before, after) == [
-        "column added: 'b'",
-        "1 cell changed",
-        "row 1, column 'a': 2 → 5",
-    ]
-    assert between(before, before.head(1))[0] == "~ x: DataFrame, 3 × 2 → DataFrame, 1 × 2"
+    assert between(before, before.head(1)) == ["~ x: DataFrame, 3 × 2 → DataFrame, 1 × 2"]
 
 
 def test_a_frame_that_becomes_something_else_is_told_in_words() -> None:
@@ -277,9 +264,8 @@ NESTED = st.recursive(
 
 @given(NESTED, NESTED)
 def test_what_is_equal_is_told_as_equal_and_nothing_else_is(one: Any, other: Any) -> None:
-    found = difference(State({"x": one}), State({"x": other})).lines()
-    is_equal = not found[0].startswith("~ x: ") or found[0].startswith(SAME)
-    assert is_equal is (one == other)
+    found = between([one], [other])
+    assert (len(found) == 1) is (one == other)
 
 
 class Hostile:
@@ -368,7 +354,7 @@ def test_nothing_that_a_variable_holds_breaks_it_or_is_asked(what: str, other: s
 
 def test_values_in_words_are_short() -> None:
     assert short("x" * 1_000).startswith("'xxx")
-    assert len(short("x" * 1_000)) == MOST_CHARS
+    assert len(short("x" * 1_000)) == 60
     assert short(10**1_000) == "a number of 3,322 bits"
     assert short(np.float64(1.5)) == "1.5"
     assert short(np.zeros((2, 3))) == "array of float64, 2 × 3"
@@ -377,79 +363,33 @@ def test_values_in_words_are_short() -> None:
 
 
 BESIDES = {
-    "categories": (
-        "c = pd.Series(['a', 'b'], dtype='category')", "c = c.cat.add_categories(['z'])",
-        "categories: 'a', 'b' → 'a', 'b', 'z'",
-    ),
-    "an order of categories": (
-        "c = pd.Series(['a', 'b'], dtype='category')", "c = c.cat.as_ordered()",
-        "categories: 'a', 'b' → 'a', 'b'",
-    ),
-    "categories of a column": (
-        "df = pd.DataFrame({'c': pd.Categorical(['a'])})",
-        "df['c'] = df.c.cat.add_categories(['z'])",
-        "categories: 'a' → 'a', 'z'",
-    ),
-    "attrs": ("df = pd.DataFrame({'a': [1]})", "df.attrs['u'] = 1", "attrs changed"),
+    "attrs": ("df = pd.DataFrame({'a': [1]})", "df.attrs['u'] = 1", "~ df: DataFrame, 1 × 1"),
     "attrs of a frame in a list": (
-        "xs = [pd.DataFrame({'a': [1]})]", "xs[0].attrs['u'] = 1", "1 item changed",
-    ),
-    "a list in attrs": (
-        "df = pd.DataFrame({'a': [1]})\ndf.attrs['u'] = [1]", "df.attrs['u'].append(2)",
-        "attrs changed",
-    ),
-    "the name of an index": (
-        "df = pd.DataFrame({'a': [1]})", "df.index.name = 'q'", "name of the index changed",
-    ),
-    "the name of the columns": (
-        "df = pd.DataFrame({'a': [1]})", "df.columns.name = 'q'",
-        "name of the columns changed",
-    ),
-    "flags": (
-        "df = pd.DataFrame({'a': [1]})", "df.flags.allows_duplicate_labels = False",
-        "duplicate labels allowed changed",
+        "xs = [pd.DataFrame({'a': [1]})]", "xs[0].attrs['u'] = 1", "    1 item changed",
     ),
     "labels of rows": (
-        "df = pd.DataFrame({'a': [1, 2]})", "df.index = ['p', 'q']", "row labels: 0, 1 → 'p', 'q'",
-    ),
-    "the order of columns": (
-        "df = pd.DataFrame({'a': [1], 'b': [2]})", "df = df[['b', 'a']]",
-        "columns in another order",
+        "df = pd.DataFrame({'a': [1, 2]})", "df.index = ['p', 'q']", "~ df: DataFrame, 2 × 1",
     ),
     "the order of keys": (
         "from collections import OrderedDict\nod = OrderedDict(a=1, b=2)", "od.move_to_end('a')",
-        "items in another order",
-    ),
-    "the order of keys inside": (
-        "from collections import OrderedDict\nods = [OrderedDict(a=1, b=2)]",
-        "ods[0].move_to_end('a')", "1 item changed",
+        "~ od: OrderedDict",
     ),
     "a slot": (
-        "class S:\n    __slots__ = ('v',)\ns = S()\ns.v = 1", "s.v = 2", "  'v': 1 → 2",
+        "class S:\n    __slots__ = ('v',)\ns = S()\ns.v = 1", "s.v = 2", "      'v': 1 → 2",
     ),
     "an attribute of a list": (
-        "class S(list): pass\ns = S([1])\ns.v = 1", "s.v = 2", "  'v': 1 → 2",
+        "class S(list): pass\ns = S([1])\ns.v = 1", "s.v = 2", "      'v': 1 → 2",
     ),
     "the items of a list with attributes": (
         "class S(list): pass\ns = S([1])\ns.v = 1", "s.append(2)",
-        "  'its items': list of 1 → list of 2",
+        "      'its items': list of 1 → list of 2",
     ),
 }  # fmt: skip
 
 
-def test_attrs_that_were_copied_along_are_the_same() -> None:
-    before = pd.DataFrame({"a": [1]})
-    before.attrs["k"] = {"from": ["x", float("nan")]}
-    assert between(before, before.copy())[0].startswith(SAME)
-    after = before.copy()
-    after.attrs["k"]["from"].append("y")
-    assert not between(before, after)[0].startswith(SAME)
-
-
 @pytest.mark.parametrize(("setting", "code", "wanted"), BESIDES.values(), ids=BESIDES.keys())
-async def test_what_differs_besides_the_content_is_told(
+async def test_what_changed_besides_the_content_is_told(
     setting: str, code: str, wanted: str
 ) -> None:
-    lines = (await ran(setting, code)).lines()
-    assert f"    {wanted}" in lines
-    assert "same content" not in "".join(lines)
+    lines = [line.removesuffix(", changed in place") for line in (await ran(setting, code)).lines()]
+    assert wanted in lines

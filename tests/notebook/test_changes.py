@@ -12,7 +12,6 @@ from parsimony_kernel.execution.notebook import NotebookExecutor
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import PutBack
-from parsimony_kernel.lineage.dependents import warnings
 from parsimony_kernel.session import changes as limits
 from parsimony_kernel.session.changes import Changes
 from parsimony_kernel.session.past import Past
@@ -314,7 +313,7 @@ class Shown:
         return self._said(self.past.redo(int(named) if named else None), is_redo=True)
 
     def _said(self, done: tuple[int, PutBack], *, is_redo: bool) -> list[str]:
-        return put_back_words(*done, self.past.ordinals(), is_redo=is_redo).splitlines()
+        return put_back_words(*done, is_redo=is_redo).splitlines()
 
 
 async def test_what_was_not_done_is_not_said_to_be_nor_put_on_record(desk: Desk) -> None:
@@ -429,72 +428,35 @@ async def test_the_versions_go_back_and_forth_and_none_is_given_twice(desk: Desk
     assert ledger.version("a") == newest + 1
 
 
-def told(desk: Desk, run_id: str) -> list[str]:
-    back = desk.undo(run_id)
-    return warnings(back.dependents, 2, removed=back.removed, turns={"later": 3})
-
-
-async def test_a_persons_cell_that_used_what_is_undone_is_warned_about(desk: Desk) -> None:
-    await desk.mine("df = pd.DataFrame({'x': [1]})")
-    await desk.turn("t", "df['x'] = 5")
-    await desk.mine("total = df.x.sum()")
-    await desk.mine("unrelated = 1")
-    assert told(desk, "t") == [
-        "Your cell `total = df.x.sum()` used `df` as turn 2 left it: run it again."
-    ]
-
-
-async def test_what_was_made_of_what_was_made_is_warned_about_too(desk: Desk) -> None:
+async def test_what_was_made_since_from_what_is_undone_is_told_as_stale(desk: Desk) -> None:
     await desk.turn("t", "base = 1; base = 2")
     await desk.mine("one = base + 1")
     await desk.mine("two = one + 1")
+    await desk.mine("unrelated = 1")
     await desk.turn("later", "three = two + base")
-    assert told(desk, "t") == [
-        "Your cell `one = base + 1` used `base` as turn 2 left it: `base` is gone now.",
-        "Your cell `two = one + 1` used `one`, made from what stands no more: run it again.",
-        "Turn 3 used `base` as turn 2 left it: `base` is gone now.",
-    ]
+    back = desk.undo("t")
+    assert back.stale == ("one", "three", "two")
+    assert put_back_words(1, back, is_redo=False).splitlines()[2] == (
+        "  Now stale, made from it since: one, three, two"
+    )
 
 
-async def test_who_ran_before_or_ran_again_or_stands_no_more_is_not_warned_about(
-    desk: Desk,
-) -> None:
+async def test_what_was_made_before_or_is_bound_anew_is_not_stale(desk: Desk) -> None:
     await desk.mine("a = [1]")
     await desk.mine("early = len(a)")
     await desk.turn("t", "a = [2]", "inside = len(a)")
     await desk.mine("late = len(a)")
     await desk.mine("late = 5")
-    await desk.mine("print(a)", cell_id="shows")
-    await desk.mine("print(1)", cell_id="shows")
-    assert desk.undo("t").dependents == ()
+    assert desk.undo("t").stale == ()
 
 
-async def test_a_cell_that_showed_what_is_undone_is_warned_about(desk: Desk) -> None:
-    await desk.turn("t", "a = [2]")
-    await desk.mine("print(a)")
-    (found,) = desk.undo("t").dependents
-    assert (found.cell.code.strip(), found.used, found.stands) == ("print(a)", ("a",), ())
-
-
-async def test_of_many_cells_the_first_are_told_each_on_one_line(desk: Desk) -> None:
-    await desk.turn("t", "a = 1")
-    for number in range(10):
-        await desk.mine(f"x{number} = (\n    a\n)" + "#" * 200)
-    await desk.turn("u", "print(a)")
-    lines = warnings(desk.undo("t").dependents, 4)
-    assert len(lines) == 9
-    assert lines[-1] == "And 2 more."
-    assert all("\n" not in line and len(line) < 200 for line in lines)
-
-
-async def test_a_redo_warns_about_who_used_what_stood_meanwhile(desk: Desk) -> None:
+async def test_after_a_redo_what_was_made_meanwhile_is_stale(desk: Desk) -> None:
     await desk.mine("a = 1")
     await desk.mine("early = a + 1")
     await desk.turn("t", "a = 2")
     desk.undo("t")
     await desk.mine("between = a + 1")
-    (found,) = desk.redo("t").dependents
-    assert (found.cell.code.strip(), found.stands) == ("between = a + 1", ("between",))
+    assert desk.redo("t").stale == ("between",)
 
 
 async def test_the_oldest_turns_are_forgotten_and_the_newest_never(
@@ -518,12 +480,11 @@ async def test_the_oldest_turns_are_forgotten_and_the_newest_never(
     [
         ("total = df.sum()", 0),
         ("df['z'] = 1.0", 0),
-        ("df.iloc[0, 0] = 1.0", 8_000),
-        ("df.iloc[0, 2] = 1.0", 8_000),
+        ("df.iloc[0, 0] = 1.0", 0),
         ("df[:] = 1.0", 32_000),
     ],
 )
-async def test_what_a_turn_keeps_follows_the_columns_that_it_wrote_to(
+async def test_what_a_turn_keeps_is_what_nothing_else_does(
     desk: Desk, code: str, kept: int
 ) -> None:
     await desk.mine("import numpy as np\ndf = pd.DataFrame(np.zeros((1000, 4)))")
