@@ -17,18 +17,8 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.clock import Clock
-from parsimony_kernel.core.events import (
-    AgentError,
-    AgentEvent,
-    Handoff,
-    LLMCallCompleted,
-    ReasoningDelta,
-    RunStarted,
-    TextDelta,
-    ToolEvent,
-    is_terminal,
-)
 from parsimony_kernel.core.text import words_of
 from parsimony_kernel.metrics.figures import executions
 
@@ -73,16 +63,16 @@ class Observer:
         self._tracer = tracer
         self._clock = clock
         self._provider_of = provider_of
-        self._timed: list[tuple[int, AgentEvent]] = []
+        self._timed: list[tuple[int, ev.AgentEvent]] = []
 
-    def observe(self, event: AgentEvent) -> None:
+    def observe(self, event: ev.AgentEvent) -> None:
         """Take ``event`` as it happens; a terminal one hands the trace over. Raises nothing."""
-        if isinstance(event, TextDelta | ReasoningDelta):
+        if isinstance(event, ev.TextDelta | ev.ReasoningDelta):
             return
-        if isinstance(event, RunStarted):
+        if isinstance(event, ev.RunStarted):
             self._timed = []
         self._timed.append((_ns(self._clock.now().timestamp()), event))
-        if not is_terminal(event):
+        if not ev.is_terminal(event):
             return
         timed, self._timed = self._timed, []
         # An exporter may hang: what it is given then is lost, and the turn goes on.
@@ -90,13 +80,13 @@ class Observer:
         work.start()
         work.join(WAIT_S)
 
-    def _export(self, timed: Sequence[tuple[int, AgentEvent]]) -> None:
+    def _export(self, timed: Sequence[tuple[int, ev.AgentEvent]]) -> None:
         try:
             self._write_trace(timed)
         except Exception as exc:  # boundary: subscriber - other people's processors and exporters
             _warn(f"A trace was lost: {_described(exc)}")
 
-    def _write_trace(self, timed: Sequence[tuple[int, AgentEvent]]) -> None:
+    def _write_trace(self, timed: Sequence[tuple[int, ev.AgentEvent]]) -> None:
         from opentelemetry import trace
 
         start, first = timed[0]
@@ -104,7 +94,7 @@ class Observer:
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": AGENT,
         }
-        if isinstance(first, RunStarted):
+        if isinstance(first, ev.RunStarted):
             attributes |= self._model(first.model)
             attributes["gen_ai.conversation.id"] = first.run_id
             attributes["parsimony.resumed"] = first.reply is not None
@@ -115,22 +105,22 @@ class Observer:
             for at, event in timed:
                 # The clock may have been set back in between.
                 self._write_part(root, event, start, max(start, at))
-        answers = [event for _, event in timed if isinstance(event, LLMCallCompleted)]
+        answers = [event for _, event in timed if isinstance(event, ev.LLMCallCompleted)]
         root.set_attribute("gen_ai.usage.input_tokens", sum(a.prompt_tokens for a in answers))
         root.set_attribute("gen_ai.usage.output_tokens", sum(a.completion_tokens for a in answers))
         last = timed[-1][1]
         outcome = executions(event for _, event in timed)[-1].outcome or "open"
         root.set_attribute("parsimony.outcome", outcome)
         error = "stopped" if outcome == "stopped" else None
-        if isinstance(last, Handoff) and last.failure:
+        if isinstance(last, ev.Handoff) and last.failure:
             error = last.failure.kind.value
         _end(root, max(at for at, _ in timed), error)
 
-    def _write_part(self, root: "Span", event: AgentEvent, start: int, at: int) -> None:
+    def _write_part(self, root: "Span", event: ev.AgentEvent, start: int, at: int) -> None:
         from opentelemetry.trace import SpanKind
 
         match event:
-            case LLMCallCompleted():
+            case ev.LLMCallCompleted():
                 span = self._tracer.start_span(
                     f"chat {event.model}",
                     kind=SpanKind.CLIENT,
@@ -138,7 +128,7 @@ class Observer:
                     start_time=max(start, at - _ns(event.duration_s)),
                 )
                 _end(span, at, "error" if event.finish_reason == "error" else None)
-            case ToolEvent(completed=True):
+            case ev.ToolEvent(completed=True):
                 span = self._tracer.start_span(
                     f"execute_tool {event.tool_name}",
                     attributes={
@@ -152,7 +142,7 @@ class Observer:
                 result = event.result or {}
                 error = "cancelled" if result.get("stopped") else str(result.get("error", "error"))
                 _end(span, at, error if event.ok is False else None)
-            case AgentError():
+            case ev.AgentError():
                 root.add_event("failure", _failure(event), at)
 
     def _model(self, name: str) -> Attributes:
@@ -177,7 +167,7 @@ def _end(span: "Span", at: int, error: str | None) -> None:
     span.end(at)
 
 
-def _answer(event: LLMCallCompleted) -> Attributes:
+def _answer(event: ev.LLMCallCompleted) -> Attributes:
     found: Attributes = {
         "gen_ai.operation.name": "chat",
         "gen_ai.usage.input_tokens": event.prompt_tokens,
@@ -194,7 +184,7 @@ def _answer(event: LLMCallCompleted) -> Attributes:
     return found
 
 
-def _failure(event: AgentError) -> Attributes:
+def _failure(event: ev.AgentError) -> Attributes:
     found: Attributes = {"parsimony.attempt": event.attempt}
     if event.failure is not None:
         found["parsimony.failure.kind"] = event.failure.kind.value
