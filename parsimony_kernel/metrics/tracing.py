@@ -41,8 +41,8 @@ _PROVIDERS = {
     "watsonx": "ibm.watsonx.ai",
     "xai": "x_ai",
 }
-_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
 Value = str | bool | int | float | Sequence[str]
 Attributes = dict[str, Value]
@@ -168,32 +168,34 @@ def _end(span: "Span", at: int, error: str | None) -> None:
 
 
 def _answer(event: ev.LLMCallCompleted) -> Attributes:
-    found: Attributes = {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.usage.input_tokens": event.prompt_tokens,
-        "gen_ai.usage.output_tokens": event.completion_tokens,
-    }
-    if event.cached_tokens:
-        found["gen_ai.usage.cache_read.input_tokens"] = event.cached_tokens
-    if event.cache_write_tokens:
-        found["gen_ai.usage.cache_creation.input_tokens"] = event.cache_write_tokens
-    if event.finish_reason is not None:
-        found["gen_ai.response.finish_reasons"] = (event.finish_reason,)
-    if event.cost_usd is not None:
-        found["parsimony.cost_usd"] = event.cost_usd
-    return found
+    return _known(
+        {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.usage.input_tokens": event.prompt_tokens,
+            "gen_ai.usage.output_tokens": event.completion_tokens,
+            "gen_ai.usage.cache_read.input_tokens": event.cached_tokens or None,
+            "gen_ai.usage.cache_creation.input_tokens": event.cache_write_tokens or None,
+            "gen_ai.response.finish_reasons": event.finish_reason and (event.finish_reason,),
+            "parsimony.cost_usd": event.cost_usd,
+        }
+    )
 
 
 def _failure(event: ev.AgentError) -> Attributes:
-    found: Attributes = {"parsimony.attempt": event.attempt}
-    if event.failure is not None:
-        found["parsimony.failure.kind"] = event.failure.kind.value
-        found["parsimony.failure.type"] = event.failure.type.value
-    if event.action is not None:
-        found["parsimony.action"] = event.action
-    if event.fallback is not None:
-        found["parsimony.fallback"] = event.fallback
-    return found
+    failure = event.failure
+    return _known(
+        {
+            "parsimony.attempt": event.attempt,
+            "parsimony.failure.kind": failure.kind.value if failure else None,
+            "parsimony.failure.type": failure.type.value if failure else None,
+            "parsimony.action": event.action,
+            "parsimony.fallback": event.fallback,
+        }
+    )
+
+
+def _known(found: Mapping[str, Value | None]) -> Attributes:
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def observer(environ: Mapping[str, str], clock: Clock, provider_of: ProviderOf) -> Observer | None:
@@ -227,9 +229,11 @@ def _provider(environ: Mapping[str, str]) -> "TracerProvider | None":
         exporter = "otlp"
     if exporter in ("", "none"):
         return None
-    if exporter != "otlp":
-        raise LookupError(f"set a tracer provider in this process to trace to {exporter!r}")
-    return _otlp("grpc" if _setting(environ, *_PROTOCOLS) == "grpc" else "http")
+    protocol = _setting(environ, *_PROTOCOLS)
+    wanted = exporter if exporter != "otlp" else protocol if protocol == "grpc" else ""
+    if wanted:
+        raise LookupError(f"set a tracer provider in this process to trace to {wanted!r}")
+    return _otlp()
 
 
 def _setting(environ: Mapping[str, str], *names: str) -> str:
@@ -238,18 +242,17 @@ def _setting(environ: Mapping[str, str], *names: str) -> str:
 
 
 @cache
-def _otlp(transport: str) -> "TracerProvider":
+def _otlp() -> "TracerProvider":
     """A provider of our own, one for the process, whose global one stays free for the person."""
     try:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-        package = import_module(f"opentelemetry.exporter.otlp.proto.{transport}.trace_exporter")
+        package = import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
     except ImportError:
-        extra = "parsimony-kernel[otel]"
-        if transport == "grpc":
-            extra = "opentelemetry-exporter-otlp-proto-grpc"
-        raise LookupError(f"the environment asks for it, but it needs {extra!r}") from None
+        raise LookupError(
+            "the environment asks for it, but it needs 'parsimony-kernel[otel]'"
+        ) from None
     provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(package.OTLPSpanExporter()))
     return provider
