@@ -22,7 +22,6 @@ from parsimony_agent.record_display import (
     Control,
     LivePlace,
     Mode,
-    NoPlace,
     Place,
     StaticPlace,
     TurnRecord,
@@ -157,7 +156,7 @@ class Turns:
             if stays:
                 record.settle_prompt()
             else:
-                record.go_on_in(NoPlace() if here else self._place(mode, outlet))
+                record.go_on_in(Place() if here else self._place(mode, outlet))
                 record.settle_prompt(
                     f"Answered: {_reply(record)}. It goes on in the cell that answered."
                 )

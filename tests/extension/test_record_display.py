@@ -13,7 +13,6 @@ from output_area import OutputArea
 
 from parsimony_agent.record_display import (
     Control,
-    Drawn,
     LivePlace,
     Mode,
     StaticPlace,
@@ -302,7 +301,7 @@ async def test_fast_steps_are_drawn_at_most_ten_times_in_any_second_each_before_
 
     record = TurnRecord(LivePlace(area), clock=clock)
     await record.follow(steps())
-    record.add_control(Button())
+    record._place.control = Button()
     record.draw(ended=True)
     assert unseen == []
     assert most_in_a_second(area.moments) <= 10
@@ -490,11 +489,11 @@ def test_quiet_shows_what_is_to_be_allowed_and_still_how_it_ended() -> None:
     request = RequestBlock(key="request-0", words="plot it")
     held = StepBlock(key="step-1", number=1, tool="run_code", purpose="look", state="waiting")
     outcome = replay([STARTED, RunCompleted(summary="There it is.")]).blocks[1]
-    place.draw(Drawn([request, held]), ended=True, facts={})
+    place.draw([request, held], ended=True, facts={})
     assert len(area.texts) == 1
     assert "look" in area.text
     allowed = StepBlock(key="step-1", number=1, tool="run_code", purpose="look", state="done")
-    place.draw(Drawn([request, allowed, outcome]), ended=True, facts={})
+    place.draw([request, allowed, outcome], ended=True, facts={})
     assert len(area.texts) == 2
     assert "There it is." in area.texts[1]
 

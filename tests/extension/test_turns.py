@@ -535,10 +535,10 @@ def stop_buttons(notebook: Notebook, area: OutputArea) -> list[Any]:
     """The buttons to stop that ``area`` shows."""
     shown = [each.data[WIDGET]["model_id"] for each in area.displays if each.is_widget]
     controls = [
-        drawn.control
+        place.control
         for record in notebook.turns._records.values()
-        for drawn in record._ours.values()
-        if isinstance(drawn.control, StopButton) and drawn.control.state is None
+        for place in record._claim()
+        if isinstance(place.control, StopButton) and place.control.state is None
     ]
     return [each.button for each in controls if each.button.model_id in shown]
 
