@@ -183,6 +183,7 @@ def _published(view: RunView, event: ev.ArtifactPublished) -> RunView:
         title=cut(event.title, ARGUMENT_CHARS),
         path=cut(event.path, ARGUMENT_CHARS),
         reused=event.reused,
+        page=cut("/".join(event.page.split("/")[-2:]), ARGUMENT_CHARS),
     )
     view = settled(view)
     kept = tuple(each for each in view.artifacts if each.path != artifact.path)

@@ -269,13 +269,15 @@ def _labelled(label: str, text: str) -> tuple[pt.Part, ...]:
 
 
 def _published(artifacts: Sequence[bl.Artifact]) -> tuple[pt.Part, ...]:
-    """What was published, by its titles; ``%agent artifacts`` has the paths."""
+    """What was published, by its titles, and the page of a report; ``%agent artifacts`` has the
+    paths."""
     if not artifacts:
         return ()
-    told: list[pt.Sentence] = [
-        (f"{_kind(each)} ", pt.Strong(each.title), " (unchanged)" * each.reused)
-        for each in artifacts
-    ]
+    told: list[pt.Sentence] = []
+    for each in artifacts:
+        page = (" (open ", pt.Mono(each.page), ")") if each.page else ()
+        unchanged = " (unchanged)" * each.reused
+        told.append((f"{_kind(each)} ", pt.Strong(each.title), unchanged, *page))
     return (pt.Paragraph(("Published: ", *pt.enumerated(told, LISTED)), "note"),)
 
 
