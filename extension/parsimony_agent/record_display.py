@@ -14,7 +14,6 @@ from base64 import b64encode
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
-from enum import Enum
 from typing import Any, Protocol
 
 from parsimony_agent.controls import Prompt
@@ -34,7 +33,7 @@ from parsimony_kernel.view.bundle import (
 from parsimony_kernel.view.fold import fold
 from parsimony_kernel.view.html import png_of
 from parsimony_kernel.view.run_view import EMPTY, RunView, metadata_of
-from parsimony_kernel.view.segment import OUTCOMES, Segment, segment_of
+from parsimony_kernel.view.segment import Segment, segment_of
 from parsimony_kernel.view.text import text_of
 
 _log = logging.getLogger(__name__)
@@ -45,21 +44,6 @@ _PACED = 8
 # How often the elapsed time is brought up to date.
 TICK_S = 1.0
 _STOP_IN_TOOLBAR = "Stop: ■ in the toolbar"
-
-
-class Mode(Enum):
-    """How a record is shown."""
-
-    LIVE = "live"
-    STATIC = "static"
-    QUIET = "quiet"
-
-
-def mode_of(said: str, *, has_cell_id: bool) -> Mode:
-    """What the setting says; ``auto`` is live where the front end names its cells."""
-    if said == "auto":
-        return Mode.LIVE if has_cell_id else Mode.STATIC
-    return Mode(said)
 
 
 class Control(Protocol):
@@ -168,7 +152,6 @@ class StaticPlace(Place):
     compares.
 
     Args:
-        is_quiet: only how it ended is shown, and what the person is asked to allow.
         elsewhere: not under the cell that asked, so the request and the usage are told.
         status: a line of a terminal that says meanwhile what is going on.
     """
@@ -179,12 +162,11 @@ class StaticPlace(Place):
         self,
         outlet: Outlet,
         *,
-        is_quiet: bool = False,
         elsewhere: bool = False,
         status: StatusLine | None = None,
     ) -> None:
         super().__init__()
-        self._outlet, self._is_quiet, self._elsewhere = outlet, is_quiet, elsewhere
+        self._outlet, self._elsewhere = outlet, elsewhere
         self._status = status
         self.ticks = status is not None
         self._emitted: set[str] = set()
@@ -203,12 +185,7 @@ class StaticPlace(Place):
         used = [each for each in blocks if isinstance(each, bl.FooterBlock) and self._elsewhere]
         segment = segment_of([*new, *used], echo=self._elsewhere, is_reply_told=bool(self._emitted))
         self._emitted.update(each.key for each in new)
-        if self._is_quiet:
-            kept = [each for each in segment.head if isinstance(each, (*OUTCOMES, bl.StepBlock))]
-            segment = Segment(tuple(kept))
         outputs = self._outputs(segment, notes)
-        if self._is_quiet:
-            outputs = outputs[:1]
         last, metadata = outputs[-1]
         for data, told in (*outputs[:-1], (last, {**metadata, **facts})):
             self._outlet.show(data, told)

@@ -13,7 +13,6 @@ from parsimony_kernel.view.escape import inline
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.run_view import ARGUMENT_CHARS, cut
 
-REFUSED, FAILED = "refused", "failed"
 _OUTCOMES = {"done": "ok", "running": "unfinished", "answered": "waiting", "allowed": "waiting"}
 _ENDS = {"result": "done", "handoff": "handed off", "partial": "stopped"}
 
@@ -54,12 +53,6 @@ def story(events: Iterable[ev.AgentEvent]) -> tuple[Line, ...]:
     return (*lines, *map(_afterwards, afterwards))
 
 
-def troubles(lines: Iterable[Line]) -> tuple[int, int]:
-    """How many actions were refused, and how much failed."""
-    outcomes = [line.outcome for line in lines]
-    return outcomes.count(REFUSED), outcomes.count(FAILED)
-
-
 def _told(block: bl.Block, before: bl.Block | None) -> Iterator[Line]:
     match block:
         case bl.RequestBlock():
@@ -71,7 +64,7 @@ def _told(block: bl.Block, before: bl.Block | None) -> Iterator[Line]:
             what = block.kind or "run"
             error = before.error if isinstance(before, bl.StepBlock) else None
             if error is None or block.kind == "transient_provider":
-                yield Line("", what, FAILED, _typed(block.type, block.message))
+                yield Line("", what, "failed", _typed(block.type, block.message))
                 error = None
             # A classifier may have found the type of a step's failure only after the step.
             found = block.type if error is not None and not error.reason else ""

@@ -516,14 +516,6 @@ async def test_leave_is_asked_for_the_step_that_waits_and_without_a_field() -> N
     assert "Finished as asked." in area.text
 
 
-async def test_a_quiet_question_about_a_step_shows_its_code() -> None:
-    notebook = Notebook([*HELD], PARSIMONY_DISPLAY="quiet")
-    area = notebook.begin("c1")
-    await notebook.ask("c1")
-    assert "drop(everything)" in area.text
-    assert "May it run?" in area.text
-
-
 async def pass_seconds(notebook: Notebook, seconds: int) -> None:
     for _ in range(seconds):
         await settle()
@@ -637,16 +629,6 @@ async def test_at_a_terminal_a_question_may_be_left_open(
     assert terminal.session.replies == []
     assert len(terminal.session.pending()) == 1
     assert "To answer it: %agent answer" in capsys.readouterr().out
-
-
-async def test_a_quiet_terminal_still_says_how_an_answered_turn_ended(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    terminal = Terminal([*HELD], [DONE], lines=("1",), PARSIMONY_DISPLAY="quiet")
-    await terminal.ask()
-    printed = capsys.readouterr().out
-    assert "drop(everything)" in printed
-    assert "Finished as asked." in printed
 
 
 async def test_a_notebook_whose_next_cell_answers_runs_through(
