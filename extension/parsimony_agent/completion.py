@@ -49,15 +49,6 @@ def sources(shell: Any, opened: Callable[[], "Session | None"]) -> Sources:
         session = opened()
         return [] if session is None else [each.title for each in session.artifacts()]
 
-    def models() -> list[str]:
-        made = [
-            name
-            for name, value in shell.user_ns.copy().items()
-            if not name.startswith("_")
-            and "stream" in type.__dict__["__dict__"].__get__(type(value))
-        ]
-        return [*MODEL_NAMES, *made]
-
     def context() -> list[str]:
         session = opened()
         known = variables() if session is None else known_names(session, shell)
@@ -65,7 +56,7 @@ def sources(shell: Any, opened: Callable[[], "Session | None"]) -> Sources:
         return [name for name in known if not any(map(str.isspace, name))]
 
     return {
-        "models": models,
+        "models": lambda: MODEL_NAMES,
         "variables": variables,
         "turns": turns,
         "artifacts": artifacts,

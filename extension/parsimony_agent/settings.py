@@ -44,11 +44,11 @@ def _read(name: str) -> Callable[[str], Any]:
 
 
 def _setting(name: str, row: dict[str, Any]) -> Setting:
-    variable, default = f"PARSIMONY_{name.upper()}", row.get("default", "")
-    read = (
-        _read(row["deferred"]) if "deferred" in row else reader({**CELL_FLAGS.get(name, {}), **row})
-    )
-    return Setting(name, variable, default, row["help"], row.get("example", default), read)
+    told = {**CELL_FLAGS.get(name, {}), **row}
+    default = told.get("default", "")
+    read = _read(told["deferred"]) if "deferred" in told else reader(told)
+    example = told.get("example", default)
+    return Setting(name, f"PARSIMONY_{name.upper()}", default, told["help"], example, read)
 
 
 _TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
