@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
-from parsimony_agent.arguments import CELL_FLAGS, COMMANDS, EXAMPLE
+from parsimony_agent.arguments import CELL, COMMANDS, EXAMPLE, flags_of
 from parsimony_agent.settings import FILE, SETTINGS
 from parsimony_kernel.cli import main as cli
 from parsimony_kernel.core.causes import CAUSES, Rung
@@ -48,34 +48,25 @@ def cell(text: str) -> str:
 
 
 def magics() -> str:
-    """What can be written after ``%%agent`` and ``%agent``."""
-    flags = [(f"`{flag.spelled}`", flag.help) for flag in CELL_FLAGS]
+    """What can be written after ``%%agent`` and ``%agent``, as their own help tells it."""
     parts = [
         "# Magics",
         "## `%%agent`",
         "Flags stand before the request, which is taken literally.",
         f"```\n{EXAMPLE}\n```",
-        table(("flag", "what it does"), flags),
+        _help(CELL.parser("%%agent")),
         "## `%agent`",
         "`TURN` is a number of the history, or six characters of an id. Tab completes "
-        "sub-commands, flags, models, variables, turns and artifacts.",
+        "sub-commands, flags, models, variables, turns and artifacts. `%agent help` lists all of "
+        "this, and `%agent help code` tells the flags of one.",
         table(
             ("sub-command", "what it does"),
-            [
-                (f"`%agent {' '.join(filter(None, (each.name, each.synopsis)))}`", each.help)
-                for each in COMMANDS
-            ],
+            ((f"`%agent {each.spelled}`", each.says) for each in COMMANDS.values()),
         ),
     ]
-    for command in COMMANDS:
-        if command.flags or command.example:
-            parts.append(f"### `{command.name}`")
-            parts.append(f"{command.help[0].upper()}{command.help[1:]}.")
-            if command.example:
-                parts.append(f"```\n%agent {command.example}\n```")
-            if command.flags:
-                told = [(f"`{flag.spelled}`", flag.help) for flag in command.flags]
-                parts.append(table(("flag", "what it does"), told))
+    for name, command in COMMANDS.items():
+        if flags_of(command.arguments):
+            parts += [f"### `{name}`", _help(command.parser(f"%agent {name}"))]
     return "\n\n".join(parts)
 
 

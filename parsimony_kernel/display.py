@@ -12,14 +12,7 @@ from typing import Any, Protocol, TextIO
 
 from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.core.results import AgentResult, collect
-from parsimony_kernel.view.blocks import (
-    Artifact,
-    Block,
-    EndBlock,
-    FigureBlock,
-    FooterBlock,
-    ProgressBlock,
-)
+from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view.bundle import Bundle, segment_bundles
 from parsimony_kernel.view.escape import inline, shortened
 from parsimony_kernel.view.fold import fold, replay
@@ -54,7 +47,7 @@ async def stream_to_display(
                 view = fold(view, event)
                 screen.update(view.blocks)
         finally:
-            screen.end([each for each in view.blocks if not isinstance(each, ProgressBlock)])
+            screen.end([each for each in view.blocks if not isinstance(each, bl.ProgressBlock)])
     return collect(kept)
 
 
@@ -68,17 +61,17 @@ def display_result(result: AgentResult, *, file: TextIO | None = None) -> None:
     _screen(file).end(_outcome(result))
 
 
-def _outcome(result: AgentResult) -> list[Block]:
+def _outcome(result: AgentResult) -> list[bl.Block]:
     view = replay(result.events)
-    shown: list[Block] = [
-        each for each in view.blocks if isinstance(each, (FigureBlock, *OUTCOMES))
+    shown: list[bl.Block] = [
+        each for each in view.blocks if isinstance(each, (bl.FigureBlock, *OUTCOMES))
     ]
     if not any(isinstance(each, OUTCOMES) for each in shown):
         shown += view.closed[-1:] if result.events else [_words(result)]
-    return [*shown, *(each for each in view.blocks if isinstance(each, FooterBlock))]
+    return [*shown, *(each for each in view.blocks if isinstance(each, bl.FooterBlock))]
 
 
-def _words(result: AgentResult) -> EndBlock:
+def _words(result: AgentResult) -> bl.EndBlock:
     """The outcome of a result that was made without events."""
     by_kind = {
         "dataset": result.datasets,
@@ -87,20 +80,20 @@ def _words(result: AgentResult) -> EndBlock:
         "notebook": result.scripts,
     }
     artifacts = tuple(
-        Artifact(kind, each.title, each.path)
+        bl.Artifact(kind, each.title, each.path)
         for kind, published in by_kind.items()
         for each in published
     )
-    return EndBlock("result", "result", result.text, artifacts=artifacts)
+    return bl.EndBlock("result", "result", result.text, artifacts=artifacts)
 
 
 class _Screen(Protocol):
     """Where a run is shown."""
 
-    def update(self, blocks: Sequence[Block]) -> None:
+    def update(self, blocks: Sequence[bl.Block]) -> None:
         """Say what is going on."""
 
-    def end(self, blocks: Sequence[Block]) -> None:
+    def end(self, blocks: Sequence[bl.Block]) -> None:
         """Show the record for good."""
 
 
@@ -151,10 +144,10 @@ class _Text:
         self._file = file
         self._status = StatusLine(file)
 
-    def update(self, blocks: Sequence[Block]) -> None:
-        self._status.show(text_of([each for each in blocks if isinstance(each, ProgressBlock)]))
+    def update(self, blocks: Sequence[bl.Block]) -> None:
+        self._status.show(text_of([each for each in blocks if isinstance(each, bl.ProgressBlock)]))
 
-    def end(self, blocks: Sequence[Block]) -> None:
+    def end(self, blocks: Sequence[bl.Block]) -> None:
         self._status.show("")
         if text := record_of(blocks, _width_of(self._file)):
             _write(self._file, f"{text}\n\n")
@@ -167,7 +160,7 @@ class _Cell:
         self._handles: list[Any] = []
         self._shown: list[Bundle] = []
 
-    def update(self, blocks: Sequence[Block]) -> None:
+    def update(self, blocks: Sequence[bl.Block]) -> None:
         from IPython.display import display
 
         for position, output in enumerate(segment_bundles(segment_of(blocks, echo=True))):
@@ -180,5 +173,5 @@ class _Cell:
                 self._handles[position].update(data, metadata=metadata, raw=True)
                 self._shown[position] = output
 
-    def end(self, blocks: Sequence[Block]) -> None:
+    def end(self, blocks: Sequence[bl.Block]) -> None:
         self.update(blocks)

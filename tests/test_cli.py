@@ -1,6 +1,5 @@
 """``jupyter parsimony`` as it is typed: every command's help, exit codes, and JSON."""
 
-import argparse
 import json
 import os
 import re
@@ -18,10 +17,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from parsimony_agent.arguments import reader
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.cli import main as cli
-from parsimony_kernel.cli.parser import PROGRAM, Parser, age
+from parsimony_kernel.cli.main import PROGRAM, Parser
 from parsimony_kernel.core.events import (
     AgentEvent,
     RunCompleted,
@@ -294,8 +294,9 @@ class TestMisuse:
         assert "--json" in err
 
     def test_ages_are_hours_days_and_weeks(self) -> None:
+        age = reader({"read": "age"})
         assert [age(text) for text in ("36h", "30d", "2w")] == [129_600, 2_592_000, 1_209_600]
-        with pytest.raises(argparse.ArgumentTypeError, match="36h, 30d or 2w"):
+        with pytest.raises(ValueError, match="36h, 30d or 2w"):
             age("30")
 
 

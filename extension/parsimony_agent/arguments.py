@@ -1,181 +1,234 @@
-"""What can be written after ``%%agent`` and ``%agent``, read by the tables of ``arguments.toml``.
+"""What can be written after ``%%agent`` and ``%agent``, by the tables of ``arguments.toml``.
 
-The tables are the only source of parsing, help, completion and suggestions. A request is never
-split into words: flags stand before it, and what follows them is taken as it was typed.
+The tables are the only source of parsing, help, completion and suggestions; argparse reads them,
+for ``jupyter parsimony`` as well. A request is never split into words: flags stand before it, and
+what follows them is taken as it was typed.
 """
 
+import argparse
 import difflib
-import math
 import re
 import textwrap
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, TypeAlias
 
 from parsimony_agent.pending import Misuse
 
-_TIME_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+Reader: TypeAlias = Callable[[str], Any]
+
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
-def _steps(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise ValueError("a whole number from 1 up, for example 20")
-    return int(text)
+def _number(form: str, needs: str, units: Mapping[str, int], least: float = 1e-9) -> Reader:
+    """Reads a number of the ``form``, whose groups are the number and its unit."""
 
-
-def seconds(text: str) -> float:
-    """A time in seconds, above zero."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
-    value = float(match[1]) * _TIME_UNITS[match[2]] if match else 0.0
-    if not value or not math.isfinite(value):
-        raise ValueError("a time above zero: seconds, or with a unit, for example 90, 5m or 1h")
-    return value
-
-
-def dollars(text: str) -> float:
-    """An amount of US dollars above zero."""
-    match = re.fullmatch(r"\$?(\d+(?:\.\d+)?)", text)
-    value = float(match[1]) if match else 0.0
-    if not value or not math.isfinite(value):
-        raise ValueError("an amount of US dollars above zero, for example 0.50")
-    return value
-
-
-def one_of(*words: str) -> Callable[[str], str]:
-    """A reader of one of ``words``, in either case."""
-
-    def read(text: str) -> str:
-        if text.lower() not in words:
-            raise ValueError(f"{', '.join(words[:-1])} or {words[-1]}")
-        return text.lower()
+    def read(text: str) -> float:
+        match = re.fullmatch(form, text, re.ASCII)
+        number = float(match[1]) * units.get(match[2], 1) if match else -1.0
+        if not least <= number < float("inf"):
+            raise ValueError(needs)
+        return number if "." in form else int(number)
 
     return read
 
 
 def _names(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(","))
-    if not all(names):
+    found = tuple(name.strip() for name in text.split(","))
+    if not all(found):
         raise ValueError("names with commas between, in quotes where one has a space")
-    return names
+    return found
 
 
-def _tokens(text: str) -> int:
-    match = re.fullmatch(r"(\d{1,12})(k?)", text, re.ASCII)
-    value = int(match[1]) * (1000 if match[2] else 1) if match else 0
-    if not value:
-        raise ValueError("a whole number from 1 up, for example 20000 or 20k")
-    return value
-
-
-_READERS: Mapping[str, Callable[[str], Any]] = {
+_READERS: Mapping[str, Reader] = {
+    **{name: _number(**row) for name, row in _TABLES["number"].items()},
     "names": _names,
-    "seconds": seconds,
-    "steps": _steps,
+    "path": Path,
     "text": str,
-    "tokens": _tokens,
-    "dollars": dollars,
 }
 
+# How an argument is declared, by its names: the words of argparse, and those of ``_OWN``.
+Rows: TypeAlias = Mapping[str, Mapping[str, Any]]
+_OWN = frozenset({"read", "choices", "completes", "group", "rest"})
 
-def reader(row: Mapping[str, Any]) -> Callable[[str], Any]:
-    """How the value that a row of a table describes is read."""
+
+def reader(row: Mapping[str, Any]) -> Reader:
+    """How the value that ``row`` describes is read. It raises ``ValueError`` with what it needs."""
     choices = row.get("choices")
-    return one_of(*choices) if choices else _READERS[row.get("read", "text")]
+    if not choices:
+        return _READERS[row.get("read", "text")]
+
+    def one_of(text: str) -> str:
+        if text.lower() not in choices:
+            raise ValueError(" or ".join(filter(None, (", ".join(choices[:-1]), choices[-1]))))
+        return text.lower()
+
+    return one_of
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
-    """One flag. Without ``metavar`` it is a switch; ``read`` raises ValueError with what it needs.
+def nearest(word: str, known: Iterable[str]) -> str:
+    """``" Did you mean 'x'?"`` for the nearest of ``known``, or nothing when none is near."""
+    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f" Did you mean {found[0]!r}?" if found else ""
 
-    ``example`` completes the sentence that a missing value gets; ``choices`` are all that a value
-    may be, else ``completes`` says what, for completion: models, turns, context.
-    """
 
-    names: tuple[str, ...]
-    dest: str
-    help: str
-    metavar: str = ""
-    example: str = ""
-    read: Callable[[str], Any] = str
-    choices: tuple[str, ...] = ()
-    completes: str = ""
+def add_arguments(parser: argparse.ArgumentParser, rows: Rows) -> None:
+    """Declare ``rows``. A group whose name says its default is a heading of the help."""
+    groups: dict[str, Any] = {}
+    for spelled, row in rows.items():
+        given = {key: value for key, value in row.items() if key not in _OWN}
+        if "read" in row or "choices" in row:
+            given["type"] = _typed(row)
+        group = row.get("group", "")
+        if group and group not in groups:
+            titled = parser.add_argument_group(group) if "default" in group else parser
+            groups[group] = titled.add_mutually_exclusive_group()
+        groups.get(group, parser).add_argument(*spelled.split(", "), **given)
 
-    @property
-    def spelled(self) -> str:
-        """The names as help writes them."""
-        return ", ".join(self.names) + (f" {self.metavar}" if self.metavar else "")
+
+def _typed(row: Mapping[str, Any]) -> Reader:
+    read = reader(row)
+
+    def typed(text: str) -> Any:
+        try:
+            return read(text)
+        except ValueError as needed:
+            near = nearest(text, row.get("choices", ()))
+            raise argparse.ArgumentTypeError(f"got {text!r}; it takes {needed}.{near}") from None
+
+    return typed
+
+
+class _Parser(argparse.ArgumentParser):
+    """What is wrong is one line, raised as ``Misuse``."""
+
+    def error(self, message: str) -> NoReturn:
+        said = " ".join(message.split()).rstrip(".")
+        raise Misuse(
+            f"{self.prog}: {said}{'' if said.endswith('?') else '.'} See: {self.prog} --help"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One sub-command of ``%agent``.
+    """One sub-command of ``%agent``, or, without a name, what ``%%agent`` takes.
 
-    ``run`` is who does it, ``module:function`` of this package: it is called with the ``Desk``,
-    the words, and the flags by ``dest``, and gives what is shown. ``words`` is the most that may
-    stand behind it, ``None`` where they are one text; ``needs`` says what the first of them is
-    where it may not be left out, ``first`` what it may be: then they are all there or none is.
-    ``group`` is the heading of the help that it stands under.
-    ``completes`` says what they may be, for completion. ``awaits`` says that ``run`` is a
-    coroutine function, and its magic returns a coroutine.
+    ``run`` is who does it, ``module:function`` of this package: it is called with the magics and
+    the arguments by their names, and gives what is shown. ``awaits`` says that it is a coroutine
+    function, and its magic returns a coroutine. ``group`` is its heading of the help.
     """
 
     name: str
     group: str
-    help: str
-    synopsis: str = ""
+    says: str
     run: str = ""
-    flags: tuple[Flag, ...] = ()
     awaits: bool = False
-    words: int | None = 0
-    needs: str = ""
-    first: tuple[str, ...] = ()
-    completes: str = ""
-    example: str = ""
+    arguments: Rows = field(default_factory=dict)
+
+    @property
+    def takes_text(self) -> bool:
+        """Whether what follows its flags is taken as it was typed."""
+        return any("rest" in row for row in self.arguments.values())
+
+    @property
+    def spelled(self) -> str:
+        """The command with its arguments, as help writes it."""
+        return " ".join(filter(None, (self.name, *map(_spelled, self.arguments.items()))))
+
+    def parser(self, prog: str) -> argparse.ArgumentParser:
+        """Reads what stands behind ``prog``."""
+        said = self.says[:1].upper() + self.says[1:] + "."
+        made = _Parser(prog, description=said, add_help=False, allow_abbrev=False)
+        add_arguments(made, self.arguments)
+        return made
+
+    def parse(self, line: str, prog: str) -> dict[str, Any]:
+        """What ``line`` says, by the names of the arguments. ``Misuse`` when it cannot be meant."""
+        parser = self.parser(prog)
+        words, rest = list[str](), line.replace("\t", " ").strip()
+        if self.takes_text:
+            words, rest = _leading(rest, self.arguments, parser)
+            words += ["--", rest] if rest else []
+        else:
+            while rest:
+                word, rest = _word(rest)
+                words.append(word)
+        given = vars(parser.parse_args(words))
+        return {name: value for name, value in given.items() if value not in (None, False)}
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """A sub-command with its words, and what its flags said by ``dest``."""
-
-    command: Command
-    words: tuple[str, ...] = ()
-    flags: Mapping[str, Any] = field(default_factory=dict)
+def _spelled(argument: tuple[str, Mapping[str, Any]]) -> str:
+    names, row = argument
+    metavar = row.get("metavar", "")
+    said = f"{names.split(', ')[-1]} {metavar}".strip() if names.startswith("-") else metavar
+    return f"[{said}]" if names.startswith("-") or "nargs" in row else said
 
 
-HELP = Flag(("-h", "--help"), "help", "show this help and run nothing")
-
-_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-
-
-def _flag(dest: str, row: dict[str, Any]) -> Flag:
-    names = row.pop("names", [f"--{dest.replace('_', '-')}"])
-    choices = tuple(row.get("choices", ()))
-    return Flag(tuple(names), dest, **row | {"choices": choices, "read": reader(row)})
-
-
-_CELL_FLAGS = {dest: _flag(dest, row) for dest, row in _TABLES["flag"].items()}
-CELL_FLAGS = (*_CELL_FLAGS.values(), HELP)
+def _word(text: str) -> tuple[str, str]:
+    """The first word of ``text``, quotes taken off, and what follows it."""
+    text = text.lstrip()
+    if text[:1] in {'"', "'"}:
+        end = text.find(text[0], 1)
+        if end > 0:
+            return text[1:end], text[end + 1 :].lstrip()
+    head, _, tail = text.partition(" ")
+    return head, tail.lstrip()
 
 
-def _command(group: str, name: str, row: dict[str, Any]) -> Command:
-    """``flags`` are the command's own, or the names of flags of a cell."""
-    own = row.pop("flags", {})
-    flags = (_flag(each, own[each]) if isinstance(own, dict) else _CELL_FLAGS[each] for each in own)
-    words = {"words": None} if row.get("words") == "text" else {}
-    first = tuple(row.pop("first", ()))
-    return Command(name, group, **row | words, first=first, flags=tuple(flags))
+def _leading(text: str, rows: Rows, parser: argparse.ArgumentParser) -> tuple[list[str], str]:
+    """The flags that ``text`` begins with, with their values, and the rest as it was typed."""
+    flags = flags_of(rows)
+    found: list[str] = []
+    while text.startswith("-"):
+        word, text = _word(text)
+        name, equals, value = word.partition("=")
+        if name == "--":
+            return found, text
+        if name not in flags:
+            near = nearest(name, flags) or " Words that begin with a dash go behind ' -- '."
+            parser.error(f"there is no flag {name!r}.{near}")
+        if equals and not value:
+            parser.error(f"{name} expects a value")
+        found.append(word)
+        if "action" not in flags[name] and not equals and text:
+            value, text = _word(text)
+            found.append(value)
+    if late := [word for word in text.split() if word.partition("=")[0] in flags]:
+        parser.error(
+            f"{late[0]} stands behind the words; flags go before them, and ' -- ' goes before "
+            "words that look like flags"
+        )
+    return found, text
 
 
-COMMANDS = tuple(
-    _command(group, name, row)
-    for group, rows in _TABLES["command"].items()
-    for name, row in rows.items()
-)
+def flags_of(rows: Rows) -> dict[str, Mapping[str, Any]]:
+    """The rows of the flags among ``rows``, by each of their names."""
+    flags = ((spelled.split(", "), row) for spelled, row in rows.items() if spelled[0] == "-")
+    return {name: row for spelled, row in flags for name in spelled}
 
-# Flags, by ``dest``, that cannot be meant together.
-_APART = (("record", "replay"), ("context", "no_context"))
+
+_HELP = ("-h", "--help")
+_REQUEST: Rows = {"text": {"rest": True, "nargs": "?", "metavar": "request"}}
+CELL = Command("", "", "work on the request in this notebook", arguments=_TABLES["cell"] | _REQUEST)
+# The flags of a cell, by the names that the code has for them.
+CELL_FLAGS: Rows = {
+    spelled.split(", ")[-1].lstrip("-").replace("-", "_"): row
+    for spelled, row in _TABLES["cell"].items()
+}
+
+
+def _commands() -> Iterator[Command]:
+    for group, rows in _TABLES["command"].items():
+        for name, row in rows.items():
+            shared = {
+                f"--{each.replace('_', '-')}": CELL_FLAGS[each] for each in row.pop("flags", ())
+            }
+            yield Command(name, group, arguments=shared | row.pop("arguments", {}), **row)
+
+
+COMMANDS = {command.name: command for command in _commands()}
 
 # What coding assistants call some of them.
 _ELSEWHERE = {"rewind": "undo", "clear": "reset"}
@@ -191,9 +244,9 @@ class CellRequest:
     help: bool = False
     model: str | None = None
     effort: str | None = None
-    max_iterations: int | None = None
-    max_time_s: float | None = None
-    max_cost_usd: float | None = None
+    max_steps: int | None = None
+    max_time: float | None = None
+    budget: float | None = None
     max_tokens: int | None = None
     approve: str | None = None
     procedure: str | None = None
@@ -206,120 +259,33 @@ class CellRequest:
     replay: bool = False
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """``" Did you mean 'x'?"`` for the nearest of ``known``, or nothing when none is near."""
-    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f" Did you mean {found[0]!r}?" if found else ""
-
-
-def _word(text: str) -> tuple[str, str]:
-    """The first word of ``text``, quotes taken off, and what follows it."""
-    text = text.lstrip()
-    if text[:1] in {'"', "'"}:
-        end = text.find(text[0], 1)
-        if end > 0:
-            return text[1:end], text[end + 1 :]
-    head, _, tail = text.partition(" ")
-    return head, tail
-
-
-def _scan(line: str, flags: tuple[Flag, ...], magic: str) -> tuple[dict[str, Any], str]:
-    """The flags that ``line`` begins with, by ``dest``, and the words after them."""
-    by_name = {name: flag for flag in flags for name in flag.names}
-    values: dict[str, Any] = {}
-    rest = line.replace("\t", " ").strip()
-    while rest.startswith("-"):
-        token, tail = _word(rest)
-        name, equals, value = token.partition("=")
-        if name == "--":
-            return values, tail.strip()
-        if name not in by_name:
-            raise Misuse(
-                f"{magic} has no flag {name!r}.{nearest(name, by_name)} See {magic} --help."
-                if HELP in flags
-                else f"{magic} has no flag {name!r}.{nearest(name, by_name)} "
-                "Words that begin with a dash go behind ' -- '."
-            )
-        flag = by_name[name]
-        if not flag.metavar:
-            values[flag.dest], rest = True, tail.strip()
-            continue
-        if not equals:
-            value, tail = _word(tail)
-        if not value or (not equals and value in by_name):
-            raise Misuse(f"{magic} {name} needs a value, for example {flag.example}")
-        try:
-            values[flag.dest] = flag.read(value)
-        except ValueError as needed:
-            raise Misuse(f"{magic} {name} got {value!r}; it takes {needed}.") from None
-        rest = tail.strip()
-    late = [word for word in rest.split() if word.partition("=")[0] in by_name]
-    if late:
-        raise Misuse(
-            f"{magic} {late[0]} stands behind the words; flags go before them, and ' -- ' goes "
-            "before words that look like flags."
-        )
-    return values, rest
-
-
-def _check_apart(values: Mapping[str, Any], flags: tuple[Flag, ...], magic: str) -> None:
-    spelled = {flag.dest: flag.names[-1] for flag in flags}
-    for one, other in _APART:
-        if one in values and other in values:
-            raise Misuse(f"{magic} takes {spelled[one]} or {spelled[other]}, and got both.")
-
-
 def parse_cell(line: str, body: str, magic: str = "%%agent") -> CellRequest:
     """What an agent cell says. ``Misuse`` when a flag is unknown or lacks its value.
 
     Words on the magic's own line belong to the request and stand before the body's.
     """
-    values, words = _scan(line, CELL_FLAGS, magic)
-    _check_apart(values, CELL_FLAGS, magic)
-    text = "\n".join(part for part in (words, body.strip()) if part)
-    return CellRequest(text=text, **values)
+    said = CELL.parse(line, magic)
+    text = "\n".join(part for part in (said.pop("text", ""), body.strip()) if part)
+    return CellRequest(text=text, **said)
 
 
-def command_named(name: str) -> Command | None:
-    """The sub-command ``name``, or ``None``."""
-    return next((command for command in COMMANDS if command.name == name), None)
-
-
-def parse_command(line: str, magic: str = "%agent") -> Parsed | None:
-    """What ``line`` says, ``None`` when it is empty. ``Misuse`` when it cannot be meant."""
-    name, _, rest = line.strip().replace("\t", " ").partition(" ")
+def parse_command(line: str, magic: str = "%agent") -> tuple[Command, dict[str, Any]] | None:
+    """The command of ``line`` and its arguments, ``None`` when it is empty. ``Misuse`` when it
+    cannot be meant."""
+    name, rest = _word(line.replace("\t", " "))
     if not name:
         return None
-    if name in HELP.names:
+    if name in _HELP:
         name = "help"
-    command = command_named(name)
+    command = COMMANDS.get(name)
     if command is None:
-        known = [each.name for each in COMMANDS]
         raise Misuse(
-            f"{magic} has no sub-command {name!r}.{nearest(_ELSEWHERE.get(name, name), known)} "
-            f"It has {', '.join(known)}. A request goes into a cell that begins with %{magic}."
+            f"{magic} has no sub-command {name!r}.{nearest(_ELSEWHERE.get(name, name), COMMANDS)} "
+            f"It has {', '.join(COMMANDS)}. A request goes into a cell that begins with %{magic}."
         )
-    named = f"{magic} {command.name}"
-    rest = rest.strip()
-    flags, rest = _scan(rest, command.flags, named) if command.flags else ({}, rest)
-    _check_apart(flags, command.flags, named)
-    words = tuple(rest.split()) if command.words is not None else (rest,) if rest else ()
-    _check_words(command, words, rest, named, f"For example: {magic} {command.example}")
-    return Parsed(command, words, flags)
-
-
-def _check_words(
-    command: Command, words: tuple[str, ...], rest: str, named: str, example: str
-) -> None:
-    if command.needs and not words:
-        raise Misuse(f"{named} needs {command.needs}. {example}")
-    if command.words is not None and len(words) > command.words:
-        counted = "one word" if command.words == 1 else f"{command.words} words"
-        takes = f"at most {counted}, {command.synopsis}" if command.words else "nothing"
-        raise Misuse(f"{named} takes {takes}, and got {rest!r}.")
-    if words and command.first and (words[0] not in command.first or len(words) != command.words):
-        near = "" if words[0] in command.first else nearest(words[0], command.first)
-        raise Misuse(f"{named} takes {command.synopsis}, and got {rest!r}.{near} {example}")
+    if rest.strip() in _HELP:
+        return COMMANDS["help"], {"command": name}
+    return command, command.parse(rest, f"{magic} {name}")
 
 
 def terms(rows: Iterable[tuple[str, str]], column: int = 24) -> str:
@@ -338,12 +304,12 @@ def terms(rows: Iterable[tuple[str, str]], column: int = 24) -> str:
 def help_text(name: str = "agent") -> str:
     """The help of both forms under the magic's ``name``, in 80 columns: every day's work first."""
     groups: dict[str, list[tuple[str, str]]] = {}
-    of_commands = []
-    for command in COMMANDS:
-        row = (f"{command.name} {command.synopsis}".strip(), command.help)
-        groups.setdefault(command.group, []).append(row)
-        of_commands += [(f"{command.name} {flag.spelled}", flag.help) for flag in command.flags]
-    commands = [f"{group}:\n{terms(rows)}\n" for group, rows in groups.items()]
+    for command in COMMANDS.values():
+        groups.setdefault(command.group, []).append((command.spelled, command.says))
+    flags = [
+        (f"{spelled} {row.get('metavar', '')}".strip(), row["help"])
+        for spelled, row in _TABLES["cell"].items()
+    ]
     return "\n".join(
         [
             f"%%{name} [flags]",
@@ -356,12 +322,10 @@ def help_text(name: str = "agent") -> str:
             EXAMPLE.partition("\n")[2],
             "",
             f"%{name} <sub-command>; TURN is a number of the history (default: newest).",
+            f"%{name} help <sub-command> tells its flags.",
             "",
-            *commands,
+            *(f"{group}:\n{terms(rows)}\n" for group, rows in groups.items()),
             f"Flags of %%{name}, before the request:",
-            terms([(flag.spelled, flag.help) for flag in CELL_FLAGS]),
-            "",
-            "Flags of sub-commands:",
-            terms(of_commands),
+            terms(flags),
         ]
     )

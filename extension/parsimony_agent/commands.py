@@ -15,7 +15,7 @@ from parsimony_agent.arguments import CellRequest
 from parsimony_agent.cell import working_folder
 from parsimony_agent.options import options_of
 from parsimony_agent.overview import own_tools, put_back_words
-from parsimony_agent.pending import OneLine, Silent, TurnError, TurnStopped
+from parsimony_agent.pending import Misuse, OneLine, Silent, TurnError, TurnStopped
 from parsimony_agent.servers import add_server, tools_in_words
 from parsimony_agent.sessions import chosen_model
 from parsimony_kernel.artifacts.refresh import in_words
@@ -57,9 +57,9 @@ async def answer(
     await magics.turns.answer(words, turn=turn, here=here, stop=stop)
 
 
-def show(magics: AgentMagics, named: str | None = None) -> None:
+def show(magics: AgentMagics, turn: str | None = None) -> None:
     """Draw a turn again."""
-    magics.turns.show(named)
+    magics.turns.show(turn)
 
 
 async def fix(magics: AgentMagics, words: str = "", *, stop: Stop = None) -> None:
@@ -85,34 +85,34 @@ def stop(magics: AgentMagics) -> Told:
     return "Stopping the turn that is running." if stopped else "No turn is running."
 
 
-def undo(magics: AgentMagics, named: str | None = None) -> Told:
+def undo(magics: AgentMagics, turn: str | None = None) -> Told:
     """Undo a turn, the newest that can be by default, and say what that did."""
-    return _put_back(magics, named, is_redo=False)
+    return _put_back(magics, turn, is_redo=False)
 
 
-def redo(magics: AgentMagics, named: str | None = None) -> Told:
+def redo(magics: AgentMagics, turn: str | None = None) -> Told:
     """Re-apply a turn that was undone, and say what that did."""
-    return _put_back(magics, named, is_redo=True)
+    return _put_back(magics, turn, is_redo=True)
 
 
 def _put_back(magics: AgentMagics, named: str | None, *, is_redo: bool) -> str:
     session = magics.session
     with magics.user_cells.apart():
-        turn = None if named is None else resolve_turn(session.turns(), named).ordinal
-        ordinal, back = (session.past.redo if is_redo else session.past.undo)(turn)
+        number = None if named is None else resolve_turn(session.turns(), named).ordinal
+        ordinal, back = (session.past.redo if is_redo else session.past.undo)(number)
         return put_back_words(ordinal, back, is_redo=is_redo)
 
 
-def forget(magics: AgentMagics, named: str) -> Told:
+def forget(magics: AgentMagics, turn: str) -> Told:
     """Hide a turn from later ones, and say what stays."""
     session = magics.session
-    turn = resolve_turn(session.turns(), named)
-    session.forget(turn.run_id)
+    hidden = resolve_turn(session.turns(), turn)
+    session.forget(hidden.run_id)
     return "\n".join(
         [
-            f"Turn {turn.ordinal} is forgotten: hidden from later turns, and what it published is "
-            "no longer listed.",
-            *(["Its question no longer waits."] if turn.status == "suspended" else []),
+            f"Turn {hidden.ordinal} is forgotten: hidden from later turns, and what it published "
+            "is no longer listed.",
+            *(["Its question no longer waits."] if hidden.status == "suspended" else []),
             _ON_DISK,
         ]
     )
@@ -164,6 +164,8 @@ def tools(magics: AgentMagics, do: str = "", name: str = "", *, yes: bool = Fals
     """List the tools, or add or remove one. An MCP server is started only where the person has said
     yes to its command line, now by ``yes`` or when asked, or before."""
     session = magics.session
+    if do and not name:
+        raise Misuse(f"{magics.name} tools {do} needs the name of a function, or mcp:SERVER.")
     if do == "add" and name.startswith(PREFIX):
         return add_server(magics, name.removeprefix(PREFIX), yes=yes)
     if do == "add":
@@ -190,18 +192,18 @@ async def refresh(
 
 
 def code(
-    magics: AgentMagics, named: str | None = None, *, cells: bool = False, to: str = ""
+    magics: AgentMagics, turn: str | None = None, *, cells: bool = False, to: str = ""
 ) -> Told:
     """Show the code that worked in a turn, the newest by default.
 
     With ``cells`` it is put into the next cell too, with ``to`` written into a new notebook, a
     cell for each step. ``TurnError`` when no code of the turn worked.
     """
-    turn = resolve_turn(magics.session.turns(), named)
-    steps = code_that_worked(magics.session.events(turn.run_id))
+    shown = resolve_turn(magics.session.turns(), turn)
+    steps = code_that_worked(magics.session.events(shown.run_id))
     if not steps:
         raise TurnError(
-            f"No code of turn {turn.ordinal} worked; {magics.name} history {turn.ordinal} tells "
+            f"No code of turn {shown.ordinal} worked; {magics.name} history {shown.ordinal} tells "
             "what happened."
         )
     if to:

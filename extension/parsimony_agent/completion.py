@@ -11,7 +11,7 @@ from typing import Any
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, context_matcher
 
-from parsimony_agent.arguments import CELL_FLAGS, COMMANDS, Flag, command_named
+from parsimony_agent.arguments import CELL, COMMANDS, flags_of
 from parsimony_agent.sessions import Session, known_names
 
 # What a word may be, by the name that the tables give it.
@@ -49,15 +49,6 @@ def sources(shell: Any, opened: Callable[[], "Session | None"]) -> Sources:
         session = opened()
         return [] if session is None else [each.title for each in session.artifacts()]
 
-    def models() -> list[str]:
-        made = [
-            name
-            for name, value in shell.user_ns.copy().items()
-            if not name.startswith("_")
-            and "stream" in type.__dict__["__dict__"].__get__(type(value))
-        ]
-        return [*MODEL_NAMES, *made]
-
     def context() -> list[str]:
         session = opened()
         known = variables() if session is None else known_names(session, shell)
@@ -65,11 +56,12 @@ def sources(shell: Any, opened: Callable[[], "Session | None"]) -> Sources:
         return [name for name in known if not any(map(str.isspace, name))]
 
     return {
-        "models": models,
+        "models": lambda: MODEL_NAMES,
         "variables": variables,
         "turns": turns,
         "artifacts": artifacts,
         "context": context,
+        "commands": lambda: COMMANDS,
     }
 
 
@@ -78,48 +70,36 @@ _NOTHING: Sources = {"models": lambda: MODEL_NAMES}
 
 def proposals(line: str, known: Sources = _NOTHING) -> list[str]:
     """What could stand at the end of ``line``, which is the text up to the cursor."""
-    words = line.split()
-    if not words or not words[0].startswith("%"):
-        return []
+    magic, *words = line.split() or [""]
     # The word at the cursor is still being typed.
-    done = words[1:] if line[-1:].isspace() else words[1:-1]
-
-    def of(what: str) -> list[str]:
-        return list(known[what]()) if what in known else []
-
-    if words[0].startswith("%%"):
-        value = _value(CELL_FLAGS, done, of)
-        return [name for flag in CELL_FLAGS for name in flag.names] if value is None else value
-    if not done:
-        return [command.name for command in COMMANDS]
-    command = command_named(done[0])
-    if command is None:
+    done = words if line[-1:].isspace() else words[:-1]
+    if magic.startswith("%%"):
+        command, done = CELL, ["", *done]
+    elif not magic.startswith("%"):
         return []
-    value = _value(command.flags, done, of)
-    if value is not None:
-        return value
-    flags = {name: flag for flag in command.flags for name in flag.names}
+    elif not done:
+        return list(COMMANDS)
+    elif done[0] in COMMANDS:
+        command = COMMANDS[done[0]]
+    else:
+        return []
+    flags = flags_of(command.arguments)
+    with_value = {name for name, row in flags.items() if "action" not in row}
+    if done[-1] in with_value:
+        return _values(flags[done[-1]], known)
+    places = [row for name, row in command.arguments.items() if not name.startswith("-")]
     given = [
-        word
-        for before, word in pairwise(done)
-        if word not in flags and not (before in flags and flags[before].metavar)
+        word for before, word in pairwise(done) if word not in flags and before not in with_value
     ]
-    found = [] if given else list(flags)
-    if command.first and not given:
-        return [*found, *command.first]
-    if command.completes and len(given) < min(command.words or 1, 2 if command.first else 1):
-        found += of(command.completes)
-    return found
+    if command is CELL or not given:
+        return [*flags, *(_values(places[0], known) if places else [])]
+    return _values(places[len(given)], known) if len(given) < len(places) else []
 
 
-def _value(
-    flags: Iterable[Flag], done: list[str], of: Callable[[str], list[str]]
-) -> list[str] | None:
-    """What the value of the flag may be that stands last in ``done``; ``None`` where none does."""
-    for flag in flags:
-        if done and done[-1] in flag.names and flag.metavar:
-            return list(flag.choices) or of(flag.completes)
-    return None
+def _values(row: Mapping[str, Any], known: Sources) -> list[str]:
+    """What the value of an argument may be."""
+    found = known.get(row.get("completes", ""), tuple)
+    return list(row.get("choices", ())) or list(found())
 
 
 def matcher(name: str, known: Sources) -> Any:

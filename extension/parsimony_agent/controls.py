@@ -24,12 +24,27 @@ _STOP_TOOLTIP = (
 )
 
 
-class Prompt:
+class _Closable:
+    """``state`` is the text that it was closed into, ``None`` while it can be clicked. It is drawn
+    through ``bundle``, and ``state`` changes whenever that does."""
+
+    state: str | None = None
+
+    def bundle(self) -> Bundle:
+        """What to show now."""
+        if self.state is None:
+            return self._widget(), {}
+        return (note(self.state) if self.state else dict(NOTHING)), {}
+
+    def _widget(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+class Prompt(_Closable):
     """One question's controls. ``on_reply`` gets the number of a choice, or the words typed.
 
-    Without ``free_words`` there is nothing but the choices. It is drawn through ``bundle``: the
-    widget while it is open, then the text that ``settle`` gave it; ``state`` changes whenever the
-    bundle does. ``magic`` is what answers where no widget is drawn.
+    Without ``free_words`` there is nothing but the choices. ``magic`` is what answers where no
+    widget is drawn.
     """
 
     def __init__(
@@ -46,8 +61,6 @@ class Prompt:
         self._lock = threading.Lock()
         self._taken = False
         self._instead = _instead(len(choices), magic)
-        self.state: str | None = None
-
         self.buttons = [
             ipywidgets.Button(
                 description=shortened(inline(choice), _LABEL_COLUMNS),
@@ -144,11 +157,8 @@ class Prompt:
         if self.state is not None and markup != self._record.value:
             self._record.value = markup
 
-    def bundle(self) -> Bundle:
-        """What to show now."""
-        if self.state is not None:
-            return (note(self.state) if self.state else dict(NOTHING)), {}
-        return {**self.box._repr_mimebundle_(), "text/plain": self._instead}, {}
+    def _widget(self) -> dict[str, Any]:
+        return {**self.box._repr_mimebundle_(), "text/plain": self._instead}
 
 
 def _instead(choices: int, magic: str) -> str:
@@ -158,13 +168,12 @@ def _instead(choices: int, magic: str) -> str:
     return f"Answer with {magic} answer {how}; {magic} show draws the {drawn} again."
 
 
-class StopButton:
+class StopButton(_Closable):
     """Calls ``on_stop`` for every click until it is settled. Drawn like a prompt."""
 
     def __init__(self, on_stop: Callable[[], object], tooltip: str = _STOP_TOOLTIP) -> None:
         import ipywidgets
 
-        self.state: str | None = None
         self.button = ipywidgets.Button(
             description="Stop",
             tooltip=tooltip,
@@ -179,12 +188,9 @@ class StopButton:
             self.state = text
             self.button.close()
 
-    def bundle(self) -> Bundle:
-        """What to show now."""
-        if self.state is not None:
-            return (note(self.state) if self.state else dict(NOTHING)), {}
+    def _widget(self) -> dict[str, Any]:
         shown = self.button._repr_mimebundle_()
-        return {**shown, "text/plain": "Interrupt the kernel to stop this turn."}, {}
+        return {**shown, "text/plain": "Interrupt the kernel to stop this turn."}
 
 
 def is_heard_mid_cell(shell: Any) -> bool:

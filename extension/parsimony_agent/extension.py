@@ -39,7 +39,6 @@ class Extension:
             shell.magics_manager.lazy_magics
         )
         self.name = SECOND_NAME if taken else NAME
-        self._transform, self._asking = awaiting(self.name), asking(self.name)
         self._silence = SilentStop(shell)
         self.settings = ParsimonyAgent(environ=environ, config=_configuration(shell))
         self.magics = AgentMagics(
@@ -50,19 +49,26 @@ class Extension:
             settings=self.settings,
             silence=self._silence.install,
         )
-        self._matcher = matcher(self.name, sources(shell, lambda: self.magics.opened))
+        # What is added to lists of the shell.
+        self._hooks: tuple[tuple[list[Any], Any], ...] = (
+            (shell.input_transformers_post, awaiting(self.name)),
+            (shell.input_transformer_manager.token_transformers, asking(self.name)),
+            (
+                shell.Completer.custom_matchers,
+                matcher(self.name, sources(shell, lambda: self.magics.opened)),
+            ),
+            (shell.configurables, self.settings),
+        )
 
     def install(self) -> None:
         """Register everything; says so only when the usual name was taken."""
         self._shell.register_magic_function(
             self.magics.agent, magic_kind="line_cell", magic_name=self.name
         )
-        self._shell.input_transformers_post.append(self._transform)
-        self._shell.input_transformer_manager.token_transformers.append(self._asking)
-        self._shell.Completer.custom_matchers.append(self._matcher)
+        for hooks, hook in self._hooks:
+            hooks.append(hook)
         self._silence.install()
         self.magics.user_cells.install()
-        self._shell.configurables.append(self.settings)
         if self.name != NAME:
             print(
                 f"Parsimony Agent: %%{NAME} belongs to another extension here, so the agent is "
@@ -73,16 +79,9 @@ class Extension:
         """Take everything out again, except what somebody has replaced meanwhile."""
         self.magics.close()
         self.magics.user_cells.uninstall()
-        self._shell.configurables[:] = [
-            each for each in self._shell.configurables if each is not self.settings
-        ]
         self._silence.uninstall()
-        matchers = self._shell.Completer.custom_matchers
-        matchers[:] = [each for each in matchers if each is not self._matcher]
-        if self._transform in self._shell.input_transformers_post:
-            self._shell.input_transformers_post.remove(self._transform)
-        transformers = self._shell.input_transformer_manager.token_transformers
-        transformers[:] = [each for each in transformers if each is not self._asking]
+        for hooks, hook in self._hooks:
+            hooks[:] = [each for each in hooks if each is not hook]
         for table in self._shell.magics_manager.magics.values():
             if table.get(self.name) == self.magics.agent:
                 del table[self.name]

@@ -15,14 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import no_var_expand
 
-from parsimony_agent.arguments import (
-    EXAMPLE,
-    CellRequest,
-    Command,
-    help_text,
-    parse_cell,
-    parse_command,
-)
+from parsimony_agent import arguments
+from parsimony_agent.arguments import CellRequest
 from parsimony_agent.cell import Cells, working_folder
 from parsimony_agent.pending import Misuse, Silent, TurnError, TurnStopped
 from parsimony_agent.publisher import FirstSign, TextOutlet, outlet_of
@@ -82,7 +76,7 @@ def _plainly() -> Iterator[None]:
         raise
 
 
-def doer(command: Command) -> Callable[..., Any]:
+def doer(command: arguments.Command) -> Callable[..., Any]:
     """Who does ``command``; imported when it is first called."""
     module, _, function = command.run.partition(":")
     found: Callable[..., Any] = getattr(import_module(f"parsimony_agent.{module}"), function)
@@ -133,21 +127,22 @@ class AgentMagics:
         return self._command(line) if cell is None else self._cell(line, cell)
 
     def _cell(self, line: str, body: str) -> Coroutine[Any, Any, None]:
-        request = parse_cell(line, body, f"%{self.name}")
+        request = arguments.parse_cell(line, body, f"%{self.name}")
         if request.help:
-            print(help_text(self.name[1:]))
+            print(arguments.help_text(self.name[1:]))
             return _nothing()
         if not request.text:
-            example = EXAMPLE.replace("%%agent", f"%{self.name}")
+            example = arguments.EXAMPLE.replace("%%agent", f"%{self.name}")
             raise Misuse(
                 f"The request is empty. Say below the first line what you want:\n{example}"
             )
         cell_key = self.cells.next_turn(f"{line}\n{body}")
         if request.dry_run:
-            with _plainly():
-                self.show(self.preview(request, cell_key, magic=f"%{self.name}"))
-            return _nothing()
+            from parsimony_agent.outgoing import preview  # deferred: as all that a turn needs
 
+            with _plainly():
+                self.show(preview(self, request, cell_key))
+            return _nothing()
         return self._ask(request, cell_key, self._first_sign())
 
     def _first_sign(self) -> FirstSign | None:
@@ -168,33 +163,23 @@ class AgentMagics:
             if sign is not None:
                 sign.withdraw()
 
-    def preview(self, request: CellRequest, cell_key: str = "", *, magic: str) -> str:
-        """What the turn of ``request`` would send first. ``magic`` is what errors call it."""
-        from parsimony_agent.options import in_notebook, options_of
-        from parsimony_agent.request_text import sent_words  # deferred: as all that a turn needs
-
-        self.follow_settings()
-        session = self.session
-        options = in_notebook(options_of(request, self.settings), session, self.shell, magic)
-        sent = session.preview(request.text, cell_key=cell_key, options=options)
-        return sent_words(sent, request.model or session.model_name)
-
     def _command(self, line: str) -> Coroutine[Any, Any, None] | None:
-        parsed = parse_command(line, self.name)
+        parsed = arguments.parse_command(line, self.name)
         if parsed is None:
             with _plainly():
                 self._status()
             return None
-        do = doer(parsed.command)
-        if parsed.command.awaits:
+        command, given = parsed
+        do = doer(command)
+        if command.awaits:
 
             async def tell(_: Turns, stop: CancellationRequest) -> None:
-                self.show(await do(self, *parsed.words, **parsed.flags, stop=stop))
+                self.show(await do(self, **given, stop=stop))
 
             return self.run(tell)
         with _plainly():
             try:
-                self.show(do(self, *parsed.words, **parsed.flags))
+                self.show(do(self, **given))
             except Silent:
                 self._silence()
                 raise
@@ -299,8 +284,8 @@ class AgentMagics:
         print(f", {waiting} waiting for an answer: {self.name} answer" if waiting else "", end="")
         print(f". {self.name} help says more.")
         if not turns:
-            example = EXAMPLE.replace("%%agent", f"%{self.name}")
+            example = arguments.EXAMPLE.replace("%%agent", f"%{self.name}")
             print(f"\nTo ask for something, say it in a cell of its own, for example:\n{example}")
 
 
-AgentMagics.agent.__doc__ = help_text()
+AgentMagics.agent.__doc__ = arguments.help_text()

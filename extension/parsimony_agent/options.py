@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from traitlets import TraitError
 
@@ -16,8 +16,6 @@ from parsimony_kernel.llm.cassette_mode import CassetteMode
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turns import TurnOptions
 
-T = TypeVar("T")
-
 _MOST_LISTED = 20
 
 
@@ -28,37 +26,35 @@ def options_of(request: CellRequest, settings: ParsimonyAgent) -> TurnOptions:
     setting cannot be meant, ``Misuse`` when names are to be told and nothing is.
     """
 
-    def chosen(name: str, said: T | None) -> T | None:
+    def chosen(name: str) -> Any:
+        said = getattr(request, name)
         return value_of(settings, name) if said is None else said
 
-    def cassette(said: str | None) -> CassetteMode | None:
-        mode = CassetteMode(chosen("cassette", said) or "off")
-        return None if mode is CassetteMode.off else mode
-
-    said = "record" if request.record else "replay" if request.replay else None
-    share = Share(chosen("share", request.share) or Share.samples)
+    share = Share(chosen("share"))
     if share is Share.none and request.context:
         raise Misuse(
             "--context names what the model is to be told of, and --share none tells it nothing: "
             "use --share schema with it."
         )
+    said = "record" if request.record else "replay" if request.replay else None
+    cassette = CassetteMode(said or value_of(settings, "cassette"))
     return TurnOptions(
         model=request.model,
         effort=request.effort or "",
         silence_s=value_of(settings, "silence"),
-        max_iterations=chosen("max_steps", request.max_iterations),
-        max_time_s=request.max_time_s or value_of(settings, "max_time"),
-        max_tokens=chosen("max_tokens", request.max_tokens),
-        max_cost_usd=chosen("budget", request.max_cost_usd),
-        approve=Approval(chosen("approve", request.approve) or "guarded"),
-        procedure=chosen("procedure", request.procedure),
-        cassette=cassette(said),
+        max_iterations=chosen("max_steps"),
+        max_time_s=chosen("max_time"),
+        max_tokens=chosen("max_tokens"),
+        max_cost_usd=chosen("budget"),
+        approve=Approval(chosen("approve")),
+        procedure=chosen("procedure"),
+        cassette=None if cassette is CassetteMode.off else cassette,
         share=share,
         context=() if request.no_context else request.context,
         share_figures=value_of(settings, "share_figures") == "yes",
         notebook_cost_usd=value_of(settings, "notebook_budget"),
-        classifier=value_of(settings, "classifier") or "rules",
-        claims=value_of(settings, "claims") or "mark",
+        classifier=value_of(settings, "classifier"),
+        claims=value_of(settings, "claims"),
     )
 
 
@@ -75,18 +71,15 @@ def in_notebook(options: TurnOptions, session: Session, shell: Any, magic: str) 
 
 def _found(names: Sequence[str], known: Iterable[str], magic: str) -> Iterator[str]:
     # A title may have commas of its own.
-    by_parts = {tuple(part.strip() for part in name.split(",")): name for name in known}
-    longest = max(map(len, by_parts), default=1)
-    start = 0
-    while start < len(names):
-        for length in range(min(longest, len(names) - start), 0, -1):
-            name = by_parts.get(tuple(names[start : start + length]))
-            if name is not None:
-                yield name
-                start += length
-                break
-        else:
-            raise Misuse(_unknown(names[start], tuple(by_parts.values()), magic))
+    by_parts = {",".join(map(str.strip, name.split(","))): name for name in known}
+    rest = ",".join(names)
+    while rest:
+        fitting = [each for each in by_parts if f"{rest},".startswith(f"{each},")]
+        if not fitting:
+            raise Misuse(_unknown(rest.partition(",")[0], tuple(by_parts.values()), magic))
+        longest = max(fitting, key=len)
+        yield by_parts[longest]
+        rest = rest[len(longest) + 1 :]
 
 
 def _unknown(name: str, known: Sequence[str], magic: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from traitlets import TraitError
 
-from parsimony_agent.arguments import help_text
+from parsimony_agent.arguments import COMMANDS, help_text
 from parsimony_agent.cell import working_folder
 from parsimony_agent.options import value_of
 from parsimony_agent.settings import SETTINGS
@@ -23,7 +23,7 @@ from parsimony_kernel.metrics import alerts, figures, prometheus
 from parsimony_kernel.session.maintenance import RECENT_TURNS, report_of
 from parsimony_kernel.session.spending import Used, used
 from parsimony_kernel.session.turns import resolve_turn
-from parsimony_kernel.view.history import story, troubles
+from parsimony_kernel.view.history import story
 from parsimony_kernel.view.outline import cost_words
 
 if TYPE_CHECKING:
@@ -37,35 +37,26 @@ _USED = ("turn", "model", "calls", "tokens in", "cached", "tokens out", "cost", 
 _CACHED = _USED.index("cached")
 
 
-def history(magics: AgentMagics, named: str | None = None) -> Told:
-    """The turns, with how often an action was refused and how much failed in the recent ones; or
-    the story of one turn."""
+def history(magics: AgentMagics, turn: str | None = None) -> Told:
+    """The turns, or the story of one turn."""
     session = magics.session
     turns = session.turns()
-    if named is not None:
-        return steps_table(story(session.events(resolve_turn(turns, named).run_id)))
-    trouble = {each.run_id: _trouble(session, each.run_id) for each in turns[-RECENT_TURNS:]}
+    if turn is not None:
+        return steps_table(story(session.events(resolve_turn(turns, turn).run_id)))
     rows = [
         (
-            str(turn.ordinal),
-            turn.status,
-            turn.request or "(purged)",
-            trouble.get(turn.run_id, "…"),
-            turn.model,
+            str(each.ordinal),
+            each.status,
+            each.request or "(purged)",
+            each.model,
             # To the minute, as people write it.
-            turn.started_at[:16].replace("T", " "),
+            each.started_at[:16].replace("T", " "),
         )
-        for turn in turns
+        for each in turns
     ]
-    head = ("turn", "status", "request", "trouble", "model", "started (UTC)")
+    head = ("turn", "status", "request", "model", "started (UTC)")
     listed = table(head, rows, empty="This notebook has no turns yet.")
     return [listed]
-
-
-def _trouble(session: Session, turn_id: str) -> str:
-    refused, failed = troubles(story(session.events(turn_id)))
-    told = ((refused, "refused"), (failed, "failed"))
-    return ", ".join(f"{number} {what}" for number, what in told if number)
 
 
 def why(magics: AgentMagics, name: str) -> Told:
@@ -75,11 +66,11 @@ def why(magics: AgentMagics, name: str) -> Told:
     return {"text/plain": words, **({"image/svg+xml": draw(told)} if told.steps else {})}
 
 
-def diff(magics: AgentMagics, named: str | None = None) -> Told:
+def diff(magics: AgentMagics, turn: str | None = None) -> Told:
     """What a turn, the newest by default, did to the variables."""
     session = magics.session
-    turn = None if named is None else resolve_turn(session.turns(), named).ordinal
-    ordinal, found = session.past.diff(turn)
+    number = None if turn is None else resolve_turn(session.turns(), turn).ordinal
+    ordinal, found = session.past.diff(number)
     return "\n".join([f"Turn {ordinal}:", *(f"  {line}" for line in found.lines())])
 
 
@@ -230,8 +221,10 @@ def doctor(magics: AgentMagics) -> Told:
     return table(("", "what", "says"), rows, empty="", widest=_SAYS)
 
 
-def usage(magics: AgentMagics) -> Told:
-    """The help of both magics."""
+def usage(magics: AgentMagics, command: str = "") -> Told:
+    """The help of both magics, or of one sub-command."""
+    if command in COMMANDS:
+        return COMMANDS[command].parser(f"{magics.name} {command}").format_help()
     return help_text(magics.name.lstrip("%"))
 
 

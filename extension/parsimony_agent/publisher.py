@@ -7,26 +7,13 @@ meanwhile. So an outlet holds what it writes to and never goes through what is c
 import sys
 import uuid
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 Mime = Mapping[str, Any]
 
 
-class Outlet(Protocol):
+class Outlet:
     """Takes mime bundles. With ``display_id`` a display can be replaced later by ``update``."""
-
-    def show(
-        self,
-        data: Mime,
-        metadata: Mime | None = None,
-        *,
-        display_id: str | None = None,
-        update: bool = False,
-    ) -> None: ...
-
-
-class _Sender:
-    """An outlet that sends each bundle as one message."""
 
     def show(
         self,
@@ -44,7 +31,7 @@ class _Sender:
         raise NotImplementedError
 
 
-class KernelOutlet(_Sender):
+class KernelOutlet(Outlet):
     """Sends on the kernel's IOPub channel, as output of the cell that runs at construction.
 
     Its messages keep that cell as their parent, from every thread and also after the cell ended.
@@ -69,7 +56,7 @@ class KernelOutlet(_Sender):
         )
 
 
-class PublisherOutlet(_Sender):
+class PublisherOutlet(Outlet):
     """Publishes through a shell's display publisher, for shells that capture."""
 
     def __init__(self, publisher: Any) -> None:
@@ -79,7 +66,7 @@ class PublisherOutlet(_Sender):
         self._publisher.publish(**message, update=update)
 
 
-class TextOutlet(_Sender):
+class TextOutlet(Outlet):
     """Prints the text of what is shown, once; a terminal cannot take anything back."""
 
     def __init__(self) -> None:

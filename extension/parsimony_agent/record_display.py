@@ -13,8 +13,7 @@ import uuid
 from base64 import b64encode
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import replace
 from typing import Any, Protocol
 
 from parsimony_agent.controls import Prompt
@@ -23,14 +22,7 @@ from parsimony_agent.tables import note
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.events import AgentEvent, RunStarted, ToolEvent
 from parsimony_kernel.display import StatusLine
-from parsimony_kernel.view.blocks import (
-    Block,
-    FigureBlock,
-    FooterBlock,
-    ProgressBlock,
-    QuestionBlock,
-    StepBlock,
-)
+from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view.bundle import (
     NOTHING,
     VEGALITE_SCHEMA,
@@ -41,7 +33,7 @@ from parsimony_kernel.view.bundle import (
 from parsimony_kernel.view.fold import fold
 from parsimony_kernel.view.html import png_of
 from parsimony_kernel.view.run_view import EMPTY, RunView, metadata_of
-from parsimony_kernel.view.segment import OUTCOMES, Segment, segment_of
+from parsimony_kernel.view.segment import Segment, segment_of
 from parsimony_kernel.view.text import text_of
 
 _log = logging.getLogger(__name__)
@@ -54,21 +46,6 @@ TICK_S = 1.0
 _STOP_IN_TOOLBAR = "Stop: ■ in the toolbar"
 
 
-class Mode(Enum):
-    """How a record is shown."""
-
-    LIVE = "live"
-    STATIC = "static"
-    QUIET = "quiet"
-
-
-def mode_of(said: str, *, has_cell_id: bool) -> Mode:
-    """What the setting says; ``auto`` is live where the front end names its cells."""
-    if said == "auto":
-        return Mode.LIVE if has_cell_id else Mode.STATIC
-    return Mode(said)
-
-
 class Control(Protocol):
     """Something to click. ``state`` is the text that it was closed into, ``None`` while open."""
 
@@ -79,49 +56,38 @@ class Control(Protocol):
     def bundle(self) -> Bundle: ...
 
 
-@dataclass
-class Drawn:
-    """All that belongs to one place: blocks in their order, sentences of ours below them, and the
-    control that can be clicked or was."""
-
-    blocks: list[Block] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    control: Control | None = None
-
-    def outputs(self, segment: Segment) -> list[Bundle]:
-        """What is read first with our sentences below it, the chart, the work, and the control."""
-        head, *rest = segment_bundles(segment)
-        if self.notes:
-            below = [note(each) for each in self.notes]
-            data = {
-                kind: gap.join([str(head[0].get(kind, "")), *(each[kind] for each in below)])
-                for kind, gap in (("text/plain", "\n\n"), ("text/html", ""))
-            }
-            head = data, head[1]
-        return [head, *rest, *([self.control.bundle()] if self.control is not None else [])]
-
-
-class Place(Protocol):
-    """Somewhere in an output area where a part of a turn is drawn.
+class Place:
+    """Somewhere in an output area where a part of a turn is drawn: blocks, sentences of ours below
+    them, and the control that can be clicked or was. As it is, it shows nothing: for what stands
+    elsewhere already.
 
     ``redraws`` says that what it shows may still change, ``ticks`` that it shows time go by.
     """
 
-    @property
-    def redraws(self) -> bool: ...
+    redraws = ticks = False
 
-    @property
-    def ticks(self) -> bool: ...
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.control: Control | None = None
 
-    def draw(self, drawn: Drawn, *, ended: bool, facts: Mapping[str, Any]) -> None:
-        """Show what belongs here.
+    def draw(self, blocks: Sequence[bl.Block], *, ended: bool, facts: Mapping[str, Any]) -> None:
+        """Show ``blocks``, in their order, and what else belongs here.
 
         ``ended`` says that this segment of the run is over; ``facts`` are what differs from run
         to run, as metadata.
         """
 
+    def _outputs(self, segment: Segment, notes: Sequence[str]) -> list[Bundle]:
+        """What is read first with ``notes`` below it, the chart, the work, and the control."""
+        (data, metadata), *rest = segment_bundles(segment)
+        for below in map(note, notes):
+            plain = "\n\n".join([str(data.get("text/plain", "")), below["text/plain"]])
+            markup = str(data.get("text/html", "")) + below["text/html"]
+            data = {"text/plain": plain, "text/html": markup}
+        return [(data, metadata), *rest, *([self.control.bundle()] if self.control else [])]
 
-class LivePlace:
+
+class LivePlace(Place):
     """Outputs that are redrawn; what one shows is sent only when it is another than before.
 
     Args:
@@ -142,6 +108,7 @@ class LivePlace:
         elsewhere: bool = False,
         sign: FirstSign | None = None,
     ) -> None:
+        super().__init__()
         self._outlet = outlet
         self._sign = sign
         self._is_reply_told = below_question
@@ -150,15 +117,16 @@ class LivePlace:
         if below_question:
             self._show([(NOTHING, {})] * 4)
 
-    def draw(self, drawn: Drawn, *, ended: bool, facts: Mapping[str, Any]) -> None:
-        can_be_clicked = isinstance(drawn.control, Prompt) and drawn.control.state is None
-        blocks = [
-            replace(each, has_buttons=can_be_clicked) if isinstance(each, QuestionBlock) else each
-            for each in drawn.blocks
-            if self._elsewhere or not isinstance(each, FooterBlock)
-        ]
-        segment = segment_of(blocks, echo=self._elsewhere, is_reply_told=self._is_reply_told)
-        outputs = drawn.outputs(segment)
+    def draw(self, blocks: Sequence[bl.Block], *, ended: bool, facts: Mapping[str, Any]) -> None:
+        can_be_clicked = isinstance(self.control, Prompt) and self.control.state is None
+        told: list[bl.Block] = []
+        for each in blocks:
+            if isinstance(each, bl.QuestionBlock):
+                told.append(replace(each, has_buttons=can_be_clicked))
+            elif self._elsewhere or not isinstance(each, bl.FooterBlock):
+                told.append(each)
+        segment = segment_of(told, echo=self._elsewhere, is_reply_told=self._is_reply_told)
+        outputs = self._outputs(segment, self.notes)
         if ended:
             data, metadata = outputs[2]
             outputs[2] = data, {**metadata, **facts}
@@ -177,14 +145,13 @@ class LivePlace:
                 self._outlet.show(*output, display_id=display_id, update=not is_new)
 
 
-class StaticPlace:
+class StaticPlace(Place):
     """Outputs that are emitted once, at the end of each segment.
 
     Volatile blocks are left out; the facts go into the metadata of the last output, which nobody
     compares.
 
     Args:
-        is_quiet: only how it ended is shown, and what the person is asked to allow.
         elsewhere: not under the cell that asked, so the request and the usage are told.
         status: a line of a terminal that says meanwhile what is going on.
     """
@@ -195,54 +162,36 @@ class StaticPlace:
         self,
         outlet: Outlet,
         *,
-        is_quiet: bool = False,
         elsewhere: bool = False,
         status: StatusLine | None = None,
     ) -> None:
-        self._outlet, self._is_quiet, self._elsewhere = outlet, is_quiet, elsewhere
+        super().__init__()
+        self._outlet, self._elsewhere = outlet, elsewhere
         self._status = status
+        self.ticks = status is not None
         self._emitted: set[str] = set()
         self._noted = 0
 
-    @property
-    def ticks(self) -> bool:
-        return self._status is not None
-
-    def draw(self, drawn: Drawn, *, ended: bool, facts: Mapping[str, Any]) -> None:
+    def draw(self, blocks: Sequence[bl.Block], *, ended: bool, facts: Mapping[str, Any]) -> None:
         if self._status is not None:
-            going_on = [each for each in drawn.blocks if isinstance(each, ProgressBlock)]
+            going_on = [each for each in blocks if isinstance(each, bl.ProgressBlock)]
             self._status.show("" if ended else text_of(going_on))
         if not ended:
             return
-        lasting = [each for each in drawn.blocks if not each.volatile]
-        new = [each for each in lasting if each.key not in self._emitted]
-        notes, self._noted = drawn.notes[self._noted :], len(drawn.notes)
+        new = [each for each in bl.lasting(blocks) if each.key not in self._emitted]
+        notes, self._noted = self.notes[self._noted :], len(self.notes)
         if not new and not notes:
             return
-        used = [each for each in drawn.blocks if isinstance(each, FooterBlock) and self._elsewhere]
+        used = [each for each in blocks if isinstance(each, bl.FooterBlock) and self._elsewhere]
         segment = segment_of([*new, *used], echo=self._elsewhere, is_reply_told=bool(self._emitted))
         self._emitted.update(each.key for each in new)
-        if self._is_quiet:
-            kept = [each for each in segment.head if isinstance(each, (*OUTCOMES, StepBlock))]
-            segment = Segment(tuple(kept))
-        outputs = Drawn(notes=notes).outputs(segment)
-        if self._is_quiet:
-            outputs = outputs[:1]
+        outputs = self._outputs(segment, notes)
         last, metadata = outputs[-1]
         for data, told in (*outputs[:-1], (last, {**metadata, **facts})):
             self._outlet.show(data, told)
 
 
-class NoPlace:
-    """Shows nothing: for what stands elsewhere already."""
-
-    redraws = ticks = False
-
-    def draw(self, drawn: Drawn, *, ended: bool, facts: Mapping[str, Any]) -> None:
-        return
-
-
-def pixels_of(figure: FigureBlock) -> str:
+def pixels_of(figure: bl.FigureBlock) -> str:
     """The PNG of a chart that is a specification, as base64; empty where it cannot be drawn."""
     from parsimony_kernel.artifacts.codecs import render_png  # deferred: pandas
 
@@ -306,10 +255,8 @@ class TurnRecord:
         # The pixels of charts by their identity, once they are drawn, for exporters.
         self._pixels: dict[str, str] = {}
         self._painting: asyncio.Task[None] | None = None
-        self._place: Place = place or NoPlace()
+        self._place: Place = place or Place()
         self._home: dict[str, Place] = {}
-        # What of ours stands in each place.
-        self._ours: dict[Place, Drawn] = {}
         self._claim()
 
     @property
@@ -317,28 +264,28 @@ class TurnRecord:
         """Whether what is drawn now can be drawn again."""
         return self._place.redraws
 
-    def _blocks(self) -> Sequence[Block]:
+    def _blocks(self) -> Sequence[bl.Block]:
         """The blocks of the view, with the pixels that are there, and while it is followed with
         the time that has gone by."""
         return list(map(self._brought_up_to_date, self.view.blocks))
 
-    def _brought_up_to_date(self, block: Block) -> Block:
+    def _brought_up_to_date(self, block: bl.Block) -> bl.Block:
         match block:
-            case FigureBlock() if pixels := self._pixels.get(block.identity):
+            case bl.FigureBlock() if pixels := self._pixels.get(block.identity):
                 return replace(block, png_base64=pixels)
-            case ProgressBlock() if self.is_followed:
+            case bl.ProgressBlock() if self.is_followed:
                 elapsed_s = max(block.elapsed_s, self._elapsed_s)
                 return replace(block, elapsed_s=elapsed_s, hint=self._hint)
-            case FooterBlock() if self.is_followed:
+            case bl.FooterBlock() if self.is_followed:
                 return replace(block, elapsed_s=max(block.elapsed_s, self._elapsed_s))
         return block
 
-    def _unpainted(self) -> list[FigureBlock]:
+    def _unpainted(self) -> list[bl.FigureBlock]:
         """The charts without pixels that can have some."""
         return [
             block
             for block in self.view.blocks
-            if isinstance(block, FigureBlock)
+            if isinstance(block, bl.FigureBlock)
             and block.spec is not None
             and block.identity not in self._pixels
             and not png_of(block)
@@ -354,14 +301,14 @@ class TurnRecord:
         if not self.is_followed:
             self.draw(ended=True)
 
-    def _claim(self) -> dict[Place, list[Block]]:
+    def _claim(self) -> dict[Place, list[bl.Block]]:
         """The blocks by place, new ones in the current place."""
-        homes: dict[Place, list[Block]] = {place: [] for place in self._home.values()}
+        homes: dict[Place, list[bl.Block]] = {each: [] for each in self._home.values()}
         for block in self._blocks():
             if not block.volatile:
                 self._home.setdefault(block.key, self._place)
-            home = self._home.get(block.key, self._place)
-            homes.setdefault(home, []).append(block)
+            homes.setdefault(self._home.get(block.key, self._place), []).append(block)
+        homes.setdefault(self._place, [])
         return homes
 
     def go_on_in(self, place: Place) -> None:
@@ -370,21 +317,13 @@ class TurnRecord:
 
     def add_prompt(self, prompt: Prompt) -> None:
         """Put ``prompt`` below what stands in the current place."""
-        self.prompt = prompt
-        self.add_control(prompt)
+        self.prompt = self._place.control = prompt
         self.draw(ended=True)
 
     def add_note(self, text: str) -> None:
         """Put a sentence below what stands in the current place."""
-        self._here().notes.append(text)
+        self._place.notes.append(text)
         self.draw(ended=True)
-
-    def add_control(self, control: Control) -> None:
-        """Put ``control`` below what stands in the current place, from the next redraw on."""
-        self._here().control = control
-
-    def _here(self) -> Drawn:
-        return self._ours.setdefault(self._place, Drawn())
 
     def settle_prompt(self, text: str = "") -> None:
         """Close the open prompt, if there is one; its output becomes ``text``.
@@ -406,13 +345,11 @@ class TurnRecord:
         self.trouble = trouble or self.trouble
 
     def _draw(self, ended: bool) -> None:
-        homes = self._claim()
         facts = metadata_of(self.view)
-        for place in dict.fromkeys([*homes, *self._ours]):
-            ours = self._ours.get(place, Drawn())
-            place.draw(replace(ours, blocks=homes.get(place, [])), ended=ended, facts=facts)
+        for place, blocks in self._claim().items():
+            place.draw(blocks, ended=ended, facts=facts)
         if ended and self._answered is not None:
-            self._answered.tell(record_html([b for b in self._blocks() if not b.volatile]))
+            self._answered.tell(record_html(bl.lasting(self._blocks())))
 
     def _attempt(self, act: Callable[[], None], otherwise: str) -> Exception | None:
         """Do what only observes the run, which goes on whatever comes of it."""
@@ -441,42 +378,26 @@ class TurnRecord:
         time is drawn about once a second.
         """
         clock, base, start = self._clock, self.view.used.elapsed_s, self._clock.monotonic()
-        waiting: asyncio.Task[None] | None = None
-        ticking: asyncio.Task[None] | None = None
+        due = asyncio.Event()
+        tasks: list[asyncio.Task[None]] = []
         stop: Control | None = None
 
-        async def draw_later(delay: float) -> None:
-            nonlocal waiting
-            await clock.sleep(delay)
-            waiting = None
+        def redraw() -> None:
+            due.clear()
             self.draw(ended=False)
 
-        def draw_soon() -> None:
-            nonlocal waiting
-            if waiting is not None:
-                return
-            delay = self._pace.delay(clock.monotonic())
-            if delay > 0:
-                waiting = asyncio.create_task(draw_later(delay))
-            else:
-                self.draw(ended=False)
-
-        async def draw_now() -> None:
-            nonlocal waiting
-            if waiting is not None:
-                waiting.cancel()
-                waiting = None
-            # What is drawn once for all comes seldom enough.
-            delay = self._pace.delay(clock.monotonic(), urgent=True) if self.is_live else 0.0
-            if delay > 0:
-                await clock.sleep(delay)
-            self.draw(ended=False)
+        async def draw_what_is_due() -> None:
+            while await due.wait():
+                while (delay := self._pace.delay(clock.monotonic())) > 0:
+                    await clock.sleep(delay)
+                if due.is_set():  # nothing urgent came in between
+                    redraw()
 
         def offer_stop() -> None:
             nonlocal stop
             stop = stopper()
             if stop is not None:
-                self.add_control(stop)
+                self._place.control = stop
             elif self.is_live:
                 self._hint = _STOP_IN_TOOLBAR
 
@@ -490,7 +411,7 @@ class TurnRecord:
             while True:
                 self._elapsed_s = base + clock.monotonic() - start
                 if self._place.ticks:
-                    draw_soon()
+                    due.set()
                 await clock.sleep(TICK_S)
 
         self.is_followed = True
@@ -503,19 +424,22 @@ class TurnRecord:
                     self.run_id = event.run_id
                 self.last_event = event
                 self.view = fold(self.view, event)
-                if ticking is None:
+                if not tasks:
                     begun()
-                    ticking = asyncio.create_task(tick())
+                    tasks += map(asyncio.create_task, (draw_what_is_due(), tick()))
                 if _is_about_to_block(event):
-                    await draw_now()
+                    # What is drawn once for all comes seldom enough.
+                    if self.is_live:
+                        await clock.sleep(self._pace.delay(clock.monotonic(), urgent=True))
+                    redraw()
                 else:
-                    draw_soon()
+                    due.set()
+                    await asyncio.sleep(0)
             is_over = True
         finally:
             self.is_followed = False
-            for task in (waiting, ticking):
-                if task is not None:
-                    task.cancel()
+            for task in tasks:
+                task.cancel()
             self._attempt(withdraw_stop, "could not close its button")
             if is_over and not self.is_live and self._unpainted():
                 await asyncio.to_thread(self._attempt, self.paint, "has a chart without pixels")

@@ -44,14 +44,11 @@ def _read(name: str) -> Callable[[str], Any]:
 
 
 def _setting(name: str, row: dict[str, Any]) -> Setting:
-    variable, default = f"PARSIMONY_{name.upper()}", row.get("default", "")
-    if "flag" in row:
-        flag = next(each for each in CELL_FLAGS if each.dest == row["flag"])
-        example = flag.example.partition(" ")[2]
-        return Setting(name, variable, default, row["help"], example, flag.read)
-    deferred = name.startswith("model_")
-    read = _read(row["read"]) if deferred else reader(row)
-    return Setting(name, variable, default, row["help"], row["example"], read)
+    told = {**CELL_FLAGS.get(name, {}), **row}
+    default = told.get("default", "")
+    read = _read(told["deferred"]) if "deferred" in told else reader(told)
+    example = told.get("example", default)
+    return Setting(name, f"PARSIMONY_{name.upper()}", default, told["help"], example, read)
 
 
 _TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))

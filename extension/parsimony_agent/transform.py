@@ -18,8 +18,8 @@ from IPython.core.inputtransformer2 import EscapedCommand, HelpEnd
 from parsimony_agent.arguments import COMMANDS
 from parsimony_kernel.analysis.parse import tree
 
-_AWAITED = frozenset(command.name for command in COMMANDS if command.awaits)
-_OF_WORDS = "|".join(command.name for command in COMMANDS if command.words is None)
+_AWAITED = frozenset(command.name for command in COMMANDS.values() if command.awaits)
+_OF_WORDS = "|".join(command.name for command in COMMANDS.values() if command.takes_text)
 _MARGINS = frozenset({tokenize.INDENT, tokenize.DEDENT})
 _CLOSED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 

@@ -18,16 +18,7 @@ from parsimony_agent.controls import Prompt, StopButton, is_heard_mid_cell
 from parsimony_agent.options import check_target, in_notebook, options_of, value_of
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
 from parsimony_agent.publisher import FirstSign, Outlet, TextOutlet, outlet_of
-from parsimony_agent.record_display import (
-    Control,
-    LivePlace,
-    Mode,
-    NoPlace,
-    Place,
-    StaticPlace,
-    TurnRecord,
-    mode_of,
-)
+from parsimony_agent.record_display import Control, LivePlace, Place, StaticPlace, TurnRecord
 from parsimony_agent.sessions import Session
 from parsimony_agent.settings import ParsimonyAgent
 from parsimony_kernel.core.cancellation import CancellationRequest
@@ -106,9 +97,9 @@ class Turns:
         Raises ``TurnError`` when it cannot begin, ``QuestionPending`` and ``TurnStopped`` when
         the cells behind it are not to run.
         """
-        mode, outlet = self._surroundings()
+        is_live, outlet = self._surroundings()
         session = self._open()
-        place = self._place(mode, outlet, elsewhere=elsewhere, sign=sign)
+        place = self._place(is_live, outlet, elsewhere=elsewhere, sign=sign)
         record = TurnRecord(place, clock=self._clock)
         options = in_notebook(
             options_of(request, self._settings), session, self._shell, f"%{self._magic}"
@@ -126,7 +117,7 @@ class Turns:
 
         events = session.turn(request.text, cell_key=cell_key, options=options)
         await self._follow(record, events, begun)
-        await self._end_cell(record, mode, outlet)
+        await self._end_cell(record, is_live, outlet)
 
     async def answer(
         self,
@@ -142,7 +133,7 @@ class Turns:
         where the question stands if this process still has it, and the caller gets the
         continuation as one display.
         """
-        mode, outlet = self._surroundings()
+        is_live, outlet = self._surroundings()
         session = self._open()
         question = self._question(session, turn).record
         record = self._records.get(question.run_id)
@@ -157,7 +148,7 @@ class Turns:
             if stays:
                 record.settle_prompt()
             else:
-                record.go_on_in(NoPlace() if here else self._place(mode, outlet))
+                record.go_on_in(Place() if here else self._place(is_live, outlet))
                 record.settle_prompt(
                     f"Answered: {_reply(record)}. It goes on in the cell that answered."
                 )
@@ -166,7 +157,7 @@ class Turns:
         events = self._resumed(words, question.run_id, question.nonce)
         await self._follow(record, events, begun)
         if not here:
-            await self._end_cell(record, mode, outlet)
+            await self._end_cell(record, is_live, outlet)
             return
         if stays:
             self._ask_again(record)
@@ -175,11 +166,10 @@ class Turns:
 
     def show(self, named: str | None) -> None:
         """Draw a turn in the cell that runs now, with a live prompt when it asks."""
-        mode, outlet = self._surroundings()
+        is_live, outlet = self._surroundings()
         session = self._open()
         turn = resolve_turn(session.turns(), named)
-        mode = Mode.STATIC if mode is Mode.QUIET else mode
-        place = self._place(mode, outlet, elsewhere=True)
+        place = self._place(is_live, outlet, elsewhere=True)
         view = replay(session.events(turn.run_id))
         record = TurnRecord(place, run_id=turn.run_id, view=view, clock=self._clock)
         if not record.is_live:
@@ -189,7 +179,7 @@ class Turns:
         if before is not None and before.is_followed:
             return
         asking = [each for each in session.pending() if each.turn.run_id == turn.run_id]
-        if asking and mode is Mode.LIVE and self._is_attended():
+        if asking and is_live and self._is_attended():
             self._leave(turn.run_id, "The question is shown again in another cell.")
             self._records[turn.run_id] = record
             self._prompt(record, asking[0].record.choices, asking[0].record.nonce)
@@ -197,20 +187,18 @@ class Turns:
 
     def can_be_clicked(self) -> bool:
         """Whether buttons in the cell that runs now are drawn, and somebody could press them."""
-        return self._surroundings()[0] is Mode.LIVE and self._is_attended()
+        return self._surroundings()[0] and self._is_attended()
 
     def leave_all(self) -> None:
         """Turn every prompt into text: nobody listens to them any more."""
         for turn_id in tuple(self._records):
             self._leave(turn_id, f"To answer: {self._magic} answer")
 
-    def _surroundings(self) -> tuple[Mode, Outlet]:
-        said = str(value_of(self._settings, "display"))
-        mode = mode_of(said, has_cell_id=self._cells.has_id())
-        outlet = outlet_of(self._shell)
-        if mode is Mode.LIVE and isinstance(outlet, TextOutlet):
-            mode = Mode.STATIC
-        return mode, outlet
+    def _surroundings(self) -> tuple[bool, Outlet]:
+        """Whether what is shown can be drawn again, and where it is shown."""
+        said, outlet = value_of(self._settings, "display"), outlet_of(self._shell)
+        wanted = self._cells.has_id() if said == "auto" else said == "live"
+        return wanted and not isinstance(outlet, TextOutlet), outlet
 
     def _is_attended(self) -> bool:
         """Whether somebody could press a button.
@@ -222,18 +210,17 @@ class Turns:
 
     def _place(
         self,
-        mode: Mode,
+        is_live: bool,
         outlet: Outlet,
         *,
         elsewhere: bool = False,
         sign: FirstSign | None = None,
     ) -> Place:
-        if mode is Mode.LIVE:
+        if is_live:
             return LivePlace(outlet, elsewhere=elsewhere, sign=sign)
         at_terminal = isinstance(outlet, TextOutlet)
         return StaticPlace(
             outlet,
-            is_quiet=mode is Mode.QUIET,
             elsewhere=elsewhere or at_terminal,
             status=StatusLine(sys.stderr) if at_terminal else None,
         )
@@ -295,12 +282,12 @@ class Turns:
         if name is not None:
             self._shell.user_ns[name] = collect(self._open().events(record.run_id))
 
-    async def _end_cell(self, record: TurnRecord, mode: Mode, outlet: Outlet) -> None:
+    async def _end_cell(self, record: TurnRecord, is_live: bool, outlet: Outlet) -> None:
         """What stands behind the record in its cell, and whether the cells behind it may run."""
         if isinstance(outlet, TextOutlet):
             await self._ask_at_terminal(record, outlet)
         match record.last_event:
-            case UserInputRequested() as asked if mode is Mode.LIVE and self._is_attended():
+            case UserInputRequested() as asked if is_live and self._is_attended():
                 self._prompt(record, asked.choices, asked.suspension_record.nonce)
                 record.go_on_in(LivePlace(outlet, below_question=True))
                 if not self._next_cell_answers():

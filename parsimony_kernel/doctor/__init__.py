@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from parsimony_kernel.doctor import machine, models
-from parsimony_kernel.doctor.checks import Check
+from parsimony_kernel.doctor.machine import Check
 
 __all__ = ["Check", "run_checks"]
 

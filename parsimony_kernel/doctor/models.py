@@ -1,25 +1,18 @@
 """Whether the model can work, and, when that is asked for, what its endpoint says."""
 
-import json
 import socket
-import ssl
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
-from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
 from parsimony_kernel.agent.resolve import PARAMETERS, check_model, names_in
 from parsimony_kernel.core.chat import OFFLINE
-from parsimony_kernel.doctor.checks import Check, failed, passed, warning
-from parsimony_kernel.doctor.machine import without_credentials
+from parsimony_kernel.doctor.machine import Check, failed, passed, warning, without_credentials
 from parsimony_kernel.llm import chokepoint, credentials
 from parsimony_kernel.llm.providers import price_in_words, suggestion
 
 _OPENAI = "https://api.openai.com/v1"
 _LISTED = 5
-_MOST_BYTES = 4_000_000
 
 
 def checks(
@@ -104,33 +97,30 @@ def _listens(base: str, timeout_s: float) -> bool:
     return True
 
 
-class _Stay(urllib.request.HTTPRedirectHandler):
-    """A key goes to the address that a person set, and nowhere else."""
-
-    def redirect_request(self, *given: Any) -> None:
-        return None
-
-
 def _asked(model: str, base: str, environ: Mapping[str, str], timeout_s: float) -> Check:
+    import httpx  # deferred: seldom asked for
+
     is_ollama = (credentials.provider_of(model) or "").startswith("ollama")
     url = base.rstrip("/") + ("/api/tags" if is_ollama else "/models")
     shown = without_credentials(url)
     key = credentials.key_of({"model": model}, environ)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    own: list[Any] = [_Stay()]
-    if credentials.is_loopback(base):
-        own.append(urllib.request.ProxyHandler({}))
+    through_proxies = not credentials.is_loopback(base)
     try:
-        request = urllib.request.Request(url, headers=headers)
-        with urllib.request.build_opener(*own).open(request, timeout=timeout_s) as response:
-            told = response.read(_MOST_BYTES)
-    except urllib.error.HTTPError as problem:
-        problem.close()
-        return _refused(model, shown, problem.code)
-    except (OSError, HTTPException, ValueError) as problem:
-        return _unreached(shown, problem, timeout_s)
+        # A key goes to the address that a person set, and nowhere else: no redirection is followed.
+        told = httpx.get(url, headers=headers, timeout=timeout_s, trust_env=through_proxies)
+    except httpx.TimeoutException:
+        return failed(
+            "endpoint",
+            f"{shown} gave no answer in {timeout_s:g} s",
+            "See whether the server is still loading, and whether a proxy is in between.",
+        )
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as problem:
+        return _unreached(shown, problem)
+    if told.status_code != httpx.codes.OK:
+        return _refused(model, shown, told.status_code)
     try:
-        models = _ids(json.loads(told))
+        models = _ids(told.json())
     except ValueError:
         return failed("endpoint", f"{shown} answers, but with no list of models", _path(model))
     wanted = model.partition("/")[2] or model
@@ -174,15 +164,8 @@ def _path(model: str) -> str:
     return "Look at the address: for most servers it ends in /v1."
 
 
-def _unreached(shown: str, problem: Exception, timeout_s: float) -> Check:
-    reason = getattr(problem, "reason", problem)
-    if isinstance(reason, TimeoutError):
-        return failed(
-            "endpoint",
-            f"{shown} gave no answer in {timeout_s:g} s",
-            "See whether the server is still loading, and whether a proxy is in between.",
-        )
-    if isinstance(reason, ssl.SSLCertVerificationError):
+def _unreached(shown: str, problem: Exception) -> Check:
+    if "CERTIFICATE_VERIFY_FAILED" in str(problem):
         return failed(
             "endpoint",
             f"the certificate of {shown} is not trusted here",
@@ -190,6 +173,6 @@ def _unreached(shown: str, problem: Exception, timeout_s: float) -> Check:
         )
     return failed(
         "endpoint",
-        f"{shown} cannot be reached ({type(reason).__name__})",
+        f"{shown} cannot be reached ({type(problem).__name__})",
         "Look at the address, and at HTTPS_PROXY and NO_PROXY.",
     )

@@ -90,25 +90,6 @@ def uninstall(name: str = KERNEL_NAME, *, user: bool = False, prefix: str | None
     Without a place it is the one that Jupyter starts under this name. Raises ``InstallError`` when
     there is none, when it starts something else than this kernel, or cannot be removed.
     """
-    folder = _folder_of(name, user=user, prefix=prefix)
-    started = _argv(folder)
-    if _STARTS not in pairwise(started):
-        raise InstallError(
-            f"{str(folder)!r} is not Parsimony Agent but a kernel that starts "
-            f"{' '.join(started)!r}; it stays. Use: jupyter kernelspec remove {name}"
-        )
-    try:
-        if folder.is_symlink():
-            folder.unlink()
-        else:
-            shutil.rmtree(folder)
-    except OSError as exc:
-        raise InstallError(f"{exc.filename!r} cannot be removed: {exc.strerror}.") from exc
-    return folder
-
-
-def _folder_of(name: str, *, user: bool, prefix: str | None) -> Path:
-    """Where the kernelspec ``name`` lies. ``InstallError`` when there is none."""
     from jupyter_client.kernelspec import KernelSpecManager
 
     # A kernel that is only a part of ipykernel, and lies nowhere, is not looked for.
@@ -117,25 +98,28 @@ def _folder_of(name: str, *, user: bool, prefix: str | None) -> Path:
         manager.kernel_dirs = [manager.user_kernel_dir]
     elif prefix is not None:
         manager.kernel_dirs = [str(Path(prefix).absolute() / "share" / "jupyter" / "kernels")]
-    found = manager.find_kernel_specs()
-    if name.lower() not in found:
+    found, name = manager.find_kernel_specs(), name.lower()
+    if name not in found:
         where = " in " + repr(manager.kernel_dirs[0]) if user or prefix is not None else ""
         known = ", ".join(sorted(found)) or "none"
         raise InstallError(f"No kernel is named {name!r}{where}. There are: {known}.")
-    return Path(found[name.lower()])
-
-
-def _argv(folder: Path) -> list[str]:
-    """What the kernelspec in ``folder`` starts."""
-    path = folder / "kernel.json"
+    folder = Path(found[name])
     try:
-        argv = json.loads(path.read_text(encoding="utf-8"))["argv"]
-    except (OSError, ValueError, LookupError, TypeError) as exc:
+        started = manager.get_kernel_spec(name).argv
+    except (OSError, ValueError) as exc:
         raise InstallError(
-            f"{str(path)!r} cannot be read as a kernelspec, so that it is not known whose it is; "
-            "it stays. Remove its folder yourself."
+            f"{str(folder)!r} cannot be read as a kernelspec, so that it is not known whose it is; "
+            "it stays. Remove it yourself."
         ) from exc
-    return [str(word) for word in argv]
+    if _STARTS not in pairwise(started):
+        raise InstallError(
+            f"{str(folder)!r} is not Parsimony Agent but a kernel that starts "
+            f"{' '.join(started)!r}; it stays. Use: jupyter kernelspec remove {name}"
+        )
+    try:
+        return Path(manager.remove_kernel_spec(name))
+    except OSError as exc:
+        raise InstallError(f"{exc.filename!r} cannot be removed: {exc.strerror}.") from exc
 
 
 def _logos() -> list[Path]:

@@ -4,43 +4,35 @@ The thresholds are values to start from: give ``fired`` rules of your own once y
 usual.
 """
 
+import math
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from parsimony_kernel.metrics.figures import Figures
 
 
 @dataclass(frozen=True)
-class Rule:
+class Alert:
     """Fires when the figure ``measured`` (an attribute of ``Figures``) exceeds ``threshold``.
 
-    ``meaning`` is one sentence on what to look at.
+    ``meaning`` is one sentence on what to look at, ``value`` what was found where it fired.
     """
 
     name: str
     measured: str
     threshold: float
     meaning: str
-
-
-@dataclass(frozen=True)
-class Alert:
-    """A rule that fired, with the value that made it."""
-
-    name: str
-    value: float
-    threshold: float
-    meaning: str
+    value: float = math.nan
 
 
 _TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-RULES = tuple(Rule(name, **row) for name, row in _TABLE.items())
+RULES = tuple(Alert(name, **row) for name, row in _TABLE.items())
 
 
 def fired(
-    figures: Figures, rules: Sequence[Rule] = RULES, *, recovery_baseline: float | None = None
+    figures: Figures, rules: Sequence[Alert] = RULES, *, recovery_baseline: float | None = None
 ) -> tuple[Alert, ...]:
     """The alerts that ``figures`` call for, in the order of the rules.
 
@@ -49,14 +41,14 @@ def fired(
     """
     measured = [(rule, getattr(figures, rule.measured)) for rule in rules]
     alerts = [
-        Alert(rule.name, value, rule.threshold, rule.meaning)
+        replace(rule, value=value)
         for rule, value in measured
         if value is not None and value > rule.threshold
     ]
     rate = figures.recovery_rate
     if recovery_baseline is not None and rate is not None and rate < recovery_baseline:
         meaning = "Fewer failures than usual end in an answer or with a person: see how runs ended."
-        alerts.append(Alert("recovery rate", rate, recovery_baseline, meaning))
+        alerts.append(Alert("recovery rate", "recovery_rate", recovery_baseline, meaning, rate))
     return tuple(alerts)
 
 

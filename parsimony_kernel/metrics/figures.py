@@ -10,21 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from parsimony_kernel.core.events import (
-    AgentError,
-    AgentEvent,
-    BudgetWarning,
-    Handoff,
-    LLMCallCompleted,
-    PartialRunSummary,
-    RunCancelled,
-    RunCompleted,
-    RunStarted,
-    ToolEvent,
-    TurnForgotten,
-    TurnTakenBack,
-    UserInputRequested,
-)
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.refusals import GUIDANCE
 
@@ -77,44 +63,44 @@ class Execution:
         """Whether it ended in a safe answer or a clean way to a person."""
         return self.outcome in SAFE
 
-    def add(self, event: AgentEvent) -> None:
+    def add(self, event: ev.AgentEvent) -> None:
         """Count ``event``, the next of this execution."""
         match event:
-            case RunStarted():
+            case ev.RunStarted():
                 self.token_budget = event.max_tokens
                 self.is_answer = event.reply is not None
-            case ToolEvent(completed=False):
+            case ev.ToolEvent(completed=False):
                 self.steps += 1
-            case ToolEvent():
+            case ev.ToolEvent():
                 self._add_result(event)
-            case LLMCallCompleted():
+            case ev.LLMCallCompleted():
                 self._add_answer(event)
-            case BudgetWarning(guard="tokens"):
+            case ev.BudgetWarning(guard="tokens"):
                 self._use(event.used / event.limit)
-            case AgentError():
+            case ev.AgentError():
                 self.fallbacks += bool(event.fallback)
                 self._fail(event.failure, FALLBACK_MODEL if event.fallback else event.action)
-            case RunCompleted():
+            case ev.RunCompleted():
                 self.outcome = "completed"
-            case UserInputRequested():
+            case ev.UserInputRequested():
                 self.outcome = "asked"
                 kind = event.originating_failure_kind
                 self.loops += kind is FailureKind.loop_detected
                 # Without either, it is the model's own question.
                 if kind is not None or event.suspension_record.originating_guard:
                     self.interventions["ask_user"] += 1
-            case Handoff():
+            case ev.Handoff():
                 self.outcome = "handed_off"
                 self._fail(event.failure, "handoff" if event.failure else None)
-            case PartialRunSummary():
+            case ev.PartialRunSummary():
                 self.outcome = "stopped"
                 # Where nothing ran, a person's answer was that the run should end.
                 if not self.is_answer or self.steps or self.tokens:
                     self.interventions["stop"] += 1
-            case RunCancelled():
+            case ev.RunCancelled():
                 self.outcome = "cancelled"
 
-    def _add_result(self, event: ToolEvent) -> None:
+    def _add_result(self, event: ev.ToolEvent) -> None:
         result = event.result or {}
         if result.get("stopped") or "waiting" in result:
             return
@@ -126,7 +112,7 @@ class Execution:
             self.rejections[error] += 1
             self.interventions[REFUSAL] += 1
 
-    def _add_answer(self, event: LLMCallCompleted) -> None:
+    def _add_answer(self, event: ev.LLMCallCompleted) -> None:
         self.tokens[event.model] += event.prompt_tokens + event.completion_tokens
         cached = {"read": event.cached_tokens, "written": event.cache_write_tokens}
         self.cached.update({(event.model, how): count for how, count in cached.items() if count})
@@ -146,13 +132,13 @@ class Execution:
                 self.open_breakers.add(str(failure.metadata.get("model", "")))
 
 
-def executions(events: Iterable[AgentEvent]) -> tuple[Execution, ...]:
+def executions(events: Iterable[ev.AgentEvent]) -> tuple[Execution, ...]:
     """The executions of one run, in order. An undo or a hidden turn is none."""
     found: list[Execution] = []
     for event in events:
-        if isinstance(event, TurnTakenBack | TurnForgotten):
+        if isinstance(event, ev.TurnTakenBack | ev.TurnForgotten):
             continue
-        if not found or found[-1].outcome is not None or isinstance(event, RunStarted):
+        if not found or found[-1].outcome is not None or isinstance(event, ev.RunStarted):
             found.append(Execution())
         found[-1].add(event)
     return tuple(found)
@@ -233,7 +219,7 @@ def total_of(each: Sequence[Execution]) -> Figures:
     )
 
 
-def of_runs(runs: Iterable[Iterable[AgentEvent]]) -> Figures:
+def of_runs(runs: Iterable[Iterable[ev.AgentEvent]]) -> Figures:
     """The figures of runs, each given as its events."""
     return total_of([one for run in runs for one in executions(run)])
 

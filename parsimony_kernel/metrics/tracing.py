@@ -17,18 +17,8 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.clock import Clock
-from parsimony_kernel.core.events import (
-    AgentError,
-    AgentEvent,
-    Handoff,
-    LLMCallCompleted,
-    ReasoningDelta,
-    RunStarted,
-    TextDelta,
-    ToolEvent,
-    is_terminal,
-)
 from parsimony_kernel.core.text import words_of
 from parsimony_kernel.metrics.figures import executions
 
@@ -51,8 +41,8 @@ _PROVIDERS = {
     "watsonx": "ibm.watsonx.ai",
     "xai": "x_ai",
 }
-_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
 Value = str | bool | int | float | Sequence[str]
 Attributes = dict[str, Value]
@@ -73,16 +63,16 @@ class Observer:
         self._tracer = tracer
         self._clock = clock
         self._provider_of = provider_of
-        self._timed: list[tuple[int, AgentEvent]] = []
+        self._timed: list[tuple[int, ev.AgentEvent]] = []
 
-    def observe(self, event: AgentEvent) -> None:
+    def observe(self, event: ev.AgentEvent) -> None:
         """Take ``event`` as it happens; a terminal one hands the trace over. Raises nothing."""
-        if isinstance(event, TextDelta | ReasoningDelta):
+        if isinstance(event, ev.TextDelta | ev.ReasoningDelta):
             return
-        if isinstance(event, RunStarted):
+        if isinstance(event, ev.RunStarted):
             self._timed = []
         self._timed.append((_ns(self._clock.now().timestamp()), event))
-        if not is_terminal(event):
+        if not ev.is_terminal(event):
             return
         timed, self._timed = self._timed, []
         # An exporter may hang: what it is given then is lost, and the turn goes on.
@@ -90,13 +80,13 @@ class Observer:
         work.start()
         work.join(WAIT_S)
 
-    def _export(self, timed: Sequence[tuple[int, AgentEvent]]) -> None:
+    def _export(self, timed: Sequence[tuple[int, ev.AgentEvent]]) -> None:
         try:
             self._write_trace(timed)
         except Exception as exc:  # boundary: subscriber - other people's processors and exporters
             _warn(f"A trace was lost: {_described(exc)}")
 
-    def _write_trace(self, timed: Sequence[tuple[int, AgentEvent]]) -> None:
+    def _write_trace(self, timed: Sequence[tuple[int, ev.AgentEvent]]) -> None:
         from opentelemetry import trace
 
         start, first = timed[0]
@@ -104,7 +94,7 @@ class Observer:
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": AGENT,
         }
-        if isinstance(first, RunStarted):
+        if isinstance(first, ev.RunStarted):
             attributes |= self._model(first.model)
             attributes["gen_ai.conversation.id"] = first.run_id
             attributes["parsimony.resumed"] = first.reply is not None
@@ -115,22 +105,22 @@ class Observer:
             for at, event in timed:
                 # The clock may have been set back in between.
                 self._write_part(root, event, start, max(start, at))
-        answers = [event for _, event in timed if isinstance(event, LLMCallCompleted)]
+        answers = [event for _, event in timed if isinstance(event, ev.LLMCallCompleted)]
         root.set_attribute("gen_ai.usage.input_tokens", sum(a.prompt_tokens for a in answers))
         root.set_attribute("gen_ai.usage.output_tokens", sum(a.completion_tokens for a in answers))
         last = timed[-1][1]
         outcome = executions(event for _, event in timed)[-1].outcome or "open"
         root.set_attribute("parsimony.outcome", outcome)
         error = "stopped" if outcome == "stopped" else None
-        if isinstance(last, Handoff) and last.failure:
+        if isinstance(last, ev.Handoff) and last.failure:
             error = last.failure.kind.value
         _end(root, max(at for at, _ in timed), error)
 
-    def _write_part(self, root: "Span", event: AgentEvent, start: int, at: int) -> None:
+    def _write_part(self, root: "Span", event: ev.AgentEvent, start: int, at: int) -> None:
         from opentelemetry.trace import SpanKind
 
         match event:
-            case LLMCallCompleted():
+            case ev.LLMCallCompleted():
                 span = self._tracer.start_span(
                     f"chat {event.model}",
                     kind=SpanKind.CLIENT,
@@ -138,7 +128,7 @@ class Observer:
                     start_time=max(start, at - _ns(event.duration_s)),
                 )
                 _end(span, at, "error" if event.finish_reason == "error" else None)
-            case ToolEvent(completed=True):
+            case ev.ToolEvent(completed=True):
                 span = self._tracer.start_span(
                     f"execute_tool {event.tool_name}",
                     attributes={
@@ -152,7 +142,7 @@ class Observer:
                 result = event.result or {}
                 error = "cancelled" if result.get("stopped") else str(result.get("error", "error"))
                 _end(span, at, error if event.ok is False else None)
-            case AgentError():
+            case ev.AgentError():
                 root.add_event("failure", _failure(event), at)
 
     def _model(self, name: str) -> Attributes:
@@ -177,33 +167,35 @@ def _end(span: "Span", at: int, error: str | None) -> None:
     span.end(at)
 
 
-def _answer(event: LLMCallCompleted) -> Attributes:
-    found: Attributes = {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.usage.input_tokens": event.prompt_tokens,
-        "gen_ai.usage.output_tokens": event.completion_tokens,
-    }
-    if event.cached_tokens:
-        found["gen_ai.usage.cache_read.input_tokens"] = event.cached_tokens
-    if event.cache_write_tokens:
-        found["gen_ai.usage.cache_creation.input_tokens"] = event.cache_write_tokens
-    if event.finish_reason is not None:
-        found["gen_ai.response.finish_reasons"] = (event.finish_reason,)
-    if event.cost_usd is not None:
-        found["parsimony.cost_usd"] = event.cost_usd
-    return found
+def _answer(event: ev.LLMCallCompleted) -> Attributes:
+    return _known(
+        {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.usage.input_tokens": event.prompt_tokens,
+            "gen_ai.usage.output_tokens": event.completion_tokens,
+            "gen_ai.usage.cache_read.input_tokens": event.cached_tokens or None,
+            "gen_ai.usage.cache_creation.input_tokens": event.cache_write_tokens or None,
+            "gen_ai.response.finish_reasons": event.finish_reason and (event.finish_reason,),
+            "parsimony.cost_usd": event.cost_usd,
+        }
+    )
 
 
-def _failure(event: AgentError) -> Attributes:
-    found: Attributes = {"parsimony.attempt": event.attempt}
-    if event.failure is not None:
-        found["parsimony.failure.kind"] = event.failure.kind.value
-        found["parsimony.failure.type"] = event.failure.type.value
-    if event.action is not None:
-        found["parsimony.action"] = event.action
-    if event.fallback is not None:
-        found["parsimony.fallback"] = event.fallback
-    return found
+def _failure(event: ev.AgentError) -> Attributes:
+    failure = event.failure
+    return _known(
+        {
+            "parsimony.attempt": event.attempt,
+            "parsimony.failure.kind": failure.kind.value if failure else None,
+            "parsimony.failure.type": failure.type.value if failure else None,
+            "parsimony.action": event.action,
+            "parsimony.fallback": event.fallback,
+        }
+    )
+
+
+def _known(found: Mapping[str, Value | None]) -> Attributes:
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def observer(environ: Mapping[str, str], clock: Clock, provider_of: ProviderOf) -> Observer | None:
@@ -237,9 +229,11 @@ def _provider(environ: Mapping[str, str]) -> "TracerProvider | None":
         exporter = "otlp"
     if exporter in ("", "none"):
         return None
-    if exporter != "otlp":
-        raise LookupError(f"set a tracer provider in this process to trace to {exporter!r}")
-    return _otlp("grpc" if _setting(environ, *_PROTOCOLS) == "grpc" else "http")
+    protocol = _setting(environ, *_PROTOCOLS)
+    wanted = exporter if exporter != "otlp" else protocol if protocol == "grpc" else ""
+    if wanted:
+        raise LookupError(f"set a tracer provider in this process to trace to {wanted!r}")
+    return _otlp()
 
 
 def _setting(environ: Mapping[str, str], *names: str) -> str:
@@ -248,18 +242,17 @@ def _setting(environ: Mapping[str, str], *names: str) -> str:
 
 
 @cache
-def _otlp(transport: str) -> "TracerProvider":
+def _otlp() -> "TracerProvider":
     """A provider of our own, one for the process, whose global one stays free for the person."""
     try:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-        package = import_module(f"opentelemetry.exporter.otlp.proto.{transport}.trace_exporter")
+        package = import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
     except ImportError:
-        extra = "parsimony-kernel[otel]"
-        if transport == "grpc":
-            extra = "opentelemetry-exporter-otlp-proto-grpc"
-        raise LookupError(f"the environment asks for it, but it needs {extra!r}") from None
+        raise LookupError(
+            "the environment asks for it, but it needs 'parsimony-kernel[otel]'"
+        ) from None
     provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(package.OTLPSpanExporter()))
     return provider

@@ -42,12 +42,13 @@ class Passage:
 
 @dataclass(frozen=True)
 class Artifact:
-    """A published snapshot; ``path`` is relative to the workspace."""
+    """A published snapshot; ``path`` is relative to the workspace, ``page`` a report's to open."""
 
     kind: str
     title: str
     path: str
     reused: bool = False
+    page: str = ""
 
 
 @dataclass(frozen=True)

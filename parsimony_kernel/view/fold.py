@@ -11,19 +11,7 @@ from typing import Literal
 
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.choices import ids_of
-from parsimony_kernel.view.blocks import (
-    Artifact,
-    BudgetBlock,
-    EndBlock,
-    FigureMention,
-    Passage,
-    ProseBlock,
-    QuestionBlock,
-    RecoveryBlock,
-    ReplyBlock,
-    RequestBlock,
-    StepBlock,
-)
+from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view.run_view import (
     ARGUMENT_CHARS,
     EMPTY,
@@ -87,7 +75,7 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
             )
         case ev.BudgetWarning():
             view = settled(view)
-            block = BudgetBlock(
+            block = bl.BudgetBlock(
                 key=f"budget-{len(view.closed)}", guard=cut(event.guard, ARGUMENT_CHARS)
             )
             return replace(view, activity="Coming to the end", closed=(*view.closed, block))
@@ -96,7 +84,7 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
         case ev.RunCompleted():
             return _completed(view, event)
         case ev.UserInputRequested():
-            asked = QuestionBlock(
+            asked = bl.QuestionBlock(
                 "",
                 question=cut(event.question),
                 context=cut(event.context or ""),
@@ -120,7 +108,7 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
 
 
 def _streamed(view: RunView, *, text: str = "", reasoning: str = "") -> RunView:
-    prose = view.prose or ProseBlock(key=f"prose-{len(view.closed)}")
+    prose = view.prose or bl.ProseBlock(key=f"prose-{len(view.closed)}")
     return replace(
         view,
         activity="Writing" if text else "Thinking",
@@ -134,7 +122,7 @@ def _streamed(view: RunView, *, text: str = "", reasoning: str = "") -> RunView:
 
 def _started(view: RunView, event: ev.RunStarted) -> RunView:
     if event.reply is None or view.status == "idle":
-        request = RequestBlock(
+        request = bl.RequestBlock(
             key="request-0",
             words=cut(event.request, PROSE_CHARS),
             shared=cut_each(event.shared),
@@ -155,16 +143,16 @@ def _started(view: RunView, event: ev.RunStarted) -> RunView:
 
 def _replied(view: RunView, event: ev.RunStarted, reply: str) -> RunView:
     """``view`` going on with the answer to its newest question."""
-    questions = (at for at, each in enumerate(view.closed) if isinstance(each, QuestionBlock))
+    questions = (at for at, each in enumerate(view.closed) if isinstance(each, bl.QuestionBlock))
     index = max(questions, default=None)
     asked = None if index is None else view.closed[index]
-    if index is not None and isinstance(asked, QuestionBlock) and asked.reply is None:
+    if index is not None and isinstance(asked, bl.QuestionBlock) and asked.reply is None:
         ids = asked.choice_ids
         chosen = ids.index(event.choice) if event.choice in ids else None
         view = with_block(view, index, replace(asked, reply=reply, chosen=chosen))
     # What waited waits no more; it was allowed if its call begins again.
     view = with_state(view, "waiting", "answered")
-    said = ReplyBlock(f"reply-{len(view.closed)}", reply, cut_each(event.gone))
+    said = bl.ReplyBlock(f"reply-{len(view.closed)}", reply, cut_each(event.gone))
     return replace(view, activity="Going on with your answer", closed=(*view.closed, said))
 
 
@@ -190,25 +178,26 @@ def _answered(view: RunView, event: ev.LLMCallCompleted) -> RunView:
 
 
 def _published(view: RunView, event: ev.ArtifactPublished) -> RunView:
-    artifact = Artifact(
+    artifact = bl.Artifact(
         kind=cut(event.kind, ARGUMENT_CHARS),
         title=cut(event.title, ARGUMENT_CHARS),
         path=cut(event.path, ARGUMENT_CHARS),
         reused=event.reused,
+        page=cut("/".join(event.page.split("/")[-2:]), ARGUMENT_CHARS),
     )
     view = settled(view)
     kept = tuple(each for each in view.artifacts if each.path != artifact.path)
     view = replace(view, artifacts=(*kept, artifact))
     index = running_step(view)
-    if index is None and view.closed and isinstance(view.closed[-1], StepBlock):
+    if index is None and view.closed and isinstance(view.closed[-1], bl.StepBlock):
         index = len(view.closed) - 1
-    mentions: tuple[FigureMention, ...] = ()
+    mentions: tuple[bl.FigureMention, ...] = ()
     if event.figure:
         view, mention = drawn(view, figure_of(event.figure, artifact.title))
         mentions = (mention,)
     if index is not None:
         step = view.closed[index]
-        assert isinstance(step, StepBlock)
+        assert isinstance(step, bl.StepBlock)
         view = with_block(
             view,
             index,
@@ -224,7 +213,7 @@ def _published(view: RunView, event: ev.ArtifactPublished) -> RunView:
 def _recovering(view: RunView, event: ev.AgentError) -> RunView:
     view = settled(view)
     failure = event.failure
-    block = RecoveryBlock(
+    block = bl.RecoveryBlock(
         key=f"recovery-{len(view.closed)}",
         message=cut_steady(failure.explanation if failure else event.message),
         kind=failure.kind.value if failure else "",
@@ -247,7 +236,7 @@ def _recovering(view: RunView, event: ev.AgentError) -> RunView:
     last = view.closed[-1] if view.closed else None
     counted = ("key", "attempt", "message", "delay_s")
     if (
-        isinstance(last, RecoveryBlock)
+        isinstance(last, bl.RecoveryBlock)
         and replace(last, **{name: getattr(block, name) for name in counted}) == block
     ):
         # The same trouble once more: one block that counts, not a column of them.
@@ -258,11 +247,11 @@ def _recovering(view: RunView, event: ev.AgentError) -> RunView:
 def _completed(view: RunView, event: ev.RunCompleted) -> RunView:
     view = settled(view)
     last = view.closed[-1] if view.closed else None
-    if isinstance(last, ProseBlock) and last.text.head.strip() == event.summary.strip():
+    if isinstance(last, bl.ProseBlock) and last.text.head.strip() == event.summary.strip():
         # The closing words are the summary: say them once.
-        kept = (replace(last, text=Passage()),) if last.reasoning else ()
+        kept = (replace(last, text=bl.Passage()),) if last.reasoning else ()
         view = replace(view, closed=(*view.closed[:-1], *kept))
-    end = EndBlock(
+    end = bl.EndBlock(
         "",
         "result",
         cut(event.summary, PROSE_CHARS),
@@ -282,18 +271,20 @@ def _at_end(
 ) -> RunView:
     """The view of a run that did not do what was asked."""
     told = tuple((label, cut_each(each, SENTENCE_CHARS)) for label, each in lists)
-    end = EndBlock("", kind, cut(words), told, artifacts=view.artifacts, variables=view.variables)
+    end = bl.EndBlock(
+        "", kind, cut(words), told, artifacts=view.artifacts, variables=view.variables
+    )
     return _ended(view, status, end)
 
 
-def _ended(view: RunView, status: str, end: EndBlock | QuestionBlock) -> RunView:
+def _ended(view: RunView, status: str, end: bl.EndBlock | bl.QuestionBlock) -> RunView:
     view = settled(view)
     view = with_state(with_state(view, "answered", "refused"), "running", "stopped")
     if status != "suspended":  # then nobody was asked
         view = with_state(view, "waiting", "stopped")
     if status != "suspended" and view.withheld:
         key = f"result-{len(view.closed)}"
-        shown = EndBlock(key, "result", view.withheld, not_found=view.not_found)
+        shown = bl.EndBlock(key, "result", view.withheld, not_found=view.not_found)
         view = replace(view, closed=(*view.closed, shown), withheld="")
     ended = replace(end, key=f"{status}-{len(view.closed)}")
     return replace(view, status=status, activity="", closed=(*view.closed, ended))

@@ -8,21 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from parsimony_kernel.core import events as ev
-from parsimony_kernel.view.blocks import (
-    Block,
-    BudgetBlock,
-    EndBlock,
-    QuestionBlock,
-    RecoveryBlock,
-    ReplyBlock,
-    RequestBlock,
-    StepBlock,
-)
+from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view.escape import inline
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.run_view import ARGUMENT_CHARS, cut
 
-REFUSED, FAILED = "refused", "failed"
 _OUTCOMES = {"done": "ok", "running": "unfinished", "answered": "waiting", "allowed": "waiting"}
 _ENDS = {"result": "done", "handoff": "handed off", "partial": "stopped"}
 
@@ -47,12 +37,12 @@ def story(events: Iterable[ev.AgentEvent]) -> tuple[Line, ...]:
     known = tuple(events)
     afterwards = [e for e in known if isinstance(e, ev.TurnTakenBack | ev.TurnForgotten)]
     blocks = replay(known).closed
-    ends = [block for block in blocks if isinstance(block, EndBlock)]
+    ends = [block for block in blocks if isinstance(block, bl.EndBlock)]
     lines: list[Line] = []
-    before: Block | None = None
+    before: bl.Block | None = None
     for block in blocks:
         # Of several ends, the others are answers that were refused.
-        if not isinstance(block, EndBlock) or block is ends[-1]:
+        if not isinstance(block, bl.EndBlock) or block is ends[-1]:
             lines += _told(block, before)
         before = block
     last = next((each for each in reversed(known) if each not in afterwards), None)
@@ -63,44 +53,38 @@ def story(events: Iterable[ev.AgentEvent]) -> tuple[Line, ...]:
     return (*lines, *map(_afterwards, afterwards))
 
 
-def troubles(lines: Iterable[Line]) -> tuple[int, int]:
-    """How many actions were refused, and how much failed."""
-    outcomes = [line.outcome for line in lines]
-    return outcomes.count(REFUSED), outcomes.count(FAILED)
-
-
-def _told(block: Block, before: Block | None) -> Iterator[Line]:
+def _told(block: bl.Block, before: bl.Block | None) -> Iterator[Line]:
     match block:
-        case RequestBlock():
+        case bl.RequestBlock():
             yield Line("", "request", "", cut(block.words))
-        case StepBlock():
+        case bl.StepBlock():
             outcome = _OUTCOMES.get(block.state, block.state)
             yield Line(str(block.number), block.tool, outcome, cut(_step_words(block)))
-        case RecoveryBlock():
+        case bl.RecoveryBlock():
             what = block.kind or "run"
-            error = before.error if isinstance(before, StepBlock) else None
+            error = before.error if isinstance(before, bl.StepBlock) else None
             if error is None or block.kind == "transient_provider":
-                yield Line("", what, FAILED, _typed(block.type, block.message))
+                yield Line("", what, "failed", _typed(block.type, block.message))
                 error = None
             # A classifier may have found the type of a step's failure only after the step.
             found = block.type if error is not None and not error.reason else ""
             outcome, words = _recovered(block)
             yield Line("", what, outcome, words or found)
-        case BudgetBlock():
+        case bl.BudgetBlock():
             yield Line("", "budget", "warned", f"most of the {block.guard} are used")
-        case QuestionBlock():
+        case bl.QuestionBlock():
             choices = "; ".join(f"{at} {each}" for at, each in enumerate(block.choices, 1))
             yield Line("", "question", "asked", _joined(block.question, block.context, choices))
-        case ReplyBlock():
+        case bl.ReplyBlock():
             gone = f" (gone since: {', '.join(block.gone)})" if block.gone else ""
             yield Line("", "answer", "", f"{block.reply}{gone}")
-        case EndBlock():
+        case bl.EndBlock():
             lists = (f"{label}: {'; '.join(texts)}" for label, texts in block.lists if texts)
             outcome = _ENDS.get(block.kind, block.kind)
             yield Line("", "end", outcome, cut(_joined(block.words, *lists)))
 
 
-def _step_words(step: StepBlock) -> str:
+def _step_words(step: bl.StepBlock) -> str:
     """Why it failed, or what it is for: the model's words, or else the code or the arguments."""
     if step.error is not None:
         error = step.error
@@ -110,7 +94,7 @@ def _step_words(step: StepBlock) -> str:
     return step.purpose or cut(step.code.head.strip() or given, ARGUMENT_CHARS)
 
 
-def _recovered(block: RecoveryBlock) -> tuple[str, str]:
+def _recovered(block: bl.RecoveryBlock) -> tuple[str, str]:
     """What was done about a failure, and what came of that."""
     if block.fallback:
         return "fallback", f"going on with {block.fallback}"
@@ -169,7 +153,7 @@ def code_that_worked(events: Sequence[ev.AgentEvent]) -> tuple[CodeStep, ...]:
             begun.setdefault(event.tool_call_id, []).append(str(event.arguments.get("code", "")))
     steps = []
     for block in replay(events).blocks:
-        if isinstance(block, StepBlock) and block.tool_type == "code":
+        if isinstance(block, bl.StepBlock) and block.tool_type == "code":
             whole = begun.get(block.call_id)
             code = whole.pop(0) if whole else block.code.head
             if block.state == "done":

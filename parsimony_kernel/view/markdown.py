@@ -6,76 +6,61 @@ link. What is foreign is escaped, code stands in fences that are longer than any
 
 from collections.abc import Iterable
 
-from parsimony_kernel.view.blocks import Block, Passage
+from parsimony_kernel.view import blocks as bl
+from parsimony_kernel.view import parts as pt
 from parsimony_kernel.view.escape import fenced, fit, markdown_code, markdown_inline, plain
 from parsimony_kernel.view.outline import outline
-from parsimony_kernel.view.parts import (
-    CELL_CHARS,
-    Folded,
-    Items,
-    Listing,
-    Mono,
-    Paragraph,
-    Part,
-    Picture,
-    Printed,
-    Section,
-    Sentence,
-    Strong,
-    Table,
-    Title,
-)
 
 
-def markdown_of(blocks: Iterable[Block], summary: Sentence = ()) -> str:
+def markdown_of(blocks: Iterable[bl.Block], summary: pt.Sentence = ()) -> str:
     """``blocks`` as Markdown, under a ``summary`` if there is one."""
     pieces = [_sentence(summary), *(_section(outline(block)) for block in blocks)]
     return "\n\n".join(fit([piece for piece in pieces if piece], lambda note: f"*{note}*"))
 
 
-def _section(section: Section) -> str:
+def _section(section: pt.Section) -> str:
     return "\n\n".join(written for part in section.parts if (written := _part(part)))
 
 
-def _part(part: Part) -> str:
+def _part(part: pt.Part) -> str:
     match part:
-        case Title():
+        case pt.Title():
             rest = [markdown_inline(each) for each in (part.detail, part.state) if each.strip()]
             return " · ".join([f"**{markdown_inline(part.name)}**", *rest])
-        case Paragraph():
+        case pt.Paragraph():
             return _sentence(part.spans, quoted=part.tone == "words")
-        case Items():
+        case pt.Items():
             return "\n".join(
                 ("1. " if part.is_ordered else "- ") + (_sentence(item).replace("\n", " ") or "\\-")
                 for item in part.items
             )
-        case Listing():
+        case pt.Listing():
             return fenced(_joined(part.passage), part.language)
-        case Printed():
+        case pt.Printed():
             return f"{part.label}:\n\n{fenced(_joined(part.passage), 'text')}"
-        case Table():
+        case pt.Table():
             return _table(part)
-        case Folded():
+        case pt.Folded():
             text = _sentence((_joined(part.passage),), quoted=True)
             return f"> {part.summary}:\n{text}" if text else ""
-        case Picture():
+        case pt.Picture():
             return ""
 
 
-def _joined(passage: Passage) -> str:
+def _joined(passage: bl.Passage) -> str:
     if not passage.omitted:
         return passage.head
     return f"{passage.head}\n… {passage.omitted:,} characters left out …\n{passage.tail}"
 
 
-def _sentence(spans: Sentence, *, quoted: bool = False) -> str:
+def _sentence(spans: pt.Sentence, *, quoted: bool = False) -> str:
     """``spans`` with hard breaks at their newlines; blank lines end a paragraph."""
     lines: list[str] = [""]
     for span in spans:
         match span:
-            case Mono():
+            case pt.Mono():
                 lines[-1] += markdown_code(span.text)
-            case Strong():
+            case pt.Strong():
                 strong = markdown_inline(span.text)
                 lines[-1] += f"**{strong}**" if strong else ""
             case str():
@@ -100,7 +85,7 @@ def _within(line: str) -> str:
     return before + markdown_inline(line) + after
 
 
-def _table(table: Table) -> str:
+def _table(table: pt.Table) -> str:
     written = [_sentence(table.caption).replace("\n", " ")] if table.is_captioned else []
     if table.columns:
         rows = [
@@ -110,7 +95,7 @@ def _table(table: Table) -> str:
         lines = [
             _row(markdown_inline(name) for name in table.columns),
             _row("---:" if numeric else "---" for numeric in table.numeric),
-            *(_row(markdown_inline(cell[:CELL_CHARS]) for cell in row) for row in rows),
+            *(_row(markdown_inline(cell[: pt.CELL_CHARS]) for cell in row) for row in rows),
         ]
         written.append("\n".join(lines))
     if table.note:

@@ -8,42 +8,8 @@ and is escaped by the writer; a state is said in words.
 from collections.abc import Sequence
 
 from parsimony_kernel.core.outputs import DataFrameObject, PrimitiveObject
-from parsimony_kernel.view.blocks import (
-    Artifact,
-    Block,
-    BudgetBlock,
-    EndBlock,
-    FigureBlock,
-    FigureMention,
-    FooterBlock,
-    NotesBlock,
-    Passage,
-    ProgressBlock,
-    ProseBlock,
-    QuestionBlock,
-    RecoveryBlock,
-    ReplyBlock,
-    RequestBlock,
-    StepBlock,
-    TableBlock,
-)
-from parsimony_kernel.view.parts import (
-    Folded,
-    Items,
-    Listing,
-    Mono,
-    Paragraph,
-    Part,
-    Picture,
-    Printed,
-    Section,
-    Sentence,
-    Strong,
-    Title,
-    enumerated,
-    spans_of,
-    written,
-)
+from parsimony_kernel.view import blocks as bl
+from parsimony_kernel.view import parts as pt
 from parsimony_kernel.view.tabulate import counted, table_of
 
 LISTED = 40
@@ -85,77 +51,77 @@ _UNDESCRIBED = "A chart without a description"
 _NAMING = ("title", "name", "report", "notebook", "artifact")
 
 
-def outline(block: Block) -> Section:
+def outline(block: bl.Block) -> pt.Section:
     """What ``block`` says."""
     match block:
-        case RequestBlock():
+        case bl.RequestBlock():
             shared = "Read from your notebook: " + "; ".join(block.shared)
-            parts: list[Part] = [Paragraph((block.words,), "words")] if block.words else []
-            parts += [Paragraph((shared,), "note")] if block.shared else []
-            return Section("request", "Request", tuple(parts))
-        case ProseBlock():
+            parts: list[pt.Part] = [pt.Paragraph((block.words,), "words")] if block.words else []
+            parts += [pt.Paragraph((shared,), "note")] if block.shared else []
+            return pt.Section("request", "Request", tuple(parts))
+        case bl.ProseBlock():
             return _prose(block)
-        case StepBlock():
+        case bl.StepBlock():
             return _step(block)
-        case FigureBlock():
+        case bl.FigureBlock():
             return _figure(block)
-        case RecoveryBlock():
+        case bl.RecoveryBlock():
             return _recovery(block)
-        case BudgetBlock():
+        case bl.BudgetBlock():
             name = "cost" if block.guard == "cost" else "token"
-            return Section("budget", "Budget", (Title(f"Most of the {name} budget is used"),))
-        case QuestionBlock():
+            return pt.Section("budget", "Budget", (pt.Title(f"Most of the {name} budget is used"),))
+        case bl.QuestionBlock():
             return _question(block)
-        case ReplyBlock():
-            said = Paragraph(("Your answer: ", Strong(block.reply)), "note")
+        case bl.ReplyBlock():
+            said = pt.Paragraph(("Your answer: ", pt.Strong(block.reply)), "note")
             gone = _names("No longer in the notebook since the question: ", block.gone)
-            return Section("reply", "Your answer", (said, *gone))
-        case EndBlock():
+            return pt.Section("reply", "Your answer", (said, *gone))
+        case bl.EndBlock():
             return _end(block)
-        case TableBlock():
-            return Section("table", "Table", (table_of(block.table, is_captioned=False),))
-        case NotesBlock():
-            notes = tuple(Paragraph(spans_of(line), "note") for line in block.lines)
-            return Section("notes", "Notes", notes)
-        case FooterBlock():
-            used = Paragraph((" · ".join(footer_facts(block)),), "note")
-            return Section("footer", "What the run used", (used,))
-        case ProgressBlock():
-            told = (Paragraph((" · ".join(progress_facts(block)),), "note"),)
-            return Section("progress", "Progress", told)
+        case bl.TableBlock():
+            return pt.Section("table", "Table", (table_of(block.table, is_captioned=False),))
+        case bl.NotesBlock():
+            notes = tuple(pt.Paragraph(pt.spans_of(line), "note") for line in block.lines)
+            return pt.Section("notes", "Notes", notes)
+        case bl.FooterBlock():
+            used = pt.Paragraph((" · ".join(footer_facts(block)),), "note")
+            return pt.Section("footer", "What the run used", (used,))
+        case bl.ProgressBlock():
+            told = (pt.Paragraph((" · ".join(progress_facts(block)),), "note"),)
+            return pt.Section("progress", "Progress", told)
         case _:
             raise TypeError(f"no outline for {type(block).__name__}")
 
 
-def _end(block: EndBlock) -> Section:
+def _end(block: bl.EndBlock) -> pt.Section:
     title = ENDS[block.kind]
-    parts: list[Part] = []
+    parts: list[pt.Part] = []
     match block.kind:
         case "result":
-            parts += written(block.words)
+            parts += pt.written(block.words)
             parts += _labelled("Not found in a result", ", ".join(block.not_found))
         case "cancelled":
-            parts.append(Title(title, block.words or "the run was stopped"))
+            parts.append(pt.Title(title, block.words or "the run was stopped"))
         case "handoff":
-            parts += [Title(title), *written(block.words)]
+            parts += [pt.Title(title), *pt.written(block.words)]
         case "partial":
-            parts += [Title(title), *_labelled("Missing", block.words)]
+            parts += [pt.Title(title), *_labelled("Missing", block.words)]
     for label, texts in block.lists:
         parts += _list(label, texts)
-    return Section(block.kind, title, (*parts, *_published(block.artifacts)))
+    return pt.Section(block.kind, title, (*parts, *_published(block.artifacts)))
 
 
-def _prose(block: ProseBlock) -> Section:
-    parts: list[Part] = []
+def _prose(block: bl.ProseBlock) -> pt.Section:
+    parts: list[pt.Part] = []
     if block.reasoning:
-        parts.append(Folded("Reasoning", block.reasoning))
-    parts.extend(written(block.text.head))
+        parts.append(pt.Folded("Reasoning", block.reasoning))
+    parts.extend(pt.written(block.text.head))
     if block.text.omitted:
-        parts.append(Paragraph((f"… {block.text.omitted:,} more characters …",), "note"))
-    return Section("prose", "The agent", tuple(parts))
+        parts.append(pt.Paragraph((f"… {block.text.omitted:,} more characters …",), "note"))
+    return pt.Section("prose", "The agent", tuple(parts))
 
 
-def step_detail(step: StepBlock) -> str:
+def step_detail(step: bl.StepBlock) -> str:
     """What a step is for, in the model's words where it gave some."""
     if step.purpose:
         return step.purpose
@@ -169,69 +135,71 @@ def step_detail(step: StepBlock) -> str:
     return step.tool
 
 
-def _step(step: StepBlock) -> Section:
+def _step(step: bl.StepBlock) -> pt.Section:
     name = f"Step {step.number}"
     state = "" if step.state == "done" else step.state
-    parts: list[Part] = [Title(name, step_detail(step), state)]
+    parts: list[pt.Part] = [pt.Title(name, step_detail(step), state)]
     if step.code:
-        parts.append(Listing(step.code, f"Code of step {step.number}"))
+        parts.append(pt.Listing(step.code, f"Code of step {step.number}"))
     elif step.tool_type in ("function", "plan") and step.arguments:
-        parts.append(Items(tuple((f"{name}: ", Mono(value)) for name, value in step.arguments)))
+        parts.append(
+            pt.Items(tuple((f"{name}: ", pt.Mono(value)) for name, value in step.arguments))
+        )
     if step.stdout:
-        parts.append(Printed("Printed", step.stdout))
+        parts.append(pt.Printed("Printed", step.stdout))
     if step.stderr:
-        parts.append(Printed("Messages on stderr", step.stderr))
+        parts.append(pt.Printed("Messages on stderr", step.stderr))
     for output in step.outputs:
         parts.extend(_output(output))
     if step.more_outputs:
-        parts.append(Paragraph((f"… {counted(step.more_outputs, 'more output')} …",), "note"))
+        parts.append(pt.Paragraph((f"… {counted(step.more_outputs, 'more output')} …",), "note"))
     parts.extend(_names("Deleted: ", step.deleted))
     if not step.note:  # which says what became of them
         parts.extend(_names("Changed, and yours: ", step.overwritten))
     if step.error is not None:
         error = step.error
-        parts.append(Paragraph((Strong("Error: "), error.sentence)))
+        parts.append(pt.Paragraph((pt.Strong("Error: "), error.sentence)))
         if error.line is not None:
-            place: Sentence = (f"in line {error.line}",)
+            place: pt.Sentence = (f"in line {error.line}",)
             if error.source_line.strip():
-                place = (f"in line {error.line}: ", Mono(error.source_line))
-            parts.append(Paragraph(place, "note"))
+                place = (f"in line {error.line}: ", pt.Mono(error.source_line))
+            parts.append(pt.Paragraph(place, "note"))
     if step.note:
-        parts.append(Paragraph((Strong("Note: "), step.note), "note"))
+        parts.append(pt.Paragraph((pt.Strong("Note: "), step.note), "note"))
     for artifact in step.published:
         how = "Already published, unchanged" if artifact.reused else "Published"
         # Where it lies is told once, with the result.
-        told: Sentence = (f"{how}: {_kind(artifact)} ", Strong(artifact.title))
-        parts.append(Paragraph(told, "note"))
-    return Section("step", name, tuple(parts), state=step.state)
+        told: pt.Sentence = (f"{how}: {_kind(artifact)} ", pt.Strong(artifact.title))
+        parts.append(pt.Paragraph(told, "note"))
+    return pt.Section("step", name, tuple(parts), state=step.state)
 
 
-def _output(output: DataFrameObject | PrimitiveObject | FigureMention) -> tuple[Part, ...]:
+def _output(output: DataFrameObject | PrimitiveObject | bl.FigureMention) -> tuple[pt.Part, ...]:
     match output:
-        case FigureMention():
+        case bl.FigureMention():
             # An exporter may show the picture of a figure and none of its words.
             said = dict.fromkeys(each.strip() for each in (output.title, output.description))
             words = ", ".join(filter(None, said))
             shown = f"Shown as figure {output.number}"
-            return (Paragraph((f"{shown}: {words}" if words else shown,), "note"),)
+            return (pt.Paragraph((f"{shown}: {words}" if words else shown,), "note"),)
         case PrimitiveObject():
-            shown_whole: tuple[Part, ...] = (Printed("Output", Passage(output.text, 0)),)
-            cut = (Paragraph(("… the rest of this output is left out …",), "note"),)
+            shown_whole: tuple[pt.Part, ...] = (pt.Printed("Output", bl.Passage(output.text, 0)),)
+            cut = (pt.Paragraph(("… the rest of this output is left out …",), "note"),)
             return (*shown_whole, *cut) if output.truncated else shown_whole
         case DataFrameObject():
             return (table_of(output),)
 
 
-def _figure(block: FigureBlock) -> Section:
+def _figure(block: bl.FigureBlock) -> pt.Section:
     title, described = block.title.strip(), block.description.strip()
-    parts: list[Part] = [Title(title)] if title else []
-    parts.append(Picture(described or title or _UNDESCRIBED))
+    parts: list[pt.Part] = [pt.Title(title)] if title else []
+    parts.append(pt.Picture(described or title or _UNDESCRIBED))
     if described != title or not title:
-        parts.append(Paragraph((described or _UNDESCRIBED,), "note"))
-    return Section("figure", f"Figure {block.number}", tuple(parts))
+        parts.append(pt.Paragraph((described or _UNDESCRIBED,), "note"))
+    return pt.Section("figure", f"Figure {block.number}", tuple(parts))
 
 
-def _recovery(block: RecoveryBlock) -> Section:
+def _recovery(block: bl.RecoveryBlock) -> pt.Section:
     what = KIND_WORDS.get(block.kind, "Something went wrong")
     state = ACTION_WORDS.get(block.action, "going on")
     if block.put_back:
@@ -243,76 +211,81 @@ def _recovery(block: RecoveryBlock) -> Section:
     elif block.budget > 0 and block.action in ("retry", "narrow_scope"):
         after = f" after {block.delay_s:,} s" if block.delay_s else ""
         state = f"{state}{after}, attempt {block.attempt} of {block.budget}"
-    parts: list[Part] = [Title(what, state=state)]
+    parts: list[pt.Part] = [pt.Title(what, state=state)]
     if block.message.strip():
-        parts.append(Paragraph(spans_of(block.message), "note"))
+        parts.append(pt.Paragraph(pt.spans_of(block.message), "note"))
     if block.blockers:
         parts.append(_items(block.blockers))
     parts.extend(_labelled("Gone back", block.put_back))
-    return Section("recovery", "Recovery", tuple(parts))
+    return pt.Section("recovery", "Recovery", tuple(parts))
 
 
-def _question(block: QuestionBlock) -> Section:
+def _question(block: bl.QuestionBlock) -> pt.Section:
     if block.reply is not None:
         answer = block.reply if block.chosen is None else block.choices[block.chosen]
         who = "your answer" if block.chosen is None else "you chose"
-        said: Sentence = (*spans_of(block.question), " → ", Strong(answer), f" ({who})")
-        return Section("question", "Question", (Paragraph(said, "note"),), state="answered")
-    parts: list[Part] = [Paragraph(spans_of(block.question), "words")]
+        said: pt.Sentence = (*pt.spans_of(block.question), " → ", pt.Strong(answer), f" ({who})")
+        return pt.Section("question", "Question", (pt.Paragraph(said, "note"),), state="answered")
+    parts: list[pt.Part] = [pt.Paragraph(pt.spans_of(block.question), "words")]
     if block.context.strip():
-        parts.append(Paragraph(spans_of(block.context)))
+        parts.append(pt.Paragraph(pt.spans_of(block.context)))
     how = "%agent answer YOUR WORDS"
     if block.choices:
         how = "%agent answer NUMBER"
         if block.has_buttons:
             choices = "\n".join(f"{at}. {each}" for at, each in enumerate(block.choices, start=1))
-            parts.append(Folded("Answer without buttons", Passage(f"{choices}\n{how}")))
+            parts.append(pt.Folded("Answer without buttons", bl.Passage(f"{choices}\n{how}")))
         else:
-            parts.append(Items(tuple(map(spans_of, block.choices)), is_ordered=True))
+            parts.append(pt.Items(tuple(map(pt.spans_of, block.choices)), is_ordered=True))
     if block.has_buttons:
         stopped = "Run All stopped here: answer, then run the cells below."
-        parts.append(Paragraph((stopped,), "note"))
+        parts.append(pt.Paragraph((stopped,), "note"))
     else:
-        parts.append(Paragraph(("To answer, run ", Mono(how), " in a cell."), "note"))
-    return Section("question", "Question", tuple(parts), state="pending")
+        parts.append(pt.Paragraph(("To answer, run ", pt.Mono(how), " in a cell."), "note"))
+    return pt.Section("question", "Question", tuple(parts), state="pending")
 
 
-def _names(label: str, names: Sequence[str]) -> tuple[Part, ...]:
+def _names(label: str, names: Sequence[str]) -> tuple[pt.Part, ...]:
     if not names:
         return ()
-    return (Paragraph((label, *enumerated([(Mono(name),) for name in names], NAMED)), "note"),)
+    return (
+        pt.Paragraph((label, *pt.enumerated([(pt.Mono(name),) for name in names], NAMED)), "note"),
+    )
 
 
-def _items(texts: Sequence[str]) -> Items:
-    items: list[Sentence] = list(map(spans_of, texts[:LISTED]))
+def _items(texts: Sequence[str]) -> pt.Items:
+    items: list[pt.Sentence] = list(map(pt.spans_of, texts[:LISTED]))
     if len(texts) > LISTED:
         items.append((f"and {len(texts) - LISTED:,} more",))
-    return Items(tuple(items))
+    return pt.Items(tuple(items))
 
 
-def _list(label: str, texts: Sequence[str]) -> tuple[Part, ...]:
-    return (Paragraph((Strong(label),)), _items(texts)) if texts else ()
+def _list(label: str, texts: Sequence[str]) -> tuple[pt.Part, ...]:
+    return (pt.Paragraph((pt.Strong(label),)), _items(texts)) if texts else ()
 
 
-def _labelled(label: str, text: str) -> tuple[Part, ...]:
-    return (Paragraph((Strong(f"{label}: "), text)),) if text.strip() else ()
+def _labelled(label: str, text: str) -> tuple[pt.Part, ...]:
+    return (pt.Paragraph((pt.Strong(f"{label}: "), text)),) if text.strip() else ()
 
 
-def _published(artifacts: Sequence[Artifact]) -> tuple[Part, ...]:
-    """What was published, by its titles; ``%agent artifacts`` has the paths."""
+def _published(artifacts: Sequence[bl.Artifact]) -> tuple[pt.Part, ...]:
+    """What was published, by its titles, and the page of a report; ``%agent artifacts`` has the
+    paths."""
     if not artifacts:
         return ()
-    told: list[Sentence] = [
-        (f"{_kind(each)} ", Strong(each.title), " (unchanged)" * each.reused) for each in artifacts
-    ]
-    return (Paragraph(("Published: ", *enumerated(told, LISTED)), "note"),)
+    told: list[pt.Sentence] = []
+    for each in artifacts:
+        page = (" (open ", pt.Mono(each.page), ")") if each.page else ()
+        unchanged = " (unchanged)" * each.reused
+        told.append((f"{_kind(each)} ", pt.Strong(each.title), unchanged, *page))
+    return (pt.Paragraph(("Published: ", *pt.enumerated(told, LISTED)), "note"),)
 
 
-def _kind(artifact: Artifact) -> str:
+def _kind(artifact: bl.Artifact) -> str:
     return artifact.kind.replace("_", " ")
 
 
-def footer_facts(block: FooterBlock) -> tuple[str, ...]:
+def footer_facts(block: bl.FooterBlock) -> tuple[str, ...]:
     """Model, steps, calls, tokens, cost and time, each against its limit where it has one."""
     facts = [block.model] if block.model else []
     facts.append(counted(block.steps, "step"))
@@ -336,7 +309,7 @@ def footer_facts(block: FooterBlock) -> tuple[str, ...]:
     return tuple(facts)
 
 
-def progress_facts(block: ProgressBlock) -> tuple[str, ...]:
+def progress_facts(block: bl.ProgressBlock) -> tuple[str, ...]:
     """What is going on, and the time as far as it has been told."""
     facts = [f"{block.activity or 'Working'} …"]
     if block.elapsed_s >= 1:

@@ -19,15 +19,7 @@ from parsimony_kernel.core.outputs import (
 )
 from parsimony_kernel.core.refusals import GUIDANCE
 from parsimony_kernel.core.taxonomy import FailureType
-from parsimony_kernel.view.blocks import (
-    FigureBlock,
-    FigureMention,
-    Passage,
-    ProseBlock,
-    StepBlock,
-    StepError,
-    StepState,
-)
+from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view.escape import steady
 from parsimony_kernel.view.run_view import (
     ARGUMENT_CHARS,
@@ -59,14 +51,14 @@ def _new_step(view: RunView, event: ev.ToolEvent, number: int = 0) -> RunView:
     number = number or view.used.steps + 1
     given = event.arguments
     code = given.get("code")
-    step = StepBlock(
+    step = bl.StepBlock(
         key=f"step-{len(view.closed)}",
         number=number,
         tool=cut(event.tool_name, ARGUMENT_CHARS),
         call_id=event.tool_call_id,
         tool_type=event.tool_type,
         purpose=cut(str(given.get("purpose") or ""), ARGUMENT_CHARS),
-        code=Passage.of(code, CODE_CHARS) if isinstance(code, str) else Passage(),
+        code=bl.Passage.of(code, CODE_CHARS) if isinstance(code, str) else bl.Passage(),
         arguments=tuple(
             (cut(str(name), 80), cut(_as_text(value), ARGUMENT_CHARS))
             for name, value in given.items()
@@ -82,9 +74,9 @@ def _new_step(view: RunView, event: ev.ToolEvent, number: int = 0) -> RunView:
 def _without_call(view: RunView, event: ev.ToolEvent) -> RunView:
     view = settled(view)
     last = view.closed[-1] if view.closed else None
-    if event.around is None or not isinstance(last, ProseBlock):
+    if event.around is None or not isinstance(last, bl.ProseBlock):
         return view
-    said = replace(last, text=Passage.of(event.around, READ_CHARS))
+    said = replace(last, text=bl.Passage.of(event.around, READ_CHARS))
     kept = (said,) if said.text or said.reasoning else ()
     return replace(view, closed=(*view.closed[:-1], *kept))
 
@@ -105,17 +97,21 @@ def step_begun(view: RunView, event: ev.ToolEvent) -> RunView:
     waited = (
         block.number
         for block in reversed(view.closed)
-        if isinstance(block, StepBlock)
+        if isinstance(block, bl.StepBlock)
         and (block.state, block.call_id) == ("answered", event.tool_call_id)
     )
     number = next(waited, 0)
     return _new_step(with_state(view, "answered", "allowed", event.tool_call_id), event, number)
 
 
-def with_state(view: RunView, old: StepState, new: StepState, call_id: str = "") -> RunView:
+def with_state(view: RunView, old: bl.StepState, new: bl.StepState, call_id: str = "") -> RunView:
     """With the steps that stood as ``old``, of ``call_id`` if given, standing as ``new``."""
     for index, block in enumerate(view.closed):
-        if isinstance(block, StepBlock) and block.state == old and call_id in ("", block.call_id):
+        if (
+            isinstance(block, bl.StepBlock)
+            and block.state == old
+            and call_id in ("", block.call_id)
+        ):
             view = with_block(view, index, replace(block, state=new))
     return view
 
@@ -124,7 +120,7 @@ def running_step(view: RunView, call_id: str | None = None) -> int | None:
     for index in range(len(view.closed) - 1, -1, -1):
         block = view.closed[index]
         if (
-            isinstance(block, StepBlock)
+            isinstance(block, bl.StepBlock)
             and block.state == "running"
             and call_id in (None, block.call_id)
         ):
@@ -152,7 +148,7 @@ def step_ended(view: RunView, event: ev.ToolEvent) -> RunView:
         view = _new_step(view, event)
         index = len(view.closed) - 1
     step = view.closed[index]
-    assert isinstance(step, StepBlock)
+    assert isinstance(step, bl.StepBlock)
     said = cut_steady(str(envelope.get("variables" if failed else "note", ""))) or (
         "" if failed else "Not found in a result: " * bool(not_found) + ", ".join(not_found)
     )
@@ -175,7 +171,7 @@ def step_ended(view: RunView, event: ev.ToolEvent) -> RunView:
         overwritten=cut_each(output.overwritten),
         more_outputs=max(0, len(output.shown) - OUTPUTS),
     )
-    shown: list[DataFrameObject | PrimitiveObject | FigureMention] = []
+    shown: list[DataFrameObject | PrimitiveObject | bl.FigureMention] = []
     for each in output.shown[:OUTPUTS]:
         if isinstance(each, FigureObject):
             view, mention = drawn(view, each)
@@ -185,12 +181,12 @@ def step_ended(view: RunView, event: ev.ToolEvent) -> RunView:
     return with_block(view, index, replace(step, outputs=tuple(shown)))
 
 
-def _printed(text: str) -> Passage:
+def _printed(text: str) -> bl.Passage:
     """Both ends of ``text``; what is far from them is only counted."""
     unread = len(text) - 2 * READ_CHARS
     if unread > 0:
         text = text[:READ_CHARS] + text[-READ_CHARS:]
-    ends = Passage.of(steady(text), STREAM_CHARS, tail=STREAM_CHARS // 2)
+    ends = bl.Passage.of(steady(text), STREAM_CHARS, tail=STREAM_CHARS // 2)
     return replace(ends, omitted=ends.omitted + max(0, unread))
 
 
@@ -205,7 +201,7 @@ def _answer_of(event: ev.ToolEvent, envelope: dict[str, Any]) -> tuple[Primitive
     return (_bounded_value(PrimitiveObject(python_type=type(result).__name__, text=text)),)
 
 
-def _state(envelope: dict[str, Any], *, failed: bool, stopped: bool) -> StepState:
+def _state(envelope: dict[str, Any], *, failed: bool, stopped: bool) -> bl.StepState:
     if stopped:
         return "stopped"
     if "waiting" in envelope:
@@ -261,18 +257,18 @@ def type_of(failure: Failure | None) -> str:
 
 def _error_of(
     event: ev.ToolEvent, envelope: dict[str, Any], output: KernelOutput | None
-) -> StepError:
+) -> bl.StepError:
     reason = str(envelope.get("error", ""))
     reason = reason if reason in GUIDANCE else type_of(event.failure)
     raised: KernelOutputType | None = output.error if output is not None else None
     if isinstance(raised, ExceptionObject):
         sentence = f"{raised.name}: {raised.message.strip()}".removesuffix(": ")
-        return StepError(cut_steady(sentence), raised.line, cut(raised.source_line, 400), reason)
+        return bl.StepError(cut_steady(sentence), raised.line, cut(raised.source_line, 400), reason)
     for name in ("message", "reason", "error_message", "error"):
         told = envelope.get(name)
         if isinstance(told, str) and told.strip():
-            return StepError(cut_steady(told), reason=reason)
-    return StepError("It did not work, and the tool did not say why.", reason=reason)
+            return bl.StepError(cut_steady(told), reason=reason)
+    return bl.StepError("It did not work, and the tool did not say why.", reason=reason)
 
 
 # -- charts: each shown once, and only what draws without loading anything
@@ -290,12 +286,12 @@ def figure_of(data: dict[str, Any], title: str) -> FigureObject:
     return figure if figure.title else figure.model_copy(update={"title": title})
 
 
-def drawn(view: RunView, figure: FigureObject) -> tuple[RunView, FigureMention]:
+def drawn(view: RunView, figure: FigureObject) -> tuple[RunView, bl.FigureMention]:
     """With ``figure`` among the blocks, once: drawing it again only adds what it lacked."""
     canonical = _canonical(figure.spec)
     told = canonical or figure.png_base64 or figure.svg or f"{figure.title}\n{figure.description}"
     identity = hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
-    drawn = FigureBlock(
+    drawn = bl.FigureBlock(
         key=f"figure-{len(view.closed)}",
         number=view.figures + 1,
         title=cut(figure.title, ARGUMENT_CHARS),
@@ -305,7 +301,7 @@ def drawn(view: RunView, figure: FigureObject) -> tuple[RunView, FigureMention]:
         identity=identity,
     )
     for index, block in enumerate(view.closed):
-        if isinstance(block, FigureBlock) and block.identity == identity:
+        if isinstance(block, bl.FigureBlock) and block.identity == identity:
             merged = replace(
                 block,
                 title=block.title or drawn.title,
@@ -313,13 +309,13 @@ def drawn(view: RunView, figure: FigureObject) -> tuple[RunView, FigureMention]:
                 png_base64=block.png_base64 or drawn.png_base64,
                 svg=block.svg or drawn.svg,
             )
-            return with_block(view, index, merged), FigureMention(
+            return with_block(view, index, merged), bl.FigureMention(
                 merged.number, merged.title, merged.description
             )
     if canonical and len(canonical) <= SPEC_CHARS and self_contained(figure.spec):
         drawn = replace(drawn, spec=_plain_json(canonical))
     view = replace(view, figures=drawn.number, closed=(*view.closed, drawn))
-    return view, FigureMention(drawn.number, drawn.title, drawn.description)
+    return view, bl.FigureMention(drawn.number, drawn.title, drawn.description)
 
 
 def _fits(picture: str | None) -> bool:

@@ -6,29 +6,14 @@ Sentences and tables keep within the width. Code, what code printed, and the nam
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from parsimony_kernel.view.blocks import Block, Passage
+from parsimony_kernel.view import blocks as bl
+from parsimony_kernel.view import parts as pt
 from parsimony_kernel.view.escape import columns, fit, inline, plain, shortened
 from parsimony_kernel.view.outline import outline
-from parsimony_kernel.view.parts import (
-    CELL_CHARS,
-    Folded,
-    Items,
-    Listing,
-    Mono,
-    Paragraph,
-    Part,
-    Picture,
-    Printed,
-    Section,
-    Sentence,
-    Span,
-    Table,
-    Title,
-)
 from parsimony_kernel.view.segment import segment_of
 
 
-def text_of(blocks: Iterable[Block], width: int = 80, summary: Sentence = ()) -> str:
+def text_of(blocks: Iterable[bl.Block], width: int = 80, summary: pt.Sentence = ()) -> str:
     """``blocks`` in lines of at most ``width`` columns where they can be broken, under a
     ``summary`` if there is one."""
     pieces = ["\n".join(wrapped(summary, width))] if summary else []
@@ -36,7 +21,7 @@ def text_of(blocks: Iterable[Block], width: int = 80, summary: Sentence = ()) ->
     return "\n\n".join(fit([piece for piece in pieces if piece], lambda note: f"({note})"))
 
 
-def record_of(blocks: Sequence[Block], width: int = 80) -> str:
+def record_of(blocks: Sequence[bl.Block], width: int = 80) -> str:
     """A turn as it is read: the answer, what shows it, and the work behind it."""
     found = segment_of(blocks, echo=True)
     shown = [] if found.figure is None else [found.figure]
@@ -49,7 +34,7 @@ _WHOLE = "\0"
 _DEEPEST = 40
 
 
-def wrapped(spans: Sentence, width: int, first: str = "", rest: str = "") -> list[str]:
+def wrapped(spans: pt.Sentence, width: int, first: str = "", rest: str = "") -> list[str]:
     """``spans`` in lines, the first led by ``first`` and the others by ``rest``.
 
     A word of a sentence that is wider than a line is broken; a ``Mono`` is not. The indentation of
@@ -78,8 +63,8 @@ def wrapped(spans: Sentence, width: int, first: str = "", rest: str = "") -> lis
     return lines
 
 
-def _joinable(span: Span) -> str:
-    if isinstance(span, Mono):
+def _joinable(span: pt.Span) -> str:
+    if isinstance(span, pt.Mono):
         return " ".join(_WHOLE + word for word in inline(span.text).split())
     return plain(span if isinstance(span, str) else span.text)
 
@@ -93,8 +78,8 @@ def _taken(word: str, room: int) -> int:
     return len(word)
 
 
-def _section(section: Section, width: int) -> list[str]:
-    titled = any(isinstance(part, Title) for part in section.parts)
+def _section(section: pt.Section, width: int) -> list[str]:
+    titled = any(isinstance(part, pt.Title) for part in section.parts)
     indent = "  " if titled else ""
     lines: list[str] = []
     for part in section.parts:
@@ -102,37 +87,37 @@ def _section(section: Section, width: int) -> list[str]:
     return lines
 
 
-def _part(part: Part, width: int, indent: str, after: Sequence[str]) -> list[str]:
+def _part(part: pt.Part, width: int, indent: str, after: Sequence[str]) -> list[str]:
     match part:
-        case Title():
+        case pt.Title():
             said = " · ".join(inline(each) for each in (part.name, part.detail, part.state) if each)
             return wrapped((said,), width, "", "  ")
-        case Paragraph():
+        case pt.Paragraph():
             gap = [""] if after and not indent and after[-1] else []
             return gap + wrapped(part.spans, width, indent, indent)
-        case Items():
+        case pt.Items():
             return _items(part, width, indent)
-        case Listing():
+        case pt.Listing():
             return (
                 ["", *_verbatim(part.passage, indent + "  "), ""]
                 if not indent
                 else [*_verbatim(part.passage, indent + "  ")]
             )
-        case Printed():
+        case pt.Printed():
             return [f"{indent}{part.label}:", *_verbatim(part.passage, indent + "  | ")]
-        case Table():
+        case pt.Table():
             return _table(part, width, indent)
-        case Folded():
-            spans: Sentence = (part.passage.head,)
+        case pt.Folded():
+            spans: pt.Sentence = (part.passage.head,)
             lines = wrapped(spans, width, indent + "  ", indent + "  ")
             if part.passage.omitted:
                 lines.append(f"{indent}  … {part.passage.omitted:,} more characters …")
             return [f"{indent}{part.summary}:", *lines, ""]
-        case Picture():
+        case pt.Picture():
             return []
 
 
-def _verbatim(passage: Passage, lead: str) -> list[str]:
+def _verbatim(passage: bl.Passage, lead: str) -> list[str]:
     lines = plain(passage.head).strip("\n").split("\n")
     if passage.omitted:
         lines.append(f"… {passage.omitted:,} characters left out …")
@@ -141,7 +126,7 @@ def _verbatim(passage: Passage, lead: str) -> list[str]:
     return [f"{lead}{line}".rstrip() for line in lines]
 
 
-def _items(part: Items, width: int, indent: str) -> list[str]:
+def _items(part: pt.Items, width: int, indent: str) -> list[str]:
     lines: list[str] = []
     for index, item in enumerate(part.items):
         mark = f"{index + 1}. " if part.is_ordered else "- "
@@ -150,12 +135,12 @@ def _items(part: Items, width: int, indent: str) -> list[str]:
     return lines
 
 
-def _table(table: Table, width: int, indent: str) -> list[str]:
+def _table(table: pt.Table, width: int, indent: str) -> list[str]:
     lines = wrapped(table.caption, width, indent, indent) if table.is_captioned else []
     if not table.columns:
         return lines
     lead = f"{indent}  " if table.is_captioned else indent
-    widest = max(1, min(CELL_CHARS, width - len(lead)))
+    widest = max(1, min(pt.CELL_CHARS, width - len(lead)))
     header = [shortened(inline(name), widest) for name in table.columns]
     rows = [
         [shortened(inline(cell), widest) for cell in row[: len(header)]]

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from parsimony_agent.publisher import Outlet
+
 
 @dataclass
 class Display:
@@ -23,7 +25,7 @@ class Display:
 
 
 @dataclass
-class OutputArea:
+class OutputArea(Outlet):
     """An outlet that does as JupyterLab does: an update of an unknown display shows nothing."""
 
     displays: list[Display] = field(default_factory=list)

@@ -75,7 +75,7 @@ def test_where_nothing_can_stand_nothing_is_proposed(line: str) -> None:
 
 
 def test_every_sub_command_is_proposed() -> None:
-    assert proposals("%agent ") == [command.name for command in COMMANDS]
+    assert proposals("%agent ") == list(COMMANDS)
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,8 @@ import pytest
 from fake_session import FakeSession
 
 from parsimony_agent.extension import install, uninstall
-from parsimony_agent.outgoing import sent
+from parsimony_agent.outgoing import message_words, sent, sent_words
 from parsimony_agent.pending import TurnError
-from parsimony_agent.request_text import message_words, sent_words
 from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.core.events import LLMCallCompleted, RunCompleted, RunStarted
 from parsimony_kernel.session.share import Share
@@ -52,7 +51,7 @@ def told(
     session.by_turn["2cd"] = [RunStarted(run_id="2cd", request="b", model="m", share=share)]
     session.sent_by_turn["2cd"] = list(requests)
     magics: Any = SimpleNamespace(session=session, name="%agent")
-    return sent(magics, named, number=number)
+    return sent(magics, named, request=number)
 
 
 def size(*values: Any) -> int:

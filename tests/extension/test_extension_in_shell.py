@@ -131,17 +131,20 @@ def test_the_request_is_literal_and_the_record_is_printed(
         ("%%agent", "UsageError: The request is empty."),
         ("%%agent\n", "UsageError: The request is empty."),
         ("%%agent -m x\n   ", "UsageError: The request is empty."),
-        ("%%agent --modle x\nplot", "UsageError: %%agent has no flag '--modle'. Did you mean"),
+        (
+            "%%agent --modle x\nplot",
+            "UsageError: %%agent: there is no flag '--modle'. Did you mean",
+        ),
         ("%agent anwser 2", "UsageError: %agent has no sub-command 'anwser'. Did you mean"),
-        ("%agent answer", "UsageError: %agent answer needs the answer"),
-        ("%agent artifacts all", "UsageError: %agent artifacts takes nothing, and got 'all'."),
+        ("%agent answer", "UsageError: %agent answer: the following arguments are required: WORDS"),
+        ("%agent artifacts all", "UsageError: %agent artifacts: unrecognized arguments: all"),
         ("%agent history 1", "Parsimony Agent: There are no turns in this notebook yet."),
         (
             "%agent tools area",
-            "UsageError: %agent tools takes [--yes] [add|remove NAME|mcp:SERVER], and got 'area'.",
+            "UsageError: %agent tools: argument add|remove: got 'area'",
         ),
         ("%agent tools remove area", "Parsimony Agent: 'area' is no tool of yours."),
-        ("%agent show 1 2", "UsageError: %agent show takes at most one word, [TURN]"),
+        ("%agent show 1 2", "UsageError: %agent show: unrecognized arguments: 2"),
         ("%agent show", "Parsimony Agent: There are no turns in this notebook yet."),
         ("%agent model keyless/x", "Parsimony Agent: The model 'keyless/x' needs a key in"),
     ],
@@ -226,7 +229,7 @@ def ended(event: ToolEvent, **told: Any) -> ToolEvent:
     return event.model_copy(update={"completed": True, "ok": "result" not in told, **told})
 
 
-def test_the_history_counts_troubles_and_tells_one_turn_step_by_step(
+def test_the_history_lists_the_turns_and_tells_one_step_by_step(
     shell: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wrong, right = begun("lok", "c1", at="x"), begun("look", "c2", at="x")
@@ -241,8 +244,8 @@ def test_the_history_counts_troubles_and_tells_one_turn_step_by_step(
     capsys.readouterr()
     shell.run_cell("%agent history")
     first, second = capsys.readouterr().out.strip().splitlines()[1:]
-    assert "1 refused" in first
-    assert "refused" not in second
+    assert "look at it" in first
+    assert "and again" in second
     shell.run_cell("%agent history 1")
     lines = capsys.readouterr().out.strip().splitlines()
     assert [line.split()[:3] for line in lines if line[0].isdigit()] == [

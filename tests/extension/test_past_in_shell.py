@@ -178,12 +178,12 @@ def test_the_history_tells_of_it(notebook: Callable[..., Said]) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("why", "needs the name of a variable"),
-        ("slice", "needs the name of a variable"),
+        ("why", "required: NAME"),
+        ("slice", "required: NAME"),
         ("redo", "No turn was taken back"),
         ("diff", "No turn of this kernel's life"),
-        ("refresh", "needs an artifact"),
-        ("verify now", "takes nothing"),
+        ("refresh", "required: NAME"),
+        ("verify now", "unrecognized arguments: now"),
         ("refresh nothing like it", "nothing like it"),
     ],
 )

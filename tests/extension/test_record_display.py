@@ -13,12 +13,9 @@ from output_area import OutputArea
 
 from parsimony_agent.record_display import (
     Control,
-    Drawn,
     LivePlace,
-    Mode,
     StaticPlace,
     TurnRecord,
-    mode_of,
 )
 from parsimony_kernel.core.events import (
     AgentEvent,
@@ -32,7 +29,7 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.display import StatusLine
 from parsimony_kernel.testing.clock import ManualClock
-from parsimony_kernel.view.blocks import RequestBlock, StepBlock, lasting
+from parsimony_kernel.view.blocks import lasting
 from parsimony_kernel.view.bundle import NOTHING, segment_bundles
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.segment import segment_of
@@ -257,13 +254,6 @@ async def test_volatile_facts_are_metadata_of_the_last_static_display() -> None:
     assert "parsimony" not in area.displays[0].metadata
 
 
-async def test_quiet_shows_how_the_turn_ended_and_nothing_else() -> None:
-    area = OutputArea()
-    await TurnRecord(StaticPlace(area, is_quiet=True)).follow(stream(RUN))
-    assert len(area.texts) == 1
-    assert "There it is." in area.text
-
-
 async def test_a_stream_is_drawn_at_a_steady_pace_and_its_tail_without_another_event() -> None:
     clock, feed = ManualClock(auto=False), Feed()
     area = TimedArea(clock)
@@ -302,7 +292,7 @@ async def test_fast_steps_are_drawn_at_most_ten_times_in_any_second_each_before_
 
     record = TurnRecord(LivePlace(area), clock=clock)
     await record.follow(steps())
-    record.add_control(Button())
+    record._place.control = Button()
     record.draw(ended=True)
     assert unseen == []
     assert most_in_a_second(area.moments) <= 10
@@ -482,34 +472,3 @@ async def test_a_terminal_says_on_one_line_what_goes_on_and_the_record_once() ->
     assert "3 model calls" in work.text
     record.draw(ended=True)
     assert len(area.displays) == 3
-
-
-def test_quiet_shows_what_is_to_be_allowed_and_still_how_it_ended() -> None:
-    area = OutputArea()
-    place = StaticPlace(area, is_quiet=True)
-    request = RequestBlock(key="request-0", words="plot it")
-    held = StepBlock(key="step-1", number=1, tool="run_code", purpose="look", state="waiting")
-    outcome = replay([STARTED, RunCompleted(summary="There it is.")]).blocks[1]
-    place.draw(Drawn([request, held]), ended=True, facts={})
-    assert len(area.texts) == 1
-    assert "look" in area.text
-    allowed = StepBlock(key="step-1", number=1, tool="run_code", purpose="look", state="done")
-    place.draw(Drawn([request, allowed, outcome]), ended=True, facts={})
-    assert len(area.texts) == 2
-    assert "There it is." in area.texts[1]
-
-
-@pytest.mark.parametrize(
-    ("said", "has_cell_id", "mode"),
-    [
-        ("auto", True, Mode.LIVE),
-        ("auto", False, Mode.STATIC),
-        ("static", True, Mode.STATIC),
-        ("live", False, Mode.LIVE),
-        ("quiet", True, Mode.QUIET),
-    ],
-)
-def test_the_front_end_decides_how_it_is_shown_unless_the_setting_does(
-    said: str, has_cell_id: bool, mode: Mode
-) -> None:
-    assert mode_of(said, has_cell_id=has_cell_id) is mode

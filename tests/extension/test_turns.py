@@ -156,7 +156,7 @@ def widgets(area: OutputArea) -> int:
 async def test_a_turn_is_shown_in_its_cell_and_the_session_hears_what_was_said() -> None:
     notebook = Notebook([TextDelta(content="Working."), DONE])
     area = notebook.begin("c1")
-    request = CellRequest("plot it", model="m", max_iterations=3, max_time_s=60.0)
+    request = CellRequest("plot it", model="m", max_steps=3, max_time=60.0)
     await notebook.turns.ask(request, notebook.cells.next_turn("plot it"))
     assert notebook.session.requests == [
         ("plot it", "c1", TurnOptions("m", max_iterations=3, max_time_s=60.0))
@@ -516,14 +516,6 @@ async def test_leave_is_asked_for_the_step_that_waits_and_without_a_field() -> N
     assert "Finished as asked." in area.text
 
 
-async def test_a_quiet_question_about_a_step_shows_its_code() -> None:
-    notebook = Notebook([*HELD], PARSIMONY_DISPLAY="quiet")
-    area = notebook.begin("c1")
-    await notebook.ask("c1")
-    assert "drop(everything)" in area.text
-    assert "May it run?" in area.text
-
-
 async def pass_seconds(notebook: Notebook, seconds: int) -> None:
     for _ in range(seconds):
         await settle()
@@ -535,10 +527,10 @@ def stop_buttons(notebook: Notebook, area: OutputArea) -> list[Any]:
     """The buttons to stop that ``area`` shows."""
     shown = [each.data[WIDGET]["model_id"] for each in area.displays if each.is_widget]
     controls = [
-        drawn.control
+        place.control
         for record in notebook.turns._records.values()
-        for drawn in record._ours.values()
-        if isinstance(drawn.control, StopButton) and drawn.control.state is None
+        for place in record._claim()
+        if isinstance(place.control, StopButton) and place.control.state is None
     ]
     return [each.button for each in controls if each.button.model_id in shown]
 
@@ -637,16 +629,6 @@ async def test_at_a_terminal_a_question_may_be_left_open(
     assert terminal.session.replies == []
     assert len(terminal.session.pending()) == 1
     assert "To answer it: %agent answer" in capsys.readouterr().out
-
-
-async def test_a_quiet_terminal_still_says_how_an_answered_turn_ended(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    terminal = Terminal([*HELD], [DONE], lines=("1",), PARSIMONY_DISPLAY="quiet")
-    await terminal.ask()
-    printed = capsys.readouterr().out
-    assert "drop(everything)" in printed
-    assert "Finished as asked." in printed
 
 
 async def test_a_notebook_whose_next_cell_answers_runs_through(

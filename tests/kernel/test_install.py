@@ -70,7 +70,7 @@ def test_installing_twice_and_removing_leaves_nothing(prefix: Path) -> None:
     [
         ('{"argv": ["R", "-m", "xr", "parsimony_kernel"]}', "starts 'R -m xr parsimony_kernel'"),
         ('{"argv": ["/bin/parsimony_kernel", "-m"]}', "is not Parsimony Agent"),
-        ('{"language": "R"}', "cannot be read as a kernelspec"),
+        ('{"language": "R"}', "is not Parsimony Agent"),
         ("{", "cannot be read as a kernelspec"),
     ],
 )

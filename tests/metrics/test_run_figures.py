@@ -241,7 +241,7 @@ def test_alerts_are_told_one_a_line_with_what_to_look_at() -> None:
         "loop rate: 0.125 (threshold 0.05)",
         "breaker open: 1 (threshold 0)",
     ]
-    strict = alerts.Rule("steps", "steps", 0, "Too many steps.")
+    strict = alerts.Alert("steps", "steps", 0, "Too many steps.")
     assert [alert.name for alert in alerts.fired(Figures(steps=1), [strict])] == ["steps"]
     assert alerts.fired(Figures(), recovery_baseline=0.9) == ()
 

@@ -389,7 +389,7 @@ def test_anything_else_is_off_without_a_word(
     ("environ", "sentence"),
     [
         ({"OTEL_TRACES_EXPORTER": "console"}, "set a tracer provider in this process"),
-        ({**ENDPOINT, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "exporter-otlp-proto-grpc"),
+        ({**ENDPOINT, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "to trace to 'grpc'"),
         (ENDPOINT, "parsimony-kernel[otel]"),
     ],
 )

@@ -1,5 +1,6 @@
 """The story of a turn: each step, what came of it, how it was recovered, how it ended."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from parsimony_kernel.storage.store import SqliteJournal
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, call, say
 from parsimony_kernel.view.fold import replay
-from parsimony_kernel.view.history import Line, story, troubles
+from parsimony_kernel.view.history import Line, story
 
 BEGUN = ev.RunStarted(run_id="r", request="go", model="m")
 LOOK = ev.ToolEvent(tool_name="look", tool_call_id="c1", arguments={"at": "x"})
@@ -24,6 +25,12 @@ DONE = ev.RunCompleted(summary="All is well.")
 RECORD = SuspensionRecord(
     run_id="r", session_id="s", suspension_token="n.h", suspended_at="2026-01-01T00:00:00Z"
 )
+
+
+def troubles(told: Iterable[Line]) -> tuple[int, int]:
+    """How many actions were refused, and how much failed."""
+    outcomes = [line.outcome for line in told]
+    return outcomes.count("refused"), outcomes.count("failed")
 
 
 def ended(**told: Any) -> ev.ToolEvent:
