@@ -22,8 +22,6 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parsimony_kernel/kernel/install.py", "tempfile.TemporaryDirectory"): "Jupyter copies it",
     ("parsimony_kernel/kernel/install.py", "write_text"): "a draft that Jupyter copies",
     ("parsimony_kernel/kernel/install.py", "shutil.copyfile"): "a draft that Jupyter copies",
-    ("parsimony_kernel/kernel/install.py", "shutil.rmtree"): "takes its kernel away again",
-    ("parsimony_kernel/kernel/install.py", "unlink"): "takes its kernel away again",
     ("parsimony_kernel/cli/notebooks.py", "mkdir"): "the folder of what a demonstration shows",
     (
         "parsimony_kernel/cli/main.py",
