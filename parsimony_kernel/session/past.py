@@ -114,8 +114,7 @@ class Past:
     @explained
     def _turned(self, run_id: str, *, redone: bool = False) -> PutBack:
         """Undo a run, or with ``redone`` re-apply it, on record where that did anything."""
-        turn = self.changes.redo if redone else self.changes.undo
-        back = turn(run_id, self._executor)
+        back = self.changes.undo(run_id, self._executor, redo=redone)
         if back:
             event = TurnTakenBack(
                 restored=back.restored,
