@@ -18,7 +18,7 @@ from parsimony_kernel.core.calls import arguments_of
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.causes import BAD_ARGUMENTS
 from parsimony_kernel.core.chat import OFFLINE, ChatModel, Completion, ToolCall
-from parsimony_kernel.core.effects import Effects, Standing, action_sha
+from parsimony_kernel.core.effects import Effects, action_sha
 from parsimony_kernel.core.events import AgentEvent, LLMCallCompleted
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.outputs import FigureObject
@@ -202,8 +202,13 @@ class NotebookHooks(RunHooks):
         return self.hidden
 
     def effects(self, state: RunState) -> Effects:
-        effects = JournalEffects(self.journal.database, state.run_id, self.journal.clock)
-        return DiscreetEffects(effects, self.hidden)
+        return JournalEffects(
+            self.journal.database,
+            state.run_id,
+            self.journal.clock,
+            told=functools.partial(_without, self.hidden),
+            answered=self.hidden.of_json,
+        )
 
     def variables(self, state: RunState) -> tuple[str, ...]:
         return bound_by(self.executor, {state.run_id})
@@ -303,34 +308,11 @@ def publishing_none(secrets: Secrets, ledger: OriginLedger, run_id: str) -> Stag
     return stage
 
 
-class DiscreetEffects:
-    """The record of writes ``kept``, without ``secrets`` in it.
-
-    Of inputs that hold one a hash is put down too, so that another write stays another.
-    """
-
-    def __init__(self, kept: Effects, secrets: Secrets) -> None:
-        self._kept = kept
-        self._secrets = secrets
-
-    def standing(
-        self, key: str, action: str = "", inputs: Mapping[str, Any] | None = None
-    ) -> Standing | None:
-        told = None if inputs is None else self._told(action, inputs)
-        return self._kept.standing(key, action, told)
-
-    def intend(self, key: str, action: str, inputs: Mapping[str, Any]) -> bool:
-        return self._kept.intend(key, action, self._told(action, inputs))
-
-    def commit(self, key: str, answer: Any) -> None:
-        self._kept.commit(key, self._secrets.of_json(answer))
-
-    def withdraw(self, key: str) -> None:
-        self._kept.withdraw(key)
-
-    def _told(self, action: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        told = self._secrets.of_json(dict(inputs))
-        return inputs if told == inputs else {**told, "": action_sha(action, inputs)}
+def _without(secrets: Secrets, action: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The inputs of a write as they are put down. Of those that hold a secret a hash is put down
+    too, so that another write stays another."""
+    told = secrets.of_json(dict(inputs))
+    return inputs if told == inputs else {**told, "": action_sha(action, inputs)}
 
 
 def _code(attempt: Attempt, ledger: OriginLedger, run_id: str) -> list[str]:
