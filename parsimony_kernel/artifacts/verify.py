@@ -207,9 +207,7 @@ def _gone(store: ArtifactStore, witnessed: Mapping[str, Collection[str]]) -> Ite
 def _reports(store: ArtifactStore, sound: set[str]) -> Iterator[Finding]:
     for told in sorted(path for path in sound if path.endswith(".qmd")):
         try:
-            shown = [
-                ref.workspace_file_path for ref in parse(durable.read(store.root / told)).shown
-            ]
+            report = parse(durable.read(store.root / told))
         except ReportError as exc:
             yield Finding(told, f"is no report: {exc}")
             continue
