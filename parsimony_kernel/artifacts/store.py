@@ -156,16 +156,6 @@ class History:
     entries: tuple[LogEntry, ...] = ()
     problems: tuple[str, ...] = ()
 
-    @property
-    def latest(self) -> LogEntry | None:
-        """The newest line that could be read."""
-        return self.entries[-1] if self.entries else None
-
-
-def never(_owner: str) -> bool:
-    """Nobody gives a name up."""
-    return False
-
 
 class ArtifactStore:
     """The artifacts of one workspace.
@@ -198,7 +188,7 @@ class ArtifactStore:
         entry: LogEntry,
         data: bytes,
         *,
-        gives_up: Callable[[str], bool] = never,
+        gives_up: Callable[[str], bool] = lambda owner: False,
     ) -> tuple[LogEntry, bool]:
         """Write the snapshot ``data``, then append ``entry`` to its log.
 
@@ -257,7 +247,7 @@ class ArtifactStore:
         live_name: str,
         owner: str,
         *,
-        gives_up: Callable[[str], bool] = never,
+        gives_up: Callable[[str], bool] = lambda owner: False,
     ) -> None:
         """Claim ``(kind, live_name)`` for ``owner``; of concurrent callers exactly one wins.
 
@@ -349,10 +339,11 @@ class ArtifactStore:
             UnknownArtifactError: there is none, or there are several.
         """
         asked = words.strip()
-        pinned = self._pinned(asked)
-        if pinned is not None:
-            return pinned
         entries = self.list()
+        if (ref := _named_snapshot(asked, entries)) is not None:
+            log = self.history(ref.kind, ref.logical_id).entries
+            if lines := [entry for entry in log if entry.ref == ref]:
+                return lines[-1]
         for found in _matches(asked, entries):
             own = [entry for entry in found if entry.notebook == notebook]
             candidates = own or found
@@ -361,13 +352,6 @@ class ArtifactStore:
             if candidates:
                 raise UnknownArtifactError(_several(asked, candidates))
         raise UnknownArtifactError(_none(asked, entries))
-
-    def _pinned(self, words: str) -> LogEntry | None:
-        ref = _named_snapshot(words, self.list())
-        if ref is None:
-            return None
-        entries = self.history(ref.kind, ref.logical_id).entries
-        return next((entry for entry in reversed(entries) if entry.ref == ref), None)
 
     def object_at(self, path: str) -> str | None:
         """The logical id of the data object whose snapshot lies at ``path`` in the workspace."""

@@ -156,9 +156,11 @@ class NotebookSession:
         self._breakers = breakers_for(environ, JournalBreakers(self._journal, clock), clock)
         # What was allowed, by run: a question may be answered much later.
         self._granted: dict[str, Granted] = {}
-        self._owner = owner_of(self._session_id)
         self._log = TurnLog(
-            self._journal, self._history, owner=self._owner, connection_file=connection_file
+            self._journal,
+            self._history,
+            owner=owner_of(self._session_id),
+            connection_file=connection_file,
         )
         self._cassettes = Cassettes(self.notebook, folder, self._environ)
 
@@ -523,18 +525,13 @@ class NotebookSession:
         chosen = running.options
         own = tools_told(self.tools.added(), chosen.share)
         hooks = NotebookHooks(
-            workspace=self.workspace,
-            folder=self._folder,
-            executor=self.executor,
-            journal=self._journal,
+            running=running,
+            log=self._log,
+            toolbox=self.tools,
             breakers=self._breakers,
             tool_breakers=self._tool_breakers,
-            options=chosen,
-            owner=self._owner,
             changes=self.past.changes,
-            hidden=running.secrets,
             told_inventory=lambda: self._in_words(running)[0],
-            publisher=self._publisher,
             has_artifacts=bool(self.artifacts(most=1)),
             own_tools=frozenset(own),
             granted=self._granted,
