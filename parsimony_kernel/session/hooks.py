@@ -53,13 +53,9 @@ _OF_ARTIFACTS = frozenset(
 # What a request describes of its tools, in bytes, and which give way first where that is too much.
 MAX_SCHEMAS = 6 * 1024
 _RARE = (
-    "dry_execute_code",
-    "edit_notebook",
-    "restart_kernel",
-    "list_artifacts",
-    "return_notebook",
+    "dry_execute_code", "edit_notebook", "restart_kernel", "list_artifacts", "return_notebook",
     "edit_report",
-)
+)  # fmt: skip
 _ADDRESS = re.compile(r"\bhttps?://(?:[^\s/@]*@)?([\w.-]+\w)")
 # What is told of going back where names are kept.
 _GONE_BACK = "The variables are as they were before."

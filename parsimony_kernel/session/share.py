@@ -84,20 +84,10 @@ KEPT_BY_CHOICE = "The person chose what is told here; there may be more in the n
 # What of an envelope is the gate's own: names of tools, states, hints.
 _GATES_OWN = ("error", "requested", "known_actions", "state", "valid_next_actions", "hint")
 # What of a failure is no text, or none that a value can be in.
-_PLAIN_METADATA = frozenset(
-    {
-        "approval",
-        "breaker",
-        "check",
-        "effect",
-        "effect_key",
-        "refusal",
-        "repeat_count",
-        "retry_after_s",
-        "tool_name",
-        "type",
-    }
-)
+_PLAIN_METADATA = frozenset({
+    "approval", "breaker", "check", "effect", "effect_key", "refusal", "repeat_count",
+    "retry_after_s", "tool_name", "type",
+})  # fmt: skip
 # Errors of the tools of every turn, by the name of their class, whose words name files, variables
 # and artifacts, and those where they do so in one tool alone.
 _NAMING = frozenset(
@@ -285,17 +275,9 @@ def _read_artifact(answer: Mapping[str, Any]) -> Any:
 
 _ARTIFACT = ("kind", "title", "variable", "id", "notebook", "published_at")
 _PUBLISHED = (
-    "kind",
-    "logical_id",
-    "content_sha",
-    "path",
-    "page",
-    "reused",
-    "title",
-    "changed",
-    "changed_sources",
-    "parts",
-)
+    "kind", "logical_id", "content_sha", "path", "page", "reused", "title", "changed",
+    "changed_sources", "parts",
+)  # fmt: skip
 _WRITTEN = ("path", "bytes", "before")
 
 # Of the answer of each tool, under ``schema``: these fields, all of it, or what a function leaves.

@@ -22,13 +22,9 @@ from parsimony_kernel.storage.store import TurnRow
 
 # The limits of a turn, by the name that guardrails and events give them.
 LIMITS = (
-    "max_iterations",
-    "max_execution_time_s",
-    "llm_timeout_s",
-    "max_tokens",
-    "max_cost_usd",
+    "max_iterations", "max_execution_time_s", "llm_timeout_s", "max_tokens", "max_cost_usd",
     "claims",
-)
+)  # fmt: skip
 
 # What a turn keeps over a question as it is, by the name that options and events give it.
 KEPT = ("context", "share_figures", "notebook_cost_usd", "classifier", "effort")
