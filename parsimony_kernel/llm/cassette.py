@@ -19,6 +19,7 @@ from parsimony_kernel.core.chat import (
     ModelRequest,
     StandInError,
 )
+from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.core.kinds import FailureRaised
 from parsimony_kernel.core.pictures import MARK
 from parsimony_kernel.llm import thinking
@@ -46,7 +47,7 @@ def path_of(notebook: Path) -> Path:
     return notebook.parent / FOLDER / f"{notebook.stem}.yaml"
 
 
-class CassetteMiss(StandInError):
+class CassetteMiss(StandInError, SessionError):
     """A request that was not recorded. ``str()`` says what differs from the nearest one."""
 
 

@@ -33,7 +33,7 @@ from parsimony_kernel.llm.cassette import CassetteMiss
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.session.inventory import Written
 from parsimony_kernel.session.spending import at_budget
-from parsimony_kernel.session.turns import TROUBLE, SessionError, TurnOptions, explained
+from parsimony_kernel.session.turns import SessionError, TurnOptions
 from parsimony_kernel.storage.keyring import GRACE_S
 from parsimony_kernel.storage.store import PendingRow, SqliteJournal
 
@@ -51,7 +51,7 @@ def _undone_by(undo: Callable[[], None]) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(*TROUBLE):
+        with suppress(SessionError):
             undo()
         raise
 
@@ -175,9 +175,9 @@ class TurnLog:
                     running.cancellation.set("the cell was cancelled")
                     cut_short = RunCancelled(reason=running.cancellation.reason)
                     trace(cut_short)
-                    with suppress(*TROUBLE):
+                    with suppress(SessionError):
                         log.write(cut_short)
-                    with suppress(*TROUBLE):
+                    with suppress(SessionError):
                         self.journal.end_turn(running.run_id, "cancelled")
 
     def beginning_of(self, run_id: str) -> RunStarted | None:
@@ -195,7 +195,6 @@ class TurnLog:
         rows = self.journal.pending(self._notebook)
         return tuple(row for row in rows if _age_s(row.record, now) <= MAX_QUESTION_AGE_S)
 
-    @explained
     def question(self, turn_id: str | None, nonce: str | None, now: datetime) -> PendingRow:
         """The question of ``turn_id``, however old, or the newest that can still be answered.
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.storage import durable, seal
 from parsimony_kernel.storage.keyring import Keyring, KeyringError
@@ -30,7 +31,7 @@ _SCHEMA_VERSION = 4
 _LOGS = ("-wal", "-shm")
 
 
-class JournalError(Exception):
+class JournalError(SessionError):
     """The journal cannot be opened, read or written. ``str()`` is one sentence with the remedy."""
 
 
