@@ -27,7 +27,7 @@ from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.offline.marks import table as patterns
 from parsimony_kernel.session.session import NotebookSession
-from parsimony_kernel.session.share import ANSWERS_TOLD, Share
+from parsimony_kernel.session.share import ANSWERS, Share
 from parsimony_kernel.session.turns import TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.view.outline import ACTION_WORDS, KIND_WORDS
@@ -289,9 +289,18 @@ def share_modes() -> str:
             "Your request, and the model's own words and code, are always sent. With the built-in "
             "model (`offline`) nothing is sent under any mode.",
             "From the results of the agent's own tools, `schema` sends these fields alone:",
-            table(("tool", "fields sent"), [(f"`{name}`", told) for name, told in ANSWERS_TOLD]),
+            table(
+                ("tool", "fields sent"), [(f"`{name}`", _told(ANSWERS[name])) for name in ANSWERS]
+            ),
         ]
     )
+
+
+def _told(what: object) -> str:
+    """What is told of a tool's answer under ``schema``."""
+    if what is None:
+        return "all of it"
+    return ", ".join(what) if isinstance(what, tuple) else "shape"
 
 
 PAGES: dict[str, Callable[[], str]] = {

@@ -12,7 +12,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from glob import escape as escaped
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -271,13 +270,15 @@ def write_page(folder: Path, name: str, html: str, logical_id: str) -> Path:
     """
     data = html.encode("utf-8", "replace")
     stamped = data + f"<!-- parsimony-report {logical_id} {content_sha(data)} -->\n".encode()
-    for path in sorted(folder.glob(f"{escaped(name)}*.html")):
+    numbered = re.compile(rf"{re.escape(name)}(-[1-9]\d{{0,8}})?\.html")
+    there = [path for path in folder.glob("*.html") if numbered.fullmatch(path.name)]
+    for path in sorted(there, key=lambda path: (len(path.name), path.name)):
         if path.is_file() and _is_untouched(durable.read(path), logical_id):
             durable.replace(path, stamped)
             return path
-    numbered = (folder / f"{name}-{number}.html" for number in itertools.count(2))
-    candidates = itertools.chain([folder / f"{name}.html"], numbered)
-    return next(path for path in candidates if durable.create(path, stamped))
+    more = (folder / f"{name}-{number}.html" for number in itertools.count(2))
+    free = itertools.chain([folder / f"{name}.html"], more)
+    return next(path for path in free if durable.create(path, stamped))
 
 
 def _is_untouched(data: bytes, logical_id: str) -> bool:

@@ -167,7 +167,12 @@ class Publisher:
             logical_id = identity.report_logical_id(title=report.title, embedded=shown)
             live_name = report_live_name(report.title)
             return self._publish_report(logical_id, live_name, report, told)
-        origins = _known_lineage(variable, lineage)
+        origins = list(lineage)
+        if not origins:
+            raise PublishError(
+                f"The origin of {variable!r} is unknown, so it can't be published: run the code "
+                "that makes it in this notebook first."
+            )
         return self._publish_variable(kind, value, variable, origins, script, told)
 
     def keep(
@@ -399,16 +404,6 @@ def report_live_name(title: str) -> str:
         for letter in title
     )
     return slug if is_whole and not drops else f"{slug}-{identity.content_sha(title.encode())[:6]}"
-
-
-def _known_lineage(variable: str, lineage: Iterable[VariableOrigin]) -> list[VariableOrigin]:
-    origins = list(lineage)
-    if not origins:
-        raise PublishError(
-            f"The origin of {variable!r} is unknown, so it can't be published: run the code that "
-            "makes it in this notebook first."
-        )
-    return origins
 
 
 def _checked_title(title: str, whose: str) -> str:

@@ -4,6 +4,7 @@ Rule: a snapshot is on the disk before the log names it, neither is ever changed
 afterwards, and a snapshot is handed out only when its bytes still have the digest in its name.
 """
 
+import itertools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -155,16 +156,6 @@ class History:
     entries: tuple[LogEntry, ...] = ()
     problems: tuple[str, ...] = ()
 
-    @property
-    def latest(self) -> LogEntry | None:
-        """The newest line that could be read."""
-        return self.entries[-1] if self.entries else None
-
-
-def never(_owner: str) -> bool:
-    """Nobody gives a name up."""
-    return False
-
 
 class ArtifactStore:
     """The artifacts of one workspace.
@@ -197,7 +188,7 @@ class ArtifactStore:
         entry: LogEntry,
         data: bytes,
         *,
-        gives_up: Callable[[str], bool] = never,
+        gives_up: Callable[[str], bool] = lambda owner: False,
     ) -> tuple[LogEntry, bool]:
         """Write the snapshot ``data``, then append ``entry`` to its log.
 
@@ -243,7 +234,7 @@ class ArtifactStore:
         durable.append_line(log, line)
         if self._witness is not None:
             for seal in seals.seals_of(line.encode("utf-8", "surrogatepass")):
-                self._witness(_relative(log, self.root), seal)
+                self._witness(self.told(log), seal)
         return entry, reused
 
     def is_whole(self, entry: LogEntry) -> bool:
@@ -256,7 +247,7 @@ class ArtifactStore:
         live_name: str,
         owner: str,
         *,
-        gives_up: Callable[[str], bool] = never,
+        gives_up: Callable[[str], bool] = lambda owner: False,
     ) -> None:
         """Claim ``(kind, live_name)`` for ``owner``; of concurrent callers exactly one wins.
 
@@ -270,15 +261,11 @@ class ArtifactStore:
         key = live_name_key(kind, live_name)
         claim = _Claim(kind=kind, live_name=live_name, owner=owner)
         data = claim.model_dump_json().encode()
-        number = 1
-        while True:
+        for number in itertools.count(1):
             path = self.folder / "names" / f"{key}.{number}.json"
-            if not os.path.lexists(path):
-                if durable.create(path, data):
-                    return
-                continue
-            number += 1
-            if os.path.lexists(path.with_name(f"{key}.{number}.json")):
+            if durable.create(path, data):
+                return
+            if os.path.lexists(path.with_name(f"{key}.{number + 1}.json")):
                 continue
             held_by = holder(path)
             if held_by == owner:
@@ -314,7 +301,7 @@ class ArtifactStore:
             if entry is not None and (entry.kind, entry.logical_id) == (kind, logical_id):
                 entries.append(entry)
             else:
-                log = _relative(self._log(kind, logical_id), self.root)
+                log = self.told(self._log(kind, logical_id))
                 problems.append(
                     f"Line {number} of {log!r} can't be read and was "
                     "ignored: publish again what it recorded."
@@ -352,10 +339,11 @@ class ArtifactStore:
             UnknownArtifactError: there is none, or there are several.
         """
         asked = words.strip()
-        pinned = self._pinned(asked)
-        if pinned is not None:
-            return pinned
         entries = self.list()
+        if (ref := _named_snapshot(asked, entries)) is not None:
+            log = self.history(ref.kind, ref.logical_id).entries
+            if lines := [entry for entry in log if entry.ref == ref]:
+                return lines[-1]
         for found in _matches(asked, entries):
             own = [entry for entry in found if entry.notebook == notebook]
             candidates = own or found
@@ -365,19 +353,16 @@ class ArtifactStore:
                 raise UnknownArtifactError(_several(asked, candidates))
         raise UnknownArtifactError(_none(asked, entries))
 
-    def _pinned(self, words: str) -> LogEntry | None:
-        ref = _named_snapshot(words, self.list())
-        if ref is None:
-            return None
-        entries = self.history(ref.kind, ref.logical_id).entries
-        return next((entry for entry in reversed(entries) if entry.ref == ref), None)
-
     def object_at(self, path: str) -> str | None:
         """The logical id of the data object whose snapshot lies at ``path`` in the workspace."""
         for log in sorted((self.folder / "data_objects").glob(f"*/{LOG_NAME}")):
             if any(e.path == path for e in self.history("data_object", log.parent.name).entries):
                 return log.parent.name
         return None
+
+    def told(self, path: Path) -> str:
+        """``path`` relative to the workspace, with forward slashes."""
+        return path.relative_to(self.root).as_posix()
 
     def is_claimed(self, kind: str, live_name: str) -> bool:
         """Whether anybody has ever taken ``(kind, live_name)``."""
@@ -387,7 +372,7 @@ class ArtifactStore:
         """The seals of the lines of each log, by its path in the workspace."""
         logs = (log for kind in SNAPSHOT_KINDS for log in self.folder.glob(f"{kind}s/*/{LOG_NAME}"))
         return {
-            _relative(log, self.root): seals.seals_of(durable.read(log))
+            self.told(log): seals.seals_of(durable.read(log))
             for log in logs
             if log.is_file()  # a pipe in its place would wait for a writer
         }
@@ -492,7 +477,3 @@ def _parsed(line: bytes) -> LogEntry | None:
         return entry if entry.ref else None
     except ValueError:  # pydantic's and the reference's alike
         return None
-
-
-def _relative(path: Path, root: Path) -> str:
-    return path.relative_to(root).as_posix()

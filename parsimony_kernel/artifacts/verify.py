@@ -81,7 +81,7 @@ def verify(
     findings, notes = list[Finding](), list[Finding]()
     snapshots = lines = 0
     for path in sorted(_beside_logs(store)):
-        told = path.relative_to(store.root).as_posix()
+        told = store.told(path)
         suffix = identity.SNAPSHOT_SUFFIXES[_kind_of(path, store.root)]
         if path.name.startswith(".") or not path.name.endswith(suffix):
             notes.append(Finding(told, "is not ours and was left alone"))
@@ -93,23 +93,18 @@ def verify(
             continue
         moved_to = ""
         if quarantine:
-            aside = durable.move_aside(
-                path, store.root / QUARANTINE / path.relative_to(store.folder)
-            )
-            moved_to = aside.relative_to(store.root).as_posix()
+            aside = store.root / QUARANTINE / path.relative_to(store.folder)
+            moved_to = store.told(durable.move_aside(path, aside))
         findings.append(Finding(told, problem, moved_to))
     for folder in _artifact_folders(store):
         log = folder / LOG_NAME
-        missing = _missing_log(store, log, sound)
-        if missing:
-            findings.append(Finding(log.relative_to(store.root).as_posix(), missing))
+        if missing := _missing_log(store, log, sound):
+            findings.append(Finding(store.told(log), missing))
         elif log.is_file():
-            read, problems = _log(store, log, sound, named)
-            lines += read
-            findings += problems
-    findings += _gone(store, witnessed)
-    findings += _reports(store, sound)
-    findings += _names(store)
+            lines += sum(1 for line in durable.read(log).split(b"\n") if line.strip())
+            problems = dict.fromkeys(_faults_of_log(store, log, sound, named))
+            findings += [Finding(store.told(log), problem) for problem in problems]
+    findings += [*_gone(store, witnessed), *_reports(store, sound), *_names(store)]
     unnamed = sorted(sound - named)
     notes += [Finding(path, f"is sound, and no log names it: {_WHY_UNNAMED}") for path in unnamed]
     return Verification(snapshots, lines, tuple(findings), tuple(unnamed), tuple(notes))
@@ -141,7 +136,7 @@ def _missing_log(store: ArtifactStore, log: Path, sound: set[str]) -> str:
     if os.path.lexists(log):
         return "" if log.is_file() else f"is no file, and stands where a log would: {_NO_LOG}"
     kind, logical_id = _kind_of(log, store.root), log.parent.name
-    beside = f"{log.parent.relative_to(store.root).as_posix()}/"
+    beside = f"{store.told(log.parent)}/"
     if not any(path.startswith(beside) for path in sound):
         return ""
     if kind == "notebook" and not store.is_claimed(kind, logical_id):
@@ -171,79 +166,60 @@ def _fault_of(path: Path, root: Path) -> str:
     return ""
 
 
-def _log(
+def _faults_of_log(
     store: ArtifactStore, log: Path, sound: set[str], named: set[str]
-) -> tuple[int, list[Finding]]:
-    """How many lines a log has, and what is wrong with them; ``named`` is added to."""
-    told = log.relative_to(store.root).as_posix()
+) -> Iterator[str]:
+    """What is wrong with a log; the snapshots that it names are added to ``named``."""
     try:
         history = store.history(_kind_of(log, store.root), log.parent.name)
     except ValueError as exc:
-        return 0, [Finding(told, f"belongs to no artifact: {exc}")]
+        yield f"belongs to no artifact: {exc}"
+        return
     if not history.entries and not history.problems:
-        return 0, [Finding(told, f"holds no line: {_NO_LOG}")]
-    findings = [Finding(told, f"has a broken line: {problem}") for problem in history.problems]
-    findings += [
-        Finding(told, f"was changed: {fault}") for fault in seals.faults(durable.read(log))
-    ]
-    missing, unclaimed = set[str](), set[str]()
+        yield f"holds no line: {_NO_LOG}"
+        return
+    yield from (f"has a broken line: {problem}" for problem in history.problems)
+    yield from (f"was changed: {fault}" for fault in seals.faults(durable.read(log)))
     for entry in history.entries:
-        named.add(entry.path)
-        missing |= {entry.path} - sound
-        if entry.code_path:
-            named.add(entry.code_path)
-            missing |= {entry.code_path} - sound
+        for path in filter(None, (entry.path, entry.code_path)):
+            named.add(path)
+            if path not in sound:
+                yield f"names {path!r}, which is missing or damaged: publish it again"
         if entry.live_name and not store.is_claimed(entry.kind, entry.live_name):
-            unclaimed.add(entry.live_name)
-    findings += [
-        Finding(told, f"names {path!r}, which is missing or damaged: publish it again")
-        for path in sorted(missing)
-    ]
-    findings += [
-        Finding(told, f"gives the name {name!r}, of which no owner is kept: publish it again")
-        for name in sorted(unclaimed)
-    ]
-    return len(history.entries) + len(history.problems), findings
+            yield (
+                f"gives the name {entry.live_name!r}, of which no owner is kept: publish it again"
+            )
 
 
-def _gone(store: ArtifactStore, witnessed: Mapping[str, Collection[str]]) -> list[Finding]:
+def _gone(store: ArtifactStore, witnessed: Mapping[str, Collection[str]]) -> Iterator[Finding]:
     """The logs that lack lines of which the journal knows."""
     there = store.lines()
-    lacks = {log: {*known} - there.get(log, frozenset()) for log, known in witnessed.items()}
-    return [
-        Finding(
-            log,
-            f"lacks {len(gone)} of {len(witnessed[log])} lines that the journal knows: they were "
-            "taken away or changed; restore it from a backup, or accept what is there with "
-            "'jupyter parsimony trust'",
-        )
-        for log, gone in sorted(lacks.items())
-        if gone
-    ]
+    for log, known in sorted(witnessed.items()):
+        if gone := {*known} - there.get(log, frozenset()):
+            yield Finding(
+                log,
+                f"lacks {len(gone)} of {len(known)} lines that the journal knows: they were taken "
+                "away or changed; restore it from a backup, or accept what is there with 'jupyter "
+                "parsimony trust'",
+            )
 
 
-def _reports(store: ArtifactStore, sound: set[str]) -> list[Finding]:
-    findings = []
+def _reports(store: ArtifactStore, sound: set[str]) -> Iterator[Finding]:
     for told in sorted(path for path in sound if path.endswith(".qmd")):
         try:
-            shown = parse(durable.read(store.root / told)).shown
+            report = parse(durable.read(store.root / told))
         except ReportError as exc:
-            findings.append(Finding(told, f"is no report: {exc}"))
+            yield Finding(told, f"is no report: {exc}")
             continue
-        findings += [
-            Finding(told, f"shows {ref.workspace_file_path!r}, which is missing or damaged")
-            for ref in shown
-            if ref.workspace_file_path not in sound
-        ]
-    return findings
+        for path in (ref.workspace_file_path for ref in report.shown):
+            if path not in sound:
+                yield Finding(told, f"shows {path!r}, which is missing or damaged")
 
 
-def _names(store: ArtifactStore) -> list[Finding]:
-    findings = []
+def _names(store: ArtifactStore) -> Iterator[Finding]:
     for path in sorted((store.folder / "names").glob("*.json")):
-        told = path.relative_to(store.root).as_posix()
         if not path.is_file():
-            findings.append(Finding(told, "is no file, and stands where the owner of a name would"))
+            problem = "is no file, and stands where the owner of a name would"
+            yield Finding(store.told(path), problem)
         elif holder(path) is None:
-            findings.append(Finding(told, "holds no owner of a name: remove it"))
-    return findings
+            yield Finding(store.told(path), "holds no owner of a name: remove it")

@@ -71,9 +71,9 @@ def _expected() -> tuple[type[Exception], ...]:
     """What may keep a command from its work. Imported only when something was raised."""
     from parsimony_kernel.cli.notebooks import HeadlessError
     from parsimony_kernel.kernel.install import InstallError
-    from parsimony_kernel.session.turns import TROUBLE, SessionError
+    from parsimony_kernel.session.turns import SessionError
 
-    return (SessionError, HeadlessError, InstallError, *TROUBLE)
+    return (SessionError, HeadlessError, InstallError)
 
 
 class Parser(argparse.ArgumentParser):

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from parsimony_kernel.core.chat import ChatModel, Completion, Delta, ModelRequest, StandInError
+from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.core.kinds import FailureRaised
 from parsimony_kernel.core.pictures import MARK
 from parsimony_kernel.llm.cassette_file import RecordedStep, RecordedTurn, Recording, Tape
@@ -39,7 +40,7 @@ def path_of(notebook: Path) -> Path:
     return notebook.parent / FOLDER / f"{notebook.stem}.yaml"
 
 
-class CassetteMiss(StandInError):
+class CassetteMiss(StandInError, SessionError):
     """A request that was not recorded. ``str()`` says what differs from the nearest one."""
 
 

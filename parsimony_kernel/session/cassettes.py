@@ -13,7 +13,6 @@ from parsimony_kernel.agent.resolve import EFFORT, check_models, names_in, resol
 from parsimony_kernel.core.chat import OFFLINE, ChatModel
 from parsimony_kernel.llm.cassette import (
     FOLDER,
-    CassetteMiss,
     Player,
     TurnRecorder,
     path_of,
@@ -24,7 +23,7 @@ from parsimony_kernel.llm.cassette_mode import SAVED_BY, CassetteMode, mode_in
 from parsimony_kernel.llm.request_key import Place, normal_words
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.session.identity import NAMELESS, plain_name
-from parsimony_kernel.session.turns import SessionError, explained, sentence
+from parsimony_kernel.session.turns import SessionError, sentence
 from parsimony_kernel.storage import durable
 
 Models = tuple[ChatModel, ...]
@@ -123,7 +122,6 @@ class Cassettes:
             raise SessionError(str(exc)) from exc
         return around if chosen is None or around is CassetteMode.replay else chosen
 
-    @explained
     def _models(
         self,
         mode: CassetteMode,
@@ -190,11 +188,8 @@ class Cassettes:
                 "notebook once with PARSIMONY_CASSETTE=record, or the cell with --record, and "
                 "keep the file with the notebook."
             )
-        try:
-            place = self._place(Secrets(self._environ))
-            player = Player(tape.read(), words, occurrence, place, shown=shown)
-        except CassetteMiss as exc:
-            raise SessionError(str(exc)) from exc
+        place = self._place(Secrets(self._environ))
+        player = Player(tape.read(), words, occurrence, place, shown=shown)
         if named is not None and ", ".join(names_in(named, self._environ)) != player.name:
             raise SessionError(
                 f"The recording of this request is of {player.name!r}, and the cell asks for "

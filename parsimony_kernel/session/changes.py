@@ -16,25 +16,26 @@ _WRITTEN_SINCE = "written to since, so left"
 
 
 @dataclass
-class _Turn:
-    """What stands of a turn, and what was taken back of it, the newest change last."""
+class _Side:
+    """Changes of variables, the newest last, and what files held."""
 
-    done: list[Change] = field(default_factory=list)
-    undone: list[Change] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
     files: list[FileState] = field(default_factory=list)
-    files_undone: list[FileState] = field(default_factory=list)
 
-    @property
-    def is_done(self) -> bool:
-        return bool(self.done or self.files)
+    def __bool__(self) -> bool:
+        return bool(self.changes or self.files)
 
-    @property
-    def is_undone(self) -> bool:
-        return bool(self.undone or self.files_undone)
+
+@dataclass
+class _Turn:
+    """What stands of a turn, and what was taken back of it."""
+
+    done: _Side = field(default_factory=_Side)
+    undone: _Side = field(default_factory=_Side)
 
     @property
     def size(self) -> int:
-        return sum(change.size for change in (*self.done, *self.undone))
+        return sum(change.size for change in (*self.done.changes, *self.undone.changes))
 
 
 class Changes:
@@ -46,12 +47,12 @@ class Changes:
     @property
     def runs(self) -> tuple[str, ...]:
         """The runs of which something can be taken back, oldest first."""
-        return tuple(run_id for run_id, turn in self._by_run.items() if turn.is_done)
+        return tuple(run_id for run_id, turn in self._by_run.items() if turn.done)
 
     @property
     def undone(self) -> tuple[str, ...]:
         """The runs of which something was taken back and can be done again, oldest first."""
-        return tuple(run_id for run_id, turn in self._by_run.items() if turn.is_undone)
+        return tuple(run_id for run_id, turn in self._by_run.items() if turn.undone)
 
     def add(self, run_id: str, change: Change | None, files: Sequence[FileState] = ()) -> None:
         """Remember a change, and the files that were written to; a run that waited in between has
@@ -60,92 +61,71 @@ class Changes:
         The oldest runs are forgotten where there are too many, or they hold too much. The newest
         stays in any case.
         """
-        held = self._by_run.pop(run_id, None)
-        turn = _Turn() if held is None else _Turn(held.done, files=held.files)
-        turn.done = [*turn.done, *([] if change is None else [change])]
+        side = self._by_run.pop(run_id, _Turn()).done
+        if change is not None:
+            side.changes.append(change)
         # What a file held first counts, and what it holds last.
         last = {each.path: each for each in files}
-        known = [replace(each, then=last.pop(each.path, each).then) for each in turn.files]
-        turn.files = [*known, *last.values()]
-        self._keep(run_id, turn)
+        known = [replace(each, then=last.pop(each.path, each).then) for each in side.files]
+        side.files = [*known, *last.values()]
+        self._by_run[run_id] = _Turn(side)
+        self._make_room(run_id)
 
     def diff(self, run_id: str) -> Diff:
         """What a run did to the variables. ``KeyError`` when it is not remembered, or undone."""
-        turn = self._by_run[run_id]
-        if not turn.is_done:
+        side = self._by_run[run_id].done
+        if not side:
             raise KeyError(run_id)
-        return of_changes(turn.done, turn.files)
+        return of_changes(side.changes, side.files)
 
-    def undo(self, run_id: str, executor: BaseCodeExecutor) -> PutBack:
-        """Take a run back, its newest change first. ``KeyError`` when that cannot be done.
+    def undo(self, run_id: str, executor: BaseCodeExecutor, *, redo: bool = False) -> PutBack:
+        """Take a run back, its newest change first, or with ``redo`` do again what was taken
+        back. ``KeyError`` when that cannot be done.
 
-        What was bound or changed since is left, and can be taken back later, once what came after
-        it is.
+        What was bound or changed since is left, and can be turned later, once what came after it
+        is.
         """
-        return self._turned(run_id, executor, redone=False)
-
-    def redo(self, run_id: str, executor: BaseCodeExecutor) -> PutBack:
-        """Do again what was taken back of a run. ``KeyError`` when that cannot be done.
-
-        What was bound or changed since is left, and can be done later. It can be taken back again.
-        """
-        return self._turned(run_id, executor, redone=True)
-
-    def _turned(self, run_id: str, executor: BaseCodeExecutor, *, redone: bool) -> PutBack:
-        checkpoints, turn = executor.checkpoints(), self._by_run.get(run_id)
-        changes = [] if turn is None else turn.undone if redone else turn.done
-        if checkpoints is None or turn is None:
+        checkpoints, turn = executor.checkpoints(), self._by_run.get(run_id, _Turn())
+        source, target = (turn.undone, turn.done) if redo else (turn.done, turn.undone)
+        if checkpoints is None or not source:
             raise KeyError(run_id)
-        files = turn.files_undone if redone else turn.files
-        if not changes and not files:
-            raise KeyError(run_id)
-        back_again, left = turned(files)
-        done, inverses, rests = [], list[Change](), list[Change]()
+        back_again, left = turned(source.files)
+        backs, inverses, rests = list[PutBack](), list[Change](), list[Change]()
         stale = set[str]()
-        for change in reversed(changes):
+        for change in reversed(source.changes):
             back, inverse, rest = checkpoints.undo(change)
-            done.append(back)
+            backs.append(back)
             inverses += [] if inverse is None else [inverse]
             rests += [] if rest is None else [rest]
-            stale |= _made_from(change, back, executor.origin_ledger, "" if redone else run_id)
-        rests.reverse()
-        now = (
-            _Turn([*turn.done, *inverses], rests, [*turn.files, *back_again], left)
-            if redone
-            else _Turn(rests, [*turn.undone, *inverses], left, [*turn.files_undone, *back_again])
-        )
-        done.append(
+            stale |= _made_from(change, back, executor.origin_ledger, "" if redo else run_id)
+        source.changes, source.files = rests[::-1], left
+        target.changes += inverses
+        target.files += back_again
+        backs.append(
             PutBack(
                 restored=tuple(each.path.name for each in back_again),
                 kept=tuple(each.path.name for each in left),
                 reasons={each.path.name: _WRITTEN_SINCE for each in left},
             )
         )
-        order = tuple(self._by_run)
-        del self._by_run[run_id]
-        if now.is_done or now.is_undone:
-            self._keep(run_id, now, order)
-        back = merged(done)
+        self._make_room(run_id)
+        back = merged(backs)
         return replace(back, stale=tuple(sorted(stale.difference(back.kept))))
 
     def settle(self, run_ids: Collection[str]) -> None:
         """Forget what was taken back of these runs: others have taken their place."""
         for run_id in self._by_run.keys() & set(run_ids):
-            turn = self._by_run[run_id]
-            if turn.is_done:
-                self._by_run[run_id] = _Turn(turn.done, files=turn.files)
-            else:
-                del self._by_run[run_id]
+            self._by_run[run_id].undone = _Side()
+        self._make_room("")
 
-    def _keep(self, run_id: str, turn: _Turn, order: tuple[str, ...] = ()) -> None:
-        """Remember ``turn`` in its place of ``order``, the newest by default."""
-        self._by_run[run_id] = turn
-        held = {each: self._by_run[each] for each in order if each in self._by_run}
-        self._by_run = {**held, **self._by_run}
+    def _make_room(self, but: str) -> None:
+        """Forget turns of which nothing is left, and the oldest where they are too many or hold
+        too much, ``but`` that one."""
+        self._by_run = {run: turn for run, turn in self._by_run.items() if turn.done or turn.undone}
         while len(self._by_run) > MOST_TURNS or (
             len(self._by_run) > 1 and sum(each.size for each in self._by_run.values()) > MOST_BYTES
         ):
-            del self._by_run[next(each for each in self._by_run if each != run_id)]
+            del self._by_run[next(each for each in self._by_run if each != but)]
 
 
 def _made_from(change: Change, back: PutBack, ledger: OriginLedger, run_id: str) -> set[str]:

@@ -6,19 +6,17 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.agent.evidence import said
 from parsimony_kernel.agent.hooks import RunContext, RunHooks
 from parsimony_kernel.agent.prompts import notebook_changes
-from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import SHORT_ID
 from parsimony_kernel.core.calls import arguments_of
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.causes import BAD_ARGUMENTS
 from parsimony_kernel.core.chat import OFFLINE, ChatModel, Completion, ToolCall
-from parsimony_kernel.core.effects import Effects, Standing, action_sha
+from parsimony_kernel.core.effects import Effects, action_sha
 from parsimony_kernel.core.events import AgentEvent, LLMCallCompleted
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.outputs import FigureObject
@@ -36,12 +34,12 @@ from parsimony_kernel.lineage.files import Files
 from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.session.changes import Changes
+from parsimony_kernel.session.notebook_tools import NotebookTools
 from parsimony_kernel.session.past import bound_by
 from parsimony_kernel.session.share import Share, Step, shared
-from parsimony_kernel.session.turns import TurnOptions
+from parsimony_kernel.session.turn_log import Running, TurnLog
 from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.storage.effects import JournalEffects
-from parsimony_kernel.storage.store import SqliteJournal
 from parsimony_kernel.toolbox.publish import announcement
 from parsimony_kernel.tools import Tools
 from parsimony_kernel.triage.classify import Classifier, HybridClassifier
@@ -60,27 +58,22 @@ class NotebookHooks(RunHooks):
     """What a notebook adds to a run: its journal's claim, its ledger, its tools' events.
 
     Args:
-        options: how much the run tells its model, of what, and what it asks the person about.
-        owner: the name under which this process claims questions.
-        hidden: what no text of the run may show.
+        running: the turn, with how much it tells its model, what it asks the person about, and what
+            no text of it may show.
+        toolbox: the tools of the notebook, with what they work in.
         told_inventory: gives what the notebook holds, as the model is told of it.
         has_artifacts: whether anything is published.
         own_tools: the names of the person's tools.
         granted: what was allowed, by run.
     """
 
-    workspace: Path
-    folder: Path
-    executor: BaseCodeExecutor
-    journal: SqliteJournal
+    running: Running
+    log: TurnLog
+    toolbox: NotebookTools
     breakers: Breakers
     tool_breakers: Breakers
-    options: TurnOptions
-    owner: str
     changes: Changes
-    hidden: Secrets
     told_inventory: Callable[[], str]
-    publisher: Publisher
     has_artifacts: bool
     own_tools: frozenset[str]
     granted: dict[str, Granted]
@@ -116,7 +109,7 @@ class NotebookHooks(RunHooks):
         asked = next((model for model in models if model.name != OFFLINE), None)
         if named not in ("hybrid", "llm") or asked is None:
             return None
-        clock = self.journal.clock
+        clock = self.log.journal.clock
         judge = LLMClassifier(asked, cancellation=cancellation, clock=clock, heard=self.heard)
         return HybridClassifier(judge) if named == "hybrid" else judge
 
@@ -125,23 +118,23 @@ class NotebookHooks(RunHooks):
         return emitted
 
     def stages(self, state: RunState) -> tuple[Stage, ...]:
-        ledger = self.executor.origin_ledger
-        return (publishing_none(self.hidden, ledger, state.run_id),)
+        ledger = self.toolbox.executor.origin_ledger
+        return (publishing_none(self.running.secrets, ledger, state.run_id),)
 
     def approvals(self, state: RunState) -> Approving:
-        executor = self.executor
+        executor = self.toolbox.executor
         # A host whose full address the person has given is theirs to be asked.
         addresses = _ADDRESS.findall(said(state.messages))
         self._grants(state).targets.update((ReachKind.network, host) for host in addresses)
         return Approving(
-            self.options.approve,
+            self.running.options.approve,
             self._reaches,
-            self.workspace.resolve() if executor.is_watched else None,
+            self.toolbox.workspace.resolve() if executor.is_watched else None,
             self._grants(state),
             self.effects(state),
             state.run_id,
             lambda: "" if (paused := executor.paused) is None else paused.sha,
-            showing_none(self.hidden),
+            showing_none(self.running.secrets),
         )
 
     async def kept(self, call: ToolCall, outcome: StepOutcome, state: RunState) -> StepOutcome:
@@ -149,9 +142,9 @@ class NotebookHooks(RunHooks):
         if not outcome.ok or not is_frame(table):
             return outcome
         keep = functools.partial(
-            self.publisher.keep,
+            self.toolbox.publisher.keep,
             tool=call.function.name,
-            arguments=self.hidden.of_json(arguments_of(call)),
+            arguments=self.running.secrets.of_json(arguments_of(call)),
             run_id=state.run_id,
         )
         try:
@@ -174,23 +167,28 @@ class NotebookHooks(RunHooks):
             code if isinstance(code, str) else "",
             self.own_tools,
         )
-        return shared(outcome, self.options.share, step)
+        return shared(outcome, self.running.options.share, step)
 
     def pictures(self, outcome: StepOutcome) -> Sequence[FigureObject]:
-        return super().pictures(outcome) if self.options.shows_figures else ()
+        return super().pictures(outcome) if self.running.options.shows_figures else ()
 
     def shared_names(self, words: str) -> str:
-        return _GONE_BACK if words and self.options.share is Share.none else words
+        return _GONE_BACK if words and self.running.options.share is Share.none else words
 
     def secrets(self, context: RunContext) -> Secrets:
-        return self.hidden
+        return self.running.secrets
 
     def effects(self, state: RunState) -> Effects:
-        effects = JournalEffects(self.journal.database, state.run_id, self.journal.clock)
-        return DiscreetEffects(effects, self.hidden)
+        return JournalEffects(
+            self.log.journal.database,
+            state.run_id,
+            self.log.journal.clock,
+            told=functools.partial(_without, self.running.secrets),
+            answered=self.running.secrets.of_json,
+        )
 
     def variables(self, state: RunState) -> tuple[str, ...]:
-        return bound_by(self.executor, {state.run_id})
+        return bound_by(self.toolbox.executor, {state.run_id})
 
     def ended(self, state: RunState, change: Change | None) -> None:
         files = self._grants(state).files
@@ -204,24 +202,24 @@ class NotebookHooks(RunHooks):
     def _grants(self, state: RunState) -> Granted:
         if state.run_id not in self.granted:
             new = self.granted[state.run_id] = Granted()
-            new.files = Files(self.workspace.resolve(), new.made)
+            new.files = Files(self.toolbox.workspace.resolve(), new.made)
         return self.granted[state.run_id]
 
     def changes_since(self, record: SuspensionRecord) -> str | None:
-        if self.options.share is Share.none:
+        if self.running.options.share is Share.none:
             return None
-        gone, changed = differences(self.executor, record)
+        gone, changed = differences(self.toolbox.executor, record)
         return notebook_changes(gone=self._told(gone, record), changed=self._told(changed, record))
 
     def inventory(self) -> str | None:
         return self.told_inventory()
 
     def claim(self, record: SuspensionRecord) -> bool:
-        return self.journal.claim(record.nonce, self.owner, _LEASE_S)
+        return self.log.journal.claim(record.nonce, self.log.owner, _LEASE_S)
 
     def _told(self, names: tuple[str, ...], record: SuspensionRecord) -> Iterator[str]:
         """Those of ``names`` that the model was told of, or has used."""
-        chosen = self.options.context
+        chosen = self.running.options.context
         used = "" if chosen is None else json.dumps(record.messages, ensure_ascii=False)
         for name in names:
             if chosen is None or name in chosen or re.search(rf"\b{re.escape(name)}\b", used):
@@ -231,9 +229,9 @@ class NotebookHooks(RunHooks):
         """What ``code`` would plainly do outside this notebook's workspace."""
         return preview(
             code,
-            workspace=self.workspace.resolve(),
-            folder=self.folder.resolve(),
-            namespace=self.executor.variables(),
+            workspace=self.toolbox.workspace.resolve(),
+            folder=self.toolbox.folder.resolve(),
+            namespace=self.toolbox.executor.variables(),
         )
 
 
@@ -287,34 +285,11 @@ def publishing_none(secrets: Secrets, ledger: OriginLedger, run_id: str) -> Stag
     return stage
 
 
-class DiscreetEffects:
-    """The record of writes ``kept``, without ``secrets`` in it.
-
-    Of inputs that hold one a hash is put down too, so that another write stays another.
-    """
-
-    def __init__(self, kept: Effects, secrets: Secrets) -> None:
-        self._kept = kept
-        self._secrets = secrets
-
-    def standing(
-        self, key: str, action: str = "", inputs: Mapping[str, Any] | None = None
-    ) -> Standing | None:
-        told = None if inputs is None else self._told(action, inputs)
-        return self._kept.standing(key, action, told)
-
-    def intend(self, key: str, action: str, inputs: Mapping[str, Any]) -> bool:
-        return self._kept.intend(key, action, self._told(action, inputs))
-
-    def commit(self, key: str, answer: Any) -> None:
-        self._kept.commit(key, self._secrets.of_json(answer))
-
-    def withdraw(self, key: str) -> None:
-        self._kept.withdraw(key)
-
-    def _told(self, action: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        told = self._secrets.of_json(dict(inputs))
-        return inputs if told == inputs else {**told, "": action_sha(action, inputs)}
+def _without(secrets: Secrets, action: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The inputs of a write as they are put down. Of those that hold a secret a hash is put down
+    too, so that another write stays another."""
+    told = secrets.of_json(dict(inputs))
+    return inputs if told == inputs else {**told, "": action_sha(action, inputs)}
 
 
 def _code(attempt: Attempt, ledger: OriginLedger, run_id: str) -> list[str]:

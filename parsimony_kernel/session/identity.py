@@ -134,7 +134,7 @@ def recognise(journal: SqliteJournal, workspace: Path, path: Path) -> Recognised
         JournalError: the journal cannot be read.
     """
     name = name_in(workspace, path)
-    if path.suffix != ".ipynb" or not (names := journal.notebook_names()):
+    if PurePosixPath(name).suffix != ".ipynb" or not (names := journal.notebook_names()):
         return Recognised()
     if not (cells := cells_of(path)):
         return Recognised()

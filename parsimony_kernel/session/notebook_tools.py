@@ -60,10 +60,10 @@ class NotebookTools(Mapping[str, Tool]):
         must_be_free: Callable[[], None],
         file_store: FileStore | None = None,
     ) -> None:
-        self._executor = executor
-        self._publisher = publisher
-        self._workspace = workspace
-        self._folder = folder
+        self.executor = executor
+        self.publisher = publisher
+        self.workspace = workspace
+        self.folder = folder
         self.must_be_free = must_be_free
         self._file_store = file_store
         self._own = OwnTools(executor.variables, self.of_every_turn)
@@ -108,7 +108,7 @@ class NotebookTools(Mapping[str, Tool]):
 
     def close(self) -> None:
         """Take all that the person added away, and end the servers."""
-        self._own = OwnTools(self._executor.variables, self.of_every_turn)
+        self._own = OwnTools(self.executor.variables, self.of_every_turn)
         self.servers.close()
 
     def of_every_turn(self) -> Tools:
@@ -130,7 +130,7 @@ class NotebookTools(Mapping[str, Tool]):
             emit: takes the events of publishing.
             seen: the kinds and live names that the run has read or written; added to.
         """
-        executor, publisher = self._executor, self._publisher
+        executor, publisher = self.executor, self.publisher
 
         def script(variable: str) -> str | None:
             try:
@@ -167,10 +167,10 @@ class NotebookTools(Mapping[str, Tool]):
         """
         if not file:
             return Playbook()
-        variables = self._executor.variables().items()
+        variables = self.executor.variables().items()
         functions = {name: value for name, value in variables if isinstance(value, FunctionType)}
         try:
-            with (self._folder / file).open(encoding="utf-8") as opened:
+            with (self.folder / file).open(encoding="utf-8") as opened:
                 text = opened.read(MAX_CHARACTERS + 1)
         except (OSError, ValueError) as exc:
             raise SessionError(

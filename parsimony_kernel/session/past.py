@@ -9,7 +9,7 @@ from parsimony_kernel.lineage.diff import Diff
 from parsimony_kernel.lineage.script import Script, SliceError, slice_of
 from parsimony_kernel.lineage.why import Explanation, why
 from parsimony_kernel.session.changes import Changes, merged
-from parsimony_kernel.session.turns import SessionError, explained, sentence
+from parsimony_kernel.session.turns import SessionError, sentence
 from parsimony_kernel.storage.store import SqliteJournal
 
 
@@ -106,16 +106,13 @@ class Past:
         """The run is done, so it stands in the place of those that it replaced."""
         self.changes.settle(self._replaced.pop(run_id, ()))
 
-    @explained
     def ordinals(self) -> Mapping[str, int]:
         """The number of each turn, by its id."""
         return {turn.run_id: turn.ordinal for turn in self._journal.turns(self._history)}
 
-    @explained
     def _turned(self, run_id: str, *, redone: bool = False) -> PutBack:
         """Undo a run, or with ``redone`` re-apply it, on record where that did anything."""
-        turn = self.changes.redo if redone else self.changes.undo
-        back = turn(run_id, self._executor)
+        back = self.changes.undo(run_id, self._executor, redo=redone)
         if back:
             event = TurnTakenBack(
                 restored=back.restored,

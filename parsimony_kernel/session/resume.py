@@ -14,7 +14,6 @@ from parsimony_kernel.session.identity import called
 from parsimony_kernel.session.maintenance import journal_of
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turns import SessionError, held_lines, resolve_turn, short_id
-from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.store import PendingRow, is_alive
 from parsimony_kernel.storage.workspace import find_workspace
 from parsimony_kernel.view.blocks import EndBlock
@@ -31,11 +30,8 @@ def questions(folder: Path) -> tuple[PendingRow, ...]:
 
     Raises ``SessionError`` when there is no journal there.
     """
-    try:
-        with journal_of(folder) as journal:
-            return journal.pending()
-    except JournalError as exc:
-        raise SessionError(str(exc)) from exc
+    with journal_of(folder) as journal:
+        return journal.pending()
 
 
 def listing(rows: tuple[PendingRow, ...]) -> str:

@@ -41,7 +41,6 @@ from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.gate.approval import Granted
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.limits.redis_store import breakers_for
-from parsimony_kernel.llm.cassette import CassetteMiss
 from parsimony_kernel.llm.credentials import provider_of
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.metrics import tracing
@@ -67,11 +66,9 @@ from parsimony_kernel.session.turn_log import (
 )
 from parsimony_kernel.session.turns import (
     KEPT,
-    TROUBLE,
     SessionError,
     TurnOptions,
     digest_of,
-    explained,
     limits_of,
     options_of,
     sentence,
@@ -115,19 +112,14 @@ class NotebookSession:
         self.workspace = find_workspace(folder, environ)
         self._history = identity.history_name(identity.name_in(self.workspace, folder / notebook))
         self.notebook = identity.plain_name(self._history)
-        try:
-            self._keyring = Keyring.open(None, environ, clock)
-            self._journal = SqliteJournal(
-                journal_path(self.workspace), clock, keyring=self._keyring
-            )
-            # What the record of the next turn says first.
-            self._notice = identity.adopt(self._journal, self.workspace, folder / notebook)
-            self._journal.abandon_running(self._history)
-            self._store = ArtifactStore(self.workspace, self._journal.witness)
-            for written in (self._store.folder, self.workspace / PAGES):
-                sweep_temporary(written, clock=clock)
-        except TROUBLE as exc:
-            raise SessionError(str(exc)) from exc
+        self._keyring = Keyring.open(None, environ, clock)
+        self._journal = SqliteJournal(journal_path(self.workspace), clock, keyring=self._keyring)
+        # What the record of the next turn says first.
+        self._notice = identity.adopt(self._journal, self.workspace, folder / notebook)
+        self._journal.abandon_running(self._history)
+        self._store = ArtifactStore(self.workspace, self._journal.witness)
+        for written in (self._store.folder, self.workspace / PAGES):
+            sweep_temporary(written, clock=clock)
         self.executor = executor
         self._folder = folder
         self._file_store = file_store
@@ -156,9 +148,11 @@ class NotebookSession:
         self._breakers = breakers_for(environ, JournalBreakers(self._journal, clock), clock)
         # What was allowed, by run: a question may be answered much later.
         self._granted: dict[str, Granted] = {}
-        self._owner = owner_of(self._session_id)
         self._log = TurnLog(
-            self._journal, self._history, owner=self._owner, connection_file=connection_file
+            self._journal,
+            self._history,
+            owner=owner_of(self._session_id),
+            connection_file=connection_file,
         )
         self._cassettes = Cassettes(self.notebook, folder, self._environ)
 
@@ -257,8 +251,6 @@ class NotebookSession:
             async with aclosing(self._follow(running, started, run_loop(agent, state))) as events:
                 async for event in events:
                     yield event
-        except (*TROUBLE, CassetteMiss) as exc:
-            raise SessionError(str(exc)) from exc
         finally:
             self._running = None
 
@@ -316,7 +308,6 @@ class NotebookSession:
             chosen=running.options.context,
         )
 
-    @explained
     def preview(
         self, request: str, *, cell_key: str = "", options: TurnOptions | None = None
     ) -> ModelRequest:
@@ -421,44 +412,35 @@ class NotebookSession:
                     yield event
         except (*_REFUSED, ValueError) as exc:
             raise SessionError(sentence(str(exc))) from exc
-        except (*TROUBLE, CassetteMiss) as exc:
-            raise SessionError(str(exc)) from exc
         finally:
             self._running = None
 
-    @explained
     def pending(self) -> tuple[PendingRow, ...]:
         """The questions that wait in this notebook, newest first."""
         return self._log.pending(self._clock.now())
 
-    @explained
     def turns(self) -> tuple[TurnRow, ...]:
         """This notebook's turns, oldest first."""
         return self._journal.turns(self._history)
 
-    @explained
     def events(self, turn_id: str) -> tuple[AgentEvent, ...]:
         """What happened in a turn, from the journal."""
         return self._journal.events(turn_id)
 
-    @explained
     def sent(self, turn_id: str) -> tuple[SentRequest, ...]:
         """What a turn has sent to its models, request by request; nothing for one that was
         replayed from a recording."""
         return sent_by(self._journal.database, turn_id)
 
-    @explained
     def spent_usd(self) -> float:
         """What the turns begun in this notebook have cost, replaced and forgotten ones included,
         in US dollars. Answers without a known price and turns that were purged count nothing."""
         return sum(used(self._journal.events(row.run_id)).cost_usd for row in self.turns())
 
-    @explained
     def artifacts(self, *, most: int | None = None) -> tuple[LogEntry, ...]:
         """What is published in the workspace, newest snapshot of each, this notebook's first."""
         return memory.published(self._store, self._journal, self.notebook, most=most)
 
-    @explained
     def verify(self) -> tuple[tuple[int, str] | None, Verification]:
         """The first entry of the journal that is not as it was written, if one is, and what was
         found of everything published. Nothing is moved."""
@@ -475,16 +457,14 @@ class NotebookSession:
         effects = JournalEffects(self._journal.database, "refresh")
         try:
             return await refresh_watched(self._publisher, name, effects, accept=accept, allow=allow)
-        except (*TROUBLE, *NOT_REFRESHED) as exc:
+        except NOT_REFRESHED as exc:
             raise SessionError(sentence(str(exc))) from exc
 
-    @explained
     def forget(self, turn_id: str) -> None:
         """Tell later turns nothing of this one. ``SessionError`` without it, or in a turn."""
         self._must_be_free()
         memory.forget(self._journal, self._history, turn_id)
 
-    @explained
     def reset(self) -> int:
         """Forget every turn, take the person's tools away and have the first model again; how many
         turns. ``SessionError`` in a turn."""
@@ -523,18 +503,13 @@ class NotebookSession:
         chosen = running.options
         own = tools_told(self.tools.added(), chosen.share)
         hooks = NotebookHooks(
-            workspace=self.workspace,
-            folder=self._folder,
-            executor=self.executor,
-            journal=self._journal,
+            running=running,
+            log=self._log,
+            toolbox=self.tools,
             breakers=self._breakers,
             tool_breakers=self._tool_breakers,
-            options=chosen,
-            owner=self._owner,
             changes=self.past.changes,
-            hidden=running.secrets,
             told_inventory=lambda: self._in_words(running)[0],
-            publisher=self._publisher,
             has_artifacts=bool(self.artifacts(most=1)),
             own_tools=frozenset(own),
             granted=self._granted,

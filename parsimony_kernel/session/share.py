@@ -20,7 +20,7 @@ from parsimony_kernel.gate.envelope import Envelope, bounded
 from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.gate.jsonable import plain
 from parsimony_kernel.gate.procedure import QUOTES_A_GUARD
-from parsimony_kernel.tools import Tool, ToolResult, Tools
+from parsimony_kernel.tools import ToolResult, Tools
 
 
 class Share(StrEnum):
@@ -84,20 +84,10 @@ KEPT_BY_CHOICE = "The person chose what is told here; there may be more in the n
 # What of an envelope is the gate's own: names of tools, states, hints.
 _GATES_OWN = ("error", "requested", "known_actions", "state", "valid_next_actions", "hint")
 # What of a failure is no text, or none that a value can be in.
-_PLAIN_METADATA = frozenset(
-    {
-        "approval",
-        "breaker",
-        "check",
-        "effect",
-        "effect_key",
-        "refusal",
-        "repeat_count",
-        "retry_after_s",
-        "tool_name",
-        "type",
-    }
-)
+_PLAIN_METADATA = frozenset({
+    "approval", "breaker", "check", "effect", "effect_key", "refusal", "repeat_count",
+    "retry_after_s", "tool_name", "type",
+})  # fmt: skip
 # Errors of the tools of every turn, by the name of their class, whose words name files, variables
 # and artifacts, and those where they do so in one tool alone.
 _NAMING = frozenset(
@@ -202,7 +192,8 @@ def tools_told(own: Tools, share: Share) -> Tools:
     of the data, or none at all."""
     match share:
         case Share.schema:
-            return Tools(_without_values(tool) for tool in own.values())
+            bare = ((each, _bare(dict(each.parameters_schema))) for each in own.values())
+            return Tools(replace(each, parameters_schema=schema) for each, schema in bare)
         case Share.none:
             return Tools()
         case _:
@@ -284,20 +275,12 @@ def _read_artifact(answer: Mapping[str, Any]) -> Any:
 
 _ARTIFACT = ("kind", "title", "variable", "id", "notebook", "published_at")
 _PUBLISHED = (
-    "kind",
-    "logical_id",
-    "content_sha",
-    "path",
-    "page",
-    "reused",
-    "title",
-    "changed",
-    "changed_sources",
-    "parts",
-)
+    "kind", "logical_id", "content_sha", "path", "page", "reused", "title", "changed",
+    "changed_sources", "parts",
+)  # fmt: skip
 
-# Of the answer of each tool under ``schema``: these fields, all of it, or what a function leaves.
-_ANSWERS: Mapping[str, tuple[str, ...] | Callable[[Mapping[str, Any]], Any] | None] = {
+# Of the answer of each tool, under ``schema``: these fields, all of it, or what a function leaves.
+ANSWERS: Mapping[str, tuple[str, ...] | Callable[[Mapping[str, Any]], Any] | None] = {
     "inspect_variable": _inspected,
     "list_artifacts": None,
     "plan": None,
@@ -311,16 +294,11 @@ _ANSWERS: Mapping[str, tuple[str, ...] | Callable[[Mapping[str, Any]], Any] | No
     "return_report": _PUBLISHED,
     "write_file": ("path", "bytes", "before"),
 }
-# The same in words, for the reference.
-ANSWERS_TOLD: Sequence[tuple[str, str]] = [
-    (name, "all of it" if what is None else ", ".join(what) if isinstance(what, tuple) else "shape")
-    for name, what in _ANSWERS.items()
-]
 
 
 def _answer_told(action: str, answer: Any) -> Any:
     """What of a tool's answer is told under ``schema``; nothing of a tool that is not known."""
-    what = _ANSWERS.get(action, ())
+    what = ANSWERS.get(action, ())
     if what is None:
         return answer
     if not what or not isinstance(answer, dict):
@@ -479,25 +457,14 @@ def _dtype(dtype: Any) -> str:
     return "" if found is None else found.group()
 
 
-def _without_values(tool: Tool) -> Tool:
-    schema: dict[str, Any] = _bare(dict(tool.parameters_schema))
-    return replace(tool, parameters_schema=schema)
-
-
-def _bare(schema: Any) -> Any:
-    """A JSON Schema without its values; a property may have any name."""
+def _bare(schema: Any, *, is_named: bool = False) -> Any:
+    """A JSON Schema without its values. Where ``is_named``, the keys are names of any kind."""
     if isinstance(schema, list):
         return [_bare(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    named = {
-        key: {name: _bare(each) for name, each in value.items()}
+    return {
+        key: _bare(value, is_named=not is_named and key in ("properties", "$defs"))
         for key, value in schema.items()
-        if key in ("properties", "$defs") and isinstance(value, dict)
+        if is_named or key not in ("const", "default", "enum", "examples")
     }
-    rest = {
-        key: _bare(value)
-        for key, value in schema.items()
-        if key not in ("const", "default", "enum", "examples", *named)
-    }
-    return {**rest, **named}

@@ -33,7 +33,7 @@ from parsimony_kernel.llm.cassette import CassetteMiss
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.session.inventory import Written
 from parsimony_kernel.session.spending import at_budget
-from parsimony_kernel.session.turns import TROUBLE, SessionError, TurnOptions, explained
+from parsimony_kernel.session.turns import SessionError, TurnOptions
 from parsimony_kernel.storage.keyring import GRACE_S
 from parsimony_kernel.storage.store import PendingRow, SqliteJournal
 
@@ -51,7 +51,7 @@ def _undone_by(undo: Callable[[], None]) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(*TROUBLE):
+        with suppress(SessionError):
             undo()
         raise
 
@@ -85,14 +85,14 @@ class TurnLog:
     def __init__(
         self, journal: SqliteJournal, notebook: str, *, owner: str, connection_file: str = ""
     ) -> None:
-        self._journal = journal
+        self.journal = journal
         self._notebook = notebook
-        self._owner = owner
+        self.owner = owner
         self._connection_file = connection_file
 
     def begin(self, run_id: str, *, cell_key: str, request: str, model: str) -> int:
         """Begin a turn, replacing the earlier one of its cell; its number."""
-        return self._journal.begin_turn(
+        return self.journal.begin_turn(
             run_id,
             notebook=self._notebook,
             cell_key=cell_key,
@@ -104,25 +104,25 @@ class TurnLog:
 
     def opening(self, run_id: str) -> AbstractContextManager[None]:
         """What a turn that has begun needs before it runs; where that fails, it is cancelled."""
-        return _undone_by(lambda: self._journal.end_turn(run_id, "cancelled"))
+        return _undone_by(lambda: self.journal.end_turn(run_id, "cancelled"))
 
     def take_up(self, run_id: str, record: SuspensionRecord, started: RunStarted) -> None:
         """Write down that a claimed question goes on; its single use is spent with that."""
-        if not self._journal.consume(record.nonce, self._owner):
+        if not self.journal.consume(record.nonce, self.owner):
             # The lease ran out meanwhile, while this machine slept, and another took it up.
             raise SuspensionConsumed("this question was answered elsewhere meanwhile")
         with _undone_by(lambda: self.wait_on(run_id, record)):
-            self._journal.resume_turn(
+            self.journal.resume_turn(
                 run_id,
                 connection_file=self._connection_file,
                 pid=os.getpid(),
             )
-            self._journal.append(run_id, started)
+            self.journal.append(run_id, started)
 
     def wait_on(self, run_id: str, record: SuspensionRecord) -> None:
         """Nothing ran, so the question waits on."""
-        if self._journal.reopen(record.nonce, self._owner):
-            self._journal.end_turn(run_id, "suspended", record.pending_question)
+        if self.journal.reopen(record.nonce, self.owner):
+            self.journal.end_turn(run_id, "suspended", record.pending_question)
 
     async def follow(
         self,
@@ -138,7 +138,7 @@ class TurnLog:
 
         ``trace`` is told each event, ``settle`` the run that is done.
         """
-        log = EventWriter(self._journal, running.run_id, running.secrets)
+        log = EventWriter(self.journal, running.run_id, running.secrets)
         ended = ran = False
         with stop_on_sigint(running.cancellation):
             try:
@@ -154,7 +154,7 @@ class TurnLog:
                             event = event.model_copy(update={"suggested_next_steps": steps})
                         event = at_budget(event, running.options.notebook_cost_usd)
                         if isinstance(event, UserInputRequested):
-                            self._journal.suspend(event.suspension_record)
+                            self.journal.suspend(event.suspension_record)
                         log.write(event)
                         if is_terminal(event):
                             ended = True
@@ -175,33 +175,32 @@ class TurnLog:
                     running.cancellation.set("the cell was cancelled")
                     cut_short = RunCancelled(reason=running.cancellation.reason)
                     trace(cut_short)
-                    with suppress(*TROUBLE):
+                    with suppress(SessionError):
                         log.write(cut_short)
-                    with suppress(*TROUBLE):
-                        self._journal.end_turn(running.run_id, "cancelled")
+                    with suppress(SessionError):
+                        self.journal.end_turn(running.run_id, "cancelled")
 
     def beginning_of(self, run_id: str) -> RunStarted | None:
         """How the turn began."""
-        events = self._journal.events(run_id)
+        events = self.journal.events(run_id)
         return next((event for event in events if isinstance(event, RunStarted)), None)
 
     def of_cell(self, cell_key: str) -> frozenset[str]:
         """The ids of the turns of a cell."""
-        rows = self._journal.turns(self._notebook)
+        rows = self.journal.turns(self._notebook)
         return frozenset(row.run_id for row in rows if row.cell_key == cell_key)
 
     def pending(self, now: datetime) -> tuple[PendingRow, ...]:
         """The questions that can still be answered, newest first."""
-        rows = self._journal.pending(self._notebook)
+        rows = self.journal.pending(self._notebook)
         return tuple(row for row in rows if _age_s(row.record, now) <= MAX_QUESTION_AGE_S)
 
-    @explained
     def question(self, turn_id: str | None, nonce: str | None, now: datetime) -> PendingRow:
         """The question of ``turn_id``, however old, or the newest that can still be answered.
 
         ``SessionError`` where there is none, or with ``nonce`` not that very one.
         """
-        rows = self.pending(now) if turn_id is None else self._journal.pending(self._notebook)
+        rows = self.pending(now) if turn_id is None else self.journal.pending(self._notebook)
         if not rows:
             raise SessionError("No question is waiting in this notebook. See %agent history.")
         row = next((each for each in rows if turn_id in (None, each.turn.run_id)), None)

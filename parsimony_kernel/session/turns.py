@@ -3,32 +3,25 @@
 import hashlib
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from parsimony_kernel.core.config import AgentGuardrails
+from parsimony_kernel.core.errors import SessionError as SessionError
 from parsimony_kernel.core.events import RunStarted
 from parsimony_kernel.core.state import HeldCall, RunState, SuspensionRecord
 from parsimony_kernel.gate.approval import EVERY_STEP, Approval
 from parsimony_kernel.gate.task_file import RULES
 from parsimony_kernel.llm.cassette_mode import CassetteMode
 from parsimony_kernel.session.share import Share
-from parsimony_kernel.storage.database import JournalError
-from parsimony_kernel.storage.durable import StorageError
-from parsimony_kernel.storage.keyring import KeyringError
 from parsimony_kernel.storage.store import TurnRow
 
 # The limits of a turn, by the name that guardrails and events give them.
 LIMITS = (
-    "max_iterations",
-    "max_execution_time_s",
-    "llm_timeout_s",
-    "max_tokens",
-    "max_cost_usd",
+    "max_iterations", "max_execution_time_s", "llm_timeout_s", "max_tokens", "max_cost_usd",
     "claims",
-)
+)  # fmt: skip
 
 # What a turn keeps over a question as it is, by the name that options and events give it.
 KEPT = ("context", "share_figures", "notebook_cost_usd", "classifier", "effort")
@@ -39,28 +32,6 @@ MENDING = "A cell of this notebook failed."
 # Fewer of them are typed, or hit, by chance.
 _ID_CHARS = 6
 _LISTED = 5
-P = ParamSpec("P")
-T = TypeVar("T")
-
-# What the places that a session writes to may say: each text is a sentence with the remedy.
-TROUBLE = (JournalError, StorageError, KeyringError)
-
-
-class SessionError(Exception):
-    """Why a turn cannot be had, in one sentence with the remedy."""
-
-
-def explained(method: Callable[P, T]) -> Callable[P, T]:
-    """``method`` with what the journal and the disk say as a ``SessionError``."""
-
-    @wraps(method)
-    def telling(*arguments: P.args, **named: P.kwargs) -> T:
-        try:
-            return method(*arguments, **named)
-        except TROUBLE as exc:
-            raise SessionError(str(exc)) from exc
-
-    return telling
 
 
 def sentence(text: str) -> str:

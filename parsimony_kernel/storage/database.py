@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.storage import durable, seal
 from parsimony_kernel.storage.keyring import Keyring, KeyringError
@@ -30,7 +31,7 @@ _SCHEMA_VERSION = 4
 _LOGS = ("-wal", "-shm")
 
 
-class JournalError(Exception):
+class JournalError(SessionError):
     """The journal cannot be opened, read or written. ``str()`` is one sentence with the remedy."""
 
 
@@ -243,8 +244,9 @@ def _create_file(path: Path, schema: str) -> None:
     try:
         is_there = path.exists()
         if path.parent.name == ARTIFACT_FOLDER:
-            # Before anything else is there: a folder that begins here is trusted.
-            _keep_from_git(path.parent.parent, required=not is_there)
+            # Before anything else is there: git never sees it, and what begins here is trusted.
+            with suppress(OSError) if is_there else nullcontext():
+                prepare(path.parent.parent)
         durable.make_folder(path.parent)
         if is_there:
             return
@@ -302,15 +304,6 @@ def _move_together(path: Path, endings: Sequence[str], stem: str) -> list[Path]:
         durable.move_aside(path.with_name(path.name + each), path.with_name(free + each))
         for each in found
     ]
-
-
-def _keep_from_git(workspace: Path, *, required: bool) -> None:
-    """Before the journal is there: git never sees it without."""
-    try:
-        prepare(workspace)
-    except OSError:
-        if required:
-            raise
 
 
 def _sentence(exc: sqlite3.Error, path: str, doing: str) -> str:

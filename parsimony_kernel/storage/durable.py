@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 
 try:
@@ -64,7 +65,7 @@ _REMEDIES: dict[int, tuple[str, str]] = {
 }
 
 
-class StorageError(OSError):
+class StorageError(SessionError, OSError):
     """A file could not be written or read. ``str()`` is one sentence with the remedy."""
 
     def __init__(self, message: str, *, code: int | None = None) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
@@ -28,12 +28,27 @@ _SAME_WRITE = (
 
 
 class JournalEffects:
-    """The writes of one run. Every method may raise ``JournalError``."""
+    """The writes of one run. Every method may raise ``JournalError``.
 
-    def __init__(self, database: Database, run_id: str, clock: Clock = SYSTEM_CLOCK) -> None:
+    Args:
+        told: gives what is put down of an action's inputs.
+        answered: gives what is put down of an answer.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        run_id: str,
+        clock: Clock = SYSTEM_CLOCK,
+        *,
+        told: Callable[[str, Mapping[str, Any]], Mapping[str, Any]] = lambda action, inputs: inputs,
+        answered: Callable[[Any], Any] = lambda answer: answer,
+    ) -> None:
         self._database = database
         self._run_id = run_id
         self._clock = clock
+        self._told = told
+        self._answered = answered
 
     def standing(
         self, key: str, action: str = "", inputs: Mapping[str, Any] | None = None
@@ -41,20 +56,17 @@ class JournalEffects:
         """Where the write stands, or ``None``; a turn that is running may be at it."""
         with self._database.transaction() as db:
             row = db.execute("SELECT state, answer FROM effects WHERE key = ?", (key,)).fetchone()
-            others = () if inputs is None else _open(db, key, action, inputs)
+            others = () if inputs is None else _open(db, key, action, self._told(action, inputs))
         if row is None and not others:
             return None
+        state, answer = row or ("intended", "null")
         try:
-            state, answer = ("intended", "null") if row is None else row
             if state == "committed":
                 return Standing("committed", json.loads(answer))
             if state != "intended":
                 raise ValueError(state)
-            return Standing(
-                "intended",
-                others=tuple(str(other) for other, _ in others),
-                may_go_on=any(runs for _, runs in others),
-            )
+            keys = tuple(str(other) for other, _ in others)
+            return Standing("intended", others=keys, may_go_on=any(runs for _, runs in others))
         except (TypeError, ValueError) as exc:
             raise JournalError(
                 f"The record of a write in the journal {self._database.path!r} is damaged, so it "
@@ -63,6 +75,7 @@ class JournalEffects:
 
     def intend(self, key: str, action: str, inputs: Mapping[str, Any]) -> bool:
         """Put down, synced, that the write is about to run; ``False`` when it had begun before."""
+        inputs = self._told(action, inputs)
         with self._database.transaction(synced=True) as db:
             others = _open(db, key, action, inputs)
             made = db.execute(
@@ -74,17 +87,18 @@ class JournalEffects:
 
     def commit(self, key: str, answer: Any) -> None:
         """Put down, synced, that the write happened and what it answered."""
+        told = _json(self._answered(answer))
         with self._database.transaction(synced=True) as db:
             # The intent is gone where the journal was taken away in between.
             db.execute(
                 "INSERT INTO effects (key, run_id, action, inputs, state, answer, at) "
                 "VALUES (?, ?, '', '{}', 'committed', ?, ?) ON CONFLICT (key) DO UPDATE SET "
                 "state = excluded.state, answer = excluded.answer, at = excluded.at",
-                (key, self._run_id, _json(answer), self._now()),
+                (key, self._run_id, told, self._now()),
             )
             db.execute(
                 f"UPDATE effects SET state = 'committed', answer = ?, at = ? WHERE {_SAME_WRITE}",
-                (_json(answer), self._now(), key),
+                (told, self._now(), key),
             )
 
     def withdraw(self, key: str) -> None:

@@ -21,6 +21,7 @@ from typing import Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.storage import durable
 
 ENVIRONMENT_VARIABLE = "PARSIMONY_SUSPENSION_SECRET"
@@ -34,7 +35,7 @@ _SECRET_BYTES = 32
 _MOST_BYTES = 2**20
 
 
-class KeyringError(Exception):
+class KeyringError(SessionError):
     """The signing key cannot be made, read or changed. ``str()`` is one sentence with the
     remedy."""
 

@@ -17,14 +17,7 @@ from typing import Final
 from parsimony_kernel.storage.keyring import Key, Keyring, KeyringError
 
 # Those that people and resumed turns rely on. On the state of breakers nobody does.
-SEALED: Final = (
-    "turns",
-    "events",
-    "suspensions",
-    "effects",
-    "sent",
-    "log_lines",
-)
+SEALED: Final = ("turns", "events", "suspensions", "effects", "sent", "log_lines")
 _CREATE = "CREATE TABLE IF NOT EXISTS seal (key_id TEXT, sums TEXT, mac TEXT)"
 TABLE: Final = f"{_CREATE}; INSERT INTO seal VALUES ('', '', '');"
 _FRESH, _NOBODY = "", "nobody"  # nobody seals a journal that was begun without a key

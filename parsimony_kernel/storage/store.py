@@ -120,7 +120,7 @@ Alive = Callable[[int, str], bool]
 
 def is_alive(pid: int, since: str) -> bool:
     """Whether process ``pid`` is the one that ran at ``since``; ids are given again."""
-    if pid == os.getpid():
+    if pid <= 0 or pid == os.getpid():
         return False  # a turn of this very process that is still marked running was cut off
     import psutil  # deferred: only asked when another process has a turn here
 
@@ -296,7 +296,7 @@ class SqliteJournal:
 
     def has_process(self, turn: TurnRow) -> bool:
         """Whether the process that had the turn last lives, and is not this one."""
-        return turn.pid > 0 and self._alive(turn.pid, turn.running_since)
+        return self._alive(turn.pid, turn.running_since)
 
     def abandon_running(self, notebook: str) -> None:
         """Cancel the turns that a dead process left running."""

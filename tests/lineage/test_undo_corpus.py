@@ -75,7 +75,7 @@ async def played(row: Row, later: str = "") -> Outcome:
     diff, undo = changes.diff("t"), changes.undo("t", executor)
     undone, now = await desk.ask(row["shows"]), executor.variables()
     same = all(now.get(name) is value for name, value in objects.items())
-    redo = changes.redo("t", executor) if changes.undone else PutBack()
+    redo = changes.undo("t", executor, redo=True) if changes.undone else PutBack()
     return Outcome(
         before,
         failed,

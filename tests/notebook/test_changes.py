@@ -53,7 +53,7 @@ class Desk:
         return self.changes.undo(run_id, self.executor)
 
     def redo(self, run_id: str) -> PutBack:
-        return self.changes.redo(run_id, self.executor)
+        return self.changes.undo(run_id, self.executor, redo=True)
 
     def __getitem__(self, name: str) -> Any:
         return self.executor.variables()[name]

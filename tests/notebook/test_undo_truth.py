@@ -332,7 +332,7 @@ async def play(turn: list[str], later: list[str], room: Room | None = None) -> N
         assert not back.kept
     undone = book.look()
     if "t" in book.changes.undone:
-        again = book.changes.redo("t", book.executor)
+        again = book.changes.undo("t", book.executor, redo=True)
         book.ran.append("# done again")
         book.is_so(
             again,
