@@ -104,6 +104,11 @@ class Results:
             for at in _form_of(name).finditer(sentence)
         ]
 
+    def counts(self, m: Mention) -> bool:
+        """Whether ``m`` names a column of whole numbers."""
+        rows = self.tables[m.table]
+        return m.line < 0 and all(row.get(m.line, 0.0).is_integer() for row in rows)
+
     def parts(self, mentions: Iterable[Mention]) -> Parts:
         """The named rows and columns by table, all where none is named; other rows are empty."""
         named: dict[int, set[int]] = {}
@@ -183,7 +188,8 @@ def _is_misplaced(
     runs = [[], *(list(run) for _, run in groupby(order, key=type)), []]
     at = next(i for i, run in enumerate(runs) if n in run)
     taken = {(c.table, c.column) for other, cells in shown.items() for c in cells if other != n}
-    near = runs[at - 1] + runs[at + 1]
+    # "Orders of DHL are worth …": a column of counts tells what is spoken of.
+    near = [m for m in runs[at - 1] if not results.counts(m)] + runs[at + 1]
     parts = results.parts(m for m in near if m[1:] not in taken)  # not another number's column
 
     def is_of(cell: Cell) -> bool:
