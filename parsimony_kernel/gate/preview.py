@@ -7,6 +7,7 @@ it errs towards saying nothing. Names of calls are in ``analysis/calls.toml``.
 
 import re
 from collections.abc import Container, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,8 @@ _MAX_WHAT = 120
 _MAX_SOURCE = 200
 _MAX_DEPTH = 5
 _MAX_COMMAND = 4_000
-_MAX_READ = 2**20
+_HEAD = 20
 
-_PYTHON = frozenset({".py", ".pyw", ".ipy"})
 _MODE = re.compile(r"[rwaxbtcn+]{1,3}")
 
 _ADDRESS, _LOOPBACK = PATTERNS["address"], PATTERNS["loopback"]
@@ -76,46 +76,24 @@ def preview(
     )
 
 
-def code_written(inputs: Mapping[str, Any], *, workspace: Path, folder: Path) -> tuple[str, ...]:
-    """What ``write_file`` or ``edit_file`` would leave behind to be run later: one sentence for
-    the file, and one for each place that its text reaches. Nothing where the file is no code.
+def code_written(inputs: Mapping[str, Any], *, folder: Path) -> tuple[str, ...]:
+    """What ``write_file`` or ``edit_file`` would leave behind to be run later: one sentence, or
+    none where the file is no code.
 
     Args:
         inputs: the call's; a relative ``path`` counts from ``folder``, and links are followed.
-        workspace: as for ``preview``.
     """
-    path, old = str(inputs.get("path", "")), str(inputs.get("old", ""))
-    text = str(inputs.get("new", inputs.get("content", "")))
+    path, text = str(inputs.get("path", "")), str(inputs.get("content", ""))
     if not path or "\0" in path:
         return ()
-    if old and (before := _text_of(folder / path)) is not None:
-        text = before.replace(old, text)
-    names_of = (path, _resolved(folder / path))
-    who = next(filter(None, (runner_of(name, text) for name in names_of)), "")
-    if not who:
-        return ()
-    head = text.partition("\n")[0]
-    is_read = any(Path(name).suffix.casefold() in _PYTHON for name in names_of)
-    is_read |= head.startswith("#!") and "python" in head
-    reaches = preview(text, workspace=workspace, folder=folder) if is_read else ()
-    return (f"{path!r} would be code that {who} runs.", *(each.sentence for each in reaches))
-
-
-def _text_of(path: Path) -> str | None:
-    try:
-        if not path.is_file():
-            return None
-        with path.open("rb") as stream:
-            return stream.read(_MAX_READ).decode("utf-8", "replace")
-    except OSError:
-        return None
-
-
-def _resolved(path: Path) -> str:
-    try:
-        return str(path.resolve())
-    except (OSError, RuntimeError):  # a loop of links, which cannot be written through either
-        return str(path)
+    linked = path
+    with suppress(OSError, RuntimeError):  # no such file, or a loop of links
+        linked = str((folder / path).resolve())
+        if "old" in inputs:
+            with Path(linked).open("rb") as stream:
+                text = stream.read(_HEAD).decode("utf-8", "replace")
+    who = runner_of(path, text) or runner_of(linked, text)
+    return (f"{path!r} would be code that {who} runs.",) if who else ()
 
 
 class _Preview:
