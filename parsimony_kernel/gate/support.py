@@ -184,13 +184,13 @@ def _is_misplaced(
 ) -> bool:
     """Whether ``n`` stands only in other rows or columns than those named last before it and
     first behind it, and does not follow from them. Beside one of theirs it compares."""
-    order: list[Any] = sorted((*mentions, *shown), key=lambda each: each.start)
-    runs = [[], *(list(run) for _, run in groupby(order, key=type)), []]
-    at = next(i for i, run in enumerate(runs) if n in run)
-    taken = {(c.table, c.column) for other, cells in shown.items() for c in cells if other != n}
+    before, numbers, behind = _around(n, shown, [m for m in mentions if m.line >= 0])
+    subjects, _, columns = _around(n, shown, [m for m in mentions if m.line < 0])
     # "Orders of DHL are worth …": a column of counts tells what is spoken of.
-    near = [m for m in runs[at - 1] if not results.counts(m)] + runs[at + 1]
-    parts = results.parts(m for m in near if m[1:] not in taken)  # not another number's column
+    columns += (m for m in subjects if not results.counts(m))
+    taken = {(c.table, c.column) for other, cells in shown.items() for c in cells if other != n}
+    columns = [m for m in columns if m[1:] not in taken]  # not another number's column
+    parts = results.parts((*before, *behind, *columns))
 
     def is_of(cell: Cell) -> bool:
         return cell.table in parts and cell.column in parts[cell.table][cell.row]
@@ -198,9 +198,19 @@ def _is_misplaced(
     cells = shown[n]
     if not cells or any(c.row == NOWHERE or c.table not in parts for c in cells):
         return False
-    if any(is_of(cell) for each in runs[at] for cell in shown[each]):
+    if any(is_of(cell) for each in numbers for cell in shown[each]):
         return False
     return results.value_of(n, said, parts, anywhere=False) is None
+
+
+def _around(
+    n: Numeral, shown: Iterable[Numeral], mentions: Sequence[Mention]
+) -> tuple[list[Mention], list[Numeral], list[Mention]]:
+    """The mentions last before ``n``, the numbers between, and the mentions first behind it."""
+    order: list[Any] = sorted((*mentions, *shown), key=lambda each: each.start)
+    runs = [[], *(list(run) for _, run in groupby(order, key=type)), []]
+    at = next(i for i, run in enumerate(runs) if n in run)
+    return runs[at - 1], runs[at], runs[at + 1]
 
 
 def _part(rows: list[Row], lines: set[int]) -> list[Row]:
