@@ -87,9 +87,9 @@ def code_written(inputs: Mapping[str, Any], *, folder: Path) -> tuple[str, ...]:
     if not path or "\0" in path:
         return ()
     linked = path
-    with suppress(OSError, RuntimeError):  # no such file, or a loop of links
+    with suppress(OSError, RuntimeError):  # a loop of links, or a file that cannot be read
         linked = str((folder / path).resolve())
-        if "old" in inputs:
+        if "old" in inputs and Path(linked).is_file():
             with Path(linked).open("rb") as stream:
                 text = stream.read(_HEAD).decode("utf-8", "replace")
     who = runner_of(path, text) or runner_of(linked, text)
