@@ -19,9 +19,9 @@ from parsimony_kernel.gate.numerals import Numeral, amounts, is_year, pattern, p
 # Characters of the newest results that are read as tables, and of those before them that are read
 # for their numbers.
 MAX_READ, MAX_LOOSE = 20_000, 80_000
-# Lines of a result; numbers derived for one text; rows that are derived from, and values of a
-# column and of a row of which every sum is.
-MAX_LINES, MAX_DERIVED, MAX_ROWS, FEW, FEW_COLUMNS = 600, 12_000, 60, 8, 5
+# Numbers of a sentence; lines of a result; numbers derived for one text; rows that are derived
+# from, and values of a column and of a row of which every sum is.
+MAX_NUMBERS, MAX_LINES, MAX_DERIVED, MAX_ROWS, FEW, FEW_COLUMNS = 200, 600, 12_000, 60, 8, 5
 
 SUPPOSED, _OTHERS, _NO_LABEL = pattern("supposed"), pattern("others"), pattern("no_label")
 _SENTENCE = re.compile(r"(?<!\s[A-Z]\.)(?<!^[A-Z]\.)(?<=[.!?])\s+(?=[^\da-z])|\n+|;\s")
@@ -156,7 +156,7 @@ def unsupported(text: str, results: Results) -> list[str]:
     said: list[float] = []
     for sentence in _SENTENCE.split(plain(text)):
         mentions, unseen = results.mentions(sentence), []
-        shown = {n: results.cells_of(n) for n in amounts(sentence)}
+        shown = {n: results.cells_of(n) for n in islice(amounts(sentence), MAX_NUMBERS)}
         for n, cells in shown.items():
             if n.is_claim and not cells:
                 unseen.append(n)
