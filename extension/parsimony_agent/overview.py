@@ -108,12 +108,14 @@ def verify(magics: AgentMagics) -> Told:
 
 
 def procedure(magics: AgentMagics, file: str) -> Told:
-    """What the file of a task says: a table, and a drawing where it has states."""
+    """What the file of a task says, part by part."""
     said = magics.session.tools.playbook(file)
     rows: list[tuple[str, str]] = []
     if said.procedure is not None:
-        states, edges = said.procedure.states, said.procedure.edges
-        rows.append(("procedure", f"states: {len(states)}, edges: {len(edges)}, each reachable"))
+        rows.append(("states", ", ".join(said.procedure.states)))
+        for edge in said.procedure.edges:
+            guard = f", if {edge.guard}" if edge.guard else ""
+            rows.append(("edge", f"{edge.action}: {edge.source} → {edge.target}{guard}"))
     if said.contract is not None:
         allowed = said.contract.allowed_tools
         rows.append(("tools", "all" if allowed is None else ", ".join(sorted(allowed))))
@@ -127,11 +129,7 @@ def procedure(magics: AgentMagics, file: str) -> Told:
             for kind in FailureType
             if said.policy.stated(kind) is not None
         ]
-    shown = [table(("what", "says"), rows, empty="The file says nothing.", widest=_SAYS)]
-    if said.procedure is not None:
-        diagram = said.procedure.mermaid()
-        shown.append({"text/vnd.mermaid": diagram, "text/plain": diagram})
-    return shown
+    return table(("what", "says"), rows, empty="The file says nothing.", widest=_SAYS)
 
 
 def artifacts(magics: AgentMagics) -> Told:

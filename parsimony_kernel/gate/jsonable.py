@@ -25,8 +25,6 @@ _MAX_BITS = 4_000
 # How much of either end of a long text is looked through for secrets, many times what is kept.
 _WINDOW = 50_000
 _NAME = type.__dict__["__name__"]
-# Those without methods of their own.
-_PLAIN = frozenset({int, float, dict, list, tuple})
 
 
 class Renderer:
@@ -58,13 +56,8 @@ class Renderer:
 
     def _any(self, value: Any, depth: int) -> Any:
         self._left -= 1
-        kind = type(value)
-        if kind is str:
-            return self._text(value)
-        if value is None or kind is bool:
+        if value is None or type(value) is bool:
             return value
-        if kind in _PLAIN:
-            return self._by_kind(value, depth)
         return attempt(lambda: self._by_kind(value, depth), lambda exc: self._unseen(value, exc))
 
     def _unseen(self, value: Any, exc: BaseException) -> str:

@@ -10,7 +10,7 @@ A value: ``after`` gives another, ``before`` changes nothing, and ``to_json`` ke
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from rapidfuzz import fuzz
@@ -45,11 +45,13 @@ _REASONS: Mapping[Kind, str] = {
 
 @dataclass(frozen=True)
 class Call:
-    """What a call is, for comparing; lists are sorted.
+    """What a call is, for comparing, and what it showed once it was made; lists are sorted.
 
     ``subjects`` are the identifiers in it, ``marks`` the numbers, signs and short codes of its free
     text, ``words`` the words there; ``exact`` is a digest of everything that is not free text, and
-    ``is_bare`` says that this is nothing but identifiers.
+    ``is_bare`` says that this is nothing but identifiers. ``observation`` is a digest of what it
+    showed, ``shown`` the beginning of that, and ``is_late`` says that it did not end in time, so
+    that what it had done by then would be done once more.
     """
 
     tool: str
@@ -59,22 +61,12 @@ class Call:
     subjects: list[str]
     marks: list[str]
     words: list[str]
+    observation: str = ""
+    shown: str = ""
+    is_late: bool = False
 
 
-@dataclass(frozen=True)
-class Seen(Call):
-    """A call that was made: a digest of what it showed, and the beginning of that.
-
-    ``is_late`` says that it did not end in time, so that what it had done by then would be done
-    once more.
-    """
-
-    observation: str
-    shown: str
-    is_late: bool
-
-
-_KEYS = {each.name for each in fields(Seen)}
+_KEYS = {each.name for each in fields(Call)}
 
 
 @dataclass(frozen=True)
@@ -90,17 +82,12 @@ class Loop:
     count: int
     known: str
 
-    @property
-    def reason(self) -> str:
-        """One clause."""
-        return _REASONS[self.kind].format(tool=self.tool, count=self.count, calls=self.count - 1)
-
 
 @dataclass(frozen=True)
 class Repetition:
     """The last calls of a run and what they showed, oldest first."""
 
-    seen: tuple[Seen, ...] = ()
+    seen: tuple[Call, ...] = ()
 
     def after(
         self,
@@ -127,9 +114,8 @@ class Repetition:
         plain = _ADDRESS.sub("0x…", observation.strip())
         shown = _shortened(plain if read is None else _ADDRESS.sub("0x…", read.strip()))
         digest = hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        made = Seen(
-            **vars(_call_of(tool_name, args)), observation=digest, shown=shown, is_late=is_late
-        )
+        call = _call_of(tool_name, args)
+        made = replace(call, observation=digest, shown=shown, is_late=is_late)
         return Repetition((*self.seen, made)[-KEPT:])
 
     @property
@@ -154,7 +140,7 @@ class Repetition:
             return Loop("no_new_information", call.tool, len(last) + 1, last[-1].shown)
         return None
 
-    def _begins_again(self, call: Call, length: int) -> Seen | None:
+    def _begins_again(self, call: Call, length: int) -> Call | None:
         """The call that ``call`` repeats, where the last calls are two equal rounds of ``length``
         and it would begin another."""
         last = self.seen[-2 * length :]
@@ -180,7 +166,7 @@ class Repetition:
     @classmethod
     def from_json(cls, value: Sequence[Mapping[str, Any]]) -> "Repetition":
         """What ``to_json`` gave, in another process; what an older release wrote is left out."""
-        return cls(tuple(Seen(**each) for each in value if each.keys() == _KEYS))
+        return cls(tuple(Call(**each) for each in value if each.keys() == _KEYS))
 
 
 def not_repeating(current: Callable[[], Repetition]) -> Stage:
@@ -198,13 +184,14 @@ def not_repeating(current: Callable[[], Repetition]) -> Stage:
 
 def refusal_of(loop: Loop) -> Failure:
     """The refusal of the call that would go round in ``loop``."""
+    reason = _REASONS[loop.kind].format(tool=loop.tool, calls=loop.count - 1)
     return LOOP.failure(
-        f"Skipped {loop.tool}: {loop.reason}. Known result: {loop.known or 'no output'}. "
+        f"Skipped {loop.tool}: {reason}. Known result: {loop.known or 'no output'}. "
         "Use it, or do something else.",
         tool_name=loop.tool,
         repeat_count=loop.count,
         envelope={
-            "reason": loop.reason,
+            "reason": reason,
             "details": {"loop": loop.kind, "count": loop.count, "already_known": loop.known},
         },
     )
@@ -269,10 +256,9 @@ def _are_alike(a: Call, b: Call) -> bool:
 
 def _say_the_same(a: Sequence[str], b: Sequence[str]) -> bool:
     """Whether each word of either has one like it in the other. No words say nothing."""
-    pairs = ((a, b), (b, a))
     return bool(a and b) and all(
-        any(fuzz.ratio(word, other) >= _ALIKE for other in others)
-        for words, others in pairs
+        max(fuzz.ratio(word, other) for other in others) >= _ALIKE
+        for words, others in ((a, b), (b, a))
         for word in words
     )
 

@@ -14,7 +14,7 @@ from typing import Any
 from parsimony_kernel.analysis.calls import PATTERNS, SQL_CALLS, WRITES_BY_MODE, names
 from parsimony_kernel.analysis.cell import Call, Magic
 from parsimony_kernel.analysis.read import read
-from parsimony_kernel.analysis.values import Ref, Text, Value
+from parsimony_kernel.analysis.values import Ref, Value
 from parsimony_kernel.core.reach import Finding, Reach, ReachKind
 from parsimony_kernel.core.redaction import NAMES_A_KEY
 from parsimony_kernel.gate.origins import Origins, PathPolicy, Said
@@ -171,9 +171,6 @@ class _Preview:
             self._add(ReachKind.network, f"{name} {image[1] or image[2]}")
 
     def _run(self, name: str, call: Call) -> None:
-        first = call.args[0] if call.args else Text(())
-        if isinstance(first, Text) and first.parts == call.texts[:1] and name in ("exec", "eval"):
-            return  # it has been read where it stands
         text = self._text(call, 0)
         if text is None or not text.whole or self._depth == _MAX_DEPTH:
             self._add(ReachKind.dynamic_code, f"{name}(…)")
@@ -294,8 +291,7 @@ class _Preview:
             if not words or words[0] not in _LOOKS:
                 self._add(kind, said)
         elif kind is ReachKind.outside_write:
-            if name not in ("hist", "history") or "-f" in text.split():
-                self._write(Said(words[0], path=True) if name == "save" and words else last)
+            self._write(Said(words[0], path=True) if name == "save" and words else last)
         elif name == "store":
             self._store(text, said)
         elif name == "cd":
@@ -307,9 +303,7 @@ class _Preview:
             if "=" not in text and " " not in text and (not text or _KEY_NAME.search(text)):
                 self._add(ReachKind.secret, said)
         elif kind is ReachKind.secret:
-            if _ADDRESS.match(text):
-                self._add(ReachKind.network, said)
-            elif _KEY_FILE.search(text):
+            if _KEY_FILE.search(text):
                 self._add(kind, said)
         elif name in ("html", "markdown", "svg", "HTML"):
             self._show(f"%%{name}", body or "")

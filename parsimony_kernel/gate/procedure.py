@@ -24,8 +24,6 @@ Guard = Callable[[], bool]
 GUARD_S = 1.0
 # The key of a failure's metadata which says that its words quote what a guard raised.
 QUOTES_A_GUARD = "quotes_a_guard"
-# What is no syntax in a drawing.
-_PLAIN = frozenset(" _-.,'")
 
 
 class ProcedureError(ValueError):
@@ -130,22 +128,6 @@ class Procedure:
         """
         return tuple(dict.fromkeys(e.action for e in self.leading_on(state) if self._may(e)))
 
-    def mermaid(self) -> str:
-        """The procedure as Mermaid's ``stateDiagram-v2``.
-
-        States have numbers for names and their own names as text, in which whatever could be
-        syntax is written as a character reference.
-        """
-        number = {state: f"s{index}" for index, state in enumerate(self.states)}
-        lines = ["stateDiagram-v2"]
-        lines += [f'    state "{_escaped(state)}" as {name}' for state, name in number.items()]
-        lines.append(f"    [*] --> {number[self.start]}")
-        for edge in self.edges:
-            label = _escaped(edge.action if edge.guard is None else f"{edge.action} [{edge.guard}]")
-            lines.append(f"    {number[edge.source]} --> {number[edge.target]} : {label}")
-        lines += [f"    {number[state]} --> [*]" for state in dict.fromkeys(self.final)]
-        return "\n".join(lines) + "\n"
-
     def _may(self, edge: Edge) -> bool:
         try:
             return self._is_open(edge)
@@ -162,11 +144,6 @@ class Procedure:
         if not is_bool(answer):
             raise GuardError(edge, f"gave {type(answer).__name__}, not True or False")
         return bool(answer)
-
-
-def _escaped(text: str) -> str:
-    flat = " ".join(text.split())
-    return "".join(c if c.isalnum() or c in _PLAIN else f"#{ord(c)};" for c in flat)
 
 
 @dataclass

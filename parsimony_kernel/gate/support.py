@@ -19,9 +19,9 @@ from parsimony_kernel.gate.numerals import Numeral, amounts, is_year, pattern, p
 # Characters of the newest results that are read as tables, and of those before them that are read
 # for their numbers.
 MAX_READ, MAX_LOOSE = 20_000, 80_000
-# Lines of a result; numbers derived for one text; rows that are derived from, and values of a
-# column and of a row of which every sum is.
-MAX_LINES, MAX_DERIVED, MAX_ROWS, FEW, FEW_COLUMNS = 600, 12_000, 60, 8, 5
+# Numbers of a sentence; lines of a result; numbers derived for one text; rows that are derived
+# from, and values of a column and of a row of which every sum is.
+MAX_NUMBERS, MAX_LINES, MAX_DERIVED, MAX_ROWS, FEW, FEW_COLUMNS = 200, 600, 12_000, 60, 8, 5
 
 SUPPOSED, _OTHERS, _NO_LABEL = pattern("supposed"), pattern("others"), pattern("no_label")
 _SENTENCE = re.compile(r"(?<!\s[A-Z]\.)(?<!^[A-Z]\.)(?<=[.!?])\s+(?=[^\da-z])|\n+|;\s")
@@ -104,6 +104,11 @@ class Results:
             for at in _form_of(name).finditer(sentence)
         ]
 
+    def counts(self, m: Mention) -> bool:
+        """Whether ``m`` names a column of whole numbers."""
+        rows = self.tables[m.table]
+        return m.line < 0 and all(row.get(m.line, 0.0).is_integer() for row in rows)
+
     def parts(self, mentions: Iterable[Mention]) -> Parts:
         """The named rows and columns by table, all where none is named; other rows are empty."""
         named: dict[int, set[int]] = {}
@@ -151,7 +156,7 @@ def unsupported(text: str, results: Results) -> list[str]:
     said: list[float] = []
     for sentence in _SENTENCE.split(plain(text)):
         mentions, unseen = results.mentions(sentence), []
-        shown = {n: results.cells_of(n) for n in amounts(sentence)}
+        shown = {n: results.cells_of(n) for n in islice(amounts(sentence), MAX_NUMBERS)}
         for n, cells in shown.items():
             if n.is_claim and not cells:
                 unseen.append(n)
@@ -179,12 +184,13 @@ def _is_misplaced(
 ) -> bool:
     """Whether ``n`` stands only in other rows or columns than those named last before it and
     first behind it, and does not follow from them. Beside one of theirs it compares."""
-    order: list[Any] = sorted((*mentions, *shown), key=lambda each: each.start)
-    runs = [[], *(list(run) for _, run in groupby(order, key=type)), []]
-    at = next(i for i, run in enumerate(runs) if n in run)
+    before, numbers, behind = _around(n, shown, [m for m in mentions if m.line >= 0])
+    subjects, _, columns = _around(n, shown, [m for m in mentions if m.line < 0])
+    # "Orders of DHL are worth …": a column of counts tells what is spoken of.
+    columns += (m for m in subjects if not results.counts(m))
     taken = {(c.table, c.column) for other, cells in shown.items() for c in cells if other != n}
-    near = runs[at - 1] + runs[at + 1]
-    parts = results.parts(m for m in near if m[1:] not in taken)  # not another number's column
+    columns = [m for m in columns if m[1:] not in taken]  # not another number's column
+    parts = results.parts((*before, *behind, *columns))
 
     def is_of(cell: Cell) -> bool:
         return cell.table in parts and cell.column in parts[cell.table][cell.row]
@@ -192,9 +198,19 @@ def _is_misplaced(
     cells = shown[n]
     if not cells or any(c.row == NOWHERE or c.table not in parts for c in cells):
         return False
-    if any(is_of(cell) for each in runs[at] for cell in shown[each]):
+    if any(is_of(cell) for each in numbers for cell in shown[each]):
         return False
     return results.value_of(n, said, parts, anywhere=False) is None
+
+
+def _around(
+    n: Numeral, shown: Iterable[Numeral], mentions: Sequence[Mention]
+) -> tuple[list[Mention], list[Numeral], list[Mention]]:
+    """The mentions last before ``n``, the numbers between, and the mentions first behind it."""
+    order: list[Any] = sorted((*mentions, *shown), key=lambda each: each.start)
+    runs = [[], *(list(run) for _, run in groupby(order, key=type)), []]
+    at = next(i for i, run in enumerate(runs) if n in run)
+    return runs[at - 1], runs[at], runs[at + 1]
 
 
 def _part(rows: list[Row], lines: set[int]) -> list[Row]:

@@ -36,14 +36,13 @@ def told_of(session: NotebookSession, file: str) -> Any:
     return procedure(magics, file)
 
 
-def test_a_file_is_told_part_by_part_and_its_states_are_drawn(
-    scripted: Start, tmp_path: Path
-) -> None:
+def test_a_file_is_told_part_by_part(scripted: Start, tmp_path: Path) -> None:
     (tmp_path / "r.yaml").write_text(TEXT)
-    told, drawing = told_of(scripted(), "r.yaml")
+    told = told_of(scripted(), "r.yaml")
     rows = [" ".join(line.split()) for line in told["text/plain"].splitlines()]
     assert rows[1:] == [
-        "procedure states: 2, edges: 1, each reachable",
+        "states new, loaded",
+        "edge run_code: new → loaded",
         "tools run_code",
         "identifier order_id is A102",
         "rule, enforced forbid_tools: return_chart",
@@ -51,13 +50,6 @@ def test_a_file_is_told_part_by_part_and_its_states_are_drawn(
         "a reminder Be kind.",
         "TIMEOUT escalate",
     ]
-    assert drawing["text/vnd.mermaid"].startswith("stateDiagram-v2")
-    assert "s0 --> s1 : run_code" in drawing["text/vnd.mermaid"]
-
-
-def test_a_file_without_states_is_not_drawn(scripted: Start, tmp_path: Path) -> None:
-    (tmp_path / "r.yaml").write_text("constraints: [Be kind.]\n")
-    assert len(told_of(scripted(), "r.yaml")) == 1
 
 
 @pytest.mark.parametrize("text", ["states: [a]\nstart: b\n", "polcy: {}\n"])

@@ -167,6 +167,7 @@ def test_a_number_that_nothing_supports_is_marked_and_not_refused(summary: str, 
         ("The mean price of UPS is $80,074.92.", ["80,074.92"]),
         ("FedEx had 69 orders.", ["69"]),
         ("DHL took 1,101.52 orders.", ["1,101.52"]),
+        ("Orders of DHL are worth $1,101.52.", []),
         ("The revenue per order is $1,101.52 for DHL.", []),
     ],
 )

@@ -45,9 +45,7 @@ REPHRASED = [
 ]
 
 LOOPS: list[tuple[str, list[Step], int, str]] = [
-    ("the same call three times", [order("A102")] * 3, 3, "repeat"),
     ("a cell run again and again", [cell("df.head()", "a b c")] * 4, 3, "repeat"),
-    ("four rephrasings", REPHRASED, 4, "no_new_information"),
     ("a lookup, then rephrasings", [order("A102"), *REPHRASED[1:]], 4, "no_new_information"),
     (
         "rephrasings without an identifier",
@@ -59,13 +57,6 @@ LOOPS: list[tuple[str, list[Step], int, str]] = [
         ],
         4,
         "no_new_information",
-    ),
-    ("a cycle of two", [order("A1002", "x"), search("ship", "y")] * 3, 5, "cycle"),
-    (
-        "a cycle of three",
-        [order("A1002", "x"), search("ship", "y"), cell("z", "w")] * 3,
-        7,
-        "cycle",
     ),
     (
         "a cycle of two in other words",
@@ -94,14 +85,12 @@ LOOPS: list[tuple[str, list[Step], int, str]] = [
 ]
 
 HONEST: list[tuple[str, list[Step]]] = [
-    ("polling whose answer changes", [order("A102", f"{n} %") for n in range(0, 100, 10)]),
     (
         "polling with a pause in between",
         [s for n in range(6) for s in (order("A102", f"{n} %"), ("pause", {"s": 5}, "ok"))],
     ),
     ("polling that goes to and fro", [order("A102", "up" if n % 2 else "down") for n in range(9)]),
     ("three orders in the same words", [search(f"where is order A10{n}") for n in range(9)]),
-    ("three orders looked up", [order(f"A10{n}") for n in range(9)]),
     ("orders with numbers only", [search(f"where is order {1040 + n}") for n in range(9)]),
     ("years", [search(f"revenue in {year}", "no data") for year in range(2015, 2024)]),
     (
