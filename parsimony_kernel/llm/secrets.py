@@ -95,10 +95,6 @@ class Secrets:
         """``text`` without what is known, and without what is written like a secret."""
         return self._clean(text)
 
-    def known(self, text: str) -> str:
-        """``text`` without what is known; for texts that were cleaned elsewhere."""
-        return self._replaced(text)
-
     def are_in(self, text: str) -> bool:
         """Whether ``clean`` would take something out of ``text``."""
         return self._clean(text) != text
