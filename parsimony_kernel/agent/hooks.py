@@ -13,7 +13,7 @@ from typing import Any
 from parsimony_kernel.agent.chart_images import figures_in
 from parsimony_kernel.agent.evidence import came_since, earlier, results, said, words
 from parsimony_kernel.agent.failure.recovery import RecoveryContext
-from parsimony_kernel.agent.failure.suspension import Secret
+from parsimony_kernel.agent.failure.suspension import Secret, take_single_use
 from parsimony_kernel.agent.resolve import Config, resolve_models
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.chat import ChatModel, ToolCall
@@ -38,9 +38,7 @@ from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.tools import Tool, Tools
 from parsimony_kernel.triage.classify import Classifier, RulesClassifier, from_messages
 
-# Nonces that this process has resumed. Without a journal, single use is kept per process.
-_consumed: set[str] = set()
-# What its runs have written outside, for the same reason.
+# What this process's runs have written outside, where no journal keeps it.
 _effects = MemoryEffects()
 
 
@@ -153,10 +151,7 @@ class RunHooks:
 
     def claim(self, record: SuspensionRecord) -> bool:
         """Take the record's single use. ``False`` when it was taken before."""
-        if record.nonce in _consumed:
-            return False
-        _consumed.add(record.nonce)
-        return True
+        return take_single_use(record)
 
 
 def _grounded(tools: Tools, state: RunState, *, strict: bool) -> tuple[Stage, ...]:

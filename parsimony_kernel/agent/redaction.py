@@ -26,7 +26,7 @@ from parsimony_kernel.llm.secrets import Secrets
 
 # What names a thing, and is looked up by; a sealed record is cleaned before it is sealed.
 _IDENTITIES = frozenset(
-    {
+    [
         "type",
         "run_id",
         "tool_name",
@@ -36,7 +36,7 @@ _IDENTITIES = frozenset(
         "path",
         "page",
         "suspension_record",
-    }
+    ]
 )
 # What the loop has made of cleaned parts, and what holds no words.
 _CLEAN = (ToolEvent, ToolResultObserved, StateSnapshot, LLMCallCompleted, Heartbeat, BudgetWarning)

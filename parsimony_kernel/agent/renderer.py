@@ -102,7 +102,7 @@ class IncrementalRenderer:
         told, lessons = list(self._whole), lessons_to_mind(state.lessons_learned)
         cutoff = len(told) if state.compaction else self._cut.index
         kept = self._last_result if state.compaction < 2 else -1
-        for index, message in self._can_shrink.items():
+        for index, message in self._can_shrink.items() if cutoff else ():
             if index < cutoff and index != kept:
                 if index not in self._brief:
                     self._brief[index] = _render(message, "minimal")
@@ -159,17 +159,17 @@ class _Cut:
         self._most = most
         self._allowed = most
         self._kept: list[tuple[int, int]] = []  # results behind it: index and size
+        self._size = 0
 
     def add(self, index: int, size: int) -> None:
         """Take in the result that stands at ``index`` and has ``size`` characters in full."""
         self._kept.append((index, size))
-        if self._size() > self._allowed and len(self._kept) > 2:
+        self._size += size
+        if self._size > self._allowed and len(self._kept) > 2:
             self._kept = self._kept[-2:]
             self.index = self._kept[0][0]
-            self._allowed = self._size() + min(MORE_RESULTS, self._most)
-
-    def _size(self) -> int:
-        return sum(size for _, size in self._kept)
+            self._size = sum(each for _, each in self._kept)
+            self._allowed = self._size + min(MORE_RESULTS, self._most)
 
 
 def recent_iterations_cutoff(

@@ -101,6 +101,7 @@ class Run:
         self._recovered: AgentEvent | None = None  # what the last failure was answered with
         self._limits_met = 0
         self._refused: set[FailureKind] = set()
+        self._ids = dict.fromkeys(name for each in state.messages for name in _ids_in(each))
         # The next calls of the answer, begun beside the one that runs.
         self._beside: deque[asyncio.Task[tuple[StepOutcome, float]]] = deque()
         state.cancellation = cancellation
@@ -162,8 +163,7 @@ class Run:
         if failure is None and not calls and said and DONE in self.tools and ends(said, state):
             calls, said = (ending(said, state),), None
         # Some models give one id to several calls.
-        used = {name: None for each in state.messages for name in _ids_in(each)}
-        calls = tuple(replace(each, id=unique_id(each.id, used)) for each in calls)
+        calls = tuple(replace(each, id=unique_id(each.id, self._ids)) for each in calls)
         opaque = reply.message.opaque
         state.messages.append(assistant_message(said, calls, opaque, self.secrets))
         if failure is None and not calls:

@@ -71,8 +71,10 @@ def written_calls(
     before = list(messages)
     said = (message.content or "")[:_MOST_CHARS]
     words = _THOUGHT.sub("", said)
-    ran = {code for each in before for code in _codes(each)}
-    reads_fences = RUN_CODE in tools and not any(_calls_tools(each) for each in before)
+    earlier = [call for each in before for call in each.get("tool_calls") or ()]
+    codes = [call["function"] for call in earlier if call["function"]["name"] == RUN_CODE]
+    ran = {_plain(str(_object(each["arguments"]).get("code", ""))) for each in codes}
+    reads_fences = RUN_CODE in tools and all(is_written(str(call["id"])) for call in earlier)
     is_thought = not words.strip()
     if is_thought:
         words = (message.reasoning_content or said)[:_MOST_CHARS]
@@ -93,17 +95,6 @@ def written_calls(
     for each in reversed(found):
         words = words[: each.start] + words[each.end :]
     return calls, _MARKUP.sub("", words).strip()
-
-
-def _calls_tools(message: Mapping[str, Any]) -> bool:
-    calls = message.get("tool_calls") or ()
-    return any(not is_written(str(call["id"])) for call in calls)
-
-
-def _codes(message: Mapping[str, Any]) -> Iterator[str]:
-    for call in message.get("tool_calls") or ():
-        if call["function"]["name"] == RUN_CODE:
-            yield _plain(str(_object(call["function"]["arguments"]).get("code", "")))
 
 
 def _plain(code: str) -> str:

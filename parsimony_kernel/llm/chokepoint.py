@@ -11,9 +11,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from dataclasses import replace
 from typing import Any
 
-from parsimony_kernel.core import pictures
+from parsimony_kernel.core import causes, pictures
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.core.causes import ANSWER_CUT_OFF, PROVIDER_FAULT, PROVIDER_SILENT, TIME_USED
 from parsimony_kernel.core.chat import (
     Beat,
     ChatModel,
@@ -86,7 +85,7 @@ class _Line:
                     length = _length(item) if whole else length + _length(item)
                     if length > MAX_ANSWER_LENGTH:
                         cut = f"the model's answer was cut off at {MAX_ANSWER_LENGTH:,} characters"
-                        self.heard.put_nowait(ANSWER_CUT_OFF.failure(cut))
+                        self.heard.put_nowait(causes.ANSWER_CUT_OFF.failure(cut))
                         return
                     self.heard.put_nowait(item)
                     if whole:
@@ -100,7 +99,7 @@ class _Line:
             finally:
                 await close(stream)
             self.heard.put_nowait(
-                PROVIDER_FAULT.failure("The model's answer ended before it was complete.")
+                causes.PROVIDER_FAULT.failure("The model's answer ended before it was complete.")
             )
         except StandInError as exc:
             self.heard.put_nowait(exc)
@@ -128,7 +127,7 @@ class _Line:
             await self._clock.sleep(wait)
         silence_s = self._clock.monotonic() - self._heard_at
         sentence = f"The model was silent for {silence_s:.0f} s."
-        self.heard.put_nowait(PROVIDER_SILENT.failure(sentence, silence_s=silence_s))
+        self.heard.put_nowait(causes.PROVIDER_SILENT.failure(sentence, silence_s=silence_s))
 
     async def time_answer(self, limit_s: float | None) -> None:
         """Put down a mark once the answer has taken ``limit_s`` seconds, and one that has begun by
@@ -141,7 +140,7 @@ class _Line:
             await self._clock.sleep(FINISHING_S)
         answer_s = self._clock.monotonic() - asked_at
         sentence = f"the time of the run was over {answer_s:.0f} s into the model's answer"
-        self.heard.put_nowait(TIME_USED.failure(sentence, answer_s=answer_s))
+        self.heard.put_nowait(causes.TIME_USED.failure(sentence, answer_s=answer_s))
 
     async def wake(self, cancellation: CancellationRequest) -> None:
         """Wake the reader when the run is to stop."""
@@ -200,7 +199,7 @@ async def call_llm(
                 case Beat():
                     yield item
                 case Completion(choices=()):
-                    last = PROVIDER_FAULT.failure("The provider's response holds no answer.")
+                    last = causes.PROVIDER_FAULT.failure("The provider's response holds no answer.")
                 case Completion():
                     last = item
                     if item.message.content and not any(text):

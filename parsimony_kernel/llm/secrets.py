@@ -8,7 +8,7 @@ what was sent stays the same byte for byte. Cleaning twice gives what cleaning o
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -95,29 +95,13 @@ class Secrets:
         """``text`` without what is known, and without what is written like a secret."""
         return self._clean(text)
 
-    def known(self, text: str) -> str:
-        """``text`` without what is known; for texts that were cleaned elsewhere."""
-        return self._replaced(text)
-
     def are_in(self, text: str) -> bool:
         """Whether ``clean`` would take something out of ``text``."""
         return self._clean(text) != text
 
     def of_json(self, value: Any) -> Any:
         """``value``, which is JSON, cleaned; a value goes by the name that it stands under too."""
-        match value:
-            case str():
-                return _or_same(value, self._clean)
-            case Mapping():
-                return {
-                    _key(key, self._clean): self._under(name_of(key, value), item)
-                    for key, item in value.items()
-                }
-            case list():
-                return [self.of_json(item) for item in value]
-            case tuple():
-                return tuple(self.of_json(item) for item in value)
-        return value
+        return _each(value, self._clean, self._under)
 
     def of_arguments(self, text: str) -> str:
         """A call's arguments, which are the JSON of an object if the model wrote them well.
@@ -155,19 +139,21 @@ class Secrets:
         return REDACTED if is_secret(name, value) else self.of_json(value)
 
 
-def _each(value: Any, clean: Scrub) -> Any:
+def _each(value: Any, clean: Scrub, under: Callable[[Any, Any], Any] | None = None) -> Any:
+    """The texts in ``value`` cleaned; what stands under a name, by ``under`` where it is given."""
     match value:
         case str():
             return _or_same(value, clean)
+        case Mapping() if under is not None:
+            return {_key(k, clean): under(name_of(k, value), item) for k, item in value.items()}
         case Mapping():
             return {
-                _key(key, clean): item if key == _PIXELS else _each(item, clean)
-                for key, item in value.items()
+                _key(k, clean): item if k == _PIXELS else _each(item, clean)
+                for k, item in value.items()
             }
-        case list():
-            return [_each(item, clean) for item in value]
-        case tuple():
-            return tuple(_each(item, clean) for item in value)
+        case list() | tuple():
+            cleaned = [_each(item, clean, under) for item in value]
+            return cleaned if isinstance(value, list) else tuple(cleaned)
     return value
 
 

@@ -20,8 +20,9 @@ from parsimony_kernel.limits.budget import tokens_in
 from parsimony_kernel.llm.transcript import repair
 from parsimony_kernel.testing.provider import HttpError, LoopbackProvider, Step
 from parsimony_kernel.testing.scripted import call
-from tests.llm.test_caching import live_calls_off as live_calls_off
-from tests.llm.test_thinking import pytestmark as pytestmark
+from tests.llm.dialects import WARNINGS
+
+pytestmark = WARNINGS
 
 DRAW = """\
 import altair as alt

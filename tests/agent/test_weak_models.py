@@ -13,8 +13,9 @@ from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.testing.provider import LoopbackProvider
 from parsimony_kernel.testing.scripted import ScriptedModel, raw_call, say
-from tests.llm.test_caching import live_calls_off as live_calls_off
-from tests.llm.test_thinking import pytestmark as pytestmark
+from tests.llm.dialects import WARNINGS
+
+pytestmark = WARNINGS
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 LOAD = """\

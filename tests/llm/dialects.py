@@ -5,7 +5,37 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
+from parsimony_kernel.llm.litellm_model import LiteLLMModel
 from parsimony_kernel.testing.provider import HttpError, LoopbackProvider, Raw, Step
+
+# litellm sets these filters when it is imported, and pytest takes them back after the test that
+# did.
+WARNINGS = [
+    pytest.mark.filterwarnings("ignore:.*the `ReadOnly` qualifier:UserWarning"),
+    pytest.mark.filterwarnings(
+        "ignore:Accessing the .* attribute on the instance:DeprecationWarning"
+    ),
+    pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning"),
+]
+KEY = "sk-loopback0123456789abcdef"
+CLAUDE = "anthropic/claude-sonnet-4-5"
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "run_code",
+        "description": "Run Python.",
+        "parameters": {"type": "object", "properties": {"code": {"type": "string"}}},
+    },
+}
+
+
+def model_at(provider: LoopbackProvider, model: str = CLAUDE, **config: Any) -> LiteLLMModel:
+    """A model whose provider is ``provider``; without the ``/v1`` that Anthropic's client adds."""
+    base = provider.url.removesuffix("/v1") if model == CLAUDE else provider.url
+    return LiteLLMModel({"model": model, "api_key": KEY, "api_base": base, **config}, environ={})
+
 
 MUST_THINK = (
     "messages.{at}.content.0.type: Expected `thinking` or `redacted_thinking`, but found "

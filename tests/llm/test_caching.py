@@ -6,14 +6,14 @@ import pytest
 
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.chat import Completion, ModelRequest, Usage, answer
-from parsimony_kernel.llm import chokepoint, litellm_model
+from parsimony_kernel.llm import litellm_model
 from parsimony_kernel.llm.chokepoint import call_llm
 from parsimony_kernel.llm.litellm_model import LiteLLMModel
 from parsimony_kernel.testing.provider import HttpError, LoopbackProvider
 from parsimony_kernel.testing.scripted import say
-from tests.llm.dialects import anthropic, message, words
-from tests.llm.test_thinking import CLAUDE, TOOL
-from tests.llm.test_thinking import pytestmark as pytestmark
+from tests.llm.dialects import CLAUDE, TOOL, WARNINGS, anthropic, message, model_at, words
+
+pytestmark = WARNINGS
 
 MARK = {"type": "ephemeral"}
 TOLD: list[dict[str, Any]] = [
@@ -32,21 +32,11 @@ TOLD: list[dict[str, Any]] = [
 REFUSED = HttpError(400, "tools.0.cache_control: Extra inputs are not permitted")
 
 
-@pytest.fixture(autouse=True)
-def live_calls_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chokepoint, "LIVE_CALLS_ALLOWED", False)
-
-
 async def ask(model: LiteLLMModel, told: list[dict[str, Any]]) -> Completion:
     stream = call_llm(model, ModelRequest(told, [TOOL]), cancellation=CancellationRequest())
     last = [item async for item in stream][-1]
     assert isinstance(last, Completion), last
     return last
-
-
-def model_at(provider: LoopbackProvider, model: str, **config: Any) -> LiteLLMModel:
-    base = provider.url.removesuffix("/v1") if model == CLAUDE else provider.url
-    return LiteLLMModel({"model": model, "api_key": "k-123456", "api_base": base, **config}, {})
 
 
 def marks(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -30,36 +30,16 @@ from parsimony_kernel.testing.provider import (
     rate_limited,
 )
 from parsimony_kernel.testing.scripted import call, calls, raw_call, say
+from tests.llm import dialects
+from tests.llm.dialects import KEY, TOOL, WARNINGS
 
-# litellm sets these filters when it is imported, and pytest takes them back after the test that
-# did.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*the `ReadOnly` qualifier:UserWarning"),
-    pytest.mark.filterwarnings(
-        "ignore:Accessing the .* attribute on the instance:DeprecationWarning"
-    ),
-]
-
-KEY = "sk-loopback0123456789abcdef"
+pytestmark = WARNINGS
+GPT_5 = "openai/gpt-5"
 ASK: tuple[dict[str, Any], ...] = ({"role": "user", "content": "How many cars?"},)
-TOOL = {
-    "type": "function",
-    "function": {
-        "name": "run_code",
-        "description": "Run Python.",
-        "parameters": {"type": "object", "properties": {"code": {"type": "string"}}},
-    },
-}
 
 
-@pytest.fixture(autouse=True)
-def live_calls_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chokepoint, "LIVE_CALLS_ALLOWED", False)
-
-
-def model_at(provider: LoopbackProvider, **config: Any) -> LiteLLMModel:
-    settings = {"model": "openai/gpt-5", "api_key": KEY, "api_base": provider.url, **config}
-    return LiteLLMModel(settings, environ={})
+def model_at(provider: LoopbackProvider, model: str = GPT_5, **config: Any) -> LiteLLMModel:
+    return dialects.model_at(provider, model, **config)
 
 
 async def ask(
@@ -150,7 +130,6 @@ async def test_counts_that_are_estimated_cost_nothing_known_where_no_price_is() 
     assert last.cost_usd is None
 
 
-GPT_5 = "openai/gpt-5"
 CAPS: list[tuple[str, dict[str, Any], int | None, dict[str, int]]] = [
     ("no budget", {}, None, {}),
     ("a budget", {}, 900, {"max_completion_tokens": 900}),

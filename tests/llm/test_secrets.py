@@ -34,7 +34,7 @@ SECRETS = Secrets(ENVIRON, ["given-one"])
 )
 def test_what_is_known_is_found_in_every_form(text: str, clean: str) -> None:
     assert SECRETS.clean(text) == clean
-    assert SECRETS.known(text) == clean
+    assert SECRETS.of_cleaned(text) == clean
     assert SECRETS.clean(clean) == clean
 
 

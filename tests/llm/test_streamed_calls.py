@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.core.chat import Completion, ModelRequest
-from parsimony_kernel.llm import chokepoint
 from parsimony_kernel.llm.litellm_model import LiteLLMModel
 from parsimony_kernel.testing.provider import LoopbackProvider
-from tests.llm.dialects import piece, pieces
-from tests.llm.test_thinking import pytestmark as pytestmark
+from tests.llm.dialects import WARNINGS, piece, pieces
+
+pytestmark = WARNINGS
 
 ONE = ("f", '{"a": 1}')
 TWO = ("g", '{"b": 2}')
@@ -31,10 +31,7 @@ TWO = ("g", '{"b": 2}')
         ([piece("a", "f", ""), piece("b", *TWO)], [("f", "{}"), TWO]),
     ],
 )
-async def test_each_call_of_a_stream_is_one_call(
-    sent: Any, asked: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(chokepoint, "LIVE_CALLS_ALLOWED", False)
+async def test_each_call_of_a_stream_is_one_call(sent: Any, asked: Any) -> None:
     with LoopbackProvider([pieces(*sent)]) as server:
         config = {"model": "openai/gpt-5", "api_key": "k-123456", "api_base": server.url}
         stream = LiteLLMModel(config, environ={}).stream(

@@ -11,20 +11,25 @@ from parsimony_kernel.core.chat import Completion, Message, ModelRequest
 from parsimony_kernel.core.events import RunCompleted, UserInputRequested
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.state import SuspensionRecord
-from parsimony_kernel.llm import chokepoint, thinking
+from parsimony_kernel.llm import thinking
 from parsimony_kernel.llm.chokepoint import call_llm
 from parsimony_kernel.llm.litellm_model import LiteLLMModel
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.testing.provider import LoopbackProvider, Raw, transcript_breach
 from parsimony_kernel.testing.scripted import call, calls, say
 from tests.llm.dialects import (
+    CLAUDE,
+    KEY,
     REFUSED,
+    TOOL,
+    WARNINGS,
     anthropic,
     deepseek_breach,
     function,
     hidden,
     item,
     message,
+    model_at,
     output,
     response,
     responses,
@@ -33,34 +38,8 @@ from tests.llm.dialects import (
     words,
 )
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*the `ReadOnly` qualifier:UserWarning"),
-    pytest.mark.filterwarnings(
-        "ignore:Accessing the .* attribute on the instance:DeprecationWarning"
-    ),
-    pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning"),
-]
-KEY = "sk-loopback0123456789abcdef"
-CLAUDE = "anthropic/claude-sonnet-4-5"
+pytestmark = WARNINGS
 ASK = {"role": "user", "content": "How many cars?"}
-TOOL = {
-    "type": "function",
-    "function": {
-        "name": "run_code",
-        "description": "Run Python.",
-        "parameters": {"type": "object", "properties": {"code": {"type": "string"}}},
-    },
-}
-
-
-@pytest.fixture(autouse=True)
-def live_calls_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chokepoint, "LIVE_CALLS_ALLOWED", False)
-
-
-def model_at(provider: LoopbackProvider, model: str = CLAUDE, **config: Any) -> LiteLLMModel:
-    base = provider.url.removesuffix("/v1") if model == CLAUDE else provider.url
-    return LiteLLMModel({"model": model, "api_key": KEY, "api_base": base, **config}, environ={})
 
 
 async def ask(model: LiteLLMModel, *messages: dict[str, Any]) -> Completion | Failure:

@@ -14,16 +14,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from parsimony_kernel.core import causes
 from parsimony_kernel.core.calls import arguments_of, loop_signature, tool_name_of
-from parsimony_kernel.core.causes import (
-    ANSWER_CUT_OFF,
-    ANSWER_REFUSED,
-    LOOP_AHEAD,
-    NO_CALL,
-    RAISED,
-    STEPS_USED,
-    TIME_USED,
-)
 from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.state import RunState
@@ -72,14 +64,14 @@ def pre_step(
     """Before a model call: steps, then time, then silence. ``now`` is monotonic."""
     current = time.monotonic() if now is None else now
     if state.iteration >= guardrails.max_iterations:
-        return STEPS_USED.failure(
+        return causes.STEPS_USED.failure(
             f"{state.iteration} of {guardrails.max_iterations} steps are used",
             iteration=state.iteration,
             max_iterations=guardrails.max_iterations,
         )
     elapsed = state.elapsed_seconds(current)
     if elapsed >= guardrails.max_execution_time_s:
-        return TIME_USED.failure(
+        return causes.TIME_USED.failure(
             f"{elapsed:.0f} of {guardrails.max_execution_time_s:.0f} seconds are used",
             elapsed_s=elapsed,
             max_execution_time_s=guardrails.max_execution_time_s,
@@ -87,7 +79,9 @@ def pre_step(
     if state.last_event_time_s is not None:
         silence = current - state.last_event_time_s
         if silence > guardrails.stall_threshold_s:
-            return NO_CALL.failure(f"nothing came for {silence:.0f} seconds", silence_s=silence)
+            return causes.NO_CALL.failure(
+                f"nothing came for {silence:.0f} seconds", silence_s=silence
+            )
     return None
 
 
@@ -96,11 +90,11 @@ def post_llm(*, response: Any, state: RunState, guardrails: AgentGuardrails) -> 
     choice = response.choices[0]
     reason = choice.finish_reason
     if reason == "length":
-        return ANSWER_CUT_OFF.failure(
+        return causes.ANSWER_CUT_OFF.failure(
             "the model's answer was cut off at the length limit", finish_reason=reason
         )
     if reason in ("content_filter", "refusal") or getattr(choice.message, "refusal", None):
-        return ANSWER_REFUSED.failure(
+        return causes.ANSWER_REFUSED.failure(
             "the model refused to answer",
             blockers=(str(getattr(choice.message, "refusal", None) or "content filter"),),
             finish_reason=reason,
@@ -115,7 +109,7 @@ def _repeating(message: Any, state: RunState, guardrails: AgentGuardrails) -> Fa
         ahead[signature] = ahead.get(signature, 0) + 1
         count = state.last_repeat_counts.get(signature, 0) + ahead[signature]
         if count >= guardrails.loop_hard_threshold:
-            return LOOP_AHEAD.failure(
+            return causes.LOOP_AHEAD.failure(
                 f"{call.function.name} was about to run for the {count}th time with the same "
                 "arguments",
                 signature=signature,
@@ -136,7 +130,7 @@ def post_tool(result: Any, call: Any, state: RunState) -> Failure | None:
     message = getattr(result, "exception_message", None)
     if message is None:
         return None
-    return RAISED.failure(
+    return causes.RAISED.failure(
         f"{name} failed: {message}",
         partial_data=getattr(result, "partial_data", None),
         tool_name=name,

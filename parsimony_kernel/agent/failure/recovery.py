@@ -190,28 +190,44 @@ async def answer(
         state.record_failure_attempt(failure.kind)
         state.lessons_learned = remember(state.lessons_learned, told)
         state.note_recovery(failure.type, decision.strategy or action.value)
+    if action not in (Action.retry, Action.narrow_scope):
+        state.done = True
+        return _ending(action, failure, decision, context, state)
+    how: dict[str, Any] = {"budget": 1}
     if action is Action.retry:
         cut_off = _CUT_OFF if failure.kind is FailureKind.output_truncated else None
         state.pending_instruction = decision.hint or cut_off or state.pending_instruction
-        return _goes_on(
-            failure,
-            action,
-            decision,
-            prior,
-            budget=budget_of(policy, failure.kind),
-            delay_s=max(_delay(failure, policy, prior), min(decision.delay_s, MAX_WAIT_S)),
-            fallback=failure.metadata.get(FALLBACK),
-        )
-    if action is Action.narrow_scope:
-        put_back = _gone_back(decision, run)
+        how = {
+            "budget": budget_of(policy, failure.kind),
+            "delay_s": max(_delay(failure, policy, prior), min(decision.delay_s, MAX_WAIT_S)),
+            "fallback": failure.metadata.get(FALLBACK),
+        }
+    else:
+        put_back = how["put_back"] = _gone_back(decision, run)
         names = put_back if run is None else run.shared_names(put_back)
         parts = filter(None, (names, decision.hint or _narrowing(told)))
         state.pending_instruction = " ".join(parts)
         if failure.type is FailureType.CONTEXT_OVERFLOW:
             state.compaction += 1
-        return _goes_on(failure, action, decision, prior, budget=1, put_back=put_back)
-    state.done = True
-    metadata = failure.metadata
+    return AgentError(
+        message=failure.explanation,
+        failure=failure.without_data(),
+        recoverable=True,
+        action=action.value,
+        attempt=prior + 1,
+        strategy=decision.strategy,
+        **how,
+    )
+
+
+def _ending(
+    action: Action,
+    failure: Failure,
+    decision: "_Decision",
+    context: RecoveryContext,
+    state: RunState,
+) -> AgentEvent:
+    metadata, words = failure.metadata, decision.words or failure.explanation
     if action is Action.ask_user:
         is_limit = failure.kind in LIMITS or metadata.get(GUARD)
         question = decision.words or metadata.get("question") or _QUESTIONS.get(failure.kind)
@@ -225,7 +241,6 @@ async def answer(
             originating_guard=metadata.get(GUARD, ""),
             pending_effect=metadata.get(EFFECT_KEY, ""),
         )
-    words = decision.words or failure.explanation
     if action is Action.stop:
         plan = metadata.get("remedy")
         return PartialRunSummary(missing=words, learned_facts=learned(state), next_step_plan=plan)
@@ -234,20 +249,6 @@ async def answer(
         blockers=failure.blockers or (failure.explanation,),
         suggested_next_steps=tuple(filter(None, (_remedy(failure),))),
         failure=failure.without_data(),
-    )
-
-
-def _goes_on(
-    failure: Failure, action: Action, decision: "_Decision", prior: int, **how: Any
-) -> AgentError:
-    return AgentError(
-        message=failure.explanation,
-        failure=failure.without_data(),
-        recoverable=True,
-        action=action.value,
-        attempt=prior + 1,
-        strategy=decision.strategy,
-        **how,
     )
 
 

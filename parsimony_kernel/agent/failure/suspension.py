@@ -18,6 +18,8 @@ from pydantic_core import to_jsonable_python
 
 from parsimony_kernel.core.endings import SuspensionRequest as SuspensionRequest
 from parsimony_kernel.core.state import SCHEMA_VERSION, RunState, SuspensionRecord
+from parsimony_kernel.storage import durable
+from parsimony_kernel.storage.durable import StorageError
 
 Secret = str | bytes
 
@@ -32,6 +34,9 @@ ADDED_FIELDS: Mapping[int, frozenset[str]] = {
     5: frozenset({"pending_behind"}),
     6: frozenset({"begun"}),
 }
+
+# The records that this process has taken, by the names of their claims.
+_taken: set[str] = set()
 
 # A record from a machine whose clock is a little ahead is honest; one from tomorrow is not.
 CLOCK_SKEW = timedelta(minutes=5)
@@ -140,6 +145,24 @@ def build_record(
 
 def _foreign(value: Any) -> Any:
     return to_jsonable_python(value, fallback=str, bytes_mode="base64")
+
+
+def take_single_use(record: SuspensionRecord) -> bool:
+    """Take the record's single use where no journal keeps it: by a file beside the keys.
+
+    Returns ``False`` when it was taken before, by any process of this user. Where no file can be
+    written, it is this process's alone.
+    """
+    from jupyter_core.paths import jupyter_data_dir  # deferred: only a resume needs it
+
+    name = hashlib.sha256(record.nonce.encode("utf-8", "surrogatepass")).hexdigest()
+    if name in _taken:
+        return False
+    _taken.add(name)
+    try:
+        return durable.create(Path(jupyter_data_dir()) / "parsimony" / "claims" / name, b"")
+    except StorageError:
+        return True
 
 
 def check_reply(reply: str) -> None:

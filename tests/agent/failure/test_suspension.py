@@ -1,6 +1,7 @@
 """Tokens, seals, and what may be resumed."""
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from pathlib import Path
@@ -25,6 +26,7 @@ from parsimony_kernel.agent.failure.suspension import (
     build_record,
     check_record,
     compute_seal,
+    take_single_use,
 )
 from parsimony_kernel.core.state import SCHEMA_VERSION, RunState, SuspensionRecord
 from tests.tiers import every
@@ -392,3 +394,31 @@ def test_only_the_budget_that_suspended_the_run_is_reset(
     assert state.cumulative_cost_usd == 0.25
     assert state.failure_attempts == {FailureKind.tool_error: 1}
     assert state.lessons_learned == [Failure(FailureKind.tool_error, "boom", ("b",))]
+
+
+_TAKE = """
+import os
+from parsimony_kernel.agent.failure.suspension import take_single_use
+from parsimony_kernel.core.state import SuspensionRecord
+os.environ["JUPYTER_DATA_DIR"] = place
+record = SuspensionRecord(run_id="r", session_id="s", suspension_token="n.1", suspended_at="")
+wait()
+print(take_single_use(record))
+"""
+
+
+def test_of_many_processes_without_a_journal_one_takes_a_record(
+    tmp_path: Path, race: Callable[[str, Path], list[str]]
+) -> None:
+    taken = race(_TAKE, tmp_path)
+    assert sorted(taken) == ["False"] * (len(taken) - 1) + ["True"]
+    assert len(list((tmp_path / "parsimony" / "claims").iterdir())) == 1
+
+
+def test_a_record_is_this_process_s_where_no_claim_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "file"))
+    asked = record()
+    assert [take_single_use(asked), take_single_use(asked)] == [True, False]
