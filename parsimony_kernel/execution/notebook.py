@@ -7,7 +7,7 @@ and output stay as they were. The shell's own run of a cell keeps all of these, 
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -95,17 +95,15 @@ class NotebookExecutor(InProcessExecutor):
             with guard, shell.builtin_trap, _users_state(shell):
                 shell.events.trigger("pre_execute")
                 drawn = open_figures()
-                if not run.cell.awaits:
-                    run.error = _call(guard, evaluate, *given)
-                elif guard.reason is not None:
-                    run.error = guard.exception()
-                else:
+                if run.cell.awaits:
                     run.error = await guard.drive(evaluate_awaiting(*given))
+                else:
+                    run.error = guard.attempt(evaluate, *given)
                 # What belongs to the end of a cell, such as showing the open figures.
                 shell.events.trigger("post_execute")
                 # New ones are still open where matplotlib draws on no screen.
                 if run.error is None and open_figures() - drawn and _draws_on_no_screen():
-                    run.error = _call(guard, show_figures, capture, drawn)
+                    run.error = guard.attempt(show_figures, capture, drawn)
             run.reason = guard.reason
             if run.reason is not None:
                 started.end()
@@ -115,15 +113,6 @@ class NotebookExecutor(InProcessExecutor):
         error = run.error
         if is_a(error, Exception):
             attempt(lambda: _remember_for_debug(shell, error, run.cell.filename), lambda _: None)
-
-
-def _call(guard: CodeGuard, work: Callable[..., None], *given: Any) -> BaseException | None:
-    try:
-        guard.check()
-        guard.call(work, *given)
-    except BaseException as exc:  # boundary: tool - the cell's code
-        return exc
-    return None
 
 
 def _draws_on_no_screen() -> bool:

@@ -177,17 +177,13 @@ class CodeExecutor(InProcessExecutor):
         drawn, show = open_figures(), run.capture.show
         given = run.parts(guard), run.namespace, run.namespace, show
         try:
-            guard.check()
             if run.cell.awaits:
                 error = self._loops.run(guard.drive(evaluate_awaiting(*given)))
-                if error is not None:
-                    return error
             else:
-                guard.call(evaluate, *given)
-            guard.call(show_figures, run.capture, drawn)
+                error = guard.attempt(evaluate, *given)
         except BaseException as exc:  # boundary: tool - the cell's code
             return exc
-        return None
+        return error or guard.attempt(show_figures, run.capture, drawn)
 
 
 class _Loops:

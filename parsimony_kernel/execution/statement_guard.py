@@ -32,7 +32,7 @@ from parsimony_kernel.execution.side_effects import (
     EVENTS,
     Caller,
     GuardedEnvironment,
-    is_number,
+    ip_address_of,
 )
 from parsimony_kernel.execution.workers import Workers
 from parsimony_kernel.lineage.checkpoint import Change, Checkpoints
@@ -169,7 +169,7 @@ class StatementGuard:
         if self.held is not None:
             raise Held
         reach = self._reach(kind, what, by)
-        if kind is ReachKind.network and self._is_resolved and is_number(what):
+        if kind is ReachKind.network and self._is_resolved and ip_address_of(what):
             return
         approved = self.permit.approved
         is_allowed = approved is not None and approved == self.permit.sha(reach)
