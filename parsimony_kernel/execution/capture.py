@@ -251,13 +251,15 @@ class _RoutedStream(io.TextIOBase):
         return getattr(self.fallback, attribute)
 
 
-def _no_input(*_: Any, **__: Any) -> str:
+def no_input(*_: Any, **__: Any) -> str:
+    """Stands for what would wait for a person."""
     raise RuntimeError(
         "input() cannot be answered here: put the value in the code, or ask with ask_user"
     )
 
 
-def _no_exit(*_: Any, **__: Any) -> None:
+def no_exit(*_: Any, **__: Any) -> None:
+    """Stands for what would end the process."""
     raise RuntimeError(
         "exit() would end the kernel of the user: leave it out, the cell ends by itself"
     )
@@ -289,12 +291,12 @@ class _Interception:
     def install(self, shell: Any) -> None:
         if not self._undo:
             self._replace(sys, "displayhook", Capture.show)
-            self._replace(builtins, "input", _no_input)
+            self._replace(builtins, "input", no_input)
             self._replace(builtins, "print", _printing(builtins.print))
             self._replace(threading.Thread, "start", _starting(threading.Thread.start))
             self._replace(threading, "excepthook", _telling(threading.excepthook))
             if "getpass" in sys.modules:
-                self._replace(sys.modules["getpass"], "getpass", _no_input)
+                self._replace(sys.modules["getpass"], "getpass", no_input)
         for name in ("stdout", "stderr"):
             self._route(name)
         if shell is not None and all(shell is not each for each in self._shells):
@@ -354,7 +356,7 @@ class _Interception:
         self._replace(shell.display_pub, "publish", lambda to, data, *_, **__: to.publish(data))
         self._replace(shell.display_pub, "clear_output", lambda *_, **__: None)
         self._replace(shell, "_showtraceback", _show_traceback)
-        self._replace(shell, "ask_exit", _no_exit)
+        self._replace(shell, "ask_exit", no_exit)
         self._replace(getattr(shell, "payload_manager", None), "write_payload", _page)
 
     def remove(self, *, is_after_code: bool) -> None:

@@ -20,13 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from parsimony_kernel.execution.capture import (
-    BoundedText,
-    Capture,
-    capture_here,
-    is_routed,
-    routed,
-)
+from parsimony_kernel.execution.capture import BoundedText, Capture, capture_here, is_routed, routed
 from parsimony_kernel.execution.descendants import Started, marked
 
 _SETTLE_S = 0.5

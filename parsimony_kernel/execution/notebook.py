@@ -13,12 +13,7 @@ from typing import Any
 
 from parsimony_kernel.analysis.parse import Module
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.execution.capture import (
-    capturing,
-    open_figures,
-    routed,
-    show_figures,
-)
+from parsimony_kernel.execution.capture import capturing, open_figures, routed, show_figures
 from parsimony_kernel.execution.cell import (
     Cell,
     cell_name,

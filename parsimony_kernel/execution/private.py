@@ -15,6 +15,8 @@ from parsimony_kernel.execution.capture import (
     capture_here,
     capturing,
     live_shell,
+    no_exit,
+    no_input,
     open_figures,
     show_figures,
     working,
@@ -78,11 +80,7 @@ class CodeExecutor(InProcessExecutor):
 
     def _fresh(self) -> dict[str, Any]:
         self._seeded = seed_names()
-        return {
-            "__name__": "__main__",
-            "__builtins__": private_builtins(_display),
-            **self._seeded,
-        }
+        return {"__name__": "__main__", "__builtins__": private_builtins(_display), **self._seeded}
 
     async def clear_namespace(self) -> None:
         self.locals = self._fresh()
@@ -227,14 +225,6 @@ _LEFT_OUT = frozenset(
 )
 
 
-def _refusal(name: str, instead: str) -> Callable[..., Any]:
-    def refuse(*_: Any, **__: Any) -> Any:
-        raise RuntimeError(f"{name}() does not work here: {instead}")
-
-    refuse.__name__ = refuse.__qualname__ = name
-    return refuse
-
-
 def _print(*values: Any, **options: Any) -> None:
     # Looked up when called: while code is captured there is another.
     builtins.print(*values, **options)
@@ -247,15 +237,8 @@ def private_builtins(display: Callable[..., None]) -> dict[str, Any]:
     sandbox, and nothing in the process can be one.
     """
     kept = {name: value for name, value in vars(builtins).items() if name not in _LEFT_OUT}
-    leave = "the cell ends by itself"
-    return {
-        **kept,
-        "print": _print,
-        "display": display,
-        "input": _refusal("input", "put the value in the code"),
-        "exit": _refusal("exit", leave),
-        "quit": _refusal("quit", leave),
-    }
+    own = {"print": _print, "display": display, "input": no_input, "exit": no_exit, "quit": no_exit}
+    return {**kept, **own}
 
 
 def seed_names() -> dict[str, Any]:
