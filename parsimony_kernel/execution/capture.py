@@ -207,18 +207,13 @@ class _Bytes(io.RawIOBase):
 class _RoutedStream(io.TextIOBase):
     """Stands in ``sys`` for stdout or stderr."""
 
+    encoding: str = "utf-8"
+    errors: str | None = "replace"
+
     def __init__(self, name: str, fallback: TextIO) -> None:
         self._name = name
         self.fallback = fallback
         self.buffer = _Bytes(self)
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        return "utf-8"
-
-    @property
-    def errors(self) -> str:  # type: ignore[override]
-        return "replace"
 
     def writable(self) -> bool:
         return True

@@ -196,10 +196,7 @@ class InProcessExecutor(CellExecutor):
                 try:
                     cell = before and before.cell
                     cell = cell or self._compile(source, filename, expression=request.is_expression)
-                except (
-                    Exception,
-                    RecursionError,
-                ) as exc:  # boundary: tool - code that breaks the compiler
+                except Exception as exc:  # boundary: tool - code that breaks the compiler
                     return self._rejected(exc, filename, source)
                 for checkpoints in tuple(self._open):
                     lost = checkpoints.protect(cell.code)

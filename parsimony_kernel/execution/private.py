@@ -79,7 +79,7 @@ class CodeExecutor(InProcessExecutor):
         weakref.finalize(self, self._loops.close)
 
     def _fresh(self) -> dict[str, Any]:
-        self._seeded = seed_names()
+        self._seeded = libraries_for(_FREE)
         return {"__name__": "__main__", "__builtins__": private_builtins(_display), **self._seeded}
 
     async def clear_namespace(self) -> None:
@@ -181,7 +181,9 @@ class CodeExecutor(InProcessExecutor):
                 error = guard.attempt(evaluate, *given)
         except BaseException as exc:  # boundary: tool - the cell's code
             return exc
-        return error or guard.attempt(show_figures, run.capture, drawn)
+        if error is None:
+            error = guard.attempt(show_figures, run.capture, drawn)
+        return error
 
 
 class _Loops:
@@ -190,14 +192,9 @@ class _Loops:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def current(self) -> asyncio.AbstractEventLoop:
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-        return self._loop
-
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run ``coroutine`` to its end. A loop that was abandoned meanwhile is closed then."""
-        loop = self.current()
+        loop = self._loop = self._loop or asyncio.new_event_loop()
         try:
             return loop.run_until_complete(coroutine)
         finally:
@@ -215,7 +212,7 @@ class _Loops:
         self._loop = None
 
 
-# What the namespace holds before any code has run: names, and the builtins.
+# What the namespace holds before any code has run: the names that cost nothing, and the builtins.
 
 _FREE = ("datetime", "timedelta", "timezone")
 
@@ -239,11 +236,6 @@ def private_builtins(display: Callable[..., None]) -> dict[str, Any]:
     kept = {name: value for name, value in vars(builtins).items() if name not in _LEFT_OUT}
     own = {"print": _print, "display": display, "input": no_input, "exit": no_exit, "quit": no_exit}
     return {**kept, **own}
-
-
-def seed_names() -> dict[str, Any]:
-    """The names that are there from the start and cost nothing."""
-    return libraries_for(_FREE)
 
 
 def libraries_for(names: Iterable[str]) -> dict[str, Any]:

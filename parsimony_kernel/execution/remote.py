@@ -147,7 +147,6 @@ class RemoteExecutor(CellExecutor):
             )
         except Loss:
             answer = INTERRUPTED
-        self._settle(answer)
         if "error" in answer:
             is_none = answer["error"]["name"] == "NotADirectoryError"
             raise (NotADirectoryError if is_none else OSError)(answer["error"]["message"])

@@ -196,7 +196,7 @@ class _Side:
                 outputs=(*capture.outputs, error),
                 truncated=capture.is_cut,
             )
-        if request["do"] != "fetch":
+        if request["do"] == "run":
             told["output"] = output.model_dump(mode="json")
             told["names"] = self._names(output)
             told["ledger"] = self.executor.stamps
