@@ -23,7 +23,7 @@ from parsimony_kernel.execution.cell import (
     evaluate_awaiting,
     from_cell,
 )
-from parsimony_kernel.execution.descriptors import DESCRIPTORS
+from parsimony_kernel.execution.children import DESCRIPTORS
 from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.inprocess import CellExecution, InProcessExecutor
 from parsimony_kernel.execution.inspection import attempt, is_a
@@ -34,7 +34,7 @@ class NotebookExecutor(InProcessExecutor):
     """Runs agent code in a shell, on the thread that awaits it.
 
     The processes that a cell has started are killed when the cell is stopped or its time is up,
-    see ``execution.descendants``; of a cell that ended by itself they live on.
+    see ``execution.children``; of a cell that ended by itself they live on.
 
     Args:
         shell: an ``InteractiveShell`` of any kind: a kernel's, a terminal's, a bare one.

@@ -28,7 +28,7 @@ from parsimony_kernel.execution.cell import (
     evaluate,
     evaluate_awaiting,
 )
-from parsimony_kernel.execution.descriptors import DESCRIPTORS
+from parsimony_kernel.execution.children import DESCRIPTORS
 from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.inprocess import LOOK_S, CellExecution, InProcessExecutor
 from parsimony_kernel.execution.interrupt import CodeGuard
@@ -56,7 +56,7 @@ class CodeExecutor(InProcessExecutor):
     Each cell runs in a worker thread, so a call returns at its deadline whatever the code does.
     Python code is stopped there; a call that blocks is left behind, with an old copy of the
     namespace and nowhere to write, unless it waits for a process that the cell has started. These
-    are killed with all that they have started, see ``execution.descendants``; of a cell that
+    are killed with all that they have started, see ``execution.children``; of a cell that
     ended by itself they live on. The working folder is put back after a cell. Classes and imports
     work; ``exec``, ``eval``, ``compile`` and ``input`` are not there. This is no sandbox: the code
     has the rights of the process.

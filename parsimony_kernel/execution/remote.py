@@ -56,7 +56,7 @@ class RemoteExecutor(CellExecutor):
     names what is gone; in the ledger these names are dropped and the runs of cells stay. Of code
     that ends its process at once (``os._exit``, a crash) the last prints may be lost.
 
-    With its kernel end the processes that its code has started, see ``execution.descendants``.
+    With its kernel end the processes that its code has started, see ``execution.children``.
     Behind a server that is the server's part, and what began a session of its own lives on there.
 
     Args:
