@@ -114,11 +114,11 @@ class Descriptors:
         def with_pipes(_: Capture, process: Any, *given: Any, **named: Any) -> None:
             call = _POPEN.bind(process, *given, **named)
             streams = ((1, sys.stdout), (2, sys.stderr))
-            ours = {id(stream): number for number, stream in streams if is_routed(stream)}
+            leads = {id(stream): number for number, stream in streams if is_routed(stream)}
             for number, name in ((1, "stdout"), (2, "stderr")):
                 stream = call.arguments.get(name)
-                if stream is None or id(stream) in ours:
-                    call.arguments[name] = self.pipes()[ours.get(id(stream), number)].entry
+                if stream is None or id(stream) in leads:
+                    call.arguments[name] = self.pipes()[leads.get(id(stream), number)].entry
             call.arguments["env"] = marked(call.arguments.get("env"), started.mark)
             started.children.append(process)
             start(*call.args, **call.kwargs)
