@@ -38,10 +38,9 @@ _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\
 class BoundedText:
     """Text of any length in bounded memory: its head and its tail."""
 
-    def __init__(self, limit: int = STREAM_CHARS) -> None:
-        self._half = limit // 2
+    def __init__(self) -> None:
+        self._half = self._head_room = STREAM_CHARS // 2
         self._head: list[str] = []
-        self._head_room = self._half
         self._tail: deque[str] = deque()
         self._tail_length = 0
         self._dropped = 0

@@ -12,7 +12,6 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from parsimony_kernel.analysis.parse import Module
-from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.execution.capture import capturing, open_figures, routed, show_figures
 from parsimony_kernel.execution.cell import (
     Cell,
@@ -24,7 +23,6 @@ from parsimony_kernel.execution.cell import (
     from_cell,
 )
 from parsimony_kernel.execution.children import DESCRIPTORS
-from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.inprocess import CellExecution, InProcessExecutor
 from parsimony_kernel.execution.inspection import attempt, is_a
 from parsimony_kernel.execution.interrupt import CodeGuard
@@ -40,14 +38,8 @@ class NotebookExecutor(InProcessExecutor):
         shell: an ``InteractiveShell`` of any kind: a kernel's, a terminal's, a bare one.
     """
 
-    def __init__(
-        self,
-        shell: Any,
-        output_factory: OutputFactory | None = None,
-        *,
-        clock: Clock = SYSTEM_CLOCK,
-    ) -> None:
-        super().__init__(cwd=None, output_factory=output_factory, clock=clock)
+    def __init__(self, shell: Any) -> None:
+        super().__init__()
         self._shell = shell
 
     async def clear_namespace(self) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from parsimony_kernel.analysis.read import read
-from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.execution.capture import (
     capture_here,
     capturing,
@@ -66,13 +65,9 @@ class CodeExecutor(InProcessExecutor):
     """
 
     def __init__(
-        self,
-        cwd: str | Path | None = None,
-        output_factory: OutputFactory | None = None,
-        *,
-        clock: Clock = SYSTEM_CLOCK,
+        self, cwd: str | Path | None = None, output_factory: OutputFactory | None = None
     ) -> None:
-        super().__init__(cwd=cwd, output_factory=output_factory, clock=clock)
+        super().__init__(cwd, output_factory)
         self._seeded: dict[str, Any] = {}
         self.locals: dict[str, Any] = self._fresh()
         self._loops = _Loops()
