@@ -48,10 +48,7 @@ class BaseCodeExecutor(ABC):
 
     @abstractmethod
     async def eval(
-        self,
-        expr: str,
-        dry_run: bool = False,
-        timeout_seconds: float | None = None,
+        self, expr: str, dry_run: bool = False, timeout_seconds: float | None = None
     ) -> KernelOutput:
         """Evaluate one expression; a statement is an error in the output."""
 
@@ -122,10 +119,7 @@ class CellExecutor(BaseCodeExecutor):
         return output
 
     async def eval(
-        self,
-        expr: str,
-        dry_run: bool = False,
-        timeout_seconds: float | None = None,
+        self, expr: str, dry_run: bool = False, timeout_seconds: float | None = None
     ) -> KernelOutput:
         request = CellRequest(expr.strip(), dry_run, timeout_seconds, is_expression=True)
         return (await self.run_cell(request))[0]

@@ -38,10 +38,9 @@ _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\
 class BoundedText:
     """Text of any length in bounded memory: its head and its tail."""
 
-    def __init__(self, limit: int = STREAM_CHARS) -> None:
-        self._half = limit // 2
+    def __init__(self) -> None:
+        self._half = self._head_room = STREAM_CHARS // 2
         self._head: list[str] = []
-        self._head_room = self._half
         self._tail: deque[str] = deque()
         self._tail_length = 0
         self._dropped = 0
@@ -207,18 +206,13 @@ class _Bytes(io.RawIOBase):
 class _RoutedStream(io.TextIOBase):
     """Stands in ``sys`` for stdout or stderr."""
 
+    encoding: str = "utf-8"
+    errors: str | None = "replace"
+
     def __init__(self, name: str, fallback: TextIO) -> None:
         self._name = name
         self.fallback = fallback
         self.buffer = _Bytes(self)
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        return "utf-8"
-
-    @property
-    def errors(self) -> str:  # type: ignore[override]
-        return "replace"
 
     def writable(self) -> bool:
         return True
@@ -251,13 +245,15 @@ class _RoutedStream(io.TextIOBase):
         return getattr(self.fallback, attribute)
 
 
-def _no_input(*_: Any, **__: Any) -> str:
+def no_input(*_: Any, **__: Any) -> str:
+    """Stands for what would wait for a person."""
     raise RuntimeError(
         "input() cannot be answered here: put the value in the code, or ask with ask_user"
     )
 
 
-def _no_exit(*_: Any, **__: Any) -> None:
+def no_exit(*_: Any, **__: Any) -> None:
+    """Stands for what would end the process."""
     raise RuntimeError(
         "exit() would end the kernel of the user: leave it out, the cell ends by itself"
     )
@@ -289,12 +285,12 @@ class _Interception:
     def install(self, shell: Any) -> None:
         if not self._undo:
             self._replace(sys, "displayhook", Capture.show)
-            self._replace(builtins, "input", _no_input)
+            self._replace(builtins, "input", no_input)
             self._replace(builtins, "print", _printing(builtins.print))
             self._replace(threading.Thread, "start", _starting(threading.Thread.start))
             self._replace(threading, "excepthook", _telling(threading.excepthook))
             if "getpass" in sys.modules:
-                self._replace(sys.modules["getpass"], "getpass", _no_input)
+                self._replace(sys.modules["getpass"], "getpass", no_input)
         for name in ("stdout", "stderr"):
             self._route(name)
         if shell is not None and all(shell is not each for each in self._shells):
@@ -354,7 +350,7 @@ class _Interception:
         self._replace(shell.display_pub, "publish", lambda to, data, *_, **__: to.publish(data))
         self._replace(shell.display_pub, "clear_output", lambda *_, **__: None)
         self._replace(shell, "_showtraceback", _show_traceback)
-        self._replace(shell, "ask_exit", _no_exit)
+        self._replace(shell, "ask_exit", no_exit)
         self._replace(getattr(shell, "payload_manager", None), "write_payload", _page)
 
     def remove(self, *, is_after_code: bool) -> None:

@@ -17,16 +17,7 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from types import (
-    BuiltinFunctionType,
-    ClassMethodDescriptorType,
-    FunctionType,
-    MethodDescriptorType,
-    MethodType,
-    MethodWrapperType,
-    TracebackType,
-    WrapperDescriptorType,
-)
+from types import BuiltinFunctionType, FunctionType, MethodType, TracebackType
 from typing import Any
 
 from parsimony_kernel.core.outputs import (
@@ -68,15 +59,7 @@ _NESTING = (list, tuple, dict, set, frozenset)
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), *_NESTING)
 # Their own reprs go through all that they hold.
 _MAPPINGS = (Counter, OrderedDict, defaultdict)
-_ROUTINES = (
-    FunctionType,
-    BuiltinFunctionType,
-    MethodType,
-    MethodWrapperType,
-    MethodDescriptorType,
-    ClassMethodDescriptorType,
-    WrapperDescriptorType,
-)
+_ROUTINES = (FunctionType, BuiltinFunctionType, MethodType)
 
 
 class _CappedRepr(reprlib.Repr):
@@ -334,7 +317,8 @@ def _cut(text: str, limit: int) -> tuple[str, bool]:
 def _message(exc: BaseException, *, leaves_cell: bool = False) -> str:
     def look() -> str:
         if leaves_cell and is_a(exc, SystemExit):
-            code = "" if exc.code is None else plain(f" with {exc.code!r}")[:200]
+            code = attempt(lambda: plain(f" with {exc.code!r}")[:200], lambda _: "")
+            code = "" if exc.code is None else code
             return f"sys.exit ended this cell{code}; the kernel goes on"
         # The text of a SyntaxError repeats the file and the line, which have fields of their own.
         text = str(exc.msg if is_a(exc, SyntaxError) else exc)

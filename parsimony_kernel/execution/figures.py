@@ -15,13 +15,7 @@ from typing import Any
 
 from parsimony_kernel.artifacts.chart_words import describe_chart, title_of
 from parsimony_kernel.core.outputs import FigureObject
-from parsimony_kernel.execution.inspection import (
-    attempt,
-    class_name,
-    comes_from,
-    is_a,
-    plain,
-)
+from parsimony_kernel.execution.inspection import attempt, class_name, comes_from, is_a, plain
 from parsimony_kernel.lineage.classes import package_of
 
 PLOTLY_MIME = "application/vnd.plotly.v1+json"

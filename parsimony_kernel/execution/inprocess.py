@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.audit import listening
-from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.clock import SYSTEM_CLOCK
 from parsimony_kernel.core.outputs import (
     ExceptionObject,
     FetchLogEntry,
@@ -102,16 +102,11 @@ class InProcessExecutor(CellExecutor):
     """An executor that runs code in this process. Subclasses say where."""
 
     def __init__(
-        self,
-        *,
-        cwd: str | Path | None,
-        output_factory: OutputFactory | None,
-        clock: Clock = SYSTEM_CLOCK,
+        self, cwd: str | Path | None = None, output_factory: OutputFactory | None = None
     ) -> None:
         self.origin_ledger = OriginLedger()
         self._open: weakref.WeakSet[Checkpoints] = weakref.WeakSet()
         self.output_factory = output_factory or OutputFactory(local_dir=cwd)
-        self.clock = clock
         self._cwd = None if cwd is None else Path(cwd).resolve()
         self._steps: dict[str, int] = {}
 
@@ -188,7 +183,7 @@ class InProcessExecutor(CellExecutor):
         scope = current_scope()
         permit = None if dry_run else current_permit()
         capture = Capture(self.output_factory)
-        started = self.clock.monotonic()
+        started = SYSTEM_CLOCK.monotonic()
         async with process_turn():
             with working_folder(self._cwd, lambda text: capture.stderr.write(text)) as folder:
                 filename = self._name(scope, source)
@@ -196,10 +191,7 @@ class InProcessExecutor(CellExecutor):
                 try:
                     cell = before and before.cell
                     cell = cell or self._compile(source, filename, expression=request.is_expression)
-                except (
-                    Exception,
-                    RecursionError,
-                ) as exc:  # boundary: tool - code that breaks the compiler
+                except Exception as exc:  # boundary: tool - code that breaks the compiler
                     return self._rejected(exc, filename, source)
                 for checkpoints in tuple(self._open):
                     lost = checkpoints.protect(cell.code)
@@ -224,7 +216,7 @@ class InProcessExecutor(CellExecutor):
                 run.stamp(replace(scope, notebook_path=path))
             if run.reason == "cancel":
                 raise asyncio.CancelledError(run.still_running())
-            output = run.output(overwritten, self.clock.monotonic() - started)
+            output = run.output(overwritten, SYSTEM_CLOCK.monotonic() - started)
             if before is not None and before.output is not None:
                 output = before.output.followed_by(output)
             if permit is not None and permit.held is not None and self.paused is not None:
@@ -432,7 +424,7 @@ class CellExecution:
                     self._effect,
                     self.cell.code,
                     scope,
-                    executor.clock.now().isoformat(),
+                    SYSTEM_CLOCK.now().isoformat(),
                     cwd=self.folder,
                     failed=self.error is not None or self.reason is not None,
                     stopped_at=self._stopped_at,

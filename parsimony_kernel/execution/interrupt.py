@@ -183,6 +183,15 @@ class CodeGuard:
         if self.reason is not None:
             raise self.exception()
 
+    def attempt(self, function: Callable[..., object], *arguments: Any) -> BaseException | None:
+        """Check and run ``function``, the code itself; what it raised, if anything."""
+        try:
+            self.check()
+            self.call(function, *arguments)
+        except BaseException as exc:  # boundary: tool - the cell's code
+            return exc
+        return None
+
     def call(self, function: Callable[..., T], *arguments: Any) -> T:
         """Run ``function``, the code itself, within reach of interruptions.
 
@@ -200,6 +209,9 @@ class CodeGuard:
         taken for someone who cancels ours. Cancelling us cancels the code, and the cancellation
         is what comes back. Code that outlasts its interruptions is never resumed.
         """
+        if self.reason is not None:
+            coroutine.close()
+            return self.exception()
         self._loop = loop = asyncio.get_running_loop()
         self._outlasted = outlasted = loop.create_future()
         cancelled: asyncio.CancelledError | None = None

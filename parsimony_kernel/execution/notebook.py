@@ -7,18 +7,12 @@ and output stay as they were. The shell's own run of a cell keeps all of these, 
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from parsimony_kernel.analysis.parse import Module
-from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.execution.capture import (
-    capturing,
-    open_figures,
-    routed,
-    show_figures,
-)
+from parsimony_kernel.execution.capture import capturing, open_figures, routed, show_figures
 from parsimony_kernel.execution.cell import (
     Cell,
     cell_name,
@@ -28,8 +22,7 @@ from parsimony_kernel.execution.cell import (
     evaluate_awaiting,
     from_cell,
 )
-from parsimony_kernel.execution.descriptors import DESCRIPTORS
-from parsimony_kernel.execution.factory import OutputFactory
+from parsimony_kernel.execution.children import DESCRIPTORS
 from parsimony_kernel.execution.inprocess import CellExecution, InProcessExecutor
 from parsimony_kernel.execution.inspection import attempt, is_a
 from parsimony_kernel.execution.interrupt import CodeGuard
@@ -39,20 +32,14 @@ class NotebookExecutor(InProcessExecutor):
     """Runs agent code in a shell, on the thread that awaits it.
 
     The processes that a cell has started are killed when the cell is stopped or its time is up,
-    see ``execution.descendants``; of a cell that ended by itself they live on.
+    see ``execution.children``; of a cell that ended by itself they live on.
 
     Args:
         shell: an ``InteractiveShell`` of any kind: a kernel's, a terminal's, a bare one.
     """
 
-    def __init__(
-        self,
-        shell: Any,
-        output_factory: OutputFactory | None = None,
-        *,
-        clock: Clock = SYSTEM_CLOCK,
-    ) -> None:
-        super().__init__(cwd=None, output_factory=output_factory, clock=clock)
+    def __init__(self, shell: Any) -> None:
+        super().__init__()
         self._shell = shell
 
     async def clear_namespace(self) -> None:
@@ -95,17 +82,15 @@ class NotebookExecutor(InProcessExecutor):
             with guard, shell.builtin_trap, _users_state(shell):
                 shell.events.trigger("pre_execute")
                 drawn = open_figures()
-                if not run.cell.awaits:
-                    run.error = _call(guard, evaluate, *given)
-                elif guard.reason is not None:
-                    run.error = guard.exception()
-                else:
+                if run.cell.awaits:
                     run.error = await guard.drive(evaluate_awaiting(*given))
+                else:
+                    run.error = guard.attempt(evaluate, *given)
                 # What belongs to the end of a cell, such as showing the open figures.
                 shell.events.trigger("post_execute")
                 # New ones are still open where matplotlib draws on no screen.
                 if run.error is None and open_figures() - drawn and _draws_on_no_screen():
-                    run.error = _call(guard, show_figures, capture, drawn)
+                    run.error = guard.attempt(show_figures, capture, drawn)
             run.reason = guard.reason
             if run.reason is not None:
                 started.end()
@@ -115,15 +100,6 @@ class NotebookExecutor(InProcessExecutor):
         error = run.error
         if is_a(error, Exception):
             attempt(lambda: _remember_for_debug(shell, error, run.cell.filename), lambda _: None)
-
-
-def _call(guard: CodeGuard, work: Callable[..., None], *given: Any) -> BaseException | None:
-    try:
-        guard.check()
-        guard.call(work, *given)
-    except BaseException as exc:  # boundary: tool - the cell's code
-        return exc
-    return None
 
 
 def _draws_on_no_screen() -> bool:

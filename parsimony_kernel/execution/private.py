@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from parsimony_kernel.analysis.read import read
-from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.execution.capture import (
     capture_here,
     capturing,
     live_shell,
+    no_exit,
+    no_input,
     open_figures,
     show_figures,
     working,
@@ -26,7 +27,7 @@ from parsimony_kernel.execution.cell import (
     evaluate,
     evaluate_awaiting,
 )
-from parsimony_kernel.execution.descriptors import DESCRIPTORS
+from parsimony_kernel.execution.children import DESCRIPTORS
 from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.inprocess import LOOK_S, CellExecution, InProcessExecutor
 from parsimony_kernel.execution.interrupt import CodeGuard
@@ -54,7 +55,7 @@ class CodeExecutor(InProcessExecutor):
     Each cell runs in a worker thread, so a call returns at its deadline whatever the code does.
     Python code is stopped there; a call that blocks is left behind, with an old copy of the
     namespace and nowhere to write, unless it waits for a process that the cell has started. These
-    are killed with all that they have started, see ``execution.descendants``; of a cell that
+    are killed with all that they have started, see ``execution.children``; of a cell that
     ended by itself they live on. The working folder is put back after a cell. Classes and imports
     work; ``exec``, ``eval``, ``compile`` and ``input`` are not there. This is no sandbox: the code
     has the rights of the process.
@@ -64,25 +65,17 @@ class CodeExecutor(InProcessExecutor):
     """
 
     def __init__(
-        self,
-        cwd: str | Path | None = None,
-        output_factory: OutputFactory | None = None,
-        *,
-        clock: Clock = SYSTEM_CLOCK,
+        self, cwd: str | Path | None = None, output_factory: OutputFactory | None = None
     ) -> None:
-        super().__init__(cwd=cwd, output_factory=output_factory, clock=clock)
+        super().__init__(cwd, output_factory)
         self._seeded: dict[str, Any] = {}
         self.locals: dict[str, Any] = self._fresh()
         self._loops = _Loops()
         weakref.finalize(self, self._loops.close)
 
     def _fresh(self) -> dict[str, Any]:
-        self._seeded = seed_names()
-        return {
-            "__name__": "__main__",
-            "__builtins__": private_builtins(_display),
-            **self._seeded,
-        }
+        self._seeded = libraries_for(_FREE)
+        return {"__name__": "__main__", "__builtins__": private_builtins(_display), **self._seeded}
 
     async def clear_namespace(self) -> None:
         self.locals = self._fresh()
@@ -177,17 +170,15 @@ class CodeExecutor(InProcessExecutor):
         drawn, show = open_figures(), run.capture.show
         given = run.parts(guard), run.namespace, run.namespace, show
         try:
-            guard.check()
             if run.cell.awaits:
                 error = self._loops.run(guard.drive(evaluate_awaiting(*given)))
-                if error is not None:
-                    return error
             else:
-                guard.call(evaluate, *given)
-            guard.call(show_figures, run.capture, drawn)
+                error = guard.attempt(evaluate, *given)
         except BaseException as exc:  # boundary: tool - the cell's code
             return exc
-        return None
+        if error is None:
+            error = guard.attempt(show_figures, run.capture, drawn)
+        return error
 
 
 class _Loops:
@@ -196,14 +187,9 @@ class _Loops:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def current(self) -> asyncio.AbstractEventLoop:
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-        return self._loop
-
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run ``coroutine`` to its end. A loop that was abandoned meanwhile is closed then."""
-        loop = self.current()
+        loop = self._loop = self._loop or asyncio.new_event_loop()
         try:
             return loop.run_until_complete(coroutine)
         finally:
@@ -221,7 +207,7 @@ class _Loops:
         self._loop = None
 
 
-# What the namespace holds before any code has run: names, and the builtins.
+# What the namespace holds before any code has run: the names that cost nothing, and the builtins.
 
 _FREE = ("datetime", "timedelta", "timezone")
 
@@ -229,14 +215,6 @@ _LEFT_OUT = frozenset(
     {"exec", "eval", "compile", "input", "breakpoint", "exit", "quit", "help", "copyright"}
     | {"credits", "license", "get_ipython"}
 )
-
-
-def _refusal(name: str, instead: str) -> Callable[..., Any]:
-    def refuse(*_: Any, **__: Any) -> Any:
-        raise RuntimeError(f"{name}() does not work here: {instead}")
-
-    refuse.__name__ = refuse.__qualname__ = name
-    return refuse
 
 
 def _print(*values: Any, **options: Any) -> None:
@@ -251,20 +229,8 @@ def private_builtins(display: Callable[..., None]) -> dict[str, Any]:
     sandbox, and nothing in the process can be one.
     """
     kept = {name: value for name, value in vars(builtins).items() if name not in _LEFT_OUT}
-    leave = "the cell ends by itself"
-    return {
-        **kept,
-        "print": _print,
-        "display": display,
-        "input": _refusal("input", "put the value in the code"),
-        "exit": _refusal("exit", leave),
-        "quit": _refusal("quit", leave),
-    }
-
-
-def seed_names() -> dict[str, Any]:
-    """The names that are there from the start and cost nothing."""
-    return libraries_for(_FREE)
+    own = {"print": _print, "display": display, "input": no_input, "exit": no_exit, "quit": no_exit}
+    return {**kept, **own}
 
 
 def libraries_for(names: Iterable[str]) -> dict[str, Any]:

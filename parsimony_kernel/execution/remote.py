@@ -56,7 +56,7 @@ class RemoteExecutor(CellExecutor):
     names what is gone; in the ledger these names are dropped and the runs of cells stay. Of code
     that ends its process at once (``os._exit``, a crash) the last prints may be lost.
 
-    With its kernel end the processes that its code has started, see ``execution.descendants``.
+    With its kernel end the processes that its code has started, see ``execution.children``.
     Behind a server that is the server's part, and what began a session of its own lives on there.
 
     Args:
@@ -147,7 +147,6 @@ class RemoteExecutor(CellExecutor):
             )
         except Loss:
             answer = INTERRUPTED
-        self._settle(answer)
         if "error" in answer:
             is_none = answer["error"]["name"] == "NotADirectoryError"
             raise (NotADirectoryError if is_none else OSError)(answer["error"]["message"])
@@ -214,14 +213,24 @@ class RemoteExecutor(CellExecutor):
 
     def _settle(self, answer: dict[str, Any]) -> None:
         """Write into variables and ledger what became of them."""
-        for name in answer["gone"]:
-            self._variables.pop(name, None)
-        for name, told in answer["names"].items():
-            self._variables[name] = _value(name, told, self._bring)
+        if answer["names"] is not None:
+            names = answer["names"].items()
+            self._variables = {name: self._value(name, told) for name, told in names}
         for ran in answer["ledger"]:
             effect, scope = _EFFECT.validate_python(ran["effect"]), RunScope(**ran["scope"])
             how = {**ran["how"], "cwd": Path(ran["cwd"])}
             stamp_effect(self.origin_ledger, effect, ran["code"], scope, ran["at"], **how)
+
+    def _value(self, name: str, told: dict[str, Any]) -> Any:
+        """What stands for a variable here: a plain value itself, else a ``RemoteValue``."""
+        if "plain" in told:
+            return json.loads(told["plain"])
+        known = self._variables.get(name)
+        if "summary" not in told and isinstance(known, RemoteValue) and known.type == told["type"]:
+            return known
+        of_type = {"type": "primitive", "name": name, "python_type": told["type"]}
+        summary = _SUMMARY.validate_python(told.get("summary", of_type))
+        return RemoteValue(name, told["type"], summary, self._bring)
 
     def _forget(self) -> None:
         """Nothing is left of what the names stood for."""
@@ -245,14 +254,6 @@ def _bring(client: RemoteClient, name: str, max_bytes: int) -> Any:
         told = answer.get("error", {"message": "the kernel was interrupted; try again"})
         raise RemoteKernelError(f"{told['message']}.")
     return decode(answer["form"], answer["data"])
-
-
-def _value(name: str, told: dict[str, Any], bring: Callable[[str, int], Any]) -> Any:
-    """What stands for a variable here: a plain value itself, else a ``RemoteValue``."""
-    if "plain" in told:
-        return json.loads(told["plain"])
-    summary: KernelOutputType = _SUMMARY.validate_python(told["summary"])
-    return RemoteValue(name, told["type"], summary, bring)
 
 
 def _lost(loss: Loss, names: tuple[str, ...], seconds: float | None) -> ExceptionObject:

@@ -35,7 +35,8 @@ from parsimony_kernel.lineage.observe import CellEffect
 WORDS = 5
 ANSWER_MIME = "application/vnd.parsimony.answer+json"
 
-_ALL_PLAIN_BYTES = 1_000_000
+# Of all variables together; they travel with each answer.
+_ALL_PLAIN_BYTES = 200_000
 
 _FORWARD_S = 0.05
 # So many sends may follow one another at once before they are spaced out.
@@ -170,12 +171,10 @@ class _Side:
         self._shell = shell
         self.executor = _ForwardingExecutor(shell)
         self.last: tuple[int, str] = (0, "")
-        # What the other side was told of each name: its plain value, or the words of its type.
-        self._known: dict[str, tuple[str, str]] = {}
 
     async def answered(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Do it. Whatever goes wrong is told in the answer, an interruption too."""
-        told: dict[str, Any] = {"names": {}, "gone": [], "ledger": []}
+        told: dict[str, Any] = {"names": None, "ledger": []}
         self.executor.capture = Capture(self.executor.output_factory)
         self.executor.stamps = []
         output, error = KernelOutput(), None
@@ -197,9 +196,9 @@ class _Side:
                 outputs=(*capture.outputs, error),
                 truncated=capture.is_cut,
             )
-        if request["do"] != "fetch":
+        if request["do"] == "run":
             told["output"] = output.model_dump(mode="json")
-            told["names"], told["gone"] = self._news(output)
+            told["names"] = self._names(output)
             told["ledger"] = self.executor.stamps
         return told
 
@@ -235,30 +234,25 @@ class _Side:
         folder = self.executor.output_factory.local_dir or Path.cwd()
         return permit_here(told, folder, Asking(self._shell.kernel))
 
-    def _news(self, output: KernelOutput) -> tuple[dict[str, Any], list[str]]:
-        """The names that are not what the other side was told, and those that are no more."""
-        present = self.executor.variables()
+    def _names(self, output: KernelOutput) -> dict[str, Any]:
+        """The variables: small plain values themselves, of others the type, and the summary of
+        those that changed."""
         summaries = {
             each.name: each for each in output.variables if not isinstance(each, ExceptionObject)
         }
-        news: dict[str, Any] = {}
+        names: dict[str, Any] = {}
         room = _ALL_PLAIN_BYTES
-        for name, value in present.items():
+        for name, value in self.executor.variables().items():
             whole = encode_plain(value)
             if whole is not None and (room := room - len(whole)) >= 0:
-                if self._known.get(name) != ("plain", whole):
-                    self._known[name] = ("plain", whole)
-                    news[name] = {"plain": whole}
+                names[name] = {"plain": whole}
                 continue
             words = type_in_words(value)
-            if name in output.changed or self._known.get(name) != ("value", words):
-                self._known[name] = ("value", words)
+            names[name] = {"type": words}
+            if name in output.changed:
                 summary = summaries.get(name) or PrimitiveObject(name=name, python_type=words)
-                news[name] = {"type": words, "summary": summary.model_dump(mode="json")}
-        gone = [name for name in self._known if name not in present]
-        for name in gone:
-            del self._known[name]
-        return news, gone
+                names[name]["summary"] = summary.model_dump(mode="json")
+        return names
 
 
 class Asking:

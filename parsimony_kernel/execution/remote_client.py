@@ -36,7 +36,7 @@ CLOSE_S = 5.0
 
 # What an interruption leaves in a reply, and what every answer holds: then as good as nothing.
 _INTERRUPTIONS = frozenset({"KeyboardInterrupt", "CancelledError"})
-INTERRUPTED: dict[str, Any] = {"names": {}, "gone": [], "ledger": []}
+INTERRUPTED: dict[str, Any] = {"names": None, "ledger": []}
 # The request to forget the variables, in the same kernel or with it.
 CLEAR: Request = {"do": "clear", "cwd": None}
 _STOPPED = ExceptionObject(name="KeyboardInterrupt", message="stopped by the user")

@@ -15,7 +15,7 @@ from typing import Any
 
 from jupyter_core.utils import ensure_event_loop, run_sync
 
-from parsimony_kernel.execution.descendants import kill_marked, marked, new_mark
+from parsimony_kernel.execution.children import kill_marked, marked, new_mark
 
 START_S = 60.0
 # So many messages are read before somebody looks at the clock again.

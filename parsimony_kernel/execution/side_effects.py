@@ -363,27 +363,18 @@ def _server_ports() -> set[int]:
 def is_local(host: str) -> bool:
     """Whether a host is this machine."""
     name = host.strip("[]").rstrip(".").casefold().partition("%")[0]
-    if name in LISTS["local"] or not name or name in _own_names():
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
+    own = socket.gethostname().casefold()
+    number = ip_address_of(name)
+    if number is not None:
+        return number.is_loopback or name in LISTS["local"]
+    return not name or name in LISTS["local"] or name in (own, own.partition(".")[0])
 
 
-def is_number(host: str) -> bool:
-    """Whether a host is given as an IP address."""
-    try:
-        ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    return True
-
-
-@functools.lru_cache(maxsize=1)
-def _own_names() -> frozenset[str]:
-    name = socket.gethostname().casefold()
-    return frozenset({name, name.partition(".")[0]})
+def ip_address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The IP address that a host is given as; ``None`` where it is a name."""
+    with suppress(ValueError):
+        return ipaddress.ip_address(host.partition("%")[0])
+    return None
 
 
 def host_of(url: str) -> str:

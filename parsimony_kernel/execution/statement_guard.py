@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import GeneratorType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, COPYING_FUNCTIONS
 from parsimony_kernel.analysis.cell import Call
@@ -23,6 +23,7 @@ from parsimony_kernel.analysis.cell import Cell as Code
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.reach import ACTING, Reach, ReachKind
+from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.cell import Cell, Part
 from parsimony_kernel.execution.guard import ended, keep, ours
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Held
@@ -32,14 +33,12 @@ from parsimony_kernel.execution.side_effects import (
     EVENTS,
     Caller,
     GuardedEnvironment,
-    is_number,
+    Judge,
+    ip_address_of,
 )
 from parsimony_kernel.execution.workers import Workers
 from parsimony_kernel.lineage.checkpoint import Change, Checkpoints
 from parsimony_kernel.lineage.files import FileState
-
-if TYPE_CHECKING:
-    from parsimony_kernel.execution.inprocess import CellExecution
 
 _MAX_SOURCE = 200
 _PLAIN_FUNCTIONS = ATOMIC_FUNCTIONS | COPYING_FUNCTIONS
@@ -65,10 +64,22 @@ class Paused:
     files: list[FileState] = field(default_factory=list)
 
 
+class Running(Protocol):
+    """A cell that runs, in an executor of this process."""
+
+    cell: Cell
+    capture: Capture
+    folder: Path
+    executor: Any
+    before_statement: Callable[[Part], None]
+
+    def judge(self, workspace: Path, *given: Any, **named: Any) -> Judge: ...
+
+
 class StatementGuard:
     """Lets one run of a cell go as far as it may."""
 
-    def __init__(self, permit: Permit, run: "CellExecution") -> None:
+    def __init__(self, permit: Permit, run: Running) -> None:
         self.permit = permit
         self.held: Reach | None = None
         # Which statement of the cell runs.
@@ -169,7 +180,7 @@ class StatementGuard:
         if self.held is not None:
             raise Held
         reach = self._reach(kind, what, by)
-        if kind is ReachKind.network and self._is_resolved and is_number(what):
+        if kind is ReachKind.network and self._is_resolved and ip_address_of(what):
             return
         approved = self.permit.approved
         is_allowed = approved is not None and approved == self.permit.sha(reach)

@@ -75,25 +75,21 @@ class _Staying(Coroutine[Any, Any, Any]):
         return self._inner.__await__()
 
     def send(self, value: Any) -> Any:
-        # The context may be one that code has made anew.
-        _inside.set(True)
-        try:
-            return self._inner.send(value)
-        except SystemExit as exc:
-            raise _told(exc) from exc
+        return _step(self._inner.send, value)
 
     def throw(self, *raised: Any) -> Any:
-        _inside.set(True)
-        try:
-            return self._inner.throw(*raised)
-        except SystemExit as exc:
-            raise _told(exc) from exc
+        return _step(self._inner.throw, *raised)
 
     def close(self) -> None:
         self._inner.close()
 
 
-def _told(exc: SystemExit) -> TaskExit:
-    # Anything else may have a repr that raises, out of the task and into the loop.
-    code = f" with {exc.code!r}"[:200] if type(exc.code) in (int, str) else ""
-    return TaskExit(f"sys.exit ended this task{code}; the kernel goes on")
+def _step(resume: Callable[..., Any], *given: Any) -> Any:
+    # The context may be one that code has made anew.
+    _inside.set(True)
+    try:
+        return resume(*given)
+    except SystemExit as exc:
+        # Anything else may have a repr that raises, out of the task and into the loop.
+        code = f" with {exc.code!r}"[:200] if type(exc.code) in (int, str) else ""
+        raise TaskExit(f"sys.exit ended this task{code}; the kernel goes on") from exc

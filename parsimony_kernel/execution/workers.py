@@ -20,11 +20,7 @@ from typing import Any, NoReturn
 from parsimony_kernel.execution.side_effects import EVENTS, Judge
 
 # Who prepares the data of a new process: Python, and the library behind joblib's.
-_SPAWNING = (
-    "multiprocessing.spawn",
-    "joblib.externals.loky.backend.spawn",
-    "loky.backend.spawn",
-)
+_SPAWNING = ("multiprocessing.spawn", "joblib.externals.loky.backend.spawn", "loky.backend.spawn")
 _PACKAGES = Path(__file__).resolve().parents[2]
 _is_watching = False
 

@@ -71,7 +71,6 @@ class CircuitBreaker:
     Args:
         failure_threshold: failures in a row that open it, at least 1.
         reset_timeout: seconds until a probe is let through, more than 0.
-        counts: whether an exception that leaves ``call`` speaks against the service.
         probe_lease_s: seconds after which the place of a probe that says nothing is free again;
             longer than a call may take.
         store, name: where the state is kept, and under which name; in this process by default.
@@ -88,7 +87,6 @@ class CircuitBreaker:
         failure_threshold: int = FAILURE_THRESHOLD,
         reset_timeout: float = RESET_TIMEOUT_S,
         *,
-        counts: Callable[[Exception], bool] = counts_as_failure,
         probe_lease_s: float = PROBE_LEASE_S,
         store: BreakerStore | None = None,
         name: str = "",
@@ -101,7 +99,6 @@ class CircuitBreaker:
             )
         self.failure_threshold = failure_threshold
         self.reset_timeout = reset_timeout
-        self._counts = counts
         self._terms = rules.Terms(failure_threshold, reset_timeout, probe_lease_s)
         self._store = store or OwnStore(clock)
         self._name = name
@@ -137,7 +134,7 @@ class CircuitBreaker:
         try:
             result = await func(*args, **kwargs)
         except Exception as exc:
-            if self._counts(exc):
+            if counts_as_failure(exc):
                 permit.failed()
             raise
         else:

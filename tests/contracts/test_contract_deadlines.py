@@ -2,27 +2,14 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, PrimitiveObject
 from parsimony_kernel.execution.base import BaseCodeExecutor
+from tests.contracts.told import failure, text
 from tests.tiers import sampled
 
 DEADLINE_S = 0.3
-
-
-def text(output: Any) -> str:
-    assert isinstance(output, PrimitiveObject)
-    return output.text
-
-
-def failure(output: KernelOutput) -> ExceptionObject:
-    last = output.outputs[-1]
-    assert isinstance(last, ExceptionObject)
-    assert output.error == last
-    return last
 
 
 @pytest.mark.parametrize(

@@ -1,24 +1,11 @@
 """What every executor makes of code that fails."""
 
 import re
-from typing import Any
 
 import pytest
 
-from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, PrimitiveObject
 from parsimony_kernel.execution.base import BaseCodeExecutor
-
-
-def text(output: Any) -> str:
-    assert isinstance(output, PrimitiveObject)
-    return output.text
-
-
-def failure(output: KernelOutput) -> ExceptionObject:
-    last = output.outputs[-1]
-    assert isinstance(last, ExceptionObject)
-    assert output.error == last
-    return last
+from tests.contracts.told import failure, text
 
 
 async def test_an_exception_is_a_value_with_its_line_and_the_prints_stay(

@@ -1,7 +1,6 @@
 """What every executor shows of a cell: what it prints, displays, and ends with."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -9,14 +8,9 @@ from parsimony_kernel.core.outputs import (
     DataFrameObject,
     FigureObject,
     KernelOutput,
-    PrimitiveObject,
 )
 from parsimony_kernel.execution.base import BaseCodeExecutor
-
-
-def text(output: Any) -> str:
-    assert isinstance(output, PrimitiveObject)
-    return output.text
+from tests.contracts.told import text
 
 
 async def test_a_trailing_expression(executor: BaseCodeExecutor) -> None:

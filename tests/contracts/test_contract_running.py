@@ -2,24 +2,11 @@
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, PrimitiveObject
 from parsimony_kernel.execution.base import BaseCodeExecutor
-
-
-def text(output: Any) -> str:
-    assert isinstance(output, PrimitiveObject)
-    return output.text
-
-
-def failure(output: KernelOutput) -> ExceptionObject:
-    last = output.outputs[-1]
-    assert isinstance(last, ExceptionObject)
-    assert output.error == last
-    return last
+from tests.contracts.told import failure, text
 
 
 async def test_the_namespace_lasts(executor: BaseCodeExecutor) -> None:

@@ -15,22 +15,11 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, PrimitiveObject
+from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.execution import CodeExecutor
+from tests.contracts.told import failure, text
 
 DEADLINE_S = 0.3
-
-
-def text(output: Any) -> str:
-    assert isinstance(output, PrimitiveObject)
-    return output.text
-
-
-def failure(output: KernelOutput) -> ExceptionObject:
-    last = output.outputs[-1]
-    assert isinstance(last, ExceptionObject)
-    assert output.error == last
-    return last
 
 
 @asynccontextmanager

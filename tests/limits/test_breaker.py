@@ -104,13 +104,3 @@ def test_a_status_is_found_along_the_causes() -> None:
     assert not counts_as_failure(outer)
     assert counts_as_failure(RuntimeError("no status at all"))
     assert not counts_as_failure(ImportError("No module named 'client'"))
-
-
-async def test_which_exceptions_count_is_the_caller_s_to_say() -> None:
-    breaker = CircuitBreaker(
-        2, clock=ManualClock(), counts=lambda exc: isinstance(exc, ConnectionError)
-    )
-    await failing(breaker, 5, RuntimeError("not this"))
-    assert state_of(breaker) == "closed"
-    await failing(breaker, 2, ConnectionError("this"))
-    assert state_of(breaker) == "open"

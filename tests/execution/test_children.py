@@ -3,15 +3,19 @@
 import asyncio
 import os
 import select
+import selectors
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from parsimony_kernel.execution import RemoteExecutor
 from parsimony_kernel.execution.base import BaseCodeExecutor
-from parsimony_kernel.execution.descendants import MARKS, kill_marked, marked, new_mark
+from parsimony_kernel.execution.capture import Capture
+from parsimony_kernel.execution.children import MARKS, Descriptors, kill_marked, marked, new_mark
+from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.notebook import NotebookExecutor
 from parsimony_kernel.execution.private import CodeExecutor
 from tests.tiers import sampled
@@ -139,3 +143,21 @@ def test_a_mark_is_added_to_those_of_before_and_each_finds_the_process() -> None
             assert sleeper.poll() is None
             kill_marked(mark)
             assert sleeper.wait() == -signal.SIGKILL
+
+
+def test_pipes_are_emptied_where_select_knows_sockets_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuses(*_: object) -> None:
+        raise OSError("not a socket")
+
+    monkeypatch.setattr(selectors.DefaultSelector, "register", refuses)
+    descriptors, capture = Descriptors(), Capture(OutputFactory())
+    more_than_a_pipe_holds = 200_000
+    with descriptors.redirected():
+        child = f"import sys; print('x' * {more_than_a_pipe_holds}); print('no', file=sys.stderr)"
+        subprocess.run([sys.executable, "-c", child], check=True, timeout=60)
+        os.write(1, b"end\n")
+    descriptors.drain(capture)
+    assert capture.stdout.text().endswith("x\nend\n")
+    assert capture.stderr.text() == "no\n"

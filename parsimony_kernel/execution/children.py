@@ -1,38 +1,93 @@
-"""What is written past Python: by child processes and C code, to the descriptors 1 and 2.
+"""The processes that code starts: what they write past Python, and how they end.
 
-While code is on the stack both lead into pipes of ours; a thread for each empties it, always, so
-that a child that outlives the cell never blocks. The threads read and wait in the read: not every
-platform can wait for several pipes at once. The text comes after what Python printed, since their
-order cannot be known.
+What they and C code write goes to the descriptors 1 and 2. While code is on the stack both lead
+into pipes of ours; a thread for each empties it, always, so that a child that outlives the cell
+never blocks. The threads read and wait in the read: not every platform can wait for several pipes
+at once. The text comes after what Python printed, since their order cannot be known. That is for
+code on the main thread, where nobody else writes meanwhile. Beside code on another thread others
+do, so there the descriptors stay, and only the processes that the code starts are given the pipes.
 
-That is for code on the main thread, where nobody else writes meanwhile. Beside code on another
-thread others do, so there the descriptors stay, and only the processes that the code starts are
-given the pipes.
+Each process gets a mark in its environment, which those inherit that it starts, so one that its
+parent has left and one that began a session of its own are found as well. Not found are a fork
+that runs no other program, what is given an environment without the mark (``env -i``, ``sudo``),
+and what is started past ``subprocess``, ``asyncio`` and ``os.system``.
 """
 
 import ctypes
 import inspect
 import os
+import secrets
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
-from parsimony_kernel.execution.capture import (
-    BoundedText,
-    Capture,
-    capture_here,
-    is_routed,
-    routed,
-)
-from parsimony_kernel.execution.descendants import Started, marked
+from parsimony_kernel.execution.capture import BoundedText, Capture, capture_here, is_routed, routed
+from parsimony_kernel.execution.guard import ours
 
 _SETTLE_S = 0.5
 _CHUNK = 65_536
 _FLUSH_C = ctypes.CDLL(None).fflush if os.name == "posix" else None
 _POPEN = inspect.signature(subprocess.Popen.__init__)
+
+MARKS = "PARSIMONY_STARTED_BY"
+
+# One that starts others while it is looked for may be seen too late.
+_ROUNDS = 3
+
+
+def new_mark() -> str:
+    """A mark that nothing has."""
+    return secrets.token_hex(8)
+
+
+def marked(environment: Mapping[Any, Any] | None, mark: str) -> dict[Any, Any]:
+    """``environment``, or the one of this process, with ``mark`` added to the marks it has."""
+    with ours():
+        given = os.environ if environment is None else environment
+        before = given.get(MARKS)
+        return {**given, MARKS: mark if not before else f"{before}:{mark}"}
+
+
+def kill_marked(mark: str) -> None:
+    """Kill every process that has ``mark``, wherever it is in the tree of processes."""
+    import psutil  # deferred: only asked where something was started
+
+    for _ in range(_ROUNDS):
+        # Without the environments of those that are gone, or somebody else's.
+        found = [
+            each
+            for each in psutil.process_iter(["environ"], ad_value={})
+            if mark in each.info["environ"].get(MARKS, "").split(":")
+        ]
+        for each in found:
+            with suppress(psutil.Error):
+                each.kill()
+        if not found:
+            return
+
+
+class Started:
+    """The processes that one cell has started; true when there are any."""
+
+    def __init__(self) -> None:
+        self.mark = new_mark()
+        self.children: list[subprocess.Popen[Any]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.children)
+
+    def end(self) -> None:
+        """Kill them and what they have started."""
+        if not self.children:
+            return
+        with ours():
+            kill_marked(self.mark)
+            for child in tuple(self.children):
+                if getattr(child, "pid", None) is not None:
+                    child.kill()
 
 
 class Descriptors:
@@ -59,11 +114,11 @@ class Descriptors:
         def with_pipes(_: Capture, process: Any, *given: Any, **named: Any) -> None:
             call = _POPEN.bind(process, *given, **named)
             streams = ((1, sys.stdout), (2, sys.stderr))
-            ours = {id(stream): number for number, stream in streams if is_routed(stream)}
+            leads = {id(stream): number for number, stream in streams if is_routed(stream)}
             for number, name in ((1, "stdout"), (2, "stderr")):
                 stream = call.arguments.get(name)
-                if stream is None or id(stream) in ours:
-                    call.arguments[name] = self.pipes()[ours.get(id(stream), number)].entry
+                if stream is None or id(stream) in leads:
+                    call.arguments[name] = self.pipes()[leads.get(id(stream), number)].entry
             call.arguments["env"] = marked(call.arguments.get("env"), started.mark)
             started.children.append(process)
             start(*call.args, **call.kwargs)
