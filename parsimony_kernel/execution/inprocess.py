@@ -450,7 +450,6 @@ class CellExecution:
                     self.cell.code,
                     scope,
                     clock.now().isoformat(),
-                    cwd=self.folder,
                     failed=self.error is not None or self.reason is not None,
                     stopped_at=self._stopped_at,
                 ),

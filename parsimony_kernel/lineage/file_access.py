@@ -5,6 +5,7 @@ What a library reads with its own code, as pyarrow and DuckDB do, raises no even
 
 import os
 import site
+import stat
 import sys
 import sysconfig
 from collections.abc import Collection, Iterable
@@ -120,6 +121,16 @@ def sources_in(
         inside = resolved.is_relative_to(base)
         found.setdefault(resolved.relative_to(base).as_posix() if inside else resolved.as_posix())
     return tuple(found)
+
+
+def size_and_change(source: str, folder: Path) -> tuple[int | None, int | None]:
+    """The size in bytes of the file ``source``, relative to ``folder``, and the time of its last
+    change in nanoseconds; ``None`` for what is no file."""
+    try:
+        found = (folder / source).stat()
+    except (OSError, ValueError):
+        return None, None
+    return (found.st_size, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else (None, None)
 
 
 def _has_files(pattern: Path) -> bool:

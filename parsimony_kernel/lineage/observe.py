@@ -22,7 +22,7 @@ from parsimony_kernel.analysis.values import Ref, Text
 from parsimony_kernel.lineage.aliases import names_of
 from parsimony_kernel.lineage.classes import is_immutable, is_tabular, is_theirs
 from parsimony_kernel.lineage.copiers import is_bound
-from parsimony_kernel.lineage.file_access import sources_in
+from parsimony_kernel.lineage.file_access import size_and_change, sources_in
 from parsimony_kernel.lineage.fingerprint import (
     MOST_STEPS,
     MOST_STEPS_OF_A_CELL,
@@ -234,6 +234,8 @@ class CellEffect:
         bound: the names that it bound, though perhaps to what they were bound to before.
         modules: the names that it imported, each with what it is bound to.
         tables: the tables of databases that its queries make or change.
+        files: those of ``sources`` that are paths, each with its size in bytes and the time of its
+            last change in nanoseconds, ``None`` where it is no file.
     """
 
     changed: tuple[str, ...] = ()
@@ -245,6 +247,7 @@ class CellEffect:
     bound: tuple[str, ...] = ()
     modules: tuple[tuple[str, str], ...] = ()
     tables: tuple[str, ...] = ()
+    files: tuple[tuple[str, int | None, int | None], ...] = ()
 
 
 def observe_cell(
@@ -296,24 +299,21 @@ def observe_cell(
         and name not in after
         and (not looked.namespace or name in looked.namespace)
     )
+    paths_handed = tuple(_handed(names, after))
+    sources = (*sources_in(names.literals, cwd, paths_handed), *sources_in(opened, cwd))
+    paths = (source for source in dict.fromkeys(sources) if "://" not in source)
     return (
         CellEffect(
             changed=tuple(sorted({*found.changed, *in_place})),
             deleted=found.deleted,
-            sources=tuple(
-                dict.fromkeys(
-                    (
-                        *sources_in(names.literals, cwd, tuple(_handed(names, after))),
-                        *sources_in(opened, cwd),
-                    )
-                )
-            ),
+            sources=tuple(dict.fromkeys(sources)),
             reads=tuple(sorted(reads & before.keys())),
             asked=tuple(sorted(reads - before.keys())),
             in_place=tuple(sorted(in_place - set(found.changed))),
             bound=tuple(sorted(names.writes & after.keys())),
             modules=modules,
             tables=tuple(sorted(filter(is_table, names.writes | names.mutated))),
+            files=tuple((path, *size_and_change(path, cwd)) for path in paths),
         ),
         names,
     )

@@ -6,8 +6,6 @@ The same for the user's cells and the agent's. One call per cell; nothing here l
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable
-from datetime import datetime
-from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, PURE_METHODS
@@ -19,7 +17,6 @@ from parsimony_kernel.lineage.ledger import (
     OriginLedger,
     SourceState,
     VariableOrigin,
-    source_state,
 )
 from parsimony_kernel.lineage.observe import CellEffect
 
@@ -44,7 +41,6 @@ def stamp_effect(
     scope: Producer,
     at: str,
     *,
-    cwd: Path | None = None,
     failed: bool = False,
     stopped_at: int = 0,
 ) -> None:
@@ -55,9 +51,6 @@ def stamp_effect(
         at: the time, in ISO 8601.
         failed: it ended with an error.
         stopped_at: the line of ``code`` at which, see ``stopped_line``.
-        cwd: the folder in which it ran, right after it has. Without it, that is the folder of the
-            process, and it may have been long ago: of a file that was changed after ``at``,
-            nothing is known then.
     """
     # Versions as they were when the cell began; 0 for a variable from before anybody looked.
     known = {name for name in effect.asked if ledger.version(name)}
@@ -73,7 +66,10 @@ def stamp_effect(
         for name in sorted({*effect.changed, *bound, *imported, *effect.tables})
     )
     derivation = Derivation(read(code), inputs, made, effect.in_place, stopped_at)
-    states = _states(effect.sources, cwd, at)
+    states = tuple(
+        SourceState(path=path, size_bytes=size, mtime_ns=changed)
+        for path, size, changed in effect.files
+    )
     number = ledger.next_cell_run()
     ran: dict[str, Any] = {
         "actor": scope.actor,
@@ -102,26 +98,6 @@ def stamp_effect(
             stopped_at=stopped_at,
         )
     )
-
-
-def _states(sources: Iterable[str], cwd: Path | None, at: str) -> tuple[SourceState, ...]:
-    folder = Path() if cwd is None else cwd
-    states = [source_state(source, folder) for source in sources if "://" not in source]
-    if cwd is not None:
-        return tuple(states)
-    ended = _nanoseconds(at)
-    return tuple(
-        SourceState(path=state.path) if ended and (state.mtime_ns or 0) > ended else state
-        for state in states
-    )
-
-
-def _nanoseconds(at: str) -> int:
-    """``at`` since the epoch; 0 where it is no time."""
-    try:
-        return int(datetime.fromisoformat(at).timestamp() * 1e6) * 1_000
-    except (ValueError, OverflowError, OSError):
-        return 0
 
 
 def _home(origin: VariableOrigin | None, name: str) -> str:

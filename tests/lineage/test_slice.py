@@ -203,7 +203,7 @@ def test_where_a_cell_stopped_must_not_matter_if_it_is_unknown(code: str, tmp_pa
     with contextlib.suppress(ZeroDivisionError):
         exec(code, names)
     effect, _ = observe_cell({}, visible(names, {}), code, tmp_path)
-    stamp_effect(ledger, effect, code, USER, "", cwd=tmp_path, failed=True)
+    stamp_effect(ledger, effect, code, USER, "", failed=True)
     wanted = STOPPED[code]
     if wanted is not None:
         assert kept(slice_of(ledger, "x")) == wanted
@@ -253,7 +253,7 @@ def test_a_cell_that_runs_text_finds_all_that_stood_before(tmp_path: Path) -> No
         before = visible(names, {})
         exec(code, names)
         effect, _ = observe_cell(before, visible(names, {}), code, tmp_path)
-        stamp_effect(ledger, effect, code, USER, "", cwd=tmp_path)
+        stamp_effect(ledger, effect, code, USER, "")
     again: dict[str, Any] = {}
     exec(slice_of(ledger, "y2").code, again)
     assert again["y2"] == 2
