@@ -270,10 +270,6 @@ MOST_LOOKED_AT = 300_000
 _MANY = 1_000
 # A list whose first items, as many as are ever copied, are plain values has no others.
 _MOST_ITEMS = 2 * 2**20
-# Objects whose kind is not known: about 50 ms. What one of them was given lies near its surface,
-# within this many of them; deeper are the library's own things.
-_MOST_OPAQUE = 3_000
-_DEEPEST_OPAQUE = 4
 # What runs leads to all that runs, the looking itself included.
 _RUNNING = frozenset({FrameType, TracebackType})
 
@@ -299,20 +295,21 @@ class Holding:
         self._parts: dict[int, list[int]] = {}
         self._copies = copies or Copies()
         self._apart_from = apart_from
-        self._left_opaque = _MOST_OPAQUE
-        left, many = MOST_LOOKED_AT, deque[tuple[Any, int]]()
-        pending = deque(self._new(values, 0))
-        while pending or many:
-            is_early = bool(pending)
-            value, depth = (pending or many).popleft()
-            if is_early and type(value) in COMMON and len(value) > _MANY:
-                many.append((value, depth))
-                continue
+        left, few, many = MOST_LOOKED_AT, deque[Any](), deque[Any]()
+
+        def add(parts: Iterable[Any]) -> None:
+            for part in self._new(parts):
+                is_big = type(part) in COMMON and len(part) > _MANY
+                (many if is_big else few).append(part)
+
+        add(values)
+        while few or many:
+            value = (few or many).popleft()
             parts = self._parts_of(value)
             if len(parts) <= left:
                 left -= len(parts)
                 self._parts[id(value)] = list(map(id, parts))
-                pending.extend(self._new(parts, depth))
+                add(parts)
 
     def holders(self, names: Mapping[str, Any], targets: Mapping[int, Any]) -> dict[str, set[int]]:
         """The ids of ``targets`` that each of ``names`` holds, for those that hold any."""
@@ -338,24 +335,18 @@ class Holding:
             found[name] = seen & targets.keys()
         return found
 
-    def _new(self, parts: Iterable[Any], depth: int) -> Iterator[tuple[Any, int]]:
-        """Those of ``parts`` that are to be looked into and were not yet, each with how far it is
-        from the nearest object of a known kind that led to it."""
+    def _new(self, parts: Iterable[Any]) -> Iterator[Any]:
+        """Those of ``parts`` that are to be looked into and were not yet."""
         for part in self._holding_any(list(parts)):
-            key, kind, far = id(part), type(part), 0
+            key, kind = id(part), type(part)
             if key in self.objects or key in self._apart_from:
                 continue
             if kind not in COMMON and key not in self._copies.by_id:
-                if is_atomic(part) or kind in _RUNNING:
+                is_outside = package_of(kind) in OUTSIDE and kind_of(part) is None
+                if is_outside or kind in _RUNNING or is_atomic(part):
                     continue
-                if kind_of(part) is None:
-                    far = depth + 1
-                    is_near = far <= _DEEPEST_OPAQUE and package_of(kind) not in OUTSIDE
-                    if not is_near or not self._left_opaque:
-                        continue
-                    self._left_opaque -= 1
             self.objects[key] = part
-            yield part, far
+            yield part
 
     def _holding_any(self, parts: list[Any]) -> Iterator[Any]:
         """``parts`` without runs of containers that hold nothing but plain values."""
