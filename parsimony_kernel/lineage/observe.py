@@ -30,11 +30,10 @@ from parsimony_kernel.lineage.fingerprint import (
     fingerprint,
 )
 from parsimony_kernel.lineage.may_mutate import (
-    changes_by,
-    changes_through,
+    changes_of,
+    reached_by,
+    says,
     used_by,
-    used_through,
-    uses_by_name,
 )
 from parsimony_kernel.lineage.object_graph import held_by, part_at, parts_in, reachable_from
 from parsimony_kernel.lineage.snapshot import Snapshot, difference
@@ -90,8 +89,8 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         namespace: the live namespace; hand over the same object that the cell runs in.
     """
     names = read(code)
-    used, theirs = used_through(names.reads | names.called, namespace)
-    through, by_argument = changes_through(names.reads | names.called, namespace)
+    used, functions = reached_by(names.reads | names.called, namespace)
+    through, by_argument = changes_of(functions, namespace)
     likely = set(names.reached) | through
     maybe = set(names.touched) | {
         name for name in names.reads if name in namespace and _may_change_when_read(namespace[name])
@@ -109,15 +108,15 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         if is_bound(value := namespace.get(name)) or type(value) is FunctionType
     ]
     for function in _functions_among(held, [namespace.get(name) for name in called]):
-        theirs = True
+        functions.append(function)
         used |= used_by(function, namespace)
-        globals_, hands = changes_by(function)
-        through |= globals_ & namespace.keys()
+        globals_, hands = changes_of([function], namespace)
+        through |= globals_
         by_argument = by_argument or hands
     likely |= through
     inside = _named(held, namespace)
     maybe |= names.called | inside
-    if theirs:
+    if functions:
         maybe |= used
     if by_argument:
         likely |= names.touched | inside
@@ -164,10 +163,10 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         if name in namespace and not is_immutable(namespace[name]):
             see(name, namespace[name], _MOST_OF_PLAIN)
     columns = frozenset[str]()
-    if names.mutated and not (theirs or own or names.opaque or names.reached):
+    if names.mutated and not (functions or own or names.opaque or names.reached):
         columns = columns_only(code)
         columns = columns if names.mutated <= columns else frozenset()
-    resizes = _RESIZE in code or (theirs and uses_by_name(_RESIZE, used, namespace))
+    resizes = _RESIZE in code or says(_RESIZE, functions)
     return Looked(
         namespace,
         frozenset(used),
@@ -281,7 +280,7 @@ def observe_cell(
     found = difference(before, after)
     touched, in_place = _touched(names, before, after, looked)
     newly = {name for name in names.called & after.keys() if name in found.changed}
-    also, by_argument = changes_through(newly, after)
+    also, by_argument = changes_of(reached_by(newly, after).functions, after)
     handed = names.touched if by_argument else frozenset()
     touched |= _differing(looked, values, names, looked.likely | also | handed)
     through = looked.through | (names.touched if looked.by_argument else frozenset())
