@@ -77,13 +77,7 @@ def _read_path(event: str, args: tuple[Any, ...]) -> str | None:
         path = os.fsdecode(path)
     if type(path) is not str or not path or path.startswith(("<", ":memory:")):
         return None
-    if event == "open":
-        mode, flags = args[1], args[2]
-        if type(mode) is str and "r" not in mode and "+" not in mode:
-            return None
-        if type(mode) is not str and type(flags) is int and flags & _WRITES:
-            return None
-    if path.endswith(_SUFFIXES):
+    if path.endswith(_SUFFIXES) or (event == "open" and args[2] & _WRITES):
         return None
     absolute = Path.cwd() / path
     if not _FOLDERS.isdisjoint(absolute.parts) or not absolute.is_file():
