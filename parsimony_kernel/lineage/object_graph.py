@@ -86,27 +86,35 @@ def around(function: Any) -> list[Any]:
     return [each for found in held for each in found]
 
 
-def held_by(values: Iterable[Any], parts_of: Callable[[Any], Sequence[Any]]) -> dict[int, Any]:
-    """What containers and objects of the notebook hold, a few levels down, by id."""
-    found: dict[int, Any] = {}
-    room = MOST_LOOKED_INTO
-    level: Sequence[Any] = list(values)
+def levels_of(
+    values: Iterable[Any], parts_of: Callable[[Any], Sequence[Any]]
+) -> Iterator[list[tuple[int, Sequence[Any]]]]:
+    """The ids of containers and objects of the notebook with what they hold, a few levels down."""
+    room, seen = MOST_LOOKED_INTO, set[int]()
+    level = list(values)
     for _ in range(DEEPEST):
-        deeper: list[Any] = []
+        held = list[tuple[int, Sequence[Any]]]()
         for each in level:
+            if room <= 0:
+                break
             parts = parts_of(each)
             room -= 1 + len(parts) // 16
             if parts and not are_simple(parts):
-                deeper += [
-                    part for part in parts if id(type(part)) not in SIMPLE and id(part) not in found
-                ]
-            if room <= 0:
-                break
-        found.update(zip(map(id, deeper), deeper, strict=True))
-        level = deeper
-        if not level or room <= 0:
-            break
-    return found
+                held.append((id(each), [part for part in parts if id(type(part)) not in SIMPLE]))
+        yield held
+        inside = {id(part): part for _, parts in held for part in parts}
+        level = [part for key, part in inside.items() if key not in seen]
+        seen |= inside.keys()
+
+
+def held_by(values: Iterable[Any], parts_of: Callable[[Any], Sequence[Any]]) -> dict[int, Any]:
+    """What containers and objects of the notebook hold, a few levels down, by id."""
+    return {
+        id(part): part
+        for held in levels_of(values, parts_of)
+        for _, parts in held
+        for part in parts
+    }
 
 
 def holds_objects(value: Any) -> bool:
