@@ -223,26 +223,25 @@ def owner(value: Any, array: Any) -> Any:
 def part_at(value: Any, path: Steps) -> Any:
     """What ``path`` leads to from ``value``; as far as that can be told, without running code."""
     for step in path:
-        kind = type(value)
         if step is None or is_tabular(value):
             return value
-        if isinstance(step, tuple):
-            key = step[0]
-            if issubclass(kind, dict) and dict.__contains__(value, key):
-                value = dict.__getitem__(value, key)
-            elif (
-                issubclass(kind, list | tuple)
-                and type(key) is int
-                and -len(held := _items(value)) <= key < len(held)
-            ):
-                value = held[key]
-            else:
+        inner = _item(value, step[0]) if isinstance(step, tuple) else _attribute(value, step)
+        if inner is value:
+            return value
+        value = inner
+    return value
+
+
+def _item(value: Any, key: Any) -> Any:
+    """What a container has itself at ``key``; else ``value``."""
+    if issubclass(type(value), dict):
+        return dict.get(value, key, value)
+    for base in (list, tuple):
+        if issubclass(type(value), base):
+            try:
+                return base.__getitem__(value, key)
+            except (IndexError, TypeError):
                 return value
-        else:
-            inner = _attribute(value, step)
-            if inner is value:
-                return value
-            value = inner
     return value
 
 
@@ -265,10 +264,6 @@ def _attribute(value: Any, name: str) -> Any:
     except AttributeError:
         return value
     return attributes.get(name, value) if type(attributes) is dict else value
-
-
-def _items(value: Any) -> Any:
-    return (list if issubclass(type(value), list) else tuple).__getitem__(value, slice(None))
 
 
 # Places in objects that are looked at in all: about half a second. What holds many comes last, so

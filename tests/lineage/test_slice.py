@@ -168,9 +168,8 @@ async def test_future_imports_stand_first(desk: Desk, tmp_path: Path) -> None:
 async def test_a_name_of_unknown_origin_is_told_with_the_remedy(desk: Desk) -> None:
     await desk.executor.execute("old = [1]")  # nobody's cell
     await desk.run("new = old + [2]")
-    with pytest.raises(SliceError, match=r"'old'.*run the cell that makes 'old' again") as told:
+    with pytest.raises(SliceError, match=r"'old'.*run the cell that makes 'old' again"):
         sliced(desk, "new")
-    assert told.value.names == ("old",)
 
 
 async def test_a_variable_that_nobody_made_cannot_be_sliced(desk: Desk) -> None:
