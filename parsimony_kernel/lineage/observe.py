@@ -147,7 +147,8 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
             break
         values[name] = value
         see(name, value)
-    own = _unnamed(bound)
+    # The objects on which its methods and functions are called.
+    own = {id(part): part for value in bound for part in reachable_from(value)}
     # What a name is handed to, or a way that no text tells, may change what only parts hold.
     parts = own | held if by_argument or reached or names.defined else own
     named = set(map(id, values.values()))
@@ -210,11 +211,6 @@ def _functions_among(held: Mapping[int, Any], values: Iterable[Any]) -> list[Any
         for each in (*held.values(), *values)
         if (type(each) is FunctionType and not is_immutable(each)) or type(each) is GeneratorType
     ]
-
-
-def _unnamed(values: Iterable[Any]) -> dict[int, Any]:
-    """The objects on which the methods and functions among ``values`` are called."""
-    return {id(part): part for value in values for part in reachable_from(value)}
 
 
 def _may_change_when_read(value: Any) -> bool:

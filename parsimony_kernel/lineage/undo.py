@@ -366,7 +366,9 @@ def _since(place: Place, change: Change, now: Bindings, drift: "_Drift") -> _Sin
     holding = place.holding(now.values())
     holds = holding.holders(now, {key: image.value for key, image in change.images.items()})
     bound = {
-        name for name in names if now.get(name, ABSENT) is not change.after.get(name, _absent)()
+        name
+        for name in names
+        if now.get(name, ABSENT) is not change.after.get(name, lambda: ABSENT)()
     }
     changed = {
         name for name in names & now.keys() if place.ledger.version(name) != change.versions[name]
@@ -464,10 +466,6 @@ def _drift(place: Place, change: Change, now: Bindings) -> _Drift:
         theirs |= {key for key, image in change.images.items() if is_of_library(image.kind)}
     images = {key: ended.by_id[key].again() for key in theirs & other - reached}
     return _Drift(same, held.keys() - same, images)
-
-
-def _absent() -> Any:
-    return ABSENT
 
 
 def _reference(value: Any) -> Callable[[], Any]:
