@@ -85,7 +85,7 @@ def stamp(
 ) -> None:
     """Stamp what a person's cell did."""
     effect, _ = observe_cell(before, after, code, Path(), looked=looked)
-    stamp_effect(ledger, effect, code, USER, "", cwd=Path())
+    stamp_effect(ledger, effect, code, USER, "")
 
 
 def milliseconds(work: Callable[..., object], *given: object) -> float:

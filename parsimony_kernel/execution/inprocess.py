@@ -160,11 +160,9 @@ class InProcessExecutor(CellExecutor):
             self.namespace, self._bindings, ledger or OriginLedger(), lambda: self.hidden()
         )
 
-    def stamp(
-        self, effect: CellEffect, code: str, scope: RunScope, at: str, *, cwd: Path, **how: Any
-    ) -> None:
+    def stamp(self, effect: CellEffect, code: str, scope: RunScope, at: str, **how: Any) -> None:
         """Write into the ledger what a cell did, see ``stamp_effect``."""
-        stamp_effect(self.origin_ledger, effect, code, scope, at, cwd=cwd, **how)
+        stamp_effect(self.origin_ledger, effect, code, scope, at, **how)
 
     def _bindings(self) -> dict[str, Any]:
         """The names that code has bound, imports and private ones among them."""
@@ -425,7 +423,6 @@ class CellExecution:
                     self.cell.code,
                     scope,
                     SYSTEM_CLOCK.now().isoformat(),
-                    cwd=self.folder,
                     failed=self.error is not None or self.reason is not None,
                     stopped_at=self._stopped_at,
                 ),

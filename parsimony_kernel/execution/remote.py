@@ -11,7 +11,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -218,8 +217,8 @@ class RemoteExecutor(CellExecutor):
             self._variables = {name: self._value(name, told) for name, told in names}
         for ran in answer["ledger"]:
             effect, scope = _EFFECT.validate_python(ran["effect"]), RunScope(**ran["scope"])
-            how = {**ran["how"], "cwd": Path(ran["cwd"])}
-            stamp_effect(self.origin_ledger, effect, ran["code"], scope, ran["at"], **how)
+            ledger, code = self.origin_ledger, ran["code"]
+            stamp_effect(ledger, effect, code, scope, ran["at"], **ran["how"])
 
     def _value(self, name: str, told: dict[str, Any]) -> Any:
         """What stands for a variable here: a plain value itself, else a ``RemoteValue``."""

@@ -150,12 +150,10 @@ class _ForwardingExecutor(NotebookExecutor):
     # What the last request has stamped, for the ledger of the other side.
     stamps: list[dict[str, Any]]
 
-    def stamp(
-        self, effect: CellEffect, code: str, scope: RunScope, at: str, *, cwd: Path, **how: Any
-    ) -> None:
-        super().stamp(effect, code, scope, at, cwd=cwd, **how)
+    def stamp(self, effect: CellEffect, code: str, scope: RunScope, at: str, **how: Any) -> None:
+        super().stamp(effect, code, scope, at, **how)
         ran = {"effect": asdict(effect), "scope": asdict(scope), "code": code, "at": at}
-        self.stamps.append({**ran, "cwd": str(cwd), "how": how})
+        self.stamps.append({**ran, "how": how})
 
     async def _run(self, run: CellExecution) -> None:
         self.capture = run.capture

@@ -2,16 +2,16 @@
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from itertools import compress, islice
+from itertools import compress
 from sys import getrefcount
 from typing import Any
 
-from parsimony_kernel.lineage.classes import SIMPLE, are_simple, copies_lazily, is_frame, loaded
+from parsimony_kernel.lineage.classes import SIMPLE, copies_lazily, is_frame, loaded
 from parsimony_kernel.lineage.object_graph import (
-    DEEPEST,
     MOST_BLOCKS,
     MOST_LOOKED_INTO,
     can_hold,
+    levels_of,
     owner,
     parts_in,
     parts_of_kind,
@@ -164,25 +164,11 @@ def _leading_to(changed: Set[int], groups: Sequence[Sequence[Any]]) -> set[int]:
     Of each group as many are looked into as of the others.
     """
     leading = set(changed)
-    if not groups:
-        return leading
-    share = slice(None, max(MOST_LOOKED_INTO // len(groups), 1))
-    level = [part for parts in groups for part in parts[share]]
-    looked_into: list[list[tuple[int, Sequence[Any]]]] = []
-    room = MOST_LOOKED_INTO
-    for _ in range(DEEPEST):
-        inside = {id(part): part for part in level if id(type(part)) not in SIMPLE}
-        held = [
-            (key, parts)
-            for key, part in islice(inside.items(), room)
-            if not are_simple(parts := parts_in(part))
-        ]
-        room -= len(inside)
-        looked_into.append(held)
-        if not held or room <= 0:
-            break
-        level = [part for _, parts in held for part in parts]
-    for held in reversed(looked_into):
+    share = slice(None, max(MOST_LOOKED_INTO // max(len(groups), 1), 1))
+    inside = {
+        id(part): part for parts in groups for part in parts[share] if id(type(part)) not in SIMPLE
+    }
+    for held in reversed(list(levels_of(inside.values(), parts_in))):
         leading |= {key for key, parts in held if not leading.isdisjoint(map(id, parts))}
     return leading
 

@@ -42,7 +42,7 @@ from parsimony_kernel.lineage.undo import (
 
 __all__ = ["ABSENT", "GONE", "Change", "Checkpoints", "PutBack", "TakenBack"]
 
-# What earlier checkpoints may keep alive that is bound no more: one frame of a gigabyte.
+# What checkpoints beside the first may keep alive that is bound no more: one frame of a gigabyte.
 MOST_REPLACED_BYTES = 1_200 * 2**20
 
 
@@ -80,9 +80,9 @@ class Checkpoints:
         now, ledger = dict(self._bindings()), self._place.ledger
         if self._taken:
             newest = self._taken[max(self._taken)]
-            self._replaced += sum(_sizes_of_replaced(newest.bindings, now).values())
+            self._replaced += _bytes_of_replaced(newest.bindings, now)
             if self._replaced > MOST_REPLACED_BYTES:
-                self._forget(now)
+                self._replaced = _bytes_of_replaced(self._thin(keeps_newest=False).bindings, now)
         number, self._next = self._next, self._next + 1
         self._taken[number] = State(now, ledger.versions(), ledger.now())
         return number
@@ -152,26 +152,9 @@ class Checkpoints:
         if keeps_newest:
             kept[newest] = self._taken[newest]
         self._taken = kept
-        self._count()
-        return kept[first]
-
-    def _count(self) -> None:
-        """Work out anew what room is left."""
-        copies = (copy for each in self._taken.values() for copy in each.copies.by_id.values())
+        copies = (copy for each in kept.values() for copy in each.copies.by_id.values())
         self._room.bytes = ROOM_BYTES - sum(copy.size for copy in copies)
-
-    def _forget(self, now: Bindings) -> None:
-        """Keep the first checkpoint alone, without what is too big to be kept for it."""
-        only = self._thin(keeps_newest=False)
-        sizes = _sizes_of_replaced(only.bindings, now)
-        self._replaced = sum(sizes.values())
-        for name in sorted(sizes, key=lambda name: -sizes[name]):
-            if self._replaced <= MOST_REPLACED_BYTES:
-                break
-            self._replaced -= sizes[name]
-            only.copies.by_id.pop(id(only.bindings.pop(name)), None)
-            only.forgotten.add(name)
-        self._count()
+        return kept[first]
 
     def put_back(self, number: int, *, keep_new: bool = False) -> PutBack:
         """Go back to a checkpoint; later ones are forgotten. ``KeyError`` without it.
@@ -226,9 +209,6 @@ class Checkpoints:
         return replace(self._taken[number], copies=copies)
 
 
-def _sizes_of_replaced(bindings: Bindings, now: Bindings) -> dict[str, int]:
-    return {
-        name: bytes_of(value)
-        for name, value in bindings.items()
-        if now.get(name, ABSENT) is not value
-    }
+def _bytes_of_replaced(bindings: Bindings, now: Bindings) -> int:
+    replaced = (value for name, value in bindings.items() if now.get(name, ABSENT) is not value)
+    return sum(map(bytes_of, replaced))

@@ -50,14 +50,6 @@ def _all(held: Any) -> Collection[Any]:
     return parts
 
 
-def _none(held: Any) -> Collection[Any]:
-    return ()
-
-
-def _leave(value: Any, held: Any) -> None:
-    pass
-
-
 @dataclass(frozen=True)
 class Kind:
     """How objects of one kind are copied, compared with the copy, and set back.
@@ -72,7 +64,7 @@ class Kind:
 
     copy: Callable[[Any], Any]
     same: Callable[[Any, Any], bool]
-    write: Callable[[Any, Any], Any] = _leave
+    write: Callable[[Any, Any], Any] = lambda value, held: None
     parts: Callable[[Any], Collection[Any]] = _all
     size: Callable[[Any], int] = sys.getsizeof
 
@@ -136,10 +128,6 @@ def _write_set(value: Any, held: Any) -> None:
     set.update(value, held)
 
 
-def _same_ids(now: Any, held: Any) -> bool:
-    return set(map(id, now)) == set(map(id, held))
-
-
 def _write_deque(value: Any, held: Any) -> None:
     deque.clear(value)
     deque.extend(value, held)
@@ -147,7 +135,7 @@ def _write_deque(value: Any, held: Any) -> None:
 
 def _sequence(kind: Any) -> Kind:
     """A list, or raw bytes of any kind, which are compared by what they are."""
-    raw: dict[str, Any] = {} if kind is list else {"compare": _same_bytes, "parts": _none}
+    raw: dict[str, Any] = {} if kind is list else {"compare": _same_bytes, "parts": lambda held: ()}
     return _kind(
         lambda value: kind.__getitem__(value, _ALL),
         lambda value, held: kind.__setitem__(value, _ALL, held),
@@ -280,7 +268,11 @@ _BASES: dict[type, Kind] = {
     dict: MAPPING,
     defaultdict: MAPPING,
     OrderedDict: _kind(_ordered, _write_ordered, same_mapping, parts=dict.values),
-    set: _kind(lambda value: set[Any]().union(value), _write_set, _same_ids),
+    set: _kind(
+        lambda value: set[Any]().union(value),
+        _write_set,
+        lambda now, held: set(map(id, now)) == set(map(id, held)),
+    ),
     deque: _kind(lambda value: list(deque.__iter__(value)), _write_deque),
     tuple: TUPLE,
 }

@@ -47,11 +47,7 @@ class Kept(Enum):
 
 
 class _Refused(Exception):
-    """The copy cannot be made."""
-
-    def __init__(self, why: Kept) -> None:
-        super().__init__(why.value)
-        self.why = why
+    """The copy cannot be made; its argument says why."""
 
 
 @dataclass
@@ -129,8 +125,9 @@ class Copies:
                 made[id(copy.value)] = copy
                 if taken > most:
                     return Kept.NO_ROOM
-        except _Refused as exc:
-            return exc.why
+        except _Refused as refused:
+            (why,) = refused.args
+            return Kept(why)
         except Exception:  # boundary: user object - what it holds may be anything
             return Kept.NO_WAY
         room.bytes -= taken

@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from parsimony_kernel.core.text import plural
 from parsimony_kernel.lineage.checkpoint import ABSENT, GONE, Change
@@ -39,7 +39,6 @@ _MOST_SHOWN = 5
 _MOST_BITS = 512
 _SIZED = frozenset({list, tuple, dict, set, frozenset, bytearray})
 _name_of = type.__dict__["__name__"].__get__
-How = Literal["added", "changed", "deleted"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,6 @@ class BindingDifference:
     inside; ``+`` is new, ``-`` gone, ``~`` changed, ``?`` perhaps changed."""
 
     name: str
-    how: How
     lines: tuple[str, ...]
 
 
@@ -60,10 +58,6 @@ class Diff:
 
     def __bool__(self) -> bool:
         return bool(self.bindings)
-
-    def names(self, how: How) -> tuple[str, ...]:
-        """The names that were added, changed or deleted, sorted."""
-        return tuple(each.name for each in self.bindings if each.how == how)
 
     def lines(self) -> list[str]:
         """All of it; of very many names the first."""
@@ -93,7 +87,7 @@ def of_changes(changes: Sequence[Change], files: Sequence[FileState] = ()) -> Di
             after[name] = change.after[name]() if name in change.after else ABSENT
         held = {**change.before.copies.by_id, **held}
         images.update(change.images)
-        uncertain |= change.before.uncertain() | change.before.forgotten
+        uncertain |= change.before.uncertain()
     found = difference(
         State({name: value for name, value in before.items() if value is not ABSENT}, held),
         State(
@@ -108,9 +102,9 @@ def of_changes(changes: Sequence[Change], files: Sequence[FileState] = ()) -> Di
 def _of_file(state: FileState) -> BindingDifference:
     name, was = state.path.name, f"file, {state.size:,} bytes"
     if not state.then:
-        return BindingDifference(name, "deleted", (f"- {name}: {was}",))
+        return BindingDifference(name, (f"- {name}: {was}",))
     size = state.path.stat().st_size if state.path.is_file() else 0
-    return BindingDifference(name, "changed", (f"~ {name}: {was} → file, {size:,} bytes",))
+    return BindingDifference(name, (f"~ {name}: {was} → file, {size:,} bytes",))
 
 
 def difference(before: State, after: State) -> Diff:
@@ -126,12 +120,12 @@ def _binding(name: str, compare: "_Comparison") -> BindingDifference | None:
     one, other = before.bindings.get(name, ABSENT), after.bindings.get(name, ABSENT)
     if name in after.uncertain and (one is ABSENT or one is other):
         unknown = f"? {name}: perhaps changed, for there was no copy"
-        return BindingDifference(name, "changed", (unknown,))
+        return BindingDifference(name, (unknown,))
     was, now = (_words(each, state) for each, state in ((one, before), (other, after)))
     if one is ABSENT:
-        return BindingDifference(name, "added", (f"+ {name}: {now}",))
+        return BindingDifference(name, (f"+ {name}: {now}",))
     if other is ABSENT:
-        return BindingDifference(name, "deleted", (f"- {name}: {was}",))
+        return BindingDifference(name, (f"- {name}: {was}",))
     lines = compare.lines(one, other)
     if one is other and not lines and not compare.is_changed(one):
         return None
@@ -139,7 +133,7 @@ def _binding(name: str, compare: "_Comparison") -> BindingDifference | None:
     if one is not other and was == now and not lines:
         how = ", bound anew"
     line = f"~ {name}: {now if was == now else f'{was} → {now}'}{how}"
-    return BindingDifference(name, "changed", (line, *(f"    {each}" for each in lines)))
+    return BindingDifference(name, (line, *(f"    {each}" for each in lines)))
 
 
 def _words(value: Any, state: State) -> str:

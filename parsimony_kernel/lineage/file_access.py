@@ -5,6 +5,7 @@ What a library reads with its own code, as pyarrow and DuckDB do, raises no even
 
 import os
 import site
+import stat
 import sys
 import sysconfig
 from collections.abc import Collection, Iterable
@@ -76,13 +77,7 @@ def _read_path(event: str, args: tuple[Any, ...]) -> str | None:
         path = os.fsdecode(path)
     if type(path) is not str or not path or path.startswith(("<", ":memory:")):
         return None
-    if event == "open":
-        mode, flags = args[1], args[2]
-        if type(mode) is str and "r" not in mode and "+" not in mode:
-            return None
-        if type(mode) is not str and type(flags) is int and flags & _WRITES:
-            return None
-    if path.endswith(_SUFFIXES):
+    if path.endswith(_SUFFIXES) or (event == "open" and args[2] & _WRITES):
         return None
     absolute = Path.cwd() / path
     if not _FOLDERS.isdisjoint(absolute.parts) or not absolute.is_file():
@@ -120,6 +115,16 @@ def sources_in(
         inside = resolved.is_relative_to(base)
         found.setdefault(resolved.relative_to(base).as_posix() if inside else resolved.as_posix())
     return tuple(found)
+
+
+def size_and_change(source: str, folder: Path) -> tuple[int | None, int | None]:
+    """The size in bytes of the file ``source``, relative to ``folder``, and the time of its last
+    change in nanoseconds; ``None`` for what is no file."""
+    try:
+        found = (folder / source).stat()
+    except (OSError, ValueError):
+        return None, None
+    return (found.st_size, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else (None, None)
 
 
 def _has_files(pattern: Path) -> bool:

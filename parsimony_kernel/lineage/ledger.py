@@ -4,13 +4,14 @@ One ledger per namespace. It stores values, never the objects themselves, and it
 does not depend on the size of the data.
 """
 
-import stat
 from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
+
+from parsimony_kernel.lineage.file_access import size_and_change
 
 
 class _Fact(BaseModel):
@@ -39,13 +40,8 @@ class SourceState(_Fact):
 
 def source_state(source: str, folder: Path) -> SourceState:
     """What the file ``source``, relative to ``folder``, is now."""
-    try:
-        found = (folder / source).stat()
-    except (OSError, ValueError):
-        return SourceState(path=source)
-    if not stat.S_ISREG(found.st_mode):
-        return SourceState(path=source)
-    return SourceState(path=source, size_bytes=found.st_size, mtime_ns=found.st_mtime_ns)
+    size, changed = size_and_change(source, folder)
+    return SourceState(path=source, size_bytes=size, mtime_ns=changed)
 
 
 class _Ran(_Fact):

@@ -6,7 +6,7 @@ import linecache
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import BuiltinFunctionType, CodeType, FunctionType, GeneratorType, MethodType
-from typing import Any
+from typing import Any, NamedTuple
 
 from parsimony_kernel.analysis.calls import MUTATES
 from parsimony_kernel.analysis.cell import Cell, Names
@@ -34,19 +34,35 @@ class Suspects:
 
 def suspects(what: Cell, bound: Mapping[str, Any]) -> Suspects:
     """What of ``bound`` code that says ``what`` may change, by name."""
-    used, theirs = used_through(what.reads | what.may_mutate, bound)
+    used, functions = reached_by(what.reads | what.may_mutate, bound)
     if what.changes_any:
         return Suspects(frozenset(bound), frozenset())
-    if what.changes_all or theirs or any(changes_arguments(bound[name]) for name in used):
+    if what.changes_all or functions or any(changes_arguments(bound[name]) for name in used):
         return Suspects(frozenset(used), frozenset())
     likely = {name for name in used if name in what.may_mutate or is_bound(bound[name])}
     return Suspects(frozenset(likely), frozenset(used - likely))
 
 
-def used_through(names: Iterable[str], bound: Mapping[str, Any]) -> tuple[set[str], bool]:
-    """``names`` that are bound, with those that the functions among them use in turn, and
-    whether there is any function of the notebook's among them."""
-    return _through([name for name in names if name in bound], bound)
+class Reached(NamedTuple):
+    """Names that code uses, with those that functions among them use in turn, and the functions of
+    the notebook among them."""
+
+    used: set[str]
+    functions: list[Any]
+
+
+def reached_by(names: Iterable[str], bound: Mapping[str, Any]) -> Reached:
+    """What code that uses ``names`` reaches of ``bound``."""
+    pending, found = [name for name in names if name in bound], Reached(set(), [])
+    while pending and len(found.functions) <= _MOST_FUNCTIONS:
+        name = pending.pop()
+        if name in found.used:
+            continue
+        found.used.add(name)
+        for function in _functions_of(bound[name]):
+            found.functions.append(function)
+            pending.extend(each for each in _names_in(function.__code__) if each in bound)
+    return found
 
 
 def used_by(function: Any, bound: Mapping[str, Any]) -> set[str]:
@@ -54,38 +70,28 @@ def used_by(function: Any, bound: Mapping[str, Any]) -> set[str]:
     codes = [found.__code__ for found in _functions_of(function)]
     if type(function) is GeneratorType:
         codes.append(function.gi_code)
-    names = (each for code in codes for each in _names_in(code))
-    return _through([name for name in names if name in bound], bound)[0]
+    return reached_by((each for code in codes for each in _names_in(code)), bound).used
 
 
-def changes_through(names: Iterable[str], bound: Mapping[str, Any]) -> tuple[set[str], bool]:
-    """The names of the notebook that calling ``names`` may change in place, by the text of the
-    functions, and whether one of them changes what it is handed."""
+def says(word: str, functions: Iterable[Any]) -> bool:
+    """Whether one of ``functions`` uses ``word`` as a name."""
+    return any(word in _names_in(_code_of(function)) for function in functions)
+
+
+def changes_of(functions: Iterable[Any], bound: Mapping[str, Any]) -> tuple[set[str], bool]:
+    """The names of ``bound`` whose objects running ``functions``, some of them generators, may
+    change, and whether one of them changes what it is handed or holds."""
     changed, by_argument = set[str](), False
-    used, theirs = used_through(names, bound)
-    if not theirs:
-        return changed, by_argument
-    for name in used:
-        for function in _functions_of(bound[name]):
-            globals_, parameters = _changed_by(function.__code__)
-            changed |= globals_ & bound.keys()
-            by_argument = by_argument or parameters
+    for function in functions:
+        globals_, parameters = _changed_by(_code_of(function))
+        changed |= globals_ & bound.keys()
+        by_argument = by_argument or parameters
     return changed, by_argument
 
 
-def uses_by_name(word: str, names: Iterable[str], bound: Mapping[str, Any]) -> bool:
-    """Whether a function of the notebook among ``names`` says ``word``."""
-    return any(
-        word in _names_in(function.__code__)
-        for name in names
-        for function in _functions_of(bound[name])
-    )
-
-
-def changes_by(function: Any) -> tuple[frozenset[str], bool]:
-    """The names of the notebook whose objects running ``function``, a function or a generator,
-    changes, and whether it changes what it was handed or holds."""
-    return _changed_by(function.gi_code if type(function) is GeneratorType else function.__code__)
+def _code_of(function: Any) -> CodeType:
+    code: CodeType = function.gi_code if type(function) is GeneratorType else function.__code__
+    return code
 
 
 @functools.lru_cache(maxsize=512)
@@ -110,22 +116,6 @@ def _names_of_body(code: CodeType) -> Names | None:
     if len(lines) < 3:
         return None
     return read_function("".join(lines[2]), code.co_firstlineno, code.co_name)
-
-
-def _through(pending: list[str], bound: Mapping[str, Any]) -> tuple[set[str], bool]:
-    used, theirs, followed = set[str](), False, 0
-    while pending:
-        name = pending.pop()
-        if name in used:
-            continue
-        used.add(name)
-        for function in _functions_of(bound[name]):
-            theirs = True
-            followed += 1
-            if followed > _MOST_FUNCTIONS:
-                return used, theirs
-            pending.extend(each for each in _names_in(function.__code__) if each in bound)
-    return used, theirs
 
 
 def _functions_of(value: Any) -> Iterator[FunctionType]:

@@ -86,27 +86,35 @@ def around(function: Any) -> list[Any]:
     return [each for found in held for each in found]
 
 
-def held_by(values: Iterable[Any], parts_of: Callable[[Any], Sequence[Any]]) -> dict[int, Any]:
-    """What containers and objects of the notebook hold, a few levels down, by id."""
-    found: dict[int, Any] = {}
-    room = MOST_LOOKED_INTO
-    level: Sequence[Any] = list(values)
+def levels_of(
+    values: Iterable[Any], parts_of: Callable[[Any], Sequence[Any]]
+) -> Iterator[list[tuple[int, Sequence[Any]]]]:
+    """The ids of containers and objects of the notebook with what they hold, a few levels down."""
+    room, seen = MOST_LOOKED_INTO, set[int]()
+    level = list(values)
     for _ in range(DEEPEST):
-        deeper: list[Any] = []
+        held = list[tuple[int, Sequence[Any]]]()
         for each in level:
+            if room <= 0:
+                break
             parts = parts_of(each)
             room -= 1 + len(parts) // 16
             if parts and not are_simple(parts):
-                deeper += [
-                    part for part in parts if id(type(part)) not in SIMPLE and id(part) not in found
-                ]
-            if room <= 0:
-                break
-        found.update(zip(map(id, deeper), deeper, strict=True))
-        level = deeper
-        if not level or room <= 0:
-            break
-    return found
+                held.append((id(each), [part for part in parts if id(type(part)) not in SIMPLE]))
+        yield held
+        inside = {id(part): part for _, parts in held for part in parts}
+        level = [part for key, part in inside.items() if key not in seen]
+        seen |= inside.keys()
+
+
+def held_by(values: Iterable[Any], parts_of: Callable[[Any], Sequence[Any]]) -> dict[int, Any]:
+    """What containers and objects of the notebook hold, a few levels down, by id."""
+    return {
+        id(part): part
+        for held in levels_of(values, parts_of)
+        for _, parts in held
+        for part in parts
+    }
 
 
 def holds_objects(value: Any) -> bool:
@@ -215,26 +223,25 @@ def owner(value: Any, array: Any) -> Any:
 def part_at(value: Any, path: Steps) -> Any:
     """What ``path`` leads to from ``value``; as far as that can be told, without running code."""
     for step in path:
-        kind = type(value)
         if step is None or is_tabular(value):
             return value
-        if isinstance(step, tuple):
-            key = step[0]
-            if issubclass(kind, dict) and dict.__contains__(value, key):
-                value = dict.__getitem__(value, key)
-            elif (
-                issubclass(kind, list | tuple)
-                and type(key) is int
-                and -len(held := _items(value)) <= key < len(held)
-            ):
-                value = held[key]
-            else:
+        inner = _item(value, step[0]) if isinstance(step, tuple) else _attribute(value, step)
+        if inner is value:
+            return value
+        value = inner
+    return value
+
+
+def _item(value: Any, key: Any) -> Any:
+    """What a container has itself at ``key``; else ``value``."""
+    if issubclass(type(value), dict):
+        return dict.get(value, key, value)
+    for base in (list, tuple):
+        if issubclass(type(value), base):
+            try:
+                return base.__getitem__(value, key)
+            except (IndexError, TypeError):
                 return value
-        else:
-            inner = _attribute(value, step)
-            if inner is value:
-                return value
-            value = inner
     return value
 
 
@@ -259,10 +266,6 @@ def _attribute(value: Any, name: str) -> Any:
     return attributes.get(name, value) if type(attributes) is dict else value
 
 
-def _items(value: Any) -> Any:
-    return (list if issubclass(type(value), list) else tuple).__getitem__(value, slice(None))
-
-
 # Places in objects that are looked at in all: about half a second. What holds many comes last, so
 # that it takes nothing from the others. Beyond that a name is not told as one that holds an object;
 # the object itself is put back all the same.
@@ -270,10 +273,6 @@ MOST_LOOKED_AT = 300_000
 _MANY = 1_000
 # A list whose first items, as many as are ever copied, are plain values has no others.
 _MOST_ITEMS = 2 * 2**20
-# Objects whose kind is not known: about 50 ms. What one of them was given lies near its surface,
-# within this many of them; deeper are the library's own things.
-_MOST_OPAQUE = 3_000
-_DEEPEST_OPAQUE = 4
 # What runs leads to all that runs, the looking itself included.
 _RUNNING = frozenset({FrameType, TracebackType})
 
@@ -299,20 +298,21 @@ class Holding:
         self._parts: dict[int, list[int]] = {}
         self._copies = copies or Copies()
         self._apart_from = apart_from
-        self._left_opaque = _MOST_OPAQUE
-        left, many = MOST_LOOKED_AT, deque[tuple[Any, int]]()
-        pending = deque(self._new(values, 0))
-        while pending or many:
-            is_early = bool(pending)
-            value, depth = (pending or many).popleft()
-            if is_early and type(value) in COMMON and len(value) > _MANY:
-                many.append((value, depth))
-                continue
+        left, few, many = MOST_LOOKED_AT, deque[Any](), deque[Any]()
+
+        def add(parts: Iterable[Any]) -> None:
+            for part in self._new(parts):
+                is_big = type(part) in COMMON and len(part) > _MANY
+                (many if is_big else few).append(part)
+
+        add(values)
+        while few or many:
+            value = (few or many).popleft()
             parts = self._parts_of(value)
             if len(parts) <= left:
                 left -= len(parts)
                 self._parts[id(value)] = list(map(id, parts))
-                pending.extend(self._new(parts, depth))
+                add(parts)
 
     def holders(self, names: Mapping[str, Any], targets: Mapping[int, Any]) -> dict[str, set[int]]:
         """The ids of ``targets`` that each of ``names`` holds, for those that hold any."""
@@ -338,24 +338,18 @@ class Holding:
             found[name] = seen & targets.keys()
         return found
 
-    def _new(self, parts: Iterable[Any], depth: int) -> Iterator[tuple[Any, int]]:
-        """Those of ``parts`` that are to be looked into and were not yet, each with how far it is
-        from the nearest object of a known kind that led to it."""
+    def _new(self, parts: Iterable[Any]) -> Iterator[Any]:
+        """Those of ``parts`` that are to be looked into and were not yet."""
         for part in self._holding_any(list(parts)):
-            key, kind, far = id(part), type(part), 0
+            key, kind = id(part), type(part)
             if key in self.objects or key in self._apart_from:
                 continue
             if kind not in COMMON and key not in self._copies.by_id:
-                if is_atomic(part) or kind in _RUNNING:
+                is_outside = package_of(kind) in OUTSIDE and kind_of(part) is None
+                if is_outside or kind in _RUNNING or is_atomic(part):
                     continue
-                if kind_of(part) is None:
-                    far = depth + 1
-                    is_near = far <= _DEEPEST_OPAQUE and package_of(kind) not in OUTSIDE
-                    if not is_near or not self._left_opaque:
-                        continue
-                    self._left_opaque -= 1
             self.objects[key] = part
-            yield part, far
+            yield part
 
     def _holding_any(self, parts: list[Any]) -> Iterator[Any]:
         """``parts`` without runs of containers that hold nothing but plain values."""

@@ -22,7 +22,7 @@ from parsimony_kernel.analysis.values import Ref, Text
 from parsimony_kernel.lineage.aliases import names_of
 from parsimony_kernel.lineage.classes import is_immutable, is_tabular, is_theirs
 from parsimony_kernel.lineage.copiers import is_bound
-from parsimony_kernel.lineage.file_access import sources_in
+from parsimony_kernel.lineage.file_access import size_and_change, sources_in
 from parsimony_kernel.lineage.fingerprint import (
     MOST_STEPS,
     MOST_STEPS_OF_A_CELL,
@@ -30,11 +30,10 @@ from parsimony_kernel.lineage.fingerprint import (
     fingerprint,
 )
 from parsimony_kernel.lineage.may_mutate import (
-    changes_by,
-    changes_through,
+    changes_of,
+    reached_by,
+    says,
     used_by,
-    used_through,
-    uses_by_name,
 )
 from parsimony_kernel.lineage.object_graph import held_by, part_at, parts_in, reachable_from
 from parsimony_kernel.lineage.snapshot import Snapshot, difference
@@ -90,8 +89,8 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         namespace: the live namespace; hand over the same object that the cell runs in.
     """
     names = read(code)
-    used, theirs = used_through(names.reads | names.called, namespace)
-    through, by_argument = changes_through(names.reads | names.called, namespace)
+    used, functions = reached_by(names.reads | names.called, namespace)
+    through, by_argument = changes_of(functions, namespace)
     likely = set(names.reached) | through
     maybe = set(names.touched) | {
         name for name in names.reads if name in namespace and _may_change_when_read(namespace[name])
@@ -109,15 +108,15 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         if is_bound(value := namespace.get(name)) or type(value) is FunctionType
     ]
     for function in _functions_among(held, [namespace.get(name) for name in called]):
-        theirs = True
+        functions.append(function)
         used |= used_by(function, namespace)
-        globals_, hands = changes_by(function)
-        through |= globals_ & namespace.keys()
+        globals_, hands = changes_of([function], namespace)
+        through |= globals_
         by_argument = by_argument or hands
     likely |= through
     inside = _named(held, namespace)
     maybe |= names.called | inside
-    if theirs:
+    if functions:
         maybe |= used
     if by_argument:
         likely |= names.touched | inside
@@ -148,7 +147,8 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
             break
         values[name] = value
         see(name, value)
-    own = _unnamed(bound)
+    # The objects on which its methods and functions are called.
+    own = {id(part): part for value in bound for part in reachable_from(value)}
     # What a name is handed to, or a way that no text tells, may change what only parts hold.
     parts = own | held if by_argument or reached or names.defined else own
     named = set(map(id, values.values()))
@@ -164,10 +164,10 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         if name in namespace and not is_immutable(namespace[name]):
             see(name, namespace[name], _MOST_OF_PLAIN)
     columns = frozenset[str]()
-    if names.mutated and not (theirs or own or names.opaque or names.reached):
+    if names.mutated and not (functions or own or names.opaque or names.reached):
         columns = columns_only(code)
         columns = columns if names.mutated <= columns else frozenset()
-    resizes = _RESIZE in code or (theirs and uses_by_name(_RESIZE, used, namespace))
+    resizes = _RESIZE in code or says(_RESIZE, functions)
     return Looked(
         namespace,
         frozenset(used),
@@ -213,11 +213,6 @@ def _functions_among(held: Mapping[int, Any], values: Iterable[Any]) -> list[Any
     ]
 
 
-def _unnamed(values: Iterable[Any]) -> dict[int, Any]:
-    """The objects on which the methods and functions among ``values`` are called."""
-    return {id(part): part for value in values for part in reachable_from(value)}
-
-
 def _may_change_when_read(value: Any) -> bool:
     kind = type(value)
     return issubclass(kind, defaultdict) or is_theirs(kind)
@@ -234,6 +229,8 @@ class CellEffect:
         bound: the names that it bound, though perhaps to what they were bound to before.
         modules: the names that it imported, each with what it is bound to.
         tables: the tables of databases that its queries make or change.
+        files: those of ``sources`` that are paths, each with its size in bytes and the time of its
+            last change in nanoseconds, ``None`` where it is no file.
     """
 
     changed: tuple[str, ...] = ()
@@ -245,6 +242,7 @@ class CellEffect:
     bound: tuple[str, ...] = ()
     modules: tuple[tuple[str, str], ...] = ()
     tables: tuple[str, ...] = ()
+    files: tuple[tuple[str, int | None, int | None], ...] = ()
 
 
 def observe_cell(
@@ -278,7 +276,7 @@ def observe_cell(
     found = difference(before, after)
     touched, in_place = _touched(names, before, after, looked)
     newly = {name for name in names.called & after.keys() if name in found.changed}
-    also, by_argument = changes_through(newly, after)
+    also, by_argument = changes_of(reached_by(newly, after).functions, after)
     handed = names.touched if by_argument else frozenset()
     touched |= _differing(looked, values, names, looked.likely | also | handed)
     through = looked.through | (names.touched if looked.by_argument else frozenset())
@@ -296,24 +294,21 @@ def observe_cell(
         and name not in after
         and (not looked.namespace or name in looked.namespace)
     )
+    paths_handed = tuple(_handed(names, after))
+    sources = (*sources_in(names.literals, cwd, paths_handed), *sources_in(opened, cwd))
+    paths = (source for source in dict.fromkeys(sources) if "://" not in source)
     return (
         CellEffect(
             changed=tuple(sorted({*found.changed, *in_place})),
             deleted=found.deleted,
-            sources=tuple(
-                dict.fromkeys(
-                    (
-                        *sources_in(names.literals, cwd, tuple(_handed(names, after))),
-                        *sources_in(opened, cwd),
-                    )
-                )
-            ),
+            sources=tuple(dict.fromkeys(sources)),
             reads=tuple(sorted(reads & before.keys())),
             asked=tuple(sorted(reads - before.keys())),
             in_place=tuple(sorted(in_place - set(found.changed))),
             bound=tuple(sorted(names.writes & after.keys())),
             modules=modules,
             tables=tuple(sorted(filter(is_table, names.writes | names.mutated))),
+            files=tuple((path, *size_and_change(path, cwd)) for path in paths),
         ),
         names,
     )

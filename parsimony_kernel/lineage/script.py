@@ -27,11 +27,7 @@ from parsimony_kernel.lineage.program import (
 
 
 class SliceError(Exception):
-    """There is no script that surely rebuilds the variable. ``names`` are in the way."""
-
-    def __init__(self, message: str, names: Collection[str] = ()) -> None:
-        super().__init__(message)
-        self.names = tuple(sorted(names))
+    """There is no script that surely rebuilds the variable."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +61,9 @@ def slice_of(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None
         raise SliceError(
             f"nothing is known of where {name!r} comes from: run the cell that makes it again, "
             "or give a variable that a cell made since tracking began",
-            {name},
         )
     if not origin.cell_run:
-        raise SliceError(f"the run of the cell that made {name!r} was not recorded", {name})
+        raise SliceError(f"the run of the cell that made {name!r} was not recorded")
     program = Program(ledger.cell_runs())
     walk = _Walk(program, ledger, name)
     if walk.missing and program.has_stars():
@@ -78,7 +73,6 @@ def slice_of(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None
         raise SliceError(
             f"nothing is known of where {lost!r} comes from: run the cell that binds it again, "
             "then the cells that use it",
-            {lost},
         )
     return _written(name, walk, program, turns or {})
 
@@ -144,7 +138,6 @@ class _Walk:
             raise SliceError(
                 f"what was done to {name!r} was taken back, and something that is needed may "
                 f"hold the same object: run the cells that use {name!r} again",
-                {name},
             )
 
     # One run of a cell
@@ -220,7 +213,6 @@ class _Walk:
                     f"{ref.name!r} was bound before its origin was tracked, so what it held cannot "
                     f"be rebuilt: run the cell that makes {ref.name!r} again, then the cells that "
                     "use it",
-                    {ref.name},
                 )
 
     def _is_whole(self, run: CellRun, effects: Sequence[Effect], made: set[str]) -> bool:
@@ -232,7 +224,7 @@ class _Walk:
             raise _stopped(left)
         if not effects:
             told = ", ".join(map(repr, sorted(left)))
-            raise SliceError(f"the text of run {run.number}, which made {told}, is no Python", left)
+            raise SliceError(f"the text of run {run.number}, which made {told}, is no Python")
         return True
 
     def _ended(self, run: CellRun) -> Sequence[Statement]:
@@ -278,7 +270,6 @@ def _stopped(names: Collection[str]) -> SliceError:
     return SliceError(
         f"a cell stopped with an error where it may have changed {name!r}, and how far it got is "
         f"not known: run the cell that makes {name!r} again",
-        {name},
     )
 
 
@@ -286,7 +277,6 @@ def _twice(name: str) -> SliceError:
     return SliceError(
         f"{name!r} went in twice, once as it is now and once as it was before an undo, "
         "and no order of the cells gives both: run the cells that use it again",
-        {name},
     )
 
 

@@ -4,10 +4,8 @@ The same for the user's cells and the agent's. One call per cell; nothing here l
 """
 
 import hashlib
-from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator
-from datetime import datetime
-from pathlib import Path
+from collections import Counter
+from collections.abc import Collection, Iterable
 from typing import Any, Literal, Protocol
 
 from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, PURE_METHODS
@@ -19,7 +17,6 @@ from parsimony_kernel.lineage.ledger import (
     OriginLedger,
     SourceState,
     VariableOrigin,
-    source_state,
 )
 from parsimony_kernel.lineage.observe import CellEffect
 
@@ -44,7 +41,6 @@ def stamp_effect(
     scope: Producer,
     at: str,
     *,
-    cwd: Path | None = None,
     failed: bool = False,
     stopped_at: int = 0,
 ) -> None:
@@ -55,9 +51,6 @@ def stamp_effect(
         at: the time, in ISO 8601.
         failed: it ended with an error.
         stopped_at: the line of ``code`` at which, see ``stopped_line``.
-        cwd: the folder in which it ran, right after it has. Without it, that is the folder of the
-            process, and it may have been long ago: of a file that was changed after ``at``,
-            nothing is known then.
     """
     # Versions as they were when the cell began; 0 for a variable from before anybody looked.
     known = {name for name in effect.asked if ledger.version(name)}
@@ -73,7 +66,10 @@ def stamp_effect(
         for name in sorted({*effect.changed, *bound, *imported, *effect.tables})
     )
     derivation = Derivation(read(code), inputs, made, effect.in_place, stopped_at)
-    states = _states(effect.sources, cwd, at)
+    states = tuple(
+        SourceState(path=path, size_bytes=size, mtime_ns=changed)
+        for path, size, changed in effect.files
+    )
     number = ledger.next_cell_run()
     ran: dict[str, Any] = {
         "actor": scope.actor,
@@ -102,26 +98,6 @@ def stamp_effect(
             stopped_at=stopped_at,
         )
     )
-
-
-def _states(sources: Iterable[str], cwd: Path | None, at: str) -> tuple[SourceState, ...]:
-    folder = Path() if cwd is None else cwd
-    states = [source_state(source, folder) for source in sources if "://" not in source]
-    if cwd is not None:
-        return tuple(states)
-    ended = _nanoseconds(at)
-    return tuple(
-        SourceState(path=state.path) if ended and (state.mtime_ns or 0) > ended else state
-        for state in states
-    )
-
-
-def _nanoseconds(at: str) -> int:
-    """``at`` since the epoch; 0 where it is no time."""
-    try:
-        return int(datetime.fromisoformat(at).timestamp() * 1e6) * 1_000
-    except (ValueError, OverflowError, OSError):
-        return 0
 
 
 def _home(origin: VariableOrigin | None, name: str) -> str:
@@ -166,91 +142,65 @@ class Derivation:
         in_place: Collection[str],
         stopped_at: int = 0,
     ) -> None:
-        self._statements = [
+        self._before = {ref.name: {ref} for ref in before}
+        self._made = {ref.name: {ref} for ref in made}
+        self._in_place = in_place
+        # What went into the names so far, and what functions and classes among them use.
+        self._inputs: dict[str, set[InputRef]] = {}
+        self._uses: dict[str, frozenset[str]] = {}
+        statements = [
             each for each in cell.statements if not stopped_at or each.lines[0] <= stopped_at
         ]
-        self._end = len(self._statements)
-        # The statements that made or changed each name, and the names that definitions did.
-        self._makers: dict[str, list[int]] = {}
-        self._defined = set[str]()
-        for number, each in enumerate(self._statements):
-            made_here = _made_by(each)
-            self._defined |= made_here if each.defines else set()
-            for name in made_here:
-                self._makers.setdefault(name, []).append(number)
-        self._before = {ref.name: ref for ref in before}
-        self._made = {ref.name: ref for ref in made}
-        self._in_place = frozenset(in_place)
+        makes = [_made_by(each) for each in statements]
+        # How many statements have yet to make each name.
+        self._left = Counter(name for names in makes for name in names)
         # What only the functions that ran have used; it went into all that calls made.
-        own = {name for each in self._statements for name in each.reads | each.mutated}
-        self._through = self._before.keys() - own
+        own = {name for each in statements for name in each.reads | each.mutated}
+        through = {ref for ref in before if ref.name not in own}
+        for each, names in zip(statements, makes, strict=True):
+            self._run(each, names, through if each.calls else set())
+
+    def _run(self, statement: Statement, names: frozenset[str], through: set[InputRef]) -> None:
+        """Follow one statement, which makes ``names``."""
+        if not statement.defines:
+            found = {name: self._of_all(statement.inputs_of(name)) | through for name in names}
+        else:  # what is used in there is looked up when it runs
+            found = {name: set(through) for name in names}
+            self._uses |= dict.fromkeys(names, statement.reads)
+        for name, its in found.items():
+            is_new = name in statement.certain and name not in statement.mutated
+            if not is_new:
+                its |= self._inputs.get(name, self._before.get(name, set()))
+            elif not statement.defines:
+                self._uses.pop(name, None)
+            self._inputs[name] = its
+        self._left.subtract(names)
+
+    def _of_all(self, names: Iterable[str]) -> set[InputRef]:
+        """What reading ``names`` gives to who reads them."""
+        found, pending, seen = set[InputRef](), list(names), set[str]()
+        while pending:
+            name = pending.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            if name not in self._inputs:
+                found |= self._before.get(name, set())
+            else:
+                is_final = name in self._made and not self._left[name]
+                found |= self._made[name] if is_final else self._inputs[name]
+            pending += self._uses.get(name, ())
+        return found
 
     def inputs_of(self, name: str) -> tuple[InputRef, ...]:
         """What went into ``name``, sorted."""
-        if name not in self._makers:
-            found = set(self._before.values())  # no statement says that it made it
+        if name not in self._inputs:
+            found = set[InputRef]().union(*self._before.values())  # no statement says it made it
         else:
-            found = self._of_value(name) - {self._made.get(name)}
-            found |= {self._before[name]} if name in self._in_place & self._before.keys() else set()
+            found = self._inputs[name] | self._of_all(self._uses.get(name, ()))
+            found -= self._made[name]
+            found |= self._before.get(name, set()) if name in self._in_place else set()
         return tuple(sorted(found, key=lambda ref: (ref.name, ref.version)))
-
-    def _back(self, name: str, end: int) -> Iterator[int]:
-        """The statements before ``end`` that made or changed ``name``, the newest first, back to
-        the one that gave it a new object."""
-        makers = self._makers.get(name, [])
-        for place in reversed(range(bisect_left(makers, end))):
-            yield makers[place]
-            each = self._statements[makers[place]]
-            if name in each.certain and name not in each.mutated:
-                return
-
-    def _of_value(self, name: str) -> set[InputRef]:
-        """What went into ``name`` as the cell left it."""
-        found, seen = set[InputRef](), set[tuple[str, int]]()
-        reads = self._of_makers(name, self._end, found, seen)
-        while reads:
-            name, at = read = reads.pop()
-            # ``~at`` for what a name is read as, ``at`` for who made it.
-            if (name, ~at) in seen:
-                continue
-            seen.add((name, ~at))
-            newest = next(self._back(name, at), None)
-            if newest is None:
-                found |= {self._before[name]} if name in self._before else set()
-                continue
-            if name in self._made and self._makers[name][-1] == newest:
-                found.add(self._made[name])
-            else:
-                reads += self._of_makers(*read, found, seen)
-            if at < self._end and name in self._defined:
-                reads += [
-                    (each, at)
-                    for number in self._back(name, at)
-                    if self._statements[number].defines
-                    for each in self._statements[number].reads
-                ]
-        return found
-
-    def _of_makers(
-        self, name: str, end: int, found: set[InputRef], seen: set[tuple[str, int]]
-    ) -> list[tuple[str, int]]:
-        """What those who made ``name`` before the statement ``end`` read, and before which."""
-        reads: list[tuple[str, int]] = []
-        is_new = False
-        for number in self._back(name, end):
-            if (name, number) in seen:
-                return reads
-            seen.add((name, number))
-            each = self._statements[number]
-            is_new = name in each.certain
-            # The body of a function looks its names up when it runs.
-            at = self._end if each.defines else number
-            reads += [(read, at) for read in each.inputs_of(name)]
-            if each.calls:
-                found.update(self._before[other] for other in self._through)
-        if name in self._before and not is_new:
-            found.add(self._before[name])
-        return reads
 
 
 def _made_by(statement: Statement) -> frozenset[str]:

@@ -25,15 +25,13 @@ Bindings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class PutBack:
-    """What going back did, each sorted; a name stands in one of the first four at
-    most.
+    """What going back did, each sorted; a name stands in one of the first four at most.
 
     ``restored`` are names that have their earlier value again, ``removed`` those that were new.
     ``kept`` were left: new names, or such as were changed since, with whatever holds a part of
     what they hold. ``lost`` may have been changed in place, and there was no copy of all that
-    they hold, or their earlier value was too big to be kept. ``stale`` are names
-    that were made since from what is now taken back. ``reasons`` say of names in ``kept`` why,
-    where it is not that they themselves were changed or bound anew.
+    they hold. ``stale`` are names that were made since from what is now taken back. ``reasons``
+    say of names in ``kept`` why, where it is not that they themselves were changed or bound anew.
     """
 
     restored: tuple[str, ...] = ()
@@ -55,7 +53,6 @@ class State:
         when: when that was.
         holds: the ids of objects that changed, or may have, that each name held, itself or in what
             it held.
-        forgotten: names that were bound to what was too big to be kept.
     """
 
     bindings: dict[str, Any]
@@ -63,7 +60,6 @@ class State:
     when: Moment
     copies: Copies = field(default_factory=Copies)
     holds: dict[str, set[int]] = field(default_factory=dict)
-    forgotten: set[str] = field(default_factory=set)
 
     def uncertain(self) -> set[str]:
         """The names of which something may have changed without a copy."""
@@ -82,7 +78,6 @@ class State:
                 self.copies.reachable(bindings.values()).union(*holds.values())
             ),
             holds=holds,
-            forgotten=self.forgotten.intersection(names),
         )
 
 
@@ -124,9 +119,6 @@ def set_back(
     restored, removed, kept, lost = set[str](), set[str](), set[str](), set[str]()
     for name in names:
         value = target.bindings.get(name, given.get(name, ABSENT))
-        if name in target.forgotten:
-            lost.add(name)
-            continue
         if is_new_import(name, target, namespace):
             continue
         if value is ABSENT:
@@ -169,7 +161,7 @@ def _set_back_objects(changed: Mapping[int, Copy]) -> tuple[dict[int, Any], set[
 
 def is_new_import(name: str, before: State, now: Bindings) -> bool:
     """Whether ``name`` is an import that was not there before: no work, and in nobody's way."""
-    is_new = name in now and name not in before.bindings and name not in before.forgotten
+    is_new = name in now and name not in before.bindings
     return is_new and not visible({"value": now[name]}, {})
 
 
@@ -226,7 +218,7 @@ def change_since(place: Place, before: State, changed: Mapping[int, Copy]) -> Ch
         for name in {*before.bindings, *now}
         if not is_new_import(name, before, now)
         and (now.get(name, ABSENT) is not before.bindings.get(name, ABSENT) or name in before.holds)
-    } | before.forgotten
+    }
     if not names:
         return None
     # What only counts as changed goes back to its version with the rest.
@@ -374,7 +366,9 @@ def _since(place: Place, change: Change, now: Bindings, drift: "_Drift") -> _Sin
     holding = place.holding(now.values())
     holds = holding.holders(now, {key: image.value for key, image in change.images.items()})
     bound = {
-        name for name in names if now.get(name, ABSENT) is not change.after.get(name, _absent)()
+        name
+        for name in names
+        if now.get(name, ABSENT) is not change.after.get(name, lambda: ABSENT)()
     }
     changed = {
         name for name in names & now.keys() if place.ledger.version(name) != change.versions[name]
@@ -427,7 +421,7 @@ def _used_unseen(place: Place, change: Change, now: Bindings) -> set[str]:
         for ref in run.reads
         if ref.version == change.versions.get(ref.name)
     }
-    is_new = used & now.keys() - before.bindings.keys() - before.forgotten
+    is_new = used & now.keys() - before.bindings.keys()
     return {name for name in is_new if is_opaque(now[name])}
 
 
@@ -472,10 +466,6 @@ def _drift(place: Place, change: Change, now: Bindings) -> _Drift:
         theirs |= {key for key, image in change.images.items() if is_of_library(image.kind)}
     images = {key: ended.by_id[key].again() for key in theirs & other - reached}
     return _Drift(same, held.keys() - same, images)
-
-
-def _absent() -> Any:
-    return ABSENT
 
 
 def _reference(value: Any) -> Callable[[], Any]:

@@ -76,12 +76,6 @@ class Explanation:
             dict.fromkeys(each for step in self.steps for each in step.inputs if each.is_stale)
         )
 
-    @property
-    def unknown(self) -> tuple[str, ...]:
-        """The names that went in and whose origin is not known."""
-        found = {each.name for step in self.steps for each in step.inputs if each.is_unknown}
-        return tuple(sorted(found))
-
     def text(self, width: int = _WIDTH) -> str:
         """The chain for a terminal of ``width`` columns."""
         return _text(self, width)

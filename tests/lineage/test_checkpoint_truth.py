@@ -114,15 +114,3 @@ async def test_what_is_bound_no_more_is_not_kept_without_end(desk: Desk) -> None
         taken.append(desk.checkpoints.take())
     assert [number in desk.checkpoints for number in taken] == [False] * 6 + [True]
     assert desk.checkpoints.put_back(first) == PutBack(removed=("big",))
-
-
-async def test_what_was_too_big_to_be_kept_is_named_and_the_rest_comes_back(desk: Desk) -> None:
-    await desk.run("huge = np.empty(170_000_000); small = 1")  # 1.4 GB that nobody touches
-    desk.checkpoints.take()
-    await desk.act("huge = None; small = 2")
-    desk.checkpoints.take()
-    await desk.act("small = 3")
-    change = desk.checkpoints.close()
-    assert change is not None
-    assert desk.checkpoints.undo(change)[0] == PutBack(restored=("small",), lost=("huge",))
-    assert await desk.ask("(huge, small)") == await desk.ask("(None, 1)")

@@ -168,9 +168,8 @@ async def test_future_imports_stand_first(desk: Desk, tmp_path: Path) -> None:
 async def test_a_name_of_unknown_origin_is_told_with_the_remedy(desk: Desk) -> None:
     await desk.executor.execute("old = [1]")  # nobody's cell
     await desk.run("new = old + [2]")
-    with pytest.raises(SliceError, match=r"'old'.*run the cell that makes 'old' again") as told:
+    with pytest.raises(SliceError, match=r"'old'.*run the cell that makes 'old' again"):
         sliced(desk, "new")
-    assert told.value.names == ("old",)
 
 
 async def test_a_variable_that_nobody_made_cannot_be_sliced(desk: Desk) -> None:
@@ -203,7 +202,7 @@ def test_where_a_cell_stopped_must_not_matter_if_it_is_unknown(code: str, tmp_pa
     with contextlib.suppress(ZeroDivisionError):
         exec(code, names)
     effect, _ = observe_cell({}, visible(names, {}), code, tmp_path)
-    stamp_effect(ledger, effect, code, USER, "", cwd=tmp_path, failed=True)
+    stamp_effect(ledger, effect, code, USER, "", failed=True)
     wanted = STOPPED[code]
     if wanted is not None:
         assert kept(slice_of(ledger, "x")) == wanted
@@ -253,7 +252,7 @@ def test_a_cell_that_runs_text_finds_all_that_stood_before(tmp_path: Path) -> No
         before = visible(names, {})
         exec(code, names)
         effect, _ = observe_cell(before, visible(names, {}), code, tmp_path)
-        stamp_effect(ledger, effect, code, USER, "", cwd=tmp_path)
+        stamp_effect(ledger, effect, code, USER, "")
     again: dict[str, Any] = {}
     exec(slice_of(ledger, "y2").code, again)
     assert again["y2"] == 2

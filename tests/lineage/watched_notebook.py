@@ -36,7 +36,6 @@ class Notebook:
             code,
             SCOPE,
             "2024-05-01T00:00:00",
-            cwd=self.cwd,
             failed=error is not None,
             stopped_at=stopped_line(error, self.names),
         )
