@@ -22,13 +22,7 @@ from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.cli import main as cli
 from parsimony_kernel.cli.main import PROGRAM, Parser
-from parsimony_kernel.core.events import (
-    AgentEvent,
-    RunCompleted,
-    RunStarted,
-    ToolEvent,
-    UserInputRequested,
-)
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.state import HeldCall, SuspensionRecord
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.identity import content_sha
@@ -63,21 +57,21 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(maintenance, "clean_executor", clean)
 
 
-def step(number: int, code: str, *, ok: bool) -> Iterator[AgentEvent]:
+def step(number: int, code: str, *, ok: bool) -> Iterator[ev.AgentEvent]:
     call = {"tool_name": "run_python", "tool_call_id": f"c{number}", "tool_type": "code"}
     result = {"output": {"stdout": "shown\n"}} if ok else {"error": "boom", "message": "It broke."}
-    yield ToolEvent(**call, arguments={"code": code, "purpose": "look"})
-    yield ToolEvent(**call, completed=True, ok=ok, result=result)
+    yield ev.ToolEvent(**call, arguments={"code": code, "purpose": "look"})
+    yield ev.ToolEvent(**call, completed=True, ok=ok, result=result)
 
 
 def turn(journal: SqliteJournal, run_id: str, notebook: str, request: str) -> None:
     journal.begin_turn(run_id, notebook=notebook, cell_key=run_id, request=request, model="offline")
     for event in (
-        RunStarted(run_id=run_id, request=request, model="offline"),
+        ev.RunStarted(run_id=run_id, request=request, model="offline"),
         *step(1, "x = 1\nx", ok=True),
         *step(2, "1 / 0", ok=False),
         *step(3, "y = x + 1  # naïve", ok=True),
-        RunCompleted(summary=f"Done with {request}."),
+        ev.RunCompleted(summary=f"Done with {request}."),
     ):
         journal.append(run_id, event)
     journal.end_turn(run_id, "done", f"Done with {request}.")
@@ -98,10 +92,10 @@ def question(journal: SqliteJournal, run_id: str, notebook: str) -> None:
         pending_call=call,
         choices=[HOSTILE, "no"],
     )
-    journal.append(run_id, RunStarted(run_id=run_id, request=HOSTILE, model="offline"))
+    journal.append(run_id, ev.RunStarted(run_id=run_id, request=HOSTILE, model="offline"))
     journal.append(
         run_id,
-        UserInputRequested(question=HOSTILE, choices=[HOSTILE, "no"], suspension_record=record),
+        ev.UserInputRequested(question=HOSTILE, choices=[HOSTILE, "no"], suspension_record=record),
     )
     journal.suspend(record)
     journal.end_turn(run_id, "suspended")
@@ -570,7 +564,7 @@ class TestShow:
         code, _, err = run(capsys, "show", "dd5000", *where)
         assert (code, "has just begun" in err) == (1, True)
         begun, ended = step(1, "whole = " + "1" * 50_000, ok=True)
-        for event in (RunStarted(run_id=run_id, request="go", model="m"), begun):
+        for event in (ev.RunStarted(run_id=run_id, request="go", model="m"), begun):
             journal.append(run_id, event)
         _, out, _ = run(capsys, "show", "dd5000", *where)
         assert "whole = 1" in out
@@ -587,9 +581,9 @@ class TestShow:
         journal = SqliteJournal(journal_path(folder))
         run_id = "dd50" + "0" * 28
         journal.begin_turn(run_id, notebook="a.ipynb", cell_key="d", request="go", model="m")
-        journal.append(run_id, RunStarted(run_id=run_id, request="go", model="m"))
+        journal.append(run_id, ev.RunStarted(run_id=run_id, request="go", model="m"))
         begun, ended = step(1, "z = 1", ok=True)
-        assert isinstance(ended, ToolEvent)
+        assert isinstance(ended, ev.ToolEvent)
         held = ended.model_copy(update={"ok": None, "result": {"waiting": "for a person"}})
         for event in (begun, held):
             journal.append(run_id, event)

@@ -78,7 +78,9 @@ def add_arguments(parser: argparse.ArgumentParser, rows: Rows) -> None:
     """Declare ``rows``. A group whose name says its default is a heading of the help."""
     groups: dict[str, Any] = {}
     for spelled, row in rows.items():
-        given = {key: value for key, value in row.items() if key not in _OWN}
+        # What the usage says already has no help.
+        given: dict[str, Any] = {"help": argparse.SUPPRESS}
+        given |= {key: value for key, value in row.items() if key not in _OWN}
         if "read" in row or "choices" in row:
             given["type"] = _typed(row)
         group = row.get("group", "")
@@ -140,7 +142,9 @@ class Command:
     def parser(self, prog: str) -> argparse.ArgumentParser:
         """Reads what stands behind ``prog``."""
         said = self.says[:1].upper() + self.says[1:] + "."
-        made = _Parser(prog, description=said, add_help=False, allow_abbrev=False)
+        behind = " ".join(map(_spelled, self.arguments.items())) if self.name else "[flags]"
+        usage = f"{prog} {behind}".replace("%", "%%")
+        made = _Parser(prog, usage, said, add_help=False, allow_abbrev=False)
         add_arguments(made, self.arguments)
         return made
 
@@ -269,6 +273,16 @@ def parse_cell(line: str, body: str, magic: str = "%%agent") -> CellRequest:
     return CellRequest(text=text, **said)
 
 
+def command_named(name: str, magic: str) -> Command:
+    """The sub-command ``name``. ``Misuse`` where there is none, with the nearest name."""
+    if name not in COMMANDS:
+        raise Misuse(
+            f"{magic} has no sub-command {name!r}.{nearest(_ELSEWHERE.get(name, name), COMMANDS)} "
+            f"It has {', '.join(COMMANDS)}. A request goes into a cell that begins with %{magic}."
+        )
+    return COMMANDS[name]
+
+
 def parse_command(line: str, magic: str = "%agent") -> tuple[Command, dict[str, Any]] | None:
     """The command of ``line`` and its arguments, ``None`` when it is empty. ``Misuse`` when it
     cannot be meant."""
@@ -277,12 +291,7 @@ def parse_command(line: str, magic: str = "%agent") -> tuple[Command, dict[str, 
         return None
     if name in _HELP:
         name = "help"
-    command = COMMANDS.get(name)
-    if command is None:
-        raise Misuse(
-            f"{magic} has no sub-command {name!r}.{nearest(_ELSEWHERE.get(name, name), COMMANDS)} "
-            f"It has {', '.join(COMMANDS)}. A request goes into a cell that begins with %{magic}."
-        )
+    command = command_named(name, magic)
     if rest.strip() in _HELP:
         return COMMANDS["help"], {"command": name}
     return command, command.parse(rest, f"{magic} {name}")

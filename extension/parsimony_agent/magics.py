@@ -76,9 +76,9 @@ def _plainly() -> Iterator[None]:
         raise
 
 
-def doer(command: arguments.Command) -> Callable[..., Any]:
-    """Who does ``command``; imported when it is first called."""
-    module, _, function = command.run.partition(":")
+def doer(run: str) -> Callable[..., Any]:
+    """Who does what a table calls ``run``; imported when it is first called."""
+    module, _, function = run.partition(":")
     found: Callable[..., Any] = getattr(import_module(f"parsimony_agent.{module}"), function)
     return found
 
@@ -138,10 +138,8 @@ class AgentMagics:
             )
         cell_key = self.cells.next_turn(f"{line}\n{body}")
         if request.dry_run:
-            from parsimony_agent.outgoing import preview  # deferred: as all that a turn needs
-
             with _plainly():
-                self.show(preview(self, request, cell_key))
+                self.show(doer("outgoing:preview")(self, request, cell_key))
             return _nothing()
         return self._ask(request, cell_key, self._first_sign())
 
@@ -170,7 +168,7 @@ class AgentMagics:
                 self._status()
             return None
         command, given = parsed
-        do = doer(command)
+        do = doer(command.run)
         if command.awaits:
 
             async def tell(_: Turns, stop: CancellationRequest) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from traitlets import TraitError
 
-from parsimony_agent.arguments import COMMANDS, help_text
+from parsimony_agent.arguments import command_named, help_text
 from parsimony_agent.cell import working_folder
 from parsimony_agent.options import value_of
 from parsimony_agent.settings import SETTINGS
@@ -221,8 +221,9 @@ def doctor(magics: AgentMagics) -> Told:
 
 def usage(magics: AgentMagics, command: str = "") -> Told:
     """The help of both magics, or of one sub-command."""
-    if command in COMMANDS:
-        return COMMANDS[command].parser(f"{magics.name} {command}").format_help()
+    if command:
+        parser = command_named(command, magics.name).parser(f"{magics.name} {command}")
+        return parser.format_help()
     return help_text(magics.name.lstrip("%"))
 
 

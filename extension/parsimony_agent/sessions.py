@@ -43,49 +43,37 @@ def chosen_model(name: str, variables: Mapping[str, Any]) -> str | ChatModel:
     if name not in variables:
         return name
     value = variables[name]
-    model = _as_model(name, value)
+    called = _model_name(value)
     if name == OFFLINE or provider_of(name) is not None:
-        if model is None:
+        if called is None:
             return name
         raise TurnError(
             f"{name!r} is the name of a model and also a variable that holds one. "
             "Give the variable another name."
         )
-    if model is None:
-        is_class = issubclass(type(value), type)
-        held = f"the class {_class_name(value)}" if is_class else _class_name(type(value))
+    if called is None:
         raise TurnError(
-            f"The variable {name!r} holds no model but {held}. Name a model, such as "
-            "openai/gpt-5, or a variable with an object that has a name and a method stream."
+            f"The variable {name!r} holds no model but {type(value).__name__!r}. Name a model, "
+            "such as openai/gpt-5, or a variable with an object that has a name and a method "
+            "stream."
         )
-    return model
+    if not called.isprintable() or not called.strip() or "," in called:
+        raise TurnError(
+            f"The model in the variable {name!r} is named {called[:60]!a}: let its name be "
+            "printable text of one line without a comma."
+        )
+    return cast("ChatModel", value)
 
 
-def _as_model(variable: str, value: Any) -> ChatModel | None:
+def _model_name(value: Any) -> str | None:
+    """The name of the model that ``value`` is; ``None`` where it is none."""
     try:
         # By its class: a frame has its columns as attributes, and a proxy everything.
-        if not callable(getattr(type(value), "stream", None)):
-            return None
-        name = getattr(value, "name", None)
-        if not isinstance(name, str):
-            return None
-        if str.isprintable(name) and str.strip(name) and not str.count(name, ","):
-            return cast("ChatModel", value)
-        wrong = f"is named {str(name)[:60]!a}"
-    except KeyboardInterrupt:
-        raise
-    except BaseException as exc:  # boundary: user object - its attributes
-        wrong = f"does not give its name ({_class_name(type(exc))})"
-    raise TurnError(
-        f"The model in the variable {variable!r} {wrong}: let its name be printable text of one "
-        "line without a comma."
-    )
-
-
-def _class_name(value: type) -> str:
-    """The name of a class, which its metaclass cannot change."""
-    name: str = type.__dict__["__name__"].__get__(value)
-    return name if name.isprintable() else ascii(name)
+        is_model = not isinstance(value, type) and callable(getattr(type(value), "stream", None))
+        name = value.name if is_model else None
+    except Exception:  # boundary: user object - its attributes
+        return None
+    return name if isinstance(name, str) else None
 
 
 def open_in(shell: Any) -> Session:

@@ -24,14 +24,12 @@ class InstallError(Exception):
     """Why the kernelspec was not written or removed, in one sentence with the remedy."""
 
 
-def spec(
-    display_name: str = DISPLAY_NAME, *, interpreter: str = sys.executable
-) -> dict[str, object]:
-    """The kernel.json that starts the kernel with ``interpreter``."""
+def spec(display_name: str = DISPLAY_NAME) -> dict[str, object]:
+    """The kernel.json that starts the kernel with this interpreter."""
     from ipykernel.kernelspec import get_kernel_dict  # deferred: no kernel start needs it
 
     return {
-        "argv": [interpreter, "-m", "parsimony_kernel", "-f", "{connection_file}"],
+        "argv": [sys.executable, "-m", "parsimony_kernel", "-f", "{connection_file}"],
         "display_name": display_name,
         "language": "python",
         "interrupt_mode": "signal",

@@ -5,14 +5,12 @@ It is IPython's kernel under a name of its own: execution, completion, the debug
 """
 
 import signal
-import sys
 import threading
 from types import FrameType
 from typing import Any
 
 from ipykernel.ipkernel import IPythonKernel
 from IPython.core import release
-from traitlets import List
 
 from parsimony_kernel import __version__
 
@@ -23,27 +21,6 @@ class ParsimonyKernel(IPythonKernel):
     implementation = "parsimony"
     # Clients compare it with IPython's, which is what runs a cell.
     implementation_version = f"{release.version}+parsimony.{__version__}"
-
-    help_links = List(
-        [
-            {
-                "text": "Python Reference",
-                "url": f"https://docs.python.org/{sys.version_info[0]}.{sys.version_info[1]}",
-            },
-            {
-                "text": "IPython Reference",
-                "url": "https://ipython.readthedocs.io/en/stable/",
-            },
-            {
-                "text": "pandas Reference",
-                "url": "https://pandas.pydata.org/docs/reference/",
-            },
-            {
-                "text": "Altair Reference",
-                "url": "https://altair-viz.github.io/user_guide/api.html",
-            },
-        ]
-    ).tag(config=True)
 
     _is_stopped = False  # before the cell's code began
 

@@ -12,6 +12,7 @@ from typing import Literal
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.choices import ids_of
 from parsimony_kernel.view import blocks as bl
+from parsimony_kernel.view import steps
 from parsimony_kernel.view.run_view import (
     ARGUMENT_CHARS,
     EMPTY,
@@ -23,15 +24,6 @@ from parsimony_kernel.view.run_view import (
     settled,
     using,
     with_block,
-)
-from parsimony_kernel.view.steps import (
-    drawn,
-    figure_of,
-    running_step,
-    step_begun,
-    step_ended,
-    type_of,
-    with_state,
 )
 
 PROSE_CHARS = 20_000
@@ -58,9 +50,9 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
         case ev.LLMCallCompleted():
             return _answered(view, event)
         case ev.ToolEvent(completed=False):
-            return step_begun(view, event)
+            return steps.step_begun(view, event)
         case ev.ToolEvent():
-            return step_ended(view, event)
+            return steps.step_ended(view, event)
         case ev.ArtifactPublished():
             return _published(view, event)
         case ev.StateSnapshot():
@@ -151,7 +143,7 @@ def _replied(view: RunView, event: ev.RunStarted, reply: str) -> RunView:
         chosen = ids.index(event.choice) if event.choice in ids else None
         view = with_block(view, index, replace(asked, reply=reply, chosen=chosen))
     # What waited waits no more; it was allowed if its call begins again.
-    view = with_state(view, "waiting", "answered")
+    view = steps.with_state(view, "waiting", "answered")
     said = bl.ReplyBlock(f"reply-{len(view.closed)}", reply, cut_each(event.gone))
     return replace(view, activity="Going on with your answer", closed=(*view.closed, said))
 
@@ -164,7 +156,7 @@ def _replaced(names: Sequence[str]) -> str:
 def _answered(view: RunView, event: ev.LLMCallCompleted) -> RunView:
     used = view.used
     # What the person's answer did not begin again was not allowed.
-    view = with_state(view, "answered", "refused")
+    view = steps.with_state(view, "answered", "refused")
     view = replace(settled(view), activity="Working")
     return using(
         view,
@@ -188,12 +180,12 @@ def _published(view: RunView, event: ev.ArtifactPublished) -> RunView:
     view = settled(view)
     kept = tuple(each for each in view.artifacts if each.path != artifact.path)
     view = replace(view, artifacts=(*kept, artifact))
-    index = running_step(view)
+    index = steps.running_step(view)
     if index is None and view.closed and isinstance(view.closed[-1], bl.StepBlock):
         index = len(view.closed) - 1
     mentions: tuple[bl.FigureMention, ...] = ()
     if event.figure:
-        view, mention = drawn(view, figure_of(event.figure, artifact.title))
+        view, mention = steps.drawn(view, steps.figure_of(event.figure, artifact.title))
         mentions = (mention,)
     if index is not None:
         step = view.closed[index]
@@ -217,7 +209,7 @@ def _recovering(view: RunView, event: ev.AgentError) -> RunView:
         key=f"recovery-{len(view.closed)}",
         message=cut_steady(failure.explanation if failure else event.message),
         kind=failure.kind.value if failure else "",
-        type=type_of(failure),
+        type=steps.type_of(failure),
         action=cut(
             str(event.action or (failure and failure.suggested_action) or ""), ARGUMENT_CHARS
         ),
@@ -279,9 +271,9 @@ def _at_end(
 
 def _ended(view: RunView, status: str, end: bl.EndBlock | bl.QuestionBlock) -> RunView:
     view = settled(view)
-    view = with_state(with_state(view, "answered", "refused"), "running", "stopped")
+    view = steps.with_state(steps.with_state(view, "answered", "refused"), "running", "stopped")
     if status != "suspended":  # then nobody was asked
-        view = with_state(view, "waiting", "stopped")
+        view = steps.with_state(view, "waiting", "stopped")
     if status != "suspended" and view.withheld:
         key = f"result-{len(view.closed)}"
         shown = bl.EndBlock(key, "result", view.withheld, not_found=view.not_found)

@@ -14,17 +14,9 @@ from typing import TYPE_CHECKING, Any
 from parsimony_kernel.artifacts.refresh import Refreshed
 from parsimony_kernel.artifacts.store import LogEntry
 from parsimony_kernel.artifacts.verify import Verification
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.chat import ChatModel, ModelRequest
-from parsimony_kernel.core.events import (
-    AgentEvent,
-    Handoff,
-    PartialRunSummary,
-    RunCancelled,
-    RunCompleted,
-    RunStarted,
-    UserInputRequested,
-)
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.gate.task_file import Playbook
@@ -36,11 +28,11 @@ from parsimony_kernel.storage.store import PendingRow, TurnRow
 from parsimony_kernel.toolbox.mcp_client import Servers
 from parsimony_kernel.tools import Tool, Tools, tool
 
-Segment = Sequence[AgentEvent | asyncio.Event]
+Segment = Sequence[ev.AgentEvent | asyncio.Event]
 NO_OPTIONS = TurnOptions()
 
 
-def asks(question: str, *choices: str) -> UserInputRequested:
+def asks(question: str, *choices: str) -> ev.UserInputRequested:
     """The event of a question."""
     record = SuspensionRecord(
         run_id="",
@@ -48,7 +40,7 @@ def asks(question: str, *choices: str) -> UserInputRequested:
         suspension_token=f"{question}.hex",
         suspended_at="2026-01-01T00:00:00Z",
     )
-    return UserInputRequested(question=question, choices=choices, suspension_record=record)
+    return ev.UserInputRequested(question=question, choices=choices, suspension_record=record)
 
 
 class FakePast:
@@ -125,7 +117,7 @@ class FakeSession(_Session):
         self.budgets: list[float | None] = []
         self.cancelled_for = "the cell was cancelled"
         self.trouble: Exception | None = None
-        self.by_turn: dict[str, list[AgentEvent]] = {}
+        self.by_turn: dict[str, list[ev.AgentEvent]] = {}
         self.published: tuple[LogEntry, ...] = ()
         self.refreshed: list[tuple[str, bool]] = []
         self.past: Any = FakePast(self)
@@ -146,7 +138,7 @@ class FakeSession(_Session):
 
     def turn(
         self, request: str, *, cell_key: str, options: TurnOptions | None = None
-    ) -> AsyncIterator[AgentEvent]:
+    ) -> AsyncIterator[ev.AgentEvent]:
         self.requests.append((request, cell_key, options or NO_OPTIONS))
         turn_id = f"{len(self.by_turn) + 1}0ab"
         return self._play(turn_id, request, None)
@@ -158,7 +150,7 @@ class FakeSession(_Session):
         turn_id: str | None = None,
         nonce: str | None = None,
         notebook_cost_usd: float | None = None,
-    ) -> AsyncIterator[AgentEvent]:
+    ) -> AsyncIterator[ev.AgentEvent]:
         self.nonces.append(nonce)
         self.budgets.append(notebook_cost_usd)
         question = next((each for each in self.pending() if each.turn.run_id == turn_id), None)
@@ -166,7 +158,7 @@ class FakeSession(_Session):
 
     async def _resumed(
         self, reply: str, question: PendingRow | None, nonce: str | None
-    ) -> AsyncIterator[AgentEvent]:
+    ) -> AsyncIterator[ev.AgentEvent]:
         if self.trouble is not None:
             raise self.trouble
         if self._running:
@@ -188,7 +180,7 @@ class FakeSession(_Session):
 
     async def _play(
         self, turn_id: str, request: str, reply: str | None, choice: str = ""
-    ) -> AsyncIterator[AgentEvent]:
+    ) -> AsyncIterator[ev.AgentEvent]:
         if self._running:
             raise SessionError("Turn 1 is still running in this notebook.")
         if not self._segments:
@@ -200,7 +192,7 @@ class FakeSession(_Session):
         try:
             # Held over every wait, as the real one does: an idle kernel ignores an interrupt.
             stack.enter_context(stop_on_sigint(self._cancellation))
-            started = RunStarted(
+            started = ev.RunStarted(
                 run_id=turn_id, request=request, model="scripted", reply=reply, choice=choice
             )
             kept.append(started)
@@ -211,29 +203,29 @@ class FakeSession(_Session):
                         await self._cancellation.race(step.wait())
                         continue
                     except Cancelled:
-                        step = RunCancelled(reason=self._cancellation.reason)
+                        step = ev.RunCancelled(reason=self._cancellation.reason)
                 kept.append(step)
                 yield step
-                if isinstance(step, RunCancelled):
+                if isinstance(step, ev.RunCancelled):
                     return
         except (asyncio.CancelledError, GeneratorExit):
-            kept.append(RunCancelled(reason=self.cancelled_for))
+            kept.append(ev.RunCancelled(reason=self.cancelled_for))
             raise
         finally:
             stack.close()
             self._running = False
 
-    def _status(self, events: Sequence[AgentEvent]) -> tuple[str, str]:
+    def _status(self, events: Sequence[ev.AgentEvent]) -> tuple[str, str]:
         match events[-1]:
-            case RunCompleted(summary=summary):
+            case ev.RunCompleted(summary=summary):
                 return "done", summary
-            case UserInputRequested(question=question):
+            case ev.UserInputRequested(question=question):
                 return "suspended", question
-            case Handoff(rationale=rationale):
+            case ev.Handoff(rationale=rationale):
                 return "handed_off", rationale
-            case PartialRunSummary(missing=missing):
+            case ev.PartialRunSummary(missing=missing):
                 return "stopped", missing
-            case RunCancelled():
+            case ev.RunCancelled():
                 return "cancelled", ""
         return "running", ""
 
@@ -246,7 +238,7 @@ class FakeSession(_Session):
                 notebook="analysis.ipynb",
                 cell_key="",
                 ordinal=ordinal,
-                request=next(e.request for e in events if isinstance(e, RunStarted)),
+                request=next(e.request for e in events if isinstance(e, ev.RunStarted)),
                 status=self._status(events)[0],
                 model="scripted",
                 started_at="2026-01-01T08:30:00Z",
@@ -259,7 +251,7 @@ class FakeSession(_Session):
         found = []
         for turn in self.turns():
             asked = self.by_turn[turn.run_id][-1]
-            if isinstance(asked, UserInputRequested):
+            if isinstance(asked, ev.UserInputRequested):
                 told = {
                     "run_id": turn.run_id,
                     "pending_question": asked.question,
@@ -269,7 +261,7 @@ class FakeSession(_Session):
                 found.append(PendingRow(asked.suspension_record.model_copy(update=told), turn))
         return tuple(reversed(found))
 
-    def events(self, turn_id: str) -> tuple[AgentEvent, ...]:
+    def events(self, turn_id: str) -> tuple[ev.AgentEvent, ...]:
         return tuple(self.by_turn[turn_id])
 
     async def refresh(self, name: str, *, accept: bool = False, allow: bool = False) -> Refreshed:

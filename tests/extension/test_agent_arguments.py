@@ -186,12 +186,12 @@ def test_words_that_do_not_fit_a_sub_command_are_one_sentence(line: str, sentenc
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 def test_a_row_of_the_table_names_who_does_it(command: Command) -> None:
-    does = inspect.signature(doer(command))
+    does = inspect.signature(doer(command.run))
     names = [each.lstrip("-").replace("-", "_") for each in command.arguments]
     does.bind(object(), **dict.fromkeys(names))
     required = [n for n, row in command.arguments.items() if n[0] != "-" and "nargs" not in row]
     does.bind(object(), **dict.fromkeys(required))
-    assert inspect.iscoroutinefunction(doer(command)) is command.awaits
+    assert inspect.iscoroutinefunction(doer(command.run)) is command.awaits
 
 
 def test_help_names_every_flag_and_sub_command_under_the_magic_s_own_name() -> None:

@@ -63,7 +63,7 @@ async def test_what_is_no_turn_or_forgotten_already_is_refused(scripted: Start) 
         forget(desk(session), "1")
 
 
-async def test_a_reset_without_yes_only_says_what_it_would_do(scripted: Start) -> None:
+async def test_a_reset_says_what_it_would_do_and_does_it_with_yes(scripted: Start) -> None:
     session = scripted(DONE, DONE)
     await turn(session, "a", "first")
     await turn(session, "b", "second")
@@ -77,18 +77,8 @@ async def test_a_reset_without_yes_only_says_what_it_would_do(scripted: Start) -
         assert part in said
     assert statuses(session) == ["forgotten", "done"]
     assert (tuple(session.tools), session.model_name) == (("area",), "another")
-
-
-async def test_a_reset_with_yes_does_it_and_says_what_it_did(scripted: Start) -> None:
-    session = scripted(DONE, DONE)
-    await turn(session, "a", "first")
-    await turn(session, "b", "second")
-    with run_scope(RunScope("", "analysis.ipynb", "mine", actor="user")):
-        await session.executor.execute(AREA)
-    session.tools.add("area")
-    session.set_model(ScriptedModel([], name="another"))
     said = str(reset(desk(session), yes=True))
-    for part in ("2 turns forgotten", "The model is scripted.", "No longer tools: area."):
+    for part in ("1 turn forgotten", "The model is scripted.", "No longer tools: area."):
         assert part in said
     assert statuses(session) == ["forgotten", "forgotten"]
     assert (tuple(session.tools), session.model_name) == ((), "scripted")

@@ -17,16 +17,7 @@ from parsimony_agent.record_display import (
     StaticPlace,
     TurnRecord,
 )
-from parsimony_kernel.core.events import (
-    AgentEvent,
-    ArtifactPublished,
-    Heartbeat,
-    LLMCallCompleted,
-    RunCompleted,
-    RunStarted,
-    TextDelta,
-    ToolEvent,
-)
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.display import StatusLine
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.view.blocks import lasting
@@ -49,8 +40,8 @@ async def pass_time(clock: ManualClock, seconds: float) -> None:
     await settle()
 
 
-def step(number: int, *, done: bool) -> ToolEvent:
-    return ToolEvent(
+def step(number: int, *, done: bool) -> ev.ToolEvent:
+    return ev.ToolEvent(
         tool_name="run_code",
         tool_call_id=f"c{number}",
         tool_type="code",
@@ -61,8 +52,8 @@ def step(number: int, *, done: bool) -> ToolEvent:
     )
 
 
-def figure_published(number: int) -> ArtifactPublished:
-    return ArtifactPublished(
+def figure_published(number: int) -> ev.ArtifactPublished:
+    return ev.ArtifactPublished(
         kind="chart",
         logical_id="l",
         content_sha="s",
@@ -72,12 +63,12 @@ def figure_published(number: int) -> ArtifactPublished:
     )
 
 
-STARTED = RunStarted(run_id="r1", request="plot it", model="scripted")
-ANSWERED = LLMCallCompleted(model="scripted", prompt_tokens=10, completion_tokens=2)
-RUN: list[AgentEvent] = [
+STARTED = ev.RunStarted(run_id="r1", request="plot it", model="scripted")
+ANSWERED = ev.LLMCallCompleted(model="scripted", prompt_tokens=10, completion_tokens=2)
+RUN: list[ev.AgentEvent] = [
     STARTED,
-    TextDelta(content="I look "),
-    TextDelta(content="at it."),
+    ev.TextDelta(content="I look "),
+    ev.TextDelta(content="at it."),
     ANSWERED,
     step(1, done=False),
     step(1, done=True),
@@ -86,11 +77,11 @@ RUN: list[AgentEvent] = [
     figure_published(1),
     step(2, done=True),
     ANSWERED,
-    RunCompleted(summary="There it is.", variables=("x",)),
+    ev.RunCompleted(summary="There it is.", variables=("x",)),
 ]
 
 
-async def stream(events: Sequence[AgentEvent]) -> AsyncIterator[AgentEvent]:
+async def stream(events: Sequence[ev.AgentEvent]) -> AsyncIterator[ev.AgentEvent]:
     for event in events:
         yield event
 
@@ -99,14 +90,14 @@ class Feed:
     """An event stream that a test feeds by hand."""
 
     def __init__(self) -> None:
-        self._queue: asyncio.Queue[AgentEvent | None] = asyncio.Queue()
+        self._queue: asyncio.Queue[ev.AgentEvent | None] = asyncio.Queue()
 
-    async def put(self, *events: AgentEvent | None) -> None:
+    async def put(self, *events: ev.AgentEvent | None) -> None:
         for event in events:
             self._queue.put_nowait(event)
         await settle()
 
-    async def stream(self) -> AsyncIterator[AgentEvent]:
+    async def stream(self) -> AsyncIterator[ev.AgentEvent]:
         while (event := await self._queue.get()) is not None:
             yield event
 
@@ -159,7 +150,7 @@ class Button:
 VEGA = "application/vnd.vegalite.v5+json"
 
 
-def of_segment(events: Sequence[AgentEvent]) -> list[dict[str, Any]]:
+def of_segment(events: Sequence[ev.AgentEvent]) -> list[dict[str, Any]]:
     return [data for data, _ in segment_bundles(segment_of(lasting(replay(events).blocks)))]
 
 
@@ -217,9 +208,9 @@ async def test_running_it_again_changes_nothing_but_metadata() -> None:
     first, again = OutputArea(), OutputArea()
     other = [
         event.model_copy(update={"run_id": "r2"})
-        if isinstance(event, RunStarted)
+        if isinstance(event, ev.RunStarted)
         else event.model_copy(update={"duration_s": 9.9, "prompt_tokens": 77})
-        if isinstance(event, LLMCallCompleted)
+        if isinstance(event, ev.LLMCallCompleted)
         else event
         for event in RUN
     ]
@@ -240,7 +231,7 @@ async def test_a_turn_with_a_chart_takes_less_than_80_kilobytes() -> None:
     }
     sized = {**line, "data": {"values": rows}, "width": 520, "height": 320, "title": "Chart 1"}
     chart = figure_published(1).model_copy(update={"figure": sized})
-    events = [each if not isinstance(each, ArtifactPublished) else chart for each in RUN]
+    events = [each if not isinstance(each, ev.ArtifactPublished) else chart for each in RUN]
     await TurnRecord(StaticPlace(area)).follow(stream(events))
     outputs = [{"data": each.data, "metadata": each.metadata} for each in area.displays]
     assert len(json.dumps(outputs)) < 80_000
@@ -261,15 +252,15 @@ async def test_a_stream_is_drawn_at_a_steady_pace_and_its_tail_without_another_e
     task = asyncio.create_task(record.follow(feed.stream()))
     await feed.put(STARTED)
     for number in range(200):
-        await feed.put(TextDelta(content=f"w{number} "))
+        await feed.put(ev.TextDelta(content=f"w{number} "))
         await pass_time(clock, 0.01)
     assert 7 <= most_in_a_second(area.moments) <= 10
     assert all(after - before < 0.2 for before, after in pairwise(area.moments))
-    await feed.put(TextDelta(content="last"))
+    await feed.put(ev.TextDelta(content="last"))
     assert "last" not in area.text
     await pass_time(clock, 0.2)
     assert "last" in area.text
-    await feed.put(RunCompleted(summary="Done."), None)
+    await feed.put(ev.RunCompleted(summary="Done."), None)
     await task
     assert "Done." in area.text
 
@@ -279,7 +270,7 @@ async def test_fast_steps_are_drawn_at_most_ten_times_in_any_second_each_before_
     area = TimedArea(clock)
     unseen = []
 
-    async def steps() -> AsyncIterator[AgentEvent]:
+    async def steps() -> AsyncIterator[ev.AgentEvent]:
         yield STARTED
         for number in range(1, 41):
             yield step(number, done=False)
@@ -288,7 +279,7 @@ async def test_fast_steps_are_drawn_at_most_ten_times_in_any_second_each_before_
             clock.advance(0.001)
             yield step(number, done=True)
             yield ANSWERED
-        yield RunCompleted(summary="There it is.")
+        yield ev.RunCompleted(summary="There it is.")
 
     record = TurnRecord(LivePlace(area), clock=clock)
     await record.follow(steps())
@@ -330,7 +321,9 @@ async def test_the_time_goes_on_once_a_second_while_a_model_or_code_is_waited_fo
         assert "Stop: ■ in the toolbar" in text.splitlines()[0]
     # What is read first, nothing else.
     assert area.messages - sent == 5
-    await feed.put(Heartbeat(model="scripted", silent_s=5.0), RunCompleted(summary="Done."), None)
+    await feed.put(
+        ev.Heartbeat(model="scripted", silent_s=5.0), ev.RunCompleted(summary="Done."), None
+    )
     await task
     assert clock.sleepers == 0
 
@@ -354,7 +347,7 @@ async def test_the_button_to_stop_stands_there_only_while_a_long_run_goes_on() -
     await pass_time(clock, 3.0)
     assert area.texts.count("BUTTON") == 1
     assert len(offered) == 1
-    await feed.put(RunCompleted(summary="Done."), None)
+    await feed.put(ev.RunCompleted(summary="Done."), None)
     await task
     assert offered[0].state == ""
     assert "BUTTON" not in area.text
@@ -375,7 +368,7 @@ async def test_a_run_goes_on_without_a_button_that_cannot_be_made(
     await pass_time(clock, 1.0)
     await pass_time(clock, 1.0)
     assert "2 s" in area.text
-    await feed.put(RunCompleted(summary="Done."), None)
+    await feed.put(ev.RunCompleted(summary="Done."), None)
     await task
     assert "has no button to stop it (RuntimeError)" in caplog.text
     assert "evil" not in caplog.text
@@ -411,7 +404,7 @@ async def test_a_long_run_has_three_outputs_and_is_all_there() -> None:
     area = OutputArea()
     events = [STARTED, *(step(each, done=done) for each in range(1, 100) for done in (False, True))]
     record = TurnRecord(LivePlace(area), clock=ManualClock())
-    await record.follow(stream([*events, RunCompleted(summary="There it is.")]))
+    await record.follow(stream([*events, ev.RunCompleted(summary="There it is.")]))
     assert len(area.displays) == 3
     order = [area.text.index(f"x = {number}\n") for number in range(1, 99)]
     assert order == sorted(order)
@@ -428,7 +421,7 @@ async def test_trouble_in_drawing_does_not_end_the_run_and_its_words_are_not_log
 
     record = TurnRecord(LivePlace(Broken()))
     await record.follow(stream(RUN))
-    assert isinstance(record.last_event, RunCompleted)
+    assert isinstance(record.last_event, ev.RunCompleted)
     assert isinstance(record.trouble, OSError)
     assert "could not be drawn (OSError)" in caplog.text
     assert "evil" not in caplog.text
@@ -437,7 +430,7 @@ async def test_trouble_in_drawing_does_not_end_the_run_and_its_words_are_not_log
 async def test_a_cancelled_record_closes_its_stream() -> None:
     closed = []
 
-    async def endless() -> AsyncIterator[AgentEvent]:
+    async def endless() -> AsyncIterator[ev.AgentEvent]:
         try:
             yield STARTED
             await asyncio.Event().wait()

@@ -7,33 +7,25 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from parsimony_kernel.cli.main import main
-from parsimony_kernel.core.events import (
-    AgentError,
-    AgentEvent,
-    LLMCallCompleted,
-    PartialRunSummary,
-    RunCompleted,
-    RunStarted,
-    ToolEvent,
-)
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.metrics.prometheus import AgentMetrics, of_runs
 from parsimony_kernel.storage.store import SqliteJournal
 from parsimony_kernel.storage.workspace import journal_path
 
-START = RunStarted(run_id="r", request="q", model="m")
-DONE = RunCompleted(summary="done")
+START = ev.RunStarted(run_id="r", request="q", model="m")
+DONE = ev.RunCompleted(summary="done")
 
 
-def called(error: str | None = None) -> list[AgentEvent]:
-    begun = ToolEvent(tool_name="code", tool_call_id="c")
+def called(error: str | None = None) -> list[ev.AgentEvent]:
+    begun = ev.ToolEvent(tool_name="code", tool_call_id="c")
     result = {"error": error} if error else {}
     update = {"completed": True, "ok": error is None, "result": result}
     return [begun, begun.model_copy(update=update)]
 
 
-def failed(kind: FailureKind, action: str, fallback: str | None = None) -> AgentError:
-    return AgentError(
+def failed(kind: FailureKind, action: str, fallback: str | None = None) -> ev.AgentError:
+    return ev.AgentError(
         message="x", failure=Failure(kind, "x"), action=action, recoverable=True, fallback=fallback
     )
 
@@ -48,14 +40,14 @@ def samples(metrics: AgentMetrics) -> dict[tuple[str, tuple[tuple[str, str], ...
     }
 
 
-RUN: list[AgentEvent] = [
+RUN: list[ev.AgentEvent] = [
     START,
-    LLMCallCompleted(model="m", prompt_tokens=4_000, completion_tokens=500),
+    ev.LLMCallCompleted(model="m", prompt_tokens=4_000, completion_tokens=500),
     *called(),
     *called("unknown_action"),
     failed(FailureKind.loop_detected, "narrow_scope"),
     failed(FailureKind.transient_provider, "retry", fallback="n"),
-    LLMCallCompleted(model="n", prompt_tokens=70, completion_tokens=7),
+    ev.LLMCallCompleted(model="n", prompt_tokens=70, completion_tokens=7),
     *called(),
     DONE,
 ]
@@ -89,7 +81,9 @@ def test_a_registry_may_be_given() -> None:
 
 
 def test_tokens_that_a_cache_spared_are_counted_by_model() -> None:
-    spared = LLMCallCompleted(model="m", prompt_tokens=90, cached_tokens=70, cache_write_tokens=20)
+    spared = ev.LLMCallCompleted(
+        model="m", prompt_tokens=90, cached_tokens=70, cache_write_tokens=20
+    )
     told = samples(of_runs([[START, spared, spared, DONE]]))
     name = "agent_cached_tokens_total"
     assert {labels: value for (each, labels), value in told.items() if each == name} == {
@@ -107,8 +101,8 @@ def test_each_execution_of_a_run_is_counted_and_one_that_goes_on_has_no_length_y
     assert told["agent_loops_total", (("agent", "a"),)] == 1
 
 
-@pytest.mark.parametrize("end", [PartialRunSummary(missing="x"), None])
-def test_what_did_not_end_safely_is_no_recovery(end: AgentEvent | None) -> None:
+@pytest.mark.parametrize("end", [ev.PartialRunSummary(missing="x"), None])
+def test_what_did_not_end_safely_is_no_recovery(end: ev.AgentEvent | None) -> None:
     retried = failed(FailureKind.tool_error, "retry")
     metrics = of_runs([[START, *called(), retried, *([end] if end else [])]])
     assert metrics.recovery_rate == 0

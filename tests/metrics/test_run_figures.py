@@ -6,20 +6,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.core.events import (
-    AgentError,
-    AgentEvent,
-    BudgetWarning,
-    Handoff,
-    LLMCallCompleted,
-    PartialRunSummary,
-    RunCancelled,
-    RunCompleted,
-    RunStarted,
-    TextDelta,
-    ToolEvent,
-    UserInputRequested,
-)
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.metrics import alerts
@@ -33,16 +20,16 @@ from parsimony_kernel.metrics.figures import (
     total_of,
 )
 
-DONE = RunCompleted(summary="done")
-HANDED = Handoff(rationale="no key")
+DONE = ev.RunCompleted(summary="done")
+HANDED = ev.Handoff(rationale="no key")
 
 
-def started(**fields: Any) -> RunStarted:
-    return RunStarted(run_id="r", request="q", model="m", **fields)
+def started(**fields: Any) -> ev.RunStarted:
+    return ev.RunStarted(run_id="r", request="q", model="m", **fields)
 
 
-def called(error: str | None = None, **result: Any) -> list[AgentEvent]:
-    begun = ToolEvent(tool_name="code", tool_call_id="c")
+def called(error: str | None = None, **result: Any) -> list[ev.AgentEvent]:
+    begun = ev.ToolEvent(tool_name="code", tool_call_id="c")
     envelope = result | ({"error": error} if error else {})
     ended = begun.model_copy(
         update={"completed": True, "ok": error is None and not result, "result": envelope}
@@ -50,8 +37,8 @@ def called(error: str | None = None, **result: Any) -> list[AgentEvent]:
     return [begun, ended]
 
 
-def answered(tokens: int, model: str = "m") -> LLMCallCompleted:
-    return LLMCallCompleted(model=model, prompt_tokens=tokens - 1, completion_tokens=1)
+def answered(tokens: int, model: str = "m") -> ev.LLMCallCompleted:
+    return ev.LLMCallCompleted(model=model, prompt_tokens=tokens - 1, completion_tokens=1)
 
 
 def failed(
@@ -59,14 +46,14 @@ def failed(
     action: str = "retry",
     fallback: str | None = None,
     **metadata: Any,
-) -> AgentError:
+) -> ev.AgentError:
     failure = Failure(kind, "it failed", metadata=metadata)
-    return AgentError(
+    return ev.AgentError(
         message="it failed", failure=failure, recoverable=True, action=action, fallback=fallback
     )
 
 
-def asked(kind: FailureKind | None = None, guard: str = "") -> UserInputRequested:
+def asked(kind: FailureKind | None = None, guard: str = "") -> ev.UserInputRequested:
     record = SuspensionRecord(
         run_id="r",
         session_id="s",
@@ -74,10 +61,12 @@ def asked(kind: FailureKind | None = None, guard: str = "") -> UserInputRequeste
         suspended_at="2026-01-01T00:00:00+00:00",
         originating_guard=guard,
     )
-    return UserInputRequested(question="?", suspension_record=record, originating_failure_kind=kind)
+    return ev.UserInputRequested(
+        question="?", suspension_record=record, originating_failure_kind=kind
+    )
 
 
-def only(*events: AgentEvent) -> Execution:
+def only(*events: ev.AgentEvent) -> Execution:
     (execution,) = executions([started(), *events])
     return execution
 
@@ -96,11 +85,13 @@ def test_the_share_of_the_budget_counts_what_earlier_executions_of_the_run_used(
     events = [started(max_tokens=1000), answered(100)]
     (own,) = executions(events)
     assert own.budget_share == pytest.approx(0.1)
-    (warned,) = executions([*events, BudgetWarning(guard="tokens", used=850, limit=1000)])
+    (warned,) = executions([*events, ev.BudgetWarning(guard="tokens", used=850, limit=1000)])
     assert warned.budget_share == pytest.approx(0.85)
-    (on,) = executions([*events, BudgetWarning(guard="tokens", used=850, limit=1000), answered(9)])
+    (on,) = executions(
+        [*events, ev.BudgetWarning(guard="tokens", used=850, limit=1000), answered(9)]
+    )
     assert on.budget_share == pytest.approx(0.85)
-    (cost,) = executions([*events, BudgetWarning(guard="cost", used=0.9, limit=1)])
+    (cost,) = executions([*events, ev.BudgetWarning(guard="cost", used=0.9, limit=1)])
     assert cost.budget_share == pytest.approx(0.1)
 
 
@@ -113,10 +104,10 @@ def test_without_a_token_budget_there_is_no_share() -> None:
     [
         failed(FailureKind.loop_detected, "narrow_scope"),
         asked(FailureKind.loop_detected),
-        Handoff(rationale="x", failure=Failure(FailureKind.loop_detected, "again")),
+        ev.Handoff(rationale="x", failure=Failure(FailureKind.loop_detected, "again")),
     ],
 )
-def test_a_loop_is_counted_however_it_is_answered(event: AgentEvent) -> None:
+def test_a_loop_is_counted_however_it_is_answered(event: ev.AgentEvent) -> None:
     assert only(event).loops == 1
     assert only(event).interventions.total() == 1
 
@@ -147,22 +138,22 @@ def test_a_call_that_was_stopped_was_not_judged() -> None:
         (asked(FailureKind.ambiguous_input), ("ask_user",)),
         (asked(guard="tokens"), ("ask_user",)),
         (asked(), ()),
-        (Handoff(rationale="x", failure=Failure(FailureKind.tool_error, "x")), ("handoff",)),
+        (ev.Handoff(rationale="x", failure=Failure(FailureKind.tool_error, "x")), ("handoff",)),
         (HANDED, ()),
-        (PartialRunSummary(missing="x"), ("stop",)),
+        (ev.PartialRunSummary(missing="x"), ("stop",)),
         (DONE, ()),
-        (RunCancelled(), ()),
-        (TextDelta(content="x"), ()),
+        (ev.RunCancelled(), ()),
+        (ev.TextDelta(content="x"), ()),
     ],
 )
 def test_each_answer_to_a_failure_is_an_intervention_and_the_model_s_own_end_is_none(
-    event: AgentEvent, interventions: tuple[str, ...]
+    event: ev.AgentEvent, interventions: tuple[str, ...]
 ) -> None:
     assert only(event).interventions == Counter(interventions)
 
 
 def test_a_person_who_lets_a_run_end_is_no_intervention() -> None:
-    events = [started(reply="Stop here"), PartialRunSummary(missing="x")]
+    events = [started(reply="Stop here"), ev.PartialRunSummary(missing="x")]
     assert not executions(events)[0].interventions
 
 
@@ -183,11 +174,11 @@ def test_an_open_breaker_is_met_by_name() -> None:
         (DONE, True),
         (HANDED, True),
         (asked(), True),
-        (PartialRunSummary(missing="x"), False),
-        (RunCancelled(), False),
+        (ev.PartialRunSummary(missing="x"), False),
+        (ev.RunCancelled(), False),
     ],
 )
-def test_safe_ends_are_an_answer_and_a_way_to_a_person(end: AgentEvent, safe: bool) -> None:
+def test_safe_ends_are_an_answer_and_a_way_to_a_person(end: ev.AgentEvent, safe: bool) -> None:
     assert only(end).is_safe is safe
 
 

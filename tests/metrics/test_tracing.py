@@ -20,18 +20,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.termination_tools import termination_tools
-from parsimony_kernel.core.events import (
-    AgentError,
-    AgentEvent,
-    Handoff,
-    LLMCallCompleted,
-    PartialRunSummary,
-    RunCancelled,
-    RunCompleted,
-    RunStarted,
-    TextDelta,
-    ToolEvent,
-)
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.llm.credentials import provider_of
 from parsimony_kernel.metrics import tracing
@@ -42,8 +31,8 @@ from parsimony_kernel.tools import Tools, tool
 
 SECRET = "a secret of the notebook"
 MODEL = "gemini/gemini-pro"
-BEGUN = RunStarted(run_id="r1", request=SECRET, model=MODEL)
-ANSWER = LLMCallCompleted(
+BEGUN = ev.RunStarted(run_id="r1", request=SECRET, model=MODEL)
+ANSWER = ev.LLMCallCompleted(
     model=MODEL,
     prompt_tokens=90,
     completion_tokens=10,
@@ -52,7 +41,7 @@ ANSWER = LLMCallCompleted(
     duration_s=2,
     finish_reason="tool_calls",
 )
-RAN = ToolEvent(
+RAN = ev.ToolEvent(
     tool_name="code",
     tool_call_id="c1",
     arguments={"code": SECRET},
@@ -64,7 +53,7 @@ RAN = ToolEvent(
 REFUSED = RAN.model_copy(
     update={"ok": False, "result": {"error": "unknown_action", "message": SECRET}}
 )
-RETRY = AgentError(
+RETRY = ev.AgentError(
     message=SECRET,
     failure=Failure(FailureKind.tool_error, SECRET, metadata={"type": "schema_mismatch"}),
     action="retry",
@@ -72,7 +61,7 @@ RETRY = AgentError(
     recoverable=True,
     fallback="n",
 )
-DONE = RunCompleted(summary=SECRET)
+DONE = ev.RunCompleted(summary=SECRET)
 ROOT = "invoke_agent parsimony-agent"
 ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
 
@@ -114,7 +103,7 @@ def a_turn(who: Observer | None) -> None:
     who.observe(DONE)
 
 
-def spans_of(*events: AgentEvent, clock: ManualClock | None = None) -> dict[str, ReadableSpan]:
+def spans_of(*events: ev.AgentEvent, clock: ManualClock | None = None) -> dict[str, ReadableSpan]:
     """The spans of an execution whose events are two seconds apart, by name."""
     exporter, clock = InMemorySpanExporter(), clock or ManualClock()
     who = Observer(provider_with(exporter).get_tracer("test"), clock, provider_of)
@@ -132,7 +121,7 @@ def seconds(span: ReadableSpan) -> tuple[float, float]:
 
 
 def test_an_execution_is_a_span_with_one_below_it_for_each_answer_and_each_call() -> None:
-    spans = spans_of(BEGUN, ANSWER, TextDelta(content=SECRET), RAN, RETRY, DONE)
+    spans = spans_of(BEGUN, ANSWER, ev.TextDelta(content=SECRET), RAN, RETRY, DONE)
     root, chat, code = (spans[name] for name in (ROOT, f"chat {MODEL}", "execute_tool code"))
     assert [seconds(span) for span in (root, chat, code)] == [(2, 12), (2, 4), (5, 8)]
     assert [span.kind for span in (root, chat, code)] == [
@@ -188,7 +177,7 @@ def test_every_name_is_one_of_the_conventions_or_our_own_and_nothing_said_is_in_
     } | {error_attributes.ERROR_TYPE}
     written = ANSWER.model_copy(update={"cache_write_tokens": 5})
     for span in spans_of(
-        BEGUN, written, REFUSED, RETRY, PartialRunSummary(missing=SECRET)
+        BEGUN, written, REFUSED, RETRY, ev.PartialRunSummary(missing=SECRET)
     ).values():
         names = set(span.attributes or {})
         assert {name for name in names if not name.startswith("parsimony.")} <= known
@@ -231,18 +220,18 @@ def test_a_call_that_failed_says_by_which_name(result: dict[str, Any] | None, er
     ("end", "outcome", "error"),
     [
         (DONE, "completed", None),
-        (Handoff(rationale=SECRET), "handed_off", None),
+        (ev.Handoff(rationale=SECRET), "handed_off", None),
         (
-            Handoff(rationale=SECRET, failure=Failure(FailureKind.capability_gap, SECRET)),
+            ev.Handoff(rationale=SECRET, failure=Failure(FailureKind.capability_gap, SECRET)),
             "handed_off",
             "capability_gap",
         ),
-        (PartialRunSummary(missing=SECRET), "stopped", "stopped"),
-        (RunCancelled(), "cancelled", None),
+        (ev.PartialRunSummary(missing=SECRET), "stopped", "stopped"),
+        (ev.RunCancelled(), "cancelled", None),
     ],
 )
 def test_a_trace_tells_how_the_execution_ended(
-    end: AgentEvent, outcome: str, error: str | None
+    end: ev.AgentEvent, outcome: str, error: str | None
 ) -> None:
     root = spans_of(BEGUN, end)[ROOT]
     assert (root.attributes or {})["parsimony.outcome"] == outcome

@@ -17,20 +17,7 @@ from record_events import (
 
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.kinds import FailureKind
-from parsimony_kernel.view.blocks import (
-    Block,
-    EndBlock,
-    FigureBlock,
-    FooterBlock,
-    ProgressBlock,
-    ProseBlock,
-    QuestionBlock,
-    RecoveryBlock,
-    ReplyBlock,
-    RequestBlock,
-    StepBlock,
-    lasting,
-)
+from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view.fold import fold, replay
 from parsimony_kernel.view.outline import footer_facts, progress_facts
 from parsimony_kernel.view.run_view import EMPTY, RunView
@@ -50,7 +37,7 @@ KINDS = {
 }
 
 
-def only(view: RunView, kind: type[Block]) -> Any:
+def only(view: RunView, kind: type[bl.Block]) -> Any:
     (block,) = [block for block in view.blocks if isinstance(block, kind)]
     return block
 
@@ -58,7 +45,7 @@ def only(view: RunView, kind: type[Block]) -> Any:
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_gives_its_blocks_and_its_status(name: str) -> None:
     view = replay(RUNS[name])
-    kinds = [type(block).__name__.removesuffix("Block") for block in lasting(view.blocks)]
+    kinds = [type(block).__name__.removesuffix("Block") for block in bl.lasting(view.blocks)]
     assert sorted(kinds) == sorted(KINDS[name])
     assert view.status == ("done" if name in ENDED_WELL else name)
 
@@ -71,7 +58,7 @@ def test_folding_from_json_gives_the_same_record(name: str) -> None:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_keys_are_unique_and_stay_with_their_block(name: str) -> None:
-    view, seen = EMPTY, dict[str, type[Block]]()
+    view, seen = EMPTY, dict[str, type[bl.Block]]()
     for event in RUNS[name]:
         view = fold(view, event)
         keys = [block.key for block in view.blocks]
@@ -81,11 +68,11 @@ def test_keys_are_unique_and_stay_with_their_block(name: str) -> None:
 
 
 def test_prose_is_one_block_up_to_the_next_step() -> None:
-    assert only(replay(RUNS["done"]), ProseBlock).text.head == "I look first."
+    assert only(replay(RUNS["done"]), bl.ProseBlock).text.head == "I look first."
 
 
 def test_a_chart_that_is_shown_and_then_published_is_one_figure() -> None:
-    shown = only(replay(RUNS["done"]), FigureBlock)
+    shown = only(replay(RUNS["done"]), bl.FigureBlock)
     assert shown.png_base64
     assert shown.spec == SPEC
 
@@ -93,34 +80,34 @@ def test_a_chart_that_is_shown_and_then_published_is_one_figure() -> None:
 def test_two_different_charts_are_two_figures() -> None:
     other = {**SPEC, "mark": "bar"}
     view = replay([started(), *code(outputs=[figure(), figure(other)])])
-    figures = [block for block in view.blocks if isinstance(block, FigureBlock)]
+    figures = [block for block in view.blocks if isinstance(block, bl.FigureBlock)]
     assert [each.number for each in figures] == [1, 2]
 
 
 def test_a_chart_that_would_load_something_is_told_and_not_drawn() -> None:
     reaching = {"data": {"url": "https://example.com/x.csv"}, "mark": "line"}
-    assert only(replay([started(), published(reaching, None)]), FigureBlock).spec is None
+    assert only(replay([started(), published(reaching, None)]), bl.FigureBlock).spec is None
 
 
 def test_an_answer_marks_its_question_and_says_what_is_gone_once() -> None:
     view = replay(RUNS["answered"])
-    assert only(view, QuestionBlock).reply == "temp_min"
-    assert only(view, ReplyBlock).gone == ("df",)
+    assert only(view, bl.QuestionBlock).reply == "temp_min"
+    assert only(view, bl.ReplyBlock).gone == ("df",)
 
 
 def test_a_stopped_step_says_so_and_shows_no_error() -> None:
-    step = only(replay(RUNS["cancelled"]), StepBlock)
+    step = only(replay(RUNS["cancelled"]), bl.StepBlock)
     assert (step.state, step.error) == ("stopped", None)
-    assert only(replay(RUNS["cancelled"]), EndBlock).words == "by the user"
+    assert only(replay(RUNS["cancelled"]), bl.EndBlock).words == "by the user"
 
 
 def test_a_step_that_runs_when_the_run_is_stopped_is_stopped() -> None:
     view = replay([started(), code()[0], ev.RunCancelled()])
-    assert only(view, StepBlock).state == "stopped"
+    assert only(view, bl.StepBlock).state == "stopped"
 
 
 def test_the_same_trouble_again_is_one_block_that_counts() -> None:
-    assert only(replay(RUNS["recovered"]), RecoveryBlock).attempt == 2
+    assert only(replay(RUNS["recovered"]), bl.RecoveryBlock).attempt == 2
 
 
 def test_a_failed_step_has_one_sentence_and_its_place() -> None:
@@ -132,7 +119,7 @@ def test_a_failed_step_has_one_sentence_and_its_place() -> None:
         "source_line": "df['yaer']",
         "traceback": "Traceback…",
     }
-    step = only(replay([started(), *code(outputs=[error])]), StepBlock)
+    step = only(replay([started(), *code(outputs=[error])]), bl.StepBlock)
     assert step.state == "failed"
     assert (step.error.sentence, step.error.line) == ("KeyError: 'yaer'", 2)
 
@@ -148,7 +135,7 @@ def test_a_step_of_which_nothing_ran_is_refused_and_not_failed() -> None:
                 replay(
                     [started(), begun, ended.model_copy(update={"ok": False, "result": result})]
                 ),
-                StepBlock,
+                bl.StepBlock,
             ).state
         )
 
@@ -160,26 +147,26 @@ def test_a_figure_that_was_published_stays_mentioned_when_its_step_ends() -> Non
     begun = ev.ToolEvent(tool_name="return_chart", tool_call_id="p1", tool_type="publish")
     shown = published({"mark": "bar"})
     ended = begun.model_copy(update={"completed": True, "ok": True, "result": {"result": {}}})
-    step = only(replay([started(), begun, shown, ended]), StepBlock)
+    step = only(replay([started(), begun, shown, ended]), bl.StepBlock)
     assert [type(each).__name__ for each in step.outputs] == ["FigureMention"]
 
 
 def test_what_a_tool_of_ones_own_answers_is_shown() -> None:
     begun = ev.ToolEvent(tool_name="area", tool_call_id="a1")
     ended = begun.model_copy(update={"completed": True, "ok": True, "result": {"result": 12.5}})
-    (shown,) = only(replay([started(), begun, ended]), StepBlock).outputs
+    (shown,) = only(replay([started(), begun, ended]), bl.StepBlock).outputs
     assert (shown.python_type, shown.text) == ("float", "12.5")
 
 
 def test_the_footer_counts_and_says_unknown_prices() -> None:
     view = replay([started(), asked_model(0.5), asked_model(None)])
-    footer = only(view, FooterBlock)
+    footer = only(view, bl.FooterBlock)
     assert (footer.calls, footer.prompt_tokens, footer.cost_usd) == (2, 2468, 0.5)
     assert footer.cost_partial
 
 
 def test_the_footer_shows_what_is_used_against_the_budget() -> None:
-    footer = only(replay(RUNS["rerouted"]), FooterBlock)
+    footer = only(replay(RUNS["rerouted"]), bl.FooterBlock)
     assert footer_facts(footer) == (
         "scripted",
         "0 steps",
@@ -200,7 +187,7 @@ def test_the_time_is_what_was_measured_and_what_took_place_since() -> None:
 
 def test_the_progress_says_what_goes_on_and_how_far_it_is() -> None:
     view = replay([started(), asked_model(), *code(), code("y = 2", "c2")[0]])
-    assert progress_facts(only(view, ProgressBlock)) == (
+    assert progress_facts(only(view, bl.ProgressBlock)) == (
         "Step 2 is running: Compute …",
         "2 s",
     )
@@ -218,8 +205,8 @@ def test_every_end_names_the_variables_that_the_run_has_bound(end: ev.AgentEvent
 
 def test_what_leaves_the_machine_is_said_with_the_request() -> None:
     notice = "Up to five rows of what you name go to the provider (share: samples)."
-    assert only(replay([started(notice=notice)]), RequestBlock).notice == notice
-    assert only(replay([started()]), RequestBlock).notice == ""
+    assert only(replay([started(notice=notice)]), bl.RequestBlock).notice == notice
+    assert only(replay([started()]), bl.RequestBlock).notice == ""
 
 
 def test_a_pause_before_the_next_try_is_said_in_seconds() -> None:
@@ -230,7 +217,7 @@ def test_a_pause_before_the_next_try_is_said_in_seconds() -> None:
 
 def test_pauses_that_grow_are_still_the_same_trouble() -> None:
     longer = trouble(attempt=2).model_copy(update={"delay_s": 4.0})
-    block = only(replay([started(), trouble(), longer]), RecoveryBlock)
+    block = only(replay([started(), trouble(), longer]), bl.RecoveryBlock)
     assert (block.attempt, block.delay_s) == (2, 4)
 
 
@@ -251,32 +238,32 @@ def held() -> list[ev.AgentEvent]:
 
 def test_a_question_about_a_step_names_it_and_its_code_is_shown() -> None:
     view = replay(held())
-    assert only(view, StepBlock).state == "waiting"
+    assert only(view, bl.StepBlock).state == "waiting"
     head = segment_of(view.blocks).head
-    assert [type(block) for block in head] == [QuestionBlock, StepBlock]
+    assert [type(block) for block in head] == [bl.QuestionBlock, bl.StepBlock]
     assert "df.drop(0, inplace=True)" in text_of(head)
 
 
 def test_a_step_that_was_allowed_waits_no_more_and_runs_under_its_number() -> None:
     view = replay([*held(), started(reply="yes"), *code("df.drop(0, inplace=True)")])
-    steps = [block for block in view.blocks if isinstance(block, StepBlock)]
+    steps = [block for block in view.blocks if isinstance(block, bl.StepBlock)]
     assert [(step.number, step.state) for step in steps] == [(1, "allowed"), (1, "done")]
 
 
 @pytest.mark.parametrize("then", [asked_model(), ev.PartialRunSummary(missing="it")])
 def test_a_step_that_was_not_allowed_is_refused(then: ev.AgentEvent) -> None:
-    assert only(replay([*held(), started(reply="no")]), StepBlock).state == "answered"
-    assert only(replay([*held(), started(reply="no"), then]), StepBlock).state == "refused"
+    assert only(replay([*held(), started(reply="no")]), bl.StepBlock).state == "answered"
+    assert only(replay([*held(), started(reply="no"), then]), bl.StepBlock).state == "refused"
 
 
 def test_a_step_waits_no_more_when_the_run_ends_without_asking() -> None:
     *waiting, _ = held()
     view = replay([*waiting, ev.Handoff(rationale="There is nobody to ask.")])
-    assert only(view, StepBlock).state == "stopped"
+    assert only(view, bl.StepBlock).state == "stopped"
 
 
 def test_a_long_output_keeps_both_ends_and_counts_the_rest() -> None:
-    step = only(replay([started(), *code(stdout="a" * 300_000 + "b")]), StepBlock)
+    step = only(replay([started(), *code(stdout="a" * 300_000 + "b")]), bl.StepBlock)
     assert step.stdout.tail.endswith("ab")
     assert len(step.stdout.head) + step.stdout.omitted + len(step.stdout.tail) == 300_001
 
@@ -285,7 +272,7 @@ def test_several_artifacts_are_listed_once_each_and_the_newest_stands() -> None:
     second = published().model_copy(update={"path": "other", "title": "Other"})
     again = published().model_copy(update={"title": "Mine, again", "reused": True})
     view = replay([started(), published(), second, again, ev.RunCompleted(summary="ok")])
-    titles = [each.title for each in only(view, EndBlock).artifacts]
+    titles = [each.title for each in only(view, bl.EndBlock).artifacts]
     assert titles == ["Other", "Mine, again"]
 
 
@@ -295,10 +282,10 @@ def test_a_silent_model_is_waited_for_in_the_progress_line() -> None:
 
 
 def test_ends_are_told_with_what_to_do() -> None:
-    handoff = only(replay(RUNS["handed_off"]), EndBlock)
+    handoff = only(replay(RUNS["handed_off"]), bl.EndBlock)
     assert handoff.lists == (("Why", ("no file",)), ("Try", ("add one",)))
-    assert only(replay(RUNS["stopped"]), EndBlock).lists == (("Known so far", ("a fact",)),)
-    assert only(replay(RUNS["done"]), EndBlock).artifacts[0].title == "My chart"
+    assert only(replay(RUNS["stopped"]), bl.EndBlock).lists == (("Known so far", ("a fact",)),)
+    assert only(replay(RUNS["done"]), bl.EndBlock).artifacts[0].title == "My chart"
 
 
 def test_events_in_a_wrong_order_never_raise() -> None:
