@@ -7,7 +7,6 @@ it errs towards saying nothing. Names of calls are in ``analysis/calls.toml``.
 
 import re
 from collections.abc import Container, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 from parsimony_kernel.analysis.calls import PATTERNS, SQL_CALLS, WRITES_BY_MODE, names
 from parsimony_kernel.analysis.cell import Call, Magic
 from parsimony_kernel.analysis.read import read
-from parsimony_kernel.analysis.values import Ref, Value
+from parsimony_kernel.analysis.values import Ref, Text, Value
 from parsimony_kernel.core.reach import Finding, Reach, ReachKind, runner_of
 from parsimony_kernel.core.redaction import NAMES_A_KEY
 from parsimony_kernel.gate.origins import Origins, PathPolicy, Said
@@ -24,7 +23,9 @@ _MAX_WHAT = 120
 _MAX_SOURCE = 200
 _MAX_DEPTH = 5
 _MAX_COMMAND = 4_000
-_HEAD = 20
+_MAX_READ = 2**20
+
+_PYTHON = frozenset({".py", ".pyw", ".ipy"})
 
 _MODE = re.compile(r"[rwaxbtcn+]{1,3}")
 
@@ -76,24 +77,46 @@ def preview(
     )
 
 
-def code_written(inputs: Mapping[str, Any], *, folder: Path) -> tuple[str, ...]:
-    """What ``write_file`` or ``edit_file`` would leave behind to be run later: one sentence, or
-    none where the file is no code.
+def code_written(inputs: Mapping[str, Any], *, workspace: Path, folder: Path) -> tuple[str, ...]:
+    """What ``write_file`` or ``edit_file`` would leave behind to be run later: one sentence for
+    the file, and one for each place that its text reaches. Nothing where the file is no code.
 
     Args:
         inputs: the call's; a relative ``path`` counts from ``folder``, and links are followed.
+        workspace: as for ``preview``.
     """
-    path, text = str(inputs.get("path", "")), str(inputs.get("content", ""))
+    path, old = str(inputs.get("path", "")), str(inputs.get("old", ""))
+    text = str(inputs.get("new", inputs.get("content", "")))
     if not path or "\0" in path:
         return ()
-    linked = path
-    with suppress(OSError, RuntimeError):  # a loop of links, or a file that cannot be read
-        linked = str((folder / path).resolve())
-        if "old" in inputs and Path(linked).is_file():
-            with Path(linked).open("rb") as stream:
-                text = stream.read(_HEAD).decode("utf-8", "replace")
-    who = runner_of(path, text) or runner_of(linked, text)
-    return (f"{path!r} would be code that {who} runs.",) if who else ()
+    if old and (before := _text_of(folder / path)) is not None:
+        text = before.replace(old, text)
+    names_of = (path, _resolved(folder / path))
+    who = next(filter(None, (runner_of(name, text) for name in names_of)), "")
+    if not who:
+        return ()
+    head = text.partition("\n")[0]
+    is_read = any(Path(name).suffix.casefold() in _PYTHON for name in names_of)
+    is_read |= head.startswith("#!") and "python" in head
+    reaches = preview(text, workspace=workspace, folder=folder) if is_read else ()
+    return (f"{path!r} would be code that {who} runs.", *(each.sentence for each in reaches))
+
+
+def _text_of(path: Path) -> str | None:
+    try:
+        if not path.is_file():
+            return None
+        with path.open("rb") as stream:
+            return stream.read(_MAX_READ).decode("utf-8", "replace")
+    except OSError:
+        return None
+
+
+def _resolved(path: Path) -> str:
+    try:
+        return str(path.resolve())
+    except (OSError, RuntimeError):  # a loop of links, which cannot be written through either
+        return str(path)
 
 
 class _Preview:
@@ -193,6 +216,9 @@ class _Preview:
             self._add(ReachKind.network, f"{name} {image[1] or image[2]}")
 
     def _run(self, name: str, call: Call) -> None:
+        first = call.args[0] if call.args else Text(())
+        if isinstance(first, Text) and first.parts == call.texts[:1] and name in ("exec", "eval"):
+            return  # it has been read where it stands
         text = self._text(call, 0)
         if text is None or not text.whole or self._depth == _MAX_DEPTH:
             self._add(ReachKind.dynamic_code, f"{name}(…)")

@@ -167,7 +167,7 @@ class NotebookTools(Mapping[str, Tool]):
         """The tools for files, which wait for the person where they make code."""
         workspace, folder = self._workspace, self._folder
         tools = file_tools(workspace, folder, workspace / scope.notebook_path)
-        reaches = partial(code_written, folder=folder.resolve())
+        reaches = partial(code_written, workspace=workspace.resolve(), folder=folder.resolve())
         return tools + Tools(
             [replace(tools[name], reaches=reaches) for name in ("write_file", "edit_file")]
         )

@@ -7,6 +7,8 @@ import pytest
 from parsimony_kernel.core.reach import runner_of
 from parsimony_kernel.gate.preview import code_written
 
+STARTS = "import os\nos.system('make all')"
+
 
 @pytest.mark.parametrize(
     ("name", "text", "who"),
@@ -38,22 +40,27 @@ def test_who_would_run_a_file(name: str, text: str, who: str) -> None:
 
 class TestWriting:
     def said(self, folder: Path, path: str, content: str) -> tuple[str, ...]:
-        return code_written({"path": path, "content": content}, folder=folder)
+        return code_written({"path": path, "content": content}, workspace=folder, folder=folder)
 
-    def test_who_would_run_the_file_is_said(self, tmp_path: Path) -> None:
-        assert self.said(tmp_path, "a.py", "") == ("'a.py' would be code that Python runs.",)
-        assert self.said(tmp_path, "run", "#!/bin/sh\n") != ()
-        assert self.said(tmp_path, "run", "x") == ()
+    def test_what_the_text_reaches_is_said_where_it_can_be_read(self, tmp_path: Path) -> None:
+        what, place = self.said(tmp_path, "a.py", STARTS)
+        assert what == "'a.py' would be code that Python runs."
+        assert place == "Line 2 starts another program: make all."
+        assert len(self.said(tmp_path, "run", f"#!/usr/bin/env python3\n{STARTS}")) == 2
+        assert len(self.said(tmp_path, "run", "#!/bin/sh\nos.system('x')")) == 1
 
     def test_a_link_to_code_is_code(self, tmp_path: Path) -> None:
         (tmp_path / "notes.txt").symlink_to("a.py")
-        assert self.said(tmp_path, "notes.txt", "") != ()
+        assert len(self.said(tmp_path, "notes.txt", STARTS)) == 2
 
     @pytest.mark.parametrize("path", ["", "a\0.py", "x" * 5000, "notes.txt"])
     def test_any_path_has_an_answer(self, tmp_path: Path, path: str) -> None:
-        assert self.said(tmp_path, path, "import os") == ()
+        assert self.said(tmp_path, path, STARTS) == ()
 
     def test_an_edit_is_of_the_whole_file(self, tmp_path: Path) -> None:
-        (tmp_path / "start").write_text("#!/bin/sh\nmake\n")
-        told = code_written({"path": "start", "old": "make", "new": "true"}, folder=tmp_path)
-        assert told == ("'start' would be code that the system runs.",)
+        (tmp_path / "a.py").write_text("import os\nrun('make all')\n")
+        told = code_written(
+            {"path": "a.py", "old": "run", "new": "os.system"}, workspace=tmp_path, folder=tmp_path
+        )
+        assert told[1:] == ("Line 2 starts another program: make all.",)
+        assert self.said(tmp_path, "none.txt", "b") == ()
