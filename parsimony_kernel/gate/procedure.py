@@ -15,8 +15,7 @@ from parsimony_kernel.core.cancellation import Cancelled
 from parsimony_kernel.core.causes import GUARD_BROKEN, NOT_REACHABLE
 from parsimony_kernel.core.fuzzy import suggestion
 from parsimony_kernel.core.kinds import Failure
-from parsimony_kernel.gate.checks import CheckError, run_check
-from parsimony_kernel.gate.stages import Attempt, Stage
+from parsimony_kernel.gate.stages import Attempt, CheckError, Stage, run_check
 from parsimony_kernel.tools import Tools, is_bool
 
 Guard = Callable[[], bool]
