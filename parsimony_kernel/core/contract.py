@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from parsimony_kernel.core.fuzzy import nearest
+from parsimony_kernel.core.fuzzy import suggestion
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ class ActionContract:
         """``ValueError`` when a tool that it names is none of the ``known`` ones."""
         named = frozenset().union(self.allowed_tools or (), self.serving_tools or ())
         for name in sorted(named.difference(known)):
-            likely = nearest(name, known)
-            remedy = f"did you mean {likely!r}?" if likely else f"there are {', '.join(known)}."
-            raise ValueError(f"the contract names {name!r}, which is no tool; {remedy}")
+            raise ValueError(
+                f"the contract names {name!r}, which is no tool; {suggestion(name, known)}"
+            )
 
 
 def _is_the_same(told: object, value: object) -> bool:

@@ -36,6 +36,14 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return None if found is None else str(found[0])
 
 
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """A clause that says what ``name`` was probably meant to be, or what there is."""
+    names = list(known)
+    if likely := nearest(name, names):
+        return f"did you mean {likely!r}?"
+    return f"there are {', '.join(names)}" if names else "there is none yet"
+
+
 def near_columns(name: str, columns: Iterable[str]) -> list[str]:
     """The columns that ``name`` may stand for, best first; more than one cannot be told apart."""
     scored = [(_nearness(name, column), column) for column in list(columns)[:MAX_COMPARED]]

@@ -21,11 +21,10 @@ from parsimony_kernel.core.text import words_of
 from parsimony_kernel.execution.inspection import class_name
 from parsimony_kernel.execution.permit import permitting
 from parsimony_kernel.gate.approval import Approving, cut_off
-from parsimony_kernel.gate.checks import validated_output
 from parsimony_kernel.gate.envelope import Envelope, refused, succeeded, told
 from parsimony_kernel.gate.procedure import Walker, reachable_in
 from parsimony_kernel.gate.running import run_body
-from parsimony_kernel.gate.stages import STAGES, Attempt, Stage, reachable
+from parsimony_kernel.gate.stages import STAGES, Attempt, Stage, reachable, validated_output
 from parsimony_kernel.gate.tool_result import answer_of, type_of_end
 from parsimony_kernel.gate.writes import Writes
 from parsimony_kernel.limits.breaker import (

@@ -171,6 +171,9 @@ class _Preview:
             self._add(ReachKind.network, f"{name} {image[1] or image[2]}")
 
     def _run(self, name: str, call: Call) -> None:
+        first = call.args[0] if call.args else Text(())
+        if isinstance(first, Text) and first.parts == call.texts[:1] and name in ("exec", "eval"):
+            return  # it has been read where it stands
         text = self._text(call, 0)
         if text is None or not text.whole or self._depth == _MAX_DEPTH:
             self._add(ReachKind.dynamic_code, f"{name}(…)")

@@ -13,10 +13,9 @@ from typing import Any
 
 from parsimony_kernel.core.cancellation import Cancelled
 from parsimony_kernel.core.causes import GUARD_BROKEN, NOT_REACHABLE
-from parsimony_kernel.core.fuzzy import nearest
+from parsimony_kernel.core.fuzzy import suggestion
 from parsimony_kernel.core.kinds import Failure
-from parsimony_kernel.gate.checks import CheckError, run_check
-from parsimony_kernel.gate.stages import Attempt, Stage
+from parsimony_kernel.gate.stages import Attempt, CheckError, Stage, run_check
 from parsimony_kernel.tools import Tools, is_bool
 
 Guard = Callable[[], bool]
@@ -289,9 +288,4 @@ def _placed(procedure: Procedure) -> list[tuple[str, Edge]]:
 
 
 def _unknown(place: str, what: str, name: str, known: Iterable[str], otherwise: str) -> str:
-    names = list(known)
-    if likely := nearest(name, names):
-        remedy = f"did you mean {likely!r}?"
-    else:
-        remedy = f"there are {', '.join(map(repr, names))}" if names else "there is none yet"
-    return f"{place}: there is no {what} {name!r}; {remedy}, or {otherwise}."
+    return f"{place}: there is no {what} {name!r}; {suggestion(name, known)}, or {otherwise}."

@@ -45,7 +45,7 @@ from pydantic import (
 
 from parsimony_kernel.core.config import MAX_PINNED, MAX_PINNED_LENGTH
 from parsimony_kernel.core.contract import ActionContract
-from parsimony_kernel.core.fuzzy import nearest
+from parsimony_kernel.core.fuzzy import suggestion
 from parsimony_kernel.gate.procedure import Edge, Guard, Procedure, ProcedureError
 from parsimony_kernel.gate.rules import NO_RULES, Rules
 from parsimony_kernel.tools import Tools
@@ -211,9 +211,7 @@ def _tool(name: str, info: ValidationInfo) -> str:
     tools = info.context
     if tools is None or name in tools:
         return name
-    likely = nearest(name, tools)
-    remedy = f"did you mean {likely!r}?" if likely else f"there are {', '.join(tools)}."
-    raise ValueError(f"there is no tool {name!r}; {remedy}")
+    raise ValueError(f"there is no tool {name!r}; {suggestion(name, tools)}")
 
 
 _Some = Field(min_length=1)
@@ -309,9 +307,7 @@ def _say(written: Written, error: Any) -> None:
     name = next((each for each in reversed(at) if isinstance(each, str)), "")
     said = f"{name}: {error['msg']}."
     if kind == "extra_forbidden":
-        likely = nearest(name, known.split(", "))
-        remedy = f"did you mean {likely!r}?" if likely else f"use {known}."
-        said = f"{name!r} is not a field; {remedy}"
+        said = f"{name!r} is not a field; {suggestion(name, known.split(', '))}"
     elif kind == "missing":
         said = f"{what} lacks {name!r}; add it."
     elif kind == "model_type":

@@ -4,6 +4,8 @@ import pytest
 
 from parsimony_kernel.core.reach import runner_of
 
+STARTS = "import os\nos.system('make all')"
+
 
 @pytest.mark.parametrize(
     ("name", "text", "who"),

@@ -12,7 +12,7 @@ from parsimony_kernel.core.effects import MemoryEffects, action_sha
 from parsimony_kernel.core.kinds import Action, Effect, Failure, FailureKind
 from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.execution.interrupt import stop_on_sigint
-from parsimony_kernel.gate import checks
+from parsimony_kernel.gate import stages
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.patterns.handoff import ValidationResult
 from parsimony_kernel.tools import OutputValidator, Tool, Tools, tool
@@ -116,7 +116,7 @@ def stubborn(_: Any) -> None:
 async def test_a_validator_that_does_not_end_refuses_at_its_deadline(
     monkeypatch: pytest.MonkeyPatch, validator: OutputValidator
 ) -> None:
-    monkeypatch.setattr(checks, "VALIDATOR_S", 0.01)
+    monkeypatch.setattr(stages, "VALIDATOR_S", 0.01)
     said = "a check of it took longer than 0.01 s"
     assert (await step(looking_up(validator))).envelope["error_message"] == said
     assert (await step(looking_up(validators=[validator]))).envelope["reason"] == said

@@ -15,7 +15,7 @@ async def later() -> bool:
     ("changes", "said"),
     [
         ({"start": "nwe"}, "start: there is no state 'nwe'; did you mean 'new'?"),
-        ({"final": ("paid",)}, "final: there is no state 'paid'; there are 'new', 'done'"),
+        ({"final": ("paid",)}, "final: there is no state 'paid'; there are new, done"),
         ({"final": ()}, "final: no state is final"),
         ({"edges": (Edge("pay", "new", "dnoe"),)}, "edge 1, to: there is no state 'dnoe'"),
         ({"edges": (Edge("pay", "new", "done", "has"),)}, "there is no guard 'has'; there is none"),
