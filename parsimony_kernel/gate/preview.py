@@ -14,7 +14,7 @@ from typing import Any
 from parsimony_kernel.analysis.calls import PATTERNS, SQL_CALLS, WRITES_BY_MODE, names
 from parsimony_kernel.analysis.cell import Call, Magic
 from parsimony_kernel.analysis.read import read
-from parsimony_kernel.analysis.values import Ref, Value
+from parsimony_kernel.analysis.values import Ref, Text, Value
 from parsimony_kernel.core.reach import Finding, Reach, ReachKind
 from parsimony_kernel.core.redaction import NAMES_A_KEY
 from parsimony_kernel.gate.origins import Origins, PathPolicy, Said
