@@ -106,16 +106,8 @@ def put_back_words(ordinal: int, back: PutBack, turns: Mapping[str, int], *, is_
         ("Perhaps changed, for there was no copy", back.lost),
     ]
     lines = [f"  {what}: {', '.join(names)}" for what, names in groups if names]
-    lines += [
-        f"  {line}"
-        for line in warnings(
-            back.dependents,
-            ordinal,
-            removed=back.removed,
-            turns=turns,
-            redone=is_redo,
-        )
-    ]
+    since = warnings(back.dependents, ordinal, removed=back.removed, turns=turns, redone=is_redo)
+    lines += [f"  {line}" for line in since]
     if back.kept and not back:
         first = "re-applied the turns before it" if is_redo else "undone what came since"
         lines.append(f"  It stays on record: try again once you have {first}.")
