@@ -175,10 +175,7 @@ class StopButton(_Closable):
         import ipywidgets
 
         self.button = ipywidgets.Button(
-            description="Stop",
-            tooltip=tooltip,
-            icon="stop",
-            layout=ipywidgets.Layout(width="auto"),
+            description="Stop", tooltip=tooltip, icon="stop", layout=ipywidgets.Layout(width="auto")
         )
         self.button.on_click(lambda _: on_stop() if self.state is None else None)
 

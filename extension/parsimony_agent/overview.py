@@ -38,25 +38,33 @@ _CACHED = _USED.index("cached")
 
 
 def history(magics: AgentMagics, turn: str | None = None) -> Told:
-    """The turns, or the story of one turn."""
+    """The turns, with the refusals and failures of the recent ones; or the story of one turn."""
     session = magics.session
     turns = session.turns()
     if turn is not None:
         return steps_table(story(session.events(resolve_turn(turns, turn).run_id)))
+    trouble = {each.run_id: _trouble(session, each.run_id) for each in turns[-RECENT_TURNS:]}
     rows = [
         (
             str(each.ordinal),
             each.status,
             each.request or "(purged)",
+            trouble.get(each.run_id, "…"),
             each.model,
             # To the minute, as people write it.
             each.started_at[:16].replace("T", " "),
         )
         for each in turns
     ]
-    head = ("turn", "status", "request", "model", "started (UTC)")
+    head = ("turn", "status", "request", "trouble", "model", "started (UTC)")
     listed = table(head, rows, empty="This notebook has no turns yet.")
     return [listed]
+
+
+def _trouble(session: Session, turn_id: str) -> str:
+    outcomes = [line.outcome for line in story(session.events(turn_id))]
+    counted = ((outcomes.count(what), what) for what in ("refused", "failed"))
+    return ", ".join(f"{number} {what}" for number, what in counted if number)
 
 
 def why(magics: AgentMagics, name: str) -> Told:

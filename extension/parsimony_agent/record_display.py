@@ -159,11 +159,7 @@ class StaticPlace(Place):
     redraws = False
 
     def __init__(
-        self,
-        outlet: Outlet,
-        *,
-        elsewhere: bool = False,
-        status: StatusLine | None = None,
+        self, outlet: Outlet, *, elsewhere: bool = False, status: StatusLine | None = None
     ) -> None:
         super().__init__()
         self._outlet, self._elsewhere = outlet, elsewhere

@@ -10,14 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from parsimony_kernel.view.escape import (
-    columns,
-    html_text,
-    inline,
-    plain,
-    shortened,
-    unbroken,
-)
+from parsimony_kernel.view.escape import columns, html_text, inline, plain, shortened, unbroken
 
 if TYPE_CHECKING:
     from parsimony_kernel.view.history import Line

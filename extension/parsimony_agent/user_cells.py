@@ -19,12 +19,7 @@ from parsimony_kernel.core.audit import leave, listen
 from parsimony_kernel.core.clock import SYSTEM_CLOCK
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.lineage.file_access import Watch
-from parsimony_kernel.lineage.observe import (
-    Looked,
-    before_cell,
-    observe_cell,
-    stopped_line,
-)
+from parsimony_kernel.lineage.observe import Looked, before_cell, observe_cell, stopped_line
 from parsimony_kernel.lineage.snapshot import Snapshot, visible
 
 if TYPE_CHECKING:
@@ -157,12 +152,7 @@ class UserCells:
             self._record(begun, failed=failed)
 
     def _record(
-        self,
-        begun: _Begun,
-        *,
-        failed: bool,
-        error: BaseException | None = None,
-        result: Any = None,
+        self, begun: _Begun, *, failed: bool, error: BaseException | None = None, result: Any = None
     ) -> None:
         if self._is_agent or begun.is_body:
             return

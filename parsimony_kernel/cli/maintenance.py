@@ -44,10 +44,7 @@ async def _refresh(arguments: argparse.Namespace) -> int:
 
     told = list[dict[str, Any]]()
     async for name, done in maintenance.refresh_in(
-        arguments.folder.resolve(),
-        arguments.name,
-        accept=arguments.accept,
-        allow=arguments.allow,
+        arguments.folder.resolve(), arguments.name, accept=arguments.accept, allow=arguments.allow
     ):
         told.append(_described(name, done))
         if arguments.json:

@@ -1,5 +1,6 @@
 """Whether the model can work, and, when that is asked for, what its endpoint says."""
 
+import json
 import socket
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,6 +14,7 @@ from parsimony_kernel.llm.providers import price_in_words, suggestion
 
 _OPENAI = "https://api.openai.com/v1"
 _LISTED = 5
+_MOST_BYTES = 4 * 2**20
 
 
 def checks(
@@ -108,7 +110,11 @@ def _asked(model: str, base: str, environ: Mapping[str, str], timeout_s: float) 
     through_proxies = not credentials.is_loopback(base)
     try:
         # A key goes to the address that a person set, and nowhere else: no redirection is followed.
-        told = httpx.get(url, headers=headers, timeout=timeout_s, trust_env=through_proxies)
+        with httpx.stream(
+            "GET", url, headers=headers, timeout=timeout_s, trust_env=through_proxies
+        ) as told:
+            # The end of a longer list, or of one that never ends, is not read.
+            listed = next(told.iter_bytes(_MOST_BYTES), b"") if told.is_success else b""
     except httpx.TimeoutException:
         return failed(
             "endpoint",
@@ -120,7 +126,7 @@ def _asked(model: str, base: str, environ: Mapping[str, str], timeout_s: float) 
     if told.status_code != httpx.codes.OK:
         return _refused(model, shown, told.status_code)
     try:
-        models = _ids(told.json())
+        models = _ids(json.loads(listed))
     except ValueError:
         return failed("endpoint", f"{shown} answers, but with no list of models", _path(model))
     wanted = model.partition("/")[2] or model

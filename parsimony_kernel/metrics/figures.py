@@ -34,7 +34,6 @@ class Execution:
         token_budget: the most tokens allowed, ``None`` for no limit.
         budget_share: the share of it that is used.
         loops: how often repetition was detected.
-        fallbacks: how often another model took over.
         interventions: responses to failures: ``refusal``, ``retry``, ``narrow_scope``,
             ``fallback_model``, ``ask_user``, ``handoff`` or ``stop``.
         validated: actions the gate judged.
@@ -50,7 +49,6 @@ class Execution:
     token_budget: int | None = None
     budget_share: float | None = None
     loops: int = 0
-    fallbacks: int = 0
     interventions: Counter[str] = field(default_factory=Counter)
     validated: int = 0
     rejections: Counter[str] = field(default_factory=Counter)
@@ -78,7 +76,6 @@ class Execution:
             case ev.BudgetWarning(guard="tokens"):
                 self._use(event.used / event.limit)
             case ev.AgentError():
-                self.fallbacks += bool(event.fallback)
                 self._fail(event.failure, FALLBACK_MODEL if event.fallback else event.action)
             case ev.RunCompleted():
                 self.outcome = "completed"
@@ -206,7 +203,7 @@ def total_of(each: Sequence[Execution]) -> Figures:
         steps=sum(one.steps for one in each),
         tokens=_sum(one.tokens for one in each),
         looped=sum(one.loops > 0 for one in each),
-        fell_back=sum(one.fallbacks > 0 for one in each),
+        fell_back=sum(one.interventions[FALLBACK_MODEL] > 0 for one in each),
         intervened=len(intervened),
         recovered=sum(one.is_safe for one in intervened),
         interventions=_sum(one.interventions for one in each),

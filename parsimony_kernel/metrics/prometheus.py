@@ -65,8 +65,8 @@ class AgentMetrics:
         """Add ``execution``; the distributions take only one that has ended."""
         self.loop_detected.labels(agent).inc(execution.loops)
         self.validated_outputs.labels(agent).inc(execution.validated)
-        if execution.fallbacks:
-            self.fallback_triggered.labels(FALLBACK_MODEL).inc(execution.fallbacks)
+        if fallbacks := execution.interventions[FALLBACK_MODEL]:
+            self.fallback_triggered.labels(FALLBACK_MODEL).inc(fallbacks)
         for intervention, times in execution.interventions.items():
             self.interventions_triggered.labels(agent, intervention).inc(times)
             if execution.is_safe:

@@ -80,8 +80,7 @@ def markdown_inline(text: str) -> str:
     line = _MARKED.sub(r"\\\g<0>", inline(text))
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _LINE_START.sub(
-        lambda found: f"\\{found[2]}" if found[2] is not None else f"{found[3]}\\{found[4]}",
-        line,
+        lambda found: f"\\{found[2]}" if found[2] is not None else f"{found[3]}\\{found[4]}", line
     )
 
 

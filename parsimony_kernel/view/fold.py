@@ -194,9 +194,7 @@ def _published(view: RunView, event: ev.ArtifactPublished) -> RunView:
             view,
             index,
             replace(
-                step,
-                published=(*step.published, artifact),
-                outputs=(*step.outputs, *mentions),
+                step, published=(*step.published, artifact), outputs=(*step.outputs, *mentions)
             ),
         )
     return view

@@ -296,12 +296,7 @@ def footer_facts(block: bl.FooterBlock) -> tuple[str, ...]:
         used = counted(tokens, "token")
         facts.append(f"{tokens:,} of {block.max_tokens:,} tokens" if block.max_tokens else used)
     cost = cost_words(block.cost_usd, partial=block.cost_partial)
-    most = (
-        f"${block.max_cost_usd:,.2f}"
-        if block.max_cost_usd >= 0.1
-        else cost_words(block.max_cost_usd)
-    )
-    facts.append(f"{cost} of {most}" if block.max_cost_usd else cost)
+    facts.append(f"{cost} of {cost_words(block.max_cost_usd)}" if block.max_cost_usd else cost)
     took = f"{block.elapsed_s:.1f} s"
     if block.max_elapsed_s:
         took += f" of {block.max_elapsed_s:,.0f} s"

@@ -10,13 +10,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from parsimony_kernel.core.text import encodable
-from parsimony_kernel.view.blocks import (
-    Artifact,
-    Block,
-    FooterBlock,
-    ProgressBlock,
-    ProseBlock,
-)
+from parsimony_kernel.view.blocks import Artifact, Block, FooterBlock, ProgressBlock, ProseBlock
 from parsimony_kernel.view.escape import steady
 
 SENTENCE_CHARS = 2_000

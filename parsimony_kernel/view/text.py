@@ -98,11 +98,8 @@ def _part(part: pt.Part, width: int, indent: str, after: Sequence[str]) -> list[
         case pt.Items():
             return _items(part, width, indent)
         case pt.Listing():
-            return (
-                ["", *_verbatim(part.passage, indent + "  "), ""]
-                if not indent
-                else [*_verbatim(part.passage, indent + "  ")]
-            )
+            lines = _verbatim(part.passage, indent + "  ")
+            return lines if indent else ["", *lines, ""]
         case pt.Printed():
             return [f"{indent}{part.label}:", *_verbatim(part.passage, indent + "  | ")]
         case pt.Table():

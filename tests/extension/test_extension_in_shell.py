@@ -229,7 +229,7 @@ def ended(event: ToolEvent, **told: Any) -> ToolEvent:
     return event.model_copy(update={"completed": True, "ok": "result" not in told, **told})
 
 
-def test_the_history_lists_the_turns_and_tells_one_step_by_step(
+def test_the_history_counts_troubles_and_tells_one_turn_step_by_step(
     shell: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wrong, right = begun("lok", "c1", at="x"), begun("look", "c2", at="x")
@@ -244,8 +244,8 @@ def test_the_history_lists_the_turns_and_tells_one_step_by_step(
     capsys.readouterr()
     shell.run_cell("%agent history")
     first, second = capsys.readouterr().out.strip().splitlines()[1:]
-    assert "look at it" in first
-    assert "and again" in second
+    assert "1 refused" in first
+    assert "refused" not in second
     shell.run_cell("%agent history 1")
     lines = capsys.readouterr().out.strip().splitlines()
     assert [line.split()[:3] for line in lines if line[0].isdigit()] == [

@@ -68,7 +68,7 @@ async def test_a_model_that_takes_over_is_a_fallback_and_an_open_breaker_is_met(
         for _ in range(3)
     ]
     each = [only(run) for run in runs]
-    assert [one.fallbacks for one in each] == [1, 1, 1]
+    assert [one.interventions["fallback_model"] for one in each] == [1, 1, 1]
     assert [sorted(one.open_breakers) for one in each][-1] == ["first"]
     assert [list(one.tokens) for one in each] == [["second"]] * 3
     assert [alert.name for alert in fired(of_runs(runs))] == ["fallback rate", "breaker open"]

@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 from markup import SCROLLS, WRAPS, Parsed
-from record_events import FRAME, RUNS, asked_model, code, figure, question, started, trouble
+from record_events import (
+    FRAME,
+    RUNS,
+    asked_model,
+    code,
+    figure,
+    published,
+    question,
+    started,
+    trouble,
+)
 
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.view.blocks import FooterBlock, StepBlock, lasting
@@ -196,6 +206,14 @@ def test_a_table_shows_ten_rows_and_counts_the_rest(
     table = table_of(output)
     assert (table.caption, table.note) == ((caption,), note)
     assert len(table.rows) == min(rows, 10)
+
+
+def test_a_published_report_says_which_page_to_open() -> None:
+    report = published().model_copy(
+        update={"kind": "report", "title": "Rain", "page": "/home/me/reports/rain.html"}
+    )
+    head, _ = words(segment(report, DONE))
+    assert "Published: report Rain (open reports/rain.html)" in head
 
 
 def test_the_commands_that_go_on_from_a_turn_stand_in_its_fold() -> None:
