@@ -5,6 +5,7 @@ out. Whatever a value does when it is looked at, the answer is an output and not
 """
 
 import builtins
+import dataclasses
 import html
 import inspect
 import itertools
@@ -13,8 +14,8 @@ import re
 import reprlib
 import traceback
 from array import array
-from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType, TracebackType
@@ -55,6 +56,7 @@ traceback_of: Callable[[BaseException], TracebackType | None] = BaseException.__
 _TAG = re.compile(r"<[^<>]*>")
 _NO_TEXT = re.compile(r"<\S+ object(?: at 0x[0-9a-f]+)?>")
 
+_NAMED_TUPLE = namedtuple("_Sample", "x").__repr__.__code__
 _NESTING = (list, tuple, dict, set, frozenset)
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), *_NESTING)
 # Their own reprs go through all that they hold.
@@ -136,7 +138,40 @@ class _CappedRepr(reprlib.Repr):
             return f"<{figures.in_words(x)}>"
         if is_exactly(x, *_MAPPINGS):
             return f"{type_name(x)}({self.repr_dict(x, level)})"
+        if is_exactly(x, bytearray):
+            return f"bytearray({self.repr_bytes(bytes(x[: self.maxstring + 1]), level)})"
+        if inherited := self._inherited(x, level):
+            return inherited
+        # The repr that dataclass() generates has no bound; one that the class defines is its own.
+        generated = hasattr(type(x).__repr__, "__wrapped__")
+        if dataclasses.is_dataclass(type(x)) and generated:
+            names = [each.name for each in dataclasses.fields(x) if each.repr]
+            return f"{type(x).__qualname__}({self._fields(x, names, level)})"
         return str.__str__(builtins.repr(x))[: self.maxother + 1]
+
+    def _fields(self, x: Any, names: Iterable[str], level: int) -> str:
+        return ", ".join(
+            f"{name}={self.repr1(getattr(x, name), level - 1)}"
+            for name in itertools.islice(names, self.maxlist)
+            if hasattr(x, name)
+        )
+
+    def _inherited(self, x: Any, level: int) -> str:
+        """Of a class without a repr of its own, what it holds as the kind it inherits from."""
+        shown_by: Any = type(x).__repr__
+        if is_a(x, tuple) and getattr(shown_by, "__code__", None) == _NAMED_TUPLE:
+            names = type(x)._fields  # type: ignore[attr-defined]
+            return f"{type_name(x)}({self._fields(x, names, level)})"
+        for kind in _NESTING:
+            if shown_by is kind.__repr__ and is_a(x, kind):
+                # Its own iteration is not asked for.
+                first = kind(itertools.islice(_plainly(x, kind), self.maxlist + 1))
+                return self.repr1(first, level)
+        return ""
+
+
+def _plainly(x: Any, kind: type) -> Iterable[Any]:
+    return dict.items(x) if kind is dict else kind.__iter__(x)  # type: ignore[attr-defined]
 
 
 class OutputFactory:

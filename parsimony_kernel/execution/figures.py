@@ -131,15 +131,9 @@ def _matplotlib(drawing: Any, name: str | None, drawn: bool) -> FigureObject:
 
 def _plotly(drawing: Any, name: str | None, drawn: bool) -> FigureObject:
     """In words of its first traces, and as a PNG where kaleido is, which plotly draws with."""
-    layout, first = drawing.layout, itertools.islice(drawing.data, TRACES)
-    light = {
-        "data": [{"type": each.type, "name": each.name} for each in first],
-        "layout": {
-            "title": layout.title.text,
-            "xaxis": {"title": layout.xaxis.title.text},
-            "yaxis": {"title": layout.yaxis.title.text},
-        },
-    }
+    first = itertools.islice(drawing.data, TRACES)
+    traces = [{"type": each.type, "name": each.name} for each in first]
+    light = {"data": traces, "layout": drawing.layout.to_plotly_json()}
     made = from_plotly(light, name, traces=len(drawing.data))
     if not drawn or find_spec("kaleido") is None:
         return made

@@ -126,8 +126,6 @@ class CodeGuard:
         *,
         around: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
-        if seconds is not None and not seconds > 0:
-            raise ValueError(f"a deadline of {seconds!r} s leaves no time; give more than 0")
         self.seconds = seconds
         self._around = around
         self.reason: Reason | None = None

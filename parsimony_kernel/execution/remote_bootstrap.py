@@ -18,9 +18,9 @@ from typing import Any
 
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, PrimitiveObject
-from parsimony_kernel.execution import guard
 from parsimony_kernel.execution.base import CellRequest
 from parsimony_kernel.execution.capture import BoundedText, Capture
+from parsimony_kernel.execution.guard import is_watching
 from parsimony_kernel.execution.inprocess import CellExecution
 from parsimony_kernel.execution.inspection import attempt, plain, type_name
 from parsimony_kernel.execution.interrupt import stop_on_sigint
@@ -63,11 +63,6 @@ def open_side(words: int) -> None:
     from IPython import get_ipython
 
     _side = _Side(get_ipython())
-
-
-def is_watching() -> bool:
-    """Whether code is stopped here before it reaches outside."""
-    return guard.is_watching()
 
 
 async def call(number: int, request: str) -> None:

@@ -22,7 +22,6 @@ from parsimony_kernel.execution.side_effects import EVENTS, Judge
 # Who prepares the data of a new process: Python, and the library behind joblib's.
 _SPAWNING = ("multiprocessing.spawn", "joblib.externals.loky.backend.spawn", "loky.backend.spawn")
 _PACKAGES = Path(__file__).resolve().parents[2]
-_is_watching = False
 
 
 @dataclass
@@ -89,15 +88,11 @@ def guard_worker(workspace: str, made: tuple[str, ...], refusals: str) -> None:
 
 
 def watch_workers(here: Callable[[], Workers | None]) -> None:
-    """Let every process that a cell starts from now on begin with the hook.
+    """Let every process that a cell starts from now on begin with the hook. To be called once.
 
     Args:
         here: gives the workers of the cell whose code is running.
     """
-    global _is_watching
-    if _is_watching:
-        return
-    _is_watching = True
     start = multiprocessing.process.BaseProcess.start
 
     def start_guarded(process: multiprocessing.process.BaseProcess) -> None:

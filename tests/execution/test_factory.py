@@ -231,6 +231,10 @@ class Listed(list[Any]):
     pass
 
 
+class Keyed(dict[Any, Any]):
+    pass
+
+
 Pair = namedtuple("Pair", "first second")
 
 
@@ -240,9 +244,12 @@ Pair = namedtuple("Pair", "first second")
         (list, "[v, v, "),
         (set, "{v, v, "),
         (deque, "deque([v, v, "),
+        (Listed, "[v, v, "),
         (Counter, "Counter({v: 1, "),
         (OrderedDict.fromkeys, "OrderedDict({v: None, "),
+        (Keyed.fromkeys, "{v: None, "),
         (lambda values: defaultdict(int, dict.fromkeys(values)), "defaultdict({v: None, "),
+        (lambda values: Pair(values, 2), "Pair(first=[v, v, "),
         (lambda values: {"k": [(values,)]}, "{'k': [([v, v, "),
         (lambda values: np.array(values, dtype=object), "ndarray of shape (5000,), dtype object"),
     ],
