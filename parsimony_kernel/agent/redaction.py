@@ -25,19 +25,8 @@ from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.llm.secrets import Secrets
 
 # What names a thing, and is looked up by; a sealed record is cleaned before it is sealed.
-_IDENTITIES = frozenset(
-    [
-        "type",
-        "run_id",
-        "tool_name",
-        "tool_call_id",
-        "logical_id",
-        "content_sha",
-        "path",
-        "page",
-        "suspension_record",
-    ]
-)
+_NAMES = "type run_id tool_name tool_call_id logical_id content_sha path page suspension_record"
+_IDENTITIES = frozenset(_NAMES.split())
 # What the loop has made of cleaned parts, and what holds no words.
 _CLEAN = (ToolEvent, ToolResultObserved, StateSnapshot, LLMCallCompleted, Heartbeat, BudgetWarning)
 # A line that is longer is given in parts.

@@ -84,8 +84,8 @@ def _endpoint(
 
 
 def _start(model: str) -> str:
-    endpoint = credentials.ENDPOINTS.get(credentials.provider_of(model) or "")
-    variable = "OPENAI_BASE_URL" if endpoint is None else endpoint.base
+    provider = credentials.known_provider(model)
+    variable = provider.bases[0] if provider and provider.bases else "OPENAI_BASE_URL"
     return f"Start the server, or set {variable} to where it is."
 
 
@@ -154,9 +154,8 @@ def _refused(model: str, shown: str, status: int) -> Check:
     says = f"{shown} answers with the status {status}"
     if status not in {401, 403}:
         return failed("endpoint", says, _path(model))
-    provider = credentials.provider_of(model) or ""
-    endpoint = credentials.ENDPOINTS.get(provider)
-    names = credentials.VARIABLES.get(provider, ()) if endpoint is None else (endpoint.key,)
+    provider = credentials.known_provider(model)
+    names = () if provider is None else provider.keys
     return failed(
         "endpoint",
         f"{says}: the key is refused or missing",

@@ -11,42 +11,46 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-# The first name is the one to recommend.
-VARIABLES: dict[str, tuple[str, ...]] = {
-    "openai": ("OPENAI_API_KEY",),
-    "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
-    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "mistral": ("MISTRAL_API_KEY",),
-    "groq": ("GROQ_API_KEY",),
-    "openrouter": ("OPENROUTER_API_KEY", "OR_API_KEY"),
-    "azure": ("AZURE_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_AD_TOKEN", "AZURE_CLIENT_ID"),
-    "deepseek": ("DEEPSEEK_API_KEY",),
-    "xai": ("XAI_API_KEY",),
-    "cohere": ("COHERE_API_KEY", "CO_API_KEY"),
-}
-
 
 @dataclass(frozen=True)
-class Endpoint:
-    """A server that people run themselves: the variables of its address and key.
+class Provider:
+    """Where a provider is and what opens it, by variables of the environment.
 
-    ``default`` is where litellm looks when no address is set; without one it has to be set.
+    The first of ``keys`` is the one to recommend. ``bases`` hold its address, and ``default`` is
+    where litellm looks when none is set. A server that people run themselves ``is_own``: it needs
+    no key, and an address where it has no default.
     """
 
-    base: str
-    key: str
+    keys: tuple[str, ...]
+    bases: tuple[str, ...] = ()
     default: str | None = None
+    is_own: bool = False
+
+
+def _own(name: str, default: str | None = None) -> Provider:
+    return Provider((f"{name}_API_KEY",), (f"{name}_API_BASE",), default, is_own=True)
 
 
 # The names are litellm's.
-_OLLAMA = Endpoint("OLLAMA_API_BASE", "OLLAMA_API_KEY", "http://localhost:11434")
-ENDPOINTS: dict[str, Endpoint] = {
-    "ollama": _OLLAMA,
-    "ollama_chat": _OLLAMA,
-    "hosted_vllm": Endpoint("HOSTED_VLLM_API_BASE", "HOSTED_VLLM_API_KEY"),
-    "lm_studio": Endpoint("LM_STUDIO_API_BASE", "LM_STUDIO_API_KEY"),
-    "llamafile": Endpoint("LLAMAFILE_API_BASE", "LLAMAFILE_API_KEY", "http://127.0.0.1:8080/v1"),
-    "xinference": Endpoint("XINFERENCE_API_BASE", "XINFERENCE_API_KEY", "http://127.0.0.1:9997/v1"),
+PROVIDERS: dict[str, Provider] = {
+    "openai": Provider(("OPENAI_API_KEY",), ("OPENAI_BASE_URL", "OPENAI_API_BASE")),
+    "anthropic": Provider(("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")),
+    "gemini": Provider(("GEMINI_API_KEY", "GOOGLE_API_KEY")),
+    "mistral": Provider(("MISTRAL_API_KEY",)),
+    "groq": Provider(("GROQ_API_KEY",)),
+    "openrouter": Provider(("OPENROUTER_API_KEY", "OR_API_KEY")),
+    "azure": Provider(
+        ("AZURE_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_AD_TOKEN", "AZURE_CLIENT_ID")
+    ),
+    "deepseek": Provider(("DEEPSEEK_API_KEY",)),
+    "xai": Provider(("XAI_API_KEY",)),
+    "cohere": Provider(("COHERE_API_KEY", "CO_API_KEY")),
+    "ollama": _own("OLLAMA", "http://localhost:11434"),
+    "ollama_chat": _own("OLLAMA", "http://localhost:11434"),
+    "hosted_vllm": _own("HOSTED_VLLM"),
+    "lm_studio": _own("LM_STUDIO"),
+    "llamafile": _own("LLAMAFILE", "http://127.0.0.1:8080/v1"),
+    "xinference": _own("XINFERENCE", "http://127.0.0.1:9997/v1"),
 }
 
 _FAMILIES: tuple[tuple[str, str], ...] = (
@@ -69,38 +73,37 @@ def provider_of(model: str) -> str | None:
     return next((name for start, name in _FAMILIES if model.startswith(start)), None)
 
 
+def known_provider(model: str) -> Provider | None:
+    """What is known of the provider of ``model``; ``None`` for one that is not judged."""
+    return PROVIDERS.get(provider_of(model) or "")
+
+
 def base_of(config: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
     """The address that requests go to: configuration, environment, a local server's default."""
     configured = config.get("api_base") or config.get("base_url")
     if configured:
         return str(configured)
-    provider = provider_of(str(config.get("model", "")))
-    endpoint = ENDPOINTS.get(provider or "")
-    if endpoint is not None:
-        return environ.get(endpoint.base) or endpoint.default
-    if provider == "openai":
-        return environ.get("OPENAI_BASE_URL") or environ.get("OPENAI_API_BASE") or None
-    return None
+    provider = known_provider(str(config.get("model", "")))
+    if provider is None:
+        return None
+    return next(filter(None, map(environ.get, provider.bases)), provider.default)
 
 
 def key_of(config: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
     """The key that requests will carry, as far as can be known without asking litellm."""
     if config.get("api_key"):
         return str(config["api_key"])
-    provider = provider_of(str(config.get("model", ""))) or ""
-    endpoint = ENDPOINTS.get(provider)
-    for name in (endpoint.key,) if endpoint is not None else VARIABLES.get(provider, ()):
-        if environ.get(name):
-            return environ[name]
-    return None
+    provider = known_provider(str(config.get("model", "")))
+    names = () if provider is None else provider.keys
+    return next(filter(None, map(environ.get, names)), None)
 
 
 def missing_base(model: str, environ: Mapping[str, str]) -> str | None:
     """The variable that must hold the address of ``model``'s server and does not."""
-    endpoint = ENDPOINTS.get(provider_of(model) or "")
-    if endpoint is None or base_of({"model": model}, environ):
+    provider = known_provider(model)
+    if provider is None or not provider.is_own or base_of({"model": model}, environ):
         return None
-    return endpoint.base
+    return provider.bases[0]
 
 
 def missing_variable(config: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
@@ -108,10 +111,12 @@ def missing_variable(config: Mapping[str, Any], environ: Mapping[str, str]) -> s
 
     An endpoint on this machine needs no key.
     """
-    names = VARIABLES.get(provider_of(str(config.get("model", ""))) or "")
-    if names is None or key_of(config, environ) or is_loopback(base_of(config, environ)):
+    provider = known_provider(str(config.get("model", "")))
+    if provider is None or provider.is_own:
         return None
-    return names[0]
+    if key_of(config, environ) or is_loopback(base_of(config, environ)):
+        return None
+    return provider.keys[0]
 
 
 # A value under such a name is a secret, however short.

@@ -63,7 +63,7 @@ def suggestion(environ: Mapping[str, str]) -> str:
         config = {"model": model}
         if credentials.key_of(config, environ):
             return f"There is a key for {provider}: try {model!r}."
-    variables = [credentials.VARIABLES[each][0] for each in list(SUGGESTED)[:3]]
+    variables = [credentials.PROVIDERS[each].keys[0] for each in list(SUGGESTED)[:3]]
     return (
         f"Set a key, such as {' or '.join(variables)}, and name a model, such as "
         f"{SUGGESTED['anthropic']!r}; with a server of your own, 'ollama_chat/NAME' or "

@@ -26,11 +26,10 @@ _REQUEST = re.compile(r"<request>\n(.*)\n</request>", re.DOTALL)
 _CONTEXT = re.compile(r"<notebook_context>\n(.*?)\n</notebook_context>\n*", re.DOTALL)
 _NEXT = re.compile(rf"\n?{re.escape(NEXT)}.*\Z")
 _ADDENDUM = "<context_addendum>"
-# What of the inventory lies around the notebook; what of a result is a time, or the tools again.
+# What of the inventory lies around the notebook.
 _AROUND = frozenset(
     {"today", "versions", "working_folder", "files", "named_files", "artifacts", "replaceable"}
 )
-_UNTOLD = frozenset({"valid_next_actions", "duration_s", "elapsed_s", "silence_s"})
 
 _IN_A_LINE = 100
 _SHOWN_WORDS = 60
@@ -227,8 +226,7 @@ def outline(value: Any) -> str:
 def _lines(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
         for key, each in value.items():
-            if key not in _UNTOLD:
-                yield from _named(f"{key}:", each)
+            yield from _named(f"{key}:", each)
     elif isinstance(value, list | tuple):
         for each in value:
             yield from _named("-", each)
@@ -240,20 +238,13 @@ def _lines(value: Any) -> Iterator[str]:
 
 def _named(name: str, value: Any) -> Iterator[str]:
     in_a_line = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    is_short = len(in_a_line) <= _IN_A_LINE and "\n" not in in_a_line
-    if is_short and not _has_untold(value):
+    if len(in_a_line) <= _IN_A_LINE and "\n" not in in_a_line:
         yield f"{name} {in_a_line}".rstrip()
         return
     lines = _lines(value)
     yield f"- {next(lines, '')}".rstrip() if name == "-" else name
     for line in lines:
         yield f"  {line}"
-
-
-def _has_untold(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return any(key in _UNTOLD or _has_untold(each) for key, each in value.items())
-    return isinstance(value, list | tuple) and any(map(_has_untold, value))
 
 
 def _indented(text: str) -> str:

@@ -212,16 +212,18 @@ def test_the_providers_that_are_known_are_litellm_s() -> None:
     assert not any(map(is_known, ("opnai", "type", "base_url")))
 
 
-@pytest.mark.parametrize(("name", "endpoint"), credentials.ENDPOINTS.items())
+@pytest.mark.parametrize(
+    ("name", "server"), [each for each in credentials.PROVIDERS.items() if each[1].is_own]
+)
 def test_a_server_of_one_s_own_is_found_by_its_variables(
-    name: str, endpoint: credentials.Endpoint
+    name: str, server: credentials.Provider
 ) -> None:
     config = {"model": f"{name}/x"}
-    environ = {endpoint.base: "http://127.0.0.1:9/v1", endpoint.key: "value"}
+    environ = {server.bases[0]: "http://127.0.0.1:9/v1", server.keys[0]: "value"}
     assert credentials.base_of(config, environ) == "http://127.0.0.1:9/v1"
     assert credentials.key_of(config, environ) == "value"
     assert check_model(f"{name}/x", environ) is None
-    assert (check_model(f"{name}/x", {}) is None) is (endpoint.default is not None)
+    assert (check_model(f"{name}/x", {}) is None) is (server.default is not None)
 
 
 @pytest.mark.parametrize(("name", "near"), [("opnai/x", "openai"), ("anthropik/x", "anthropic")])
