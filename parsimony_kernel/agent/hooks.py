@@ -169,7 +169,11 @@ def _grounded(tools: Tools, state: RunState, *, strict: bool) -> tuple[Stage, ..
             [each for each in answers if not was_refused(each)],
             words(state.messages),
             _known_names(variables()) | frozenset(tools),
-            [str(each.tool_input.get("code", "")) for each in done if each.tool_called in code],
+            [
+                str(each.tool_input.get("code", ""))
+                for each in done
+                if each.tool_called in code and isinstance(each.tool_input, Mapping)
+            ],
             list(earlier(state.messages)),
             published=not publishing.isdisjoint(called),
             acted=not (acting - publishing - code).isdisjoint(called),

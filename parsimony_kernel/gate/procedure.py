@@ -274,6 +274,10 @@ def _problems(procedure: Procedure) -> Iterator[str]:
     for place, state in named:
         if state not in procedure.states:
             yield _unknown(place, "state", state, procedure.states, "add it to the states")
+    leaving = {edge.source for edge in procedure.edges} | set(procedure.final)
+    for state in procedure.states if procedure.final else ():
+        if state not in leaving:
+            yield f"states: {state!r} is a dead end; add an edge that leads on, or make it final."
     for place, edge in placed:
         guard: object = None if edge.guard is None else procedure.guards.get(edge.guard)
         if edge.guard is not None and guard is None:

@@ -12,6 +12,8 @@ from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 
+from traitlets import TraitError
+
 from parsimony_kernel import KERNEL_NAME
 
 DISPLAY_NAME = "Parsimony Agent"
@@ -104,7 +106,7 @@ def uninstall(name: str = KERNEL_NAME, *, user: bool = False, prefix: str | None
     folder = Path(found[name])
     try:
         started = manager.get_kernel_spec(name).argv
-    except (OSError, ValueError) as exc:
+    except (OSError, ValueError, TypeError, TraitError) as exc:
         raise InstallError(
             f"{str(folder)!r} cannot be read as a kernelspec, so that it is not known whose it is; "
             "it stays. Remove it yourself."
@@ -112,7 +114,7 @@ def uninstall(name: str = KERNEL_NAME, *, user: bool = False, prefix: str | None
     if _STARTS not in pairwise(started):
         raise InstallError(
             f"{str(folder)!r} is not Parsimony Agent but a kernel that starts "
-            f"{' '.join(started)!r}; it stays. Use: jupyter kernelspec remove {name}"
+            f"{' '.join(map(str, started))!r}; it stays. Use: jupyter kernelspec remove {name}"
         )
     try:
         return Path(manager.remove_kernel_spec(name))

@@ -188,7 +188,7 @@ def to_text(recording: Recording) -> str:
 @lru_cache(maxsize=256)
 def _turn_in_words(told: str) -> str:
     turn = json.loads(told)
-    for step in turn["steps"]:
+    for step in turn.get("steps", ()):
         if "tokens" in step:
             step["tokens"] = _InALine(step["tokens"])
     return _dumped([turn])

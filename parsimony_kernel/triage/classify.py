@@ -168,17 +168,24 @@ def _text(value: Any) -> str:
 
 def from_messages(messages: Iterable[Any]) -> list[Step]:
     """The trajectory of a transcript: one step per requested call, with what it answered."""
-    answers: dict[str, Any] = {}
     calls: list[tuple[Mapping[str, Any], str | None]] = []
+    answers: list[Any] = []
+    # The calls of the newest answer by their ids. One that comes twice is answered in its order.
+    waiting: dict[str, list[int]] = {}
     for message in messages:
         if not isinstance(message, Mapping):
             continue
         if message.get("role") == "tool":
-            answers[str(message.get("tool_call_id"))] = message.get("content")
-        calls += [(call, message.get("content")) for call in message.get("tool_calls") or ()]
+            if places := waiting.get(str(message.get("tool_call_id"))):
+                answers[places.pop(0)] = message.get("content")
+        elif requested := message.get("tool_calls"):
+            waiting = {}
+            for call in requested:
+                waiting.setdefault(str(call["id"]), []).append(len(calls))
+                calls.append((call, message.get("content")))
+                answers.append(None)
     return [
-        _step(index, call, said, _read(answers.get(str(call["id"]))))
-        for index, (call, said) in enumerate(calls)
+        _step(index, call, said, _read(answers[index])) for index, (call, said) in enumerate(calls)
     ]
 
 

@@ -18,6 +18,15 @@ NEGATED = re.compile(
     r"|nicht|kein\w*|nichts|ohne|nie|fehl\w*)\b|n[’']t\b",
     re.IGNORECASE,
 )
+# Words of a sentence that say neither what is done nor to what.
+_LITTLE = frozenset(
+    {
+        *("use", "using", "call", "mention", "say", "include", "contain", "output", "write"),
+        *("reveal", "import", "run", "invoke", "execute", "tool", "function", "word"),
+        *("the", "a", "an", "any", "all", "of", "to", "in", "on", "with", "for", "and", "or"),
+        *("from", "into"),
+    }
+)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+|;\s")
 _FORBIDS = re.compile(
     r"\b(?:never|do not|don[’']t|must not|mustn[’']t|may not|should not|shall not|cannot|can[’']t"
@@ -102,11 +111,22 @@ def _exceeds(limit: re.Match[str], steps: Sequence[Step]) -> bool:
 
 def _does(what: str, step: Step) -> bool:
     """Whether ``step`` does what a sentence forbids: what is quoted in it, else its identifiers,
-    else the words behind its verb."""
+    else the words behind its verb, or a tool called like its verb is used on one of its nouns."""
     quoted = [next(filter(None, groups)) for groups in _LITERAL.findall(what)]
-    words = re.split(r"[.;,(]", what)[0].split(None, 1)
-    terms = quoted or _IDENTIFIER.findall(what) or words[-1:]
-    return any(holds(term, _said(step)) for term in terms)
+    terms = quoted or _IDENTIFIER.findall(what)
+    clause = re.split(r"[.;,(]", what)[0]
+    if any(holds(term, _said(step)) for term in terms or clause.split(None, 1)[-1:]):
+        return True
+    called = _words((step.tool_called or "").replace("_", " "))
+    verb, *nouns = [word for word in _words(clause) if word not in _LITTLE] or [""]
+    used_on = {*called, *_words(given(step.tool_input))}
+    return not terms and verb in called and (not nouns or not used_on.isdisjoint(nouns))
+
+
+def _words(text: str) -> list[str]:
+    """The words of ``text`` in lower case and in the singular."""
+    words = (word.casefold() for word in re.findall(r"[A-Za-z]+", text))
+    return [word[:-1] if len(word) > 3 and word.endswith("s") else word for word in words]
 
 
 def _said(step: Step) -> str:

@@ -68,3 +68,11 @@ def test_what_is_no_file_in_the_place_of_a_page_is_left_alone(tmp_path: Path) ->
     os.mkfifo(tmp_path / "t-2.html")
     (tmp_path / "t-3.html").symlink_to("nowhere")
     assert write_page(tmp_path, "t", "<p>one</p>", ONE) == tmp_path / "t-4.html"
+
+
+def test_a_copy_under_a_name_of_the_persons_is_left_alone(tmp_path: Path) -> None:
+    page = write_page(tmp_path, "t", "<p>one</p>", ONE)
+    copy = tmp_path / "t-kept.html"
+    copy.write_bytes(page.read_bytes())
+    assert write_page(tmp_path, "t", "<p>two</p>", ONE) == page
+    assert "one" in copy.read_text()

@@ -15,6 +15,10 @@ async def later() -> bool:
     ("changes", "said"),
     [
         ({"start": "nwe"}, "start: there is no state 'nwe'; did you mean 'new'?"),
+        (
+            {"states": ("new", "paid", "done", "stuck")},
+            "states: 'stuck' is a dead end; add an edge",
+        ),
         ({"final": ("paid",)}, "final: there is no state 'paid'; there are new, done"),
         ({"final": ()}, "final: no state is final"),
         ({"edges": (Edge("pay", "new", "dnoe"),)}, "edge 1, to: there is no state 'dnoe'"),

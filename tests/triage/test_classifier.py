@@ -413,6 +413,15 @@ def test_a_transcript_becomes_one_step_per_call_with_its_answer() -> None:
     assert RulesClassifier().judge([first, second]) is FailureType.WRONG_TOOL_CALLED
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_calls_of_one_id_are_answered_in_their_order(order: tuple[int, int]) -> None:
+    call = {"id": "c", "function": {"name": "send", "arguments": "[1]"}}
+    answers = ['{"error": "action_error", "message": "gone"}', '{"result": 1}']
+    told = [{"role": "tool", "tool_call_id": "c", "content": answers[at]} for at in order]
+    steps = from_messages([{"role": "assistant", "tool_calls": [call, call]}, *told])
+    assert [step.error is None for step in steps] == [at == 1 for at in order]
+
+
 # A model.
 
 RECORD = [
