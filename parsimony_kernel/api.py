@@ -22,8 +22,8 @@ from parsimony_kernel.core.choices import LABELS, Choice, offered_in
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
+from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.ledger import VariableOrigin
-from parsimony_kernel.lineage.undo import PutBack
 from parsimony_kernel.lineage.why import Explanation
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share

@@ -15,7 +15,7 @@ from parsimony_kernel.core.taxonomy import FailureType, TriageContext
 from parsimony_kernel.gate.envelope import to_text
 from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.gate.tool_result import step_of_end
-from parsimony_kernel.lineage.undo import PutBack
+from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.triage.classify import HINTS, from_messages
 

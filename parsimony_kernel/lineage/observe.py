@@ -19,7 +19,6 @@ from parsimony_kernel.analysis.columns import columns_only
 from parsimony_kernel.analysis.parse import is_table
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.analysis.values import Ref, Text
-from parsimony_kernel.lineage.aliases import names_of
 from parsimony_kernel.lineage.classes import is_immutable, is_tabular, is_theirs
 from parsimony_kernel.lineage.copiers import is_bound
 from parsimony_kernel.lineage.file_access import size_and_change, sources_in
@@ -35,7 +34,13 @@ from parsimony_kernel.lineage.may_mutate import (
     says,
     used_by,
 )
-from parsimony_kernel.lineage.object_graph import held_by, part_at, parts_in, reachable_from
+from parsimony_kernel.lineage.object_graph import (
+    held_by,
+    names_of,
+    part_at,
+    parts_in,
+    reachable_from,
+)
 from parsimony_kernel.lineage.snapshot import Snapshot, difference
 
 _MOST_UNNAMED = 64

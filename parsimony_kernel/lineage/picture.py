@@ -45,10 +45,6 @@ class _Node:
     def top(self) -> int:
         return _TOP + self.row * (_BOX_HEIGHT + _BETWEEN)
 
-    @property
-    def marked(self) -> str:
-        return f"! {self.mark} ({self.place})"
-
 
 def draw(told: Explanation) -> str:
     """The explanation as an SVG document of 900 pixels' width.
@@ -87,12 +83,10 @@ def _key(step: Step | Input) -> Key:
 
 
 def _nodes(told: Explanation) -> dict[Key, _Node]:
-    shown = list(told.steps)
-    while True:
-        nodes = _nodes_of(shown, told.left_out + len(told.steps) - len(shown))
-        if len(nodes) <= MOST_NODES or len(shown) == 1:
-            return nodes
-        del shown[max(1, len(shown) - (len(nodes) - MOST_NODES)) :]
+    shown, left_out = told.steps, told.left_out
+    while len(nodes := _nodes_of(shown, left_out)) > MOST_NODES and len(shown) > 1:
+        shown, left_out = shown[:-1], left_out + 1
+    return nodes
 
 
 def _nodes_of(shown: Sequence[Step], left_out: int) -> dict[Key, _Node]:
@@ -146,11 +140,9 @@ def _lay_out(nodes: dict[Key, _Node]) -> int:
         there = [node for key, node in nodes.items() if above[key] == level]
         rows += [there[start : start + 3] for start in range(0, len(there), 3)]
     for number, row in enumerate(rows):
-
-        def wish(node: _Node) -> float:
-            return sum(nodes[key].x for key in node.parents) / max(1, len(node.parents))
-
-        for node, x in zip(sorted(row, key=wish), _COLUMNS[len(row)], strict=True):
+        for node in row:  # where those that it was made of are, in the middle
+            node.x = sum(nodes[key].x for key in node.parents) // max(1, len(node.parents))
+        for node, x in zip(sorted(row, key=lambda node: node.x), _COLUMNS[len(row)], strict=True):
             node.row, node.x = number, x
     return len(rows)
 
