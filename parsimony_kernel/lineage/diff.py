@@ -26,6 +26,8 @@ from parsimony_kernel.lineage.copiers import attributes_of, fields, is_array, sa
 from parsimony_kernel.lineage.copies import Copy, kind_of
 from parsimony_kernel.lineage.files import FileState
 
+# Labels that are matched one by one.
+_MOST_LABELS = 500_000
 # Objects that are looked at in one diff; of one variable always one in so many of that.
 MOST = 200_000
 _LEAST = 100
@@ -189,8 +191,10 @@ class _Comparison:
     def lines(self, one: Any, other: Any) -> list[str]:
         """What differs inside, as far as that can be told."""
         self._left, self._depth = max(self._left, MOST // _LEAST), 0
-        a, b = _held(one, self.before), _held(other, self.after)
         try:
+            a, b = _of_pandas(one), _of_pandas(other)
+            if a is None or b is None:
+                a, b = _held(one, self.before), _held(other, self.after)
             if is_frame(type(a)) and is_frame(type(b)):
                 return list(self._frame_lines(_table(a), _table(b)))
             if is_array(a) and is_array(b):
@@ -328,6 +332,10 @@ class _Comparison:
         added, removed = (len(each.index) - len(rows[0]) for each in (other, one))
         if added or removed:
             yield f"rows: {added:,} added, {removed:,} removed"
+        elif (rows[0] == rows[1]).all() and not _are_same(one.index, other.index):
+            yield "row labels changed"
+        if (rows[0][1:] < rows[0][:-1]).any():
+            yield "rows in another order"
         yield from self._cell_lines(one, other, pairs, rows)
 
     def _cell_lines(self, one: Any, other: Any, pairs: Any, rows: Any) -> Iterator[str]:
@@ -386,20 +394,45 @@ def _table(value: Any) -> Any:
     return value.to_frame(value.name) if type(value) in loaded("pandas", "Series") else value
 
 
+def _of_pandas(value: Any) -> Any:
+    """A table of polars or Arrow as a frame that shares its memory; ``None`` for anything else."""
+    if type(value) in loaded("polars", "DataFrame"):
+        return value.to_pandas(use_pyarrow_extension_array=True)
+    if type(value) in loaded("pyarrow", "Table", "RecordBatch"):
+        import pandas
+
+        return value.to_pandas(types_mapper=pandas.ArrowDtype)
+    return None
+
+
 def _matched(before: Any, after: Any) -> tuple[Any, Any] | None:
     """The places in each of the labels that both have; by place where labels do not tell, ``None``
-    where neither does."""
-    if before is not after and not before.is_(after) and _is_safe(before) and _is_safe(after):
+    where neither does, or too many labels would have to be compared."""
+    is_as_many = len(before) == len(after)
+    if before is after or before.is_(after):
+        return _in_order(len(before))
+    if _is_safe(before) and _is_safe(after):
+        if is_as_many and before.equals(after):
+            return _in_order(len(before))
+        if max(len(before), len(after)) > _MOST_LABELS:
+            return None
         try:
             if before.is_unique and after.is_unique:
                 places = before.get_indexer(after)
                 found = places >= 0
                 # Other labels for as many rows: they are taken for the same ones.
-                if found.any() or len(before) != len(after):
+                if found.any() or not is_as_many:
                     return places[found], found.nonzero()[0]
         except Exception:  # boundary: user object - labels of kinds that cannot be compared
             pass
-    return _in_order(len(before)) if len(before) == len(after) else None
+    return _in_order(len(before)) if is_as_many and len(before) <= _MOST_LABELS else None
+
+
+def _are_same(one: Any, other: Any) -> bool:
+    """Whether two indexes hold the same; ``True`` where only code of a person's could tell."""
+    if one is other or one.is_(other) or not (_is_safe(one) and _is_safe(other)):
+        return True
+    return bool(one.equals(other))
 
 
 def _in_order(count: int) -> tuple[Any, Any]:
@@ -414,7 +447,7 @@ def _is_safe(index: Any) -> bool:
     if index.dtype.kind in "biufcmM":
         return True
     is_of_pandas = package_of(type(index.array)) == "pandas"
-    return is_of_pandas and len(index) <= MOST and all(map(is_known, index))
+    return is_of_pandas and len(index) <= _MOST_LABELS and all(map(is_known, index))
 
 
 def _is_plain(column: Any) -> bool:

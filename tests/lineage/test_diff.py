@@ -134,8 +134,8 @@ FRAMES: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], list[str]]] = {
         lambda df: pd.concat([df, df.iloc[:1].set_axis([7])]),
         ["rows: 1 added, 0 removed"],
     ),
-    "another order": (lambda df: df.iloc[::-1], []),
-    "other labels": (lambda df: df.set_axis(["x", "y", "z"]), []),
+    "another order": (lambda df: df.iloc[::-1], ["rows in another order"]),
+    "other labels": (lambda df: df.set_axis(["x", "y", "z"]), ["row labels changed"]),
     "a cell beside a dropped row": (
         lambda df: df.drop(index=0).assign(n=[2, 9]),
         ["rows: 0 added, 1 removed", "1 cell changed", "row 2, column 'n': 3 → 9"],
@@ -217,9 +217,15 @@ def test_too_much_is_not_compared_and_said(monkeypatch: pytest.MonkeyPatch) -> N
     assert between(list(range(1_000)), [*range(1_000), 5])[1:] == ["Not compared: it is too big."]
 
 
-def test_of_frames_of_polars_the_shape_is_told() -> None:
+def test_frames_of_polars_are_compared() -> None:
     before = pl.DataFrame({"a": [1, 2, None], "s": ["x", "y", "z"]})
-    assert between(before, before.head(1)) == ["~ x: DataFrame, 3 × 2 → DataFrame, 1 × 2"]
+    after = before.with_columns(pl.Series("a", [1, 5, None]), pl.lit(1).alias("b"))
+    assert frames(before, after) == [
+        "column added: 'b'",
+        "1 cell changed",
+        "row 1, column 'a': 2 → 5",
+    ]
+    assert between(before, before.head(1))[0] == "~ x: DataFrame, 3 × 2 → DataFrame, 1 × 2"
 
 
 def test_a_frame_that_becomes_something_else_is_told_in_words() -> None:
