@@ -361,8 +361,7 @@ class NotebookSession:
             begun.effort if begun else "",
         )
         secrets = Secrets.of(models, {**os.environ, **self._environ})
-        running = Running(record.run_id, row.turn.cell_key, row.turn.ordinal, secrets)
-        running.asked = record
+        running = Running(record.run_id, row.turn.cell_key, row.turn.ordinal, secrets, asked=record)
         running.seen.update(record.minted_live_names)
         self._running = running
         try:
