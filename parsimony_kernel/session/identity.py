@@ -15,7 +15,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from parsimony_kernel.storage import durable
-from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.storage.store import SqliteJournal, TurnRow
 
 # What a notebook is called whose name nobody tells.
@@ -100,7 +99,7 @@ def _code_cells(path: Path) -> list[dict[str, Any]]:
         if not path.is_file() or path.stat().st_size > MAX_BYTES:
             return []
         document = json.loads(durable.read(path))
-    except (OSError, StorageError, ValueError, RecursionError):
+    except (OSError, ValueError, RecursionError):
         return []
     cells = document.get("cells") if isinstance(document, dict) else None
     if not isinstance(cells, list):

@@ -111,21 +111,19 @@ def notebook_in_words(
         kept_back=kept,
         around={} if today is None or chosen == () else _around(today),
     )
-    shared = []
-    if earlier_turns:
-        shared.append(f"{earlier_turns} earlier {plural('request', earlier_turns)}")
-    if variables:
-        names = ", ".join(str(variable.get("name")) for variable in variables)
-        shared.append(f"{_TOLD[share]}: {names}")
-    if files:
-        names, data = plural("name", len(files)), plural("file", len(files))
-        shared.append(f"{names} of {len(files)} data {data}")
-    if beginnings:
-        shared.append(f"first lines of {', '.join(beginnings)}")
-    if published:
-        titles, things = (plural(each, len(published)) for each in ("title", "artifact"))
-        shared.append(f"{titles} of {len(published)} {things}")
-    return context, tuple(shared)
+    names = ", ".join(str(variable.get("name")) for variable in variables)
+    parts = (
+        (earlier_turns, f"{earlier_turns} earlier {plural('request', earlier_turns)}"),
+        (variables, f"{_TOLD[share]}: {names}"),
+        (files, f"{_counted('name', files)} data {plural('file', len(files))}"),
+        (beginnings, f"first lines of {', '.join(beginnings)}"),
+        (published, f"{_counted('title', published)} {plural('artifact', len(published))}"),
+    )
+    return context, tuple(line for part, line in parts if part)
+
+
+def _counted(noun: str, of: Sequence[Any]) -> str:
+    return f"{plural(noun, len(of))} of {len(of)}"
 
 
 def _variables(
@@ -151,15 +149,15 @@ def _summaries(
     variables: Mapping[str, Any], share: Share, request: str, age: Mapping[str, int]
 ) -> tuple[list[dict[str, Any]], int]:
     words = frozenset(re.findall(r"\w+", request.casefold()))
-    order = list(variables)
-    order.sort(key=lambda name: _place(name, variables[name], words, age.get(name, 0)))
+    order = sorted(
+        variables, key=lambda name: _place(name, variables[name], words, age.get(name, 0))
+    )
     told = {name: variables[name] for name in order}
     if share is Share.schema:
         summaries, more = summarise(told)
         return [shape_of(each) for each in summaries], more
     summaries, more = summarise(told, budget_bytes=SNAPSHOT_BYTES - _ROWS_BYTES)
-    named = None if share is Share.full else words
-    _add_rows(summaries, variables, named)
+    _add_rows(summaries, variables, None if share is Share.full else words)
     return summaries, more
 
 

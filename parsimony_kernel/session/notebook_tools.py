@@ -8,7 +8,7 @@ import inspect
 import json
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FunctionType
 from typing import Annotated, Any, Literal
@@ -38,6 +38,7 @@ from parsimony_kernel.toolbox.variables import inspection_tools, restart_tools
 from parsimony_kernel.tools import Tool, Tools, tool
 
 
+@dataclass(eq=False)
 class NotebookTools(Mapping[str, Tool]):
     """The tools that a notebook's turns have. As a mapping, those that the person added.
 
@@ -49,25 +50,17 @@ class NotebookTools(Mapping[str, Tool]):
             published beside it.
     """
 
-    def __init__(
-        self,
-        executor: BaseCodeExecutor,
-        publisher: Publisher,
-        *,
-        workspace: Path,
-        folder: Path,
-        environ: Mapping[str, str],
-        must_be_free: Callable[[], None],
-        file_store: FileStore | None = None,
-    ) -> None:
-        self.executor = executor
-        self.publisher = publisher
-        self.workspace = workspace
-        self.folder = folder
-        self.must_be_free = must_be_free
-        self._file_store = file_store
-        self._own = OwnTools(executor.variables, self.of_every_turn)
-        self.servers = Servers(folder, workspace, environ)
+    executor: BaseCodeExecutor
+    publisher: Publisher
+    workspace: Path
+    folder: Path
+    environ: Mapping[str, str]
+    must_be_free: Callable[[], None]
+    file_store: FileStore | None = None
+
+    def __post_init__(self) -> None:
+        self._own = OwnTools(self.executor.variables, self.of_every_turn)
+        self.servers = Servers(self.folder, self.workspace, self.environ)
 
     def __getitem__(self, name: str) -> Tool:
         return self.added()[name]
@@ -139,7 +132,7 @@ class NotebookTools(Mapping[str, Tool]):
                 return None  # the cells of the lineage are kept in its place
 
         timeout_s = min(limits.tool_timeout_s, limits.max_execution_time_s)
-        files = self._file_store
+        files = self.file_store
         return (
             code_tools(executor, timeout_s=timeout_s, scope=lambda: scope, seen=seen)
             + inspection_tools(executor)
@@ -195,6 +188,7 @@ class _Own:
     kept_for: str = ""
 
 
+@dataclass(eq=False)
 class OwnTools:
     """The functions that a person made tools, by name.
 
@@ -203,14 +197,9 @@ class OwnTools:
         reserved: the names of the tools of every turn.
     """
 
-    def __init__(
-        self,
-        variables: Callable[[], Mapping[str, Any]],
-        reserved: Callable[[], Collection[str]],
-    ) -> None:
-        self._variables = variables
-        self._reserved = reserved
-        self._own: dict[str, _Own] = {}
+    variables: Callable[[], Mapping[str, Any]]
+    reserved: Callable[[], Collection[str]]
+    _own: dict[str, _Own] = field(default_factory=dict)
 
     @property
     def kept(self) -> dict[str, str]:
@@ -219,12 +208,12 @@ class OwnTools:
 
     def add(self, variable: str) -> Tool:
         """Make what ``variable`` holds a tool. ``SessionError`` when it cannot be one."""
-        value = self._variables().get(variable)
+        value = self.variables().get(variable)
         if not _may_be_one(value):
             raise SessionError(
                 f"{variable!r} is no function of this notebook: define it in a cell."
             )
-        made = _made(variable, value, self._reserved())
+        made = _made(variable, value, self.reserved())
         self._own[made.name] = _Own(variable, value, made)
         return made
 
@@ -237,7 +226,7 @@ class OwnTools:
     def resolved(self) -> Tools:
         """The tools as the notebook defines them now; one whose name means none any more stays."""
         if self._own:
-            variables, reserved = self._variables(), self._reserved()
+            variables, reserved = self.variables(), self.reserved()
             now = (_now(own, variables, reserved) for own in self._own.values())
             self._own = {own.made.name: own for own in now}
         return Tools(own.made for own in self._own.values())

@@ -1,6 +1,7 @@
 """The past of a notebook's variables: where each comes from, what turns did, and taking it back."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from parsimony_kernel.core.events import TurnTakenBack
 from parsimony_kernel.execution.base import BaseCodeExecutor
@@ -23,6 +24,7 @@ def bound_by(executor: BaseCodeExecutor, runs: Collection[str]) -> tuple[str, ..
     )
 
 
+@dataclass(eq=False)
 class Past:
     """What a notebook knows of its variables and turns in this kernel's life.
 
@@ -31,35 +33,27 @@ class Past:
         must_be_free: raises ``SessionError`` while a turn runs.
     """
 
-    def __init__(
-        self,
-        executor: BaseCodeExecutor,
-        journal: SqliteJournal,
-        history: str,
-        *,
-        must_be_free: Callable[[], None],
-    ) -> None:
-        self.changes = Changes()
-        self._executor = executor
-        self._journal = journal
-        self._history = history
-        self._must_be_free = must_be_free
-        # The runs whose place each run takes once it is done.
-        self._replaced: dict[str, set[str]] = {}
+    executor: BaseCodeExecutor
+    journal: SqliteJournal
+    history: str
+    must_be_free: Callable[[], None]
+    changes: Changes = field(default_factory=Changes)
+    # The runs whose place each run takes once it is done.
+    _replaced: dict[str, set[str]] = field(default_factory=dict)
 
     def why(self, name: str) -> Explanation:
         """Where ``name`` comes from. Of a name that there is not it says so."""
         return why(
-            self._executor.origin_ledger,
+            self.executor.origin_ledger,
             name,
-            present=self._executor.variables(),
+            present=self.executor.variables(),
             turns=self.ordinals(),
         )
 
     def script(self, name: str) -> Script:
         """A short script that rebuilds ``name``. ``SessionError`` where there is none."""
         try:
-            return slice_of(self._executor.origin_ledger, name, turns=self.ordinals())
+            return slice_of(self.executor.origin_ledger, name, turns=self.ordinals())
         except SliceError as exc:
             raise SessionError(sentence(str(exc))) from exc
 
@@ -77,7 +71,7 @@ class Past:
         What was bound or changed again since is left, and can be taken back later.
         ``SessionError`` when it is not remembered, or in a turn.
         """
-        self._must_be_free()
+        self.must_be_free()
         chosen, run_id = self._chosen(ordinal, self.changes.runs, "be taken back")
         return chosen, self._turned(run_id)
 
@@ -86,7 +80,7 @@ class Past:
 
         ``SessionError`` when none was, or in a turn.
         """
-        self._must_be_free()
+        self.must_be_free()
         chosen, run_id = self._chosen(ordinal, self.changes.undone, "be done again", newest=False)
         return chosen, self._turned(run_id, redone=True)
 
@@ -108,11 +102,11 @@ class Past:
 
     def ordinals(self) -> Mapping[str, int]:
         """The number of each turn, by its id."""
-        return {turn.run_id: turn.ordinal for turn in self._journal.turns(self._history)}
+        return {turn.run_id: turn.ordinal for turn in self.journal.turns(self.history)}
 
     def _turned(self, run_id: str, *, redone: bool = False) -> PutBack:
         """Undo a run, or with ``redone`` re-apply it, on record where that did anything."""
-        back = self.changes.undo(run_id, self._executor, redo=redone)
+        back = self.changes.undo(run_id, self.executor, redo=redone)
         if back:
             event = TurnTakenBack(
                 restored=back.restored,
@@ -121,7 +115,7 @@ class Past:
                 lost=back.lost,
                 redone=redone,
             )
-            self._journal.append(run_id, event)
+            self.journal.append(run_id, event)
         return back
 
     def _chosen(

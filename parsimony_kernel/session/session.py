@@ -15,12 +15,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from parsimony_kernel.agent.agent import Agent
-from parsimony_kernel.agent.failure.suspension import (
-    SuspensionConsumed,
-    SuspensionElsewhere,
-    SuspensionExpired,
-    SuspensionTokenMismatch,
-)
 from parsimony_kernel.agent.loop import admit, first_request, go_on, run_loop
 from parsimony_kernel.agent.prompts import INSTRUCTIONS
 from parsimony_kernel.agent.resolve import names_in, resolve_models
@@ -81,8 +75,6 @@ from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.storage.sent import SentRequest, sent_by
 from parsimony_kernel.storage.store import PendingRow, SqliteJournal, TurnRow, owner_of
 from parsimony_kernel.storage.workspace import find_workspace, journal_path
-
-_REFUSED = (SuspensionTokenMismatch, SuspensionExpired, SuspensionElsewhere, SuspensionConsumed)
 
 
 class NotebookSession:
@@ -369,8 +361,7 @@ class NotebookSession:
             begun.effort if begun else "",
         )
         secrets = Secrets.of(models, {**os.environ, **self._environ})
-        running = Running(record.run_id, row.turn.cell_key, row.turn.ordinal, secrets)
-        running.asked = record
+        running = Running(record.run_id, row.turn.cell_key, row.turn.ordinal, secrets, asked=record)
         running.seen.update(record.minted_live_names)
         self._running = running
         try:
@@ -410,7 +401,7 @@ class NotebookSession:
             async with aclosing(self._follow(running, started, stream)) as events:
                 async for event in events:
                     yield event
-        except (*_REFUSED, ValueError) as exc:
+        except ValueError as exc:  # the checks of resuming, and a mode that does not exist
             raise SessionError(sentence(str(exc))) from exc
         finally:
             self._running = None

@@ -74,6 +74,7 @@ class Running:
     cancellation: CancellationRequest = field(default_factory=CancellationRequest)
 
 
+@dataclass(eq=False)
 class TurnLog:
     """The turns of ``notebook`` in ``journal``.
 
@@ -82,23 +83,20 @@ class TurnLog:
         connection_file: that of the kernel in which turns run here, if any.
     """
 
-    def __init__(
-        self, journal: SqliteJournal, notebook: str, *, owner: str, connection_file: str = ""
-    ) -> None:
-        self.journal = journal
-        self._notebook = notebook
-        self.owner = owner
-        self._connection_file = connection_file
+    journal: SqliteJournal
+    notebook: str
+    owner: str
+    connection_file: str = ""
 
     def begin(self, run_id: str, *, cell_key: str, request: str, model: str) -> int:
         """Begin a turn, replacing the earlier one of its cell; its number."""
         return self.journal.begin_turn(
             run_id,
-            notebook=self._notebook,
+            notebook=self.notebook,
             cell_key=cell_key,
             request=request,
             model=model,
-            connection_file=self._connection_file,
+            connection_file=self.connection_file,
             pid=os.getpid(),
         )
 
@@ -112,11 +110,7 @@ class TurnLog:
             # The lease ran out meanwhile, while this machine slept, and another took it up.
             raise SuspensionConsumed("this question was answered elsewhere meanwhile")
         with _undone_by(lambda: self.wait_on(run_id, record)):
-            self.journal.resume_turn(
-                run_id,
-                connection_file=self._connection_file,
-                pid=os.getpid(),
-            )
+            self.journal.resume_turn(run_id, connection_file=self.connection_file, pid=os.getpid())
             self.journal.append(run_id, started)
 
     def wait_on(self, run_id: str, record: SuspensionRecord) -> None:
@@ -187,12 +181,12 @@ class TurnLog:
 
     def of_cell(self, cell_key: str) -> frozenset[str]:
         """The ids of the turns of a cell."""
-        rows = self.journal.turns(self._notebook)
+        rows = self.journal.turns(self.notebook)
         return frozenset(row.run_id for row in rows if row.cell_key == cell_key)
 
     def pending(self, now: datetime) -> tuple[PendingRow, ...]:
         """The questions that can still be answered, newest first."""
-        rows = self.journal.pending(self._notebook)
+        rows = self.journal.pending(self.notebook)
         return tuple(row for row in rows if _age_s(row.record, now) <= MAX_QUESTION_AGE_S)
 
     def question(self, turn_id: str | None, nonce: str | None, now: datetime) -> PendingRow:
@@ -200,7 +194,7 @@ class TurnLog:
 
         ``SessionError`` where there is none, or with ``nonce`` not that very one.
         """
-        rows = self.pending(now) if turn_id is None else self.journal.pending(self._notebook)
+        rows = self.pending(now) if turn_id is None else self.journal.pending(self.notebook)
         if not rows:
             raise SessionError("No question is waiting in this notebook. See %agent history.")
         row = next((each for each in rows if turn_id in (None, each.turn.run_id)), None)
@@ -223,14 +217,14 @@ def _came_to_nothing(event: AgentEvent) -> bool:
     return isinstance(event, RunCancelled) or (failure is not None and failure.kind in _PASSING)
 
 
+@dataclass(eq=False)
 class EventWriter:
     """Writes the events of a run down, prose in whole pieces, and nothing of ``secrets``."""
 
-    def __init__(self, journal: SqliteJournal, run_id: str, secrets: Secrets) -> None:
-        self._journal = journal
-        self._run_id = run_id
-        self._secrets = secrets
-        self._words: list[str] = []
+    journal: SqliteJournal
+    run_id: str
+    secrets: Secrets
+    _words: list[str] = field(default_factory=list)
 
     def write(self, event: AgentEvent) -> None:
         if isinstance(event, TextDelta):
@@ -238,8 +232,8 @@ class EventWriter:
             return
         if self._words:
             words, self._words = "".join(self._words), []
-            self._journal.append(self._run_id, TextDelta(content=self._secrets.clean(words)))
-        self._journal.append(self._run_id, without_secrets(event, self._secrets))
+            self.journal.append(self.run_id, TextDelta(content=self.secrets.clean(words)))
+        self.journal.append(self.run_id, without_secrets(event, self.secrets))
 
     def end(self, event: AgentEvent) -> None:
         """Record how the turn that ``event`` ends came out: its status, and a summary."""
@@ -254,7 +248,7 @@ class EventWriter:
                 status, said = "stopped", event.missing
             case _:
                 status, said = "cancelled", getattr(event, "reason", "")
-        self._journal.end_turn(self._run_id, status, self._secrets.clean(said))
+        self.journal.end_turn(self.run_id, status, self.secrets.clean(said))
 
 
 def _age_s(record: SuspensionRecord, now: datetime) -> float:

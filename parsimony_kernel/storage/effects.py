@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
@@ -27,6 +28,7 @@ _SAME_WRITE = (
 )
 
 
+@dataclass(eq=False)
 class JournalEffects:
     """The writes of one run. Every method may raise ``JournalError``.
 
@@ -35,28 +37,19 @@ class JournalEffects:
         answered: gives what is put down of an answer.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        run_id: str,
-        clock: Clock = SYSTEM_CLOCK,
-        *,
-        told: Callable[[str, Mapping[str, Any]], Mapping[str, Any]] = lambda action, inputs: inputs,
-        answered: Callable[[Any], Any] = lambda answer: answer,
-    ) -> None:
-        self._database = database
-        self._run_id = run_id
-        self._clock = clock
-        self._told = told
-        self._answered = answered
+    database: Database
+    run_id: str
+    clock: Clock = SYSTEM_CLOCK
+    told: Callable[[str, Mapping[str, Any]], Mapping[str, Any]] = lambda action, inputs: inputs
+    answered: Callable[[Any], Any] = lambda answer: answer
 
     def standing(
         self, key: str, action: str = "", inputs: Mapping[str, Any] | None = None
     ) -> Standing | None:
         """Where the write stands, or ``None``; a turn that is running may be at it."""
-        with self._database.transaction() as db:
+        with self.database.transaction() as db:
             row = db.execute("SELECT state, answer FROM effects WHERE key = ?", (key,)).fetchone()
-            others = () if inputs is None else _open(db, key, action, self._told(action, inputs))
+            others = () if inputs is None else _open(db, key, action, self.told(action, inputs))
         if row is None and not others:
             return None
         state, answer = row or ("intended", "null")
@@ -69,32 +62,32 @@ class JournalEffects:
             return Standing("intended", others=keys, may_go_on=any(runs for _, runs in others))
         except (TypeError, ValueError) as exc:
             raise JournalError(
-                f"The record of a write in the journal {self._database.path!r} is damaged, so it "
+                f"The record of a write in the journal {self.database.path!r} is damaged, so it "
                 "is not known whether it happened: look for yourself, then run the cell again."
             ) from exc
 
     def intend(self, key: str, action: str, inputs: Mapping[str, Any]) -> bool:
         """Put down, synced, that the write is about to run; ``False`` when it had begun before."""
-        inputs = self._told(action, inputs)
-        with self._database.transaction(synced=True) as db:
+        inputs = self.told(action, inputs)
+        with self.database.transaction(synced=True) as db:
             others = _open(db, key, action, inputs)
             made = db.execute(
                 "INSERT INTO effects (key, run_id, action, inputs, state, at) "
                 "VALUES (?, ?, ?, ?, 'intended', ?) ON CONFLICT (key) DO NOTHING",
-                (key, self._run_id, storable(action), _json(inputs), self._now()),
+                (key, self.run_id, storable(action), _json(inputs), self._now()),
             )
             return made.rowcount == 1 and not others
 
     def commit(self, key: str, answer: Any) -> None:
         """Put down, synced, that the write happened and what it answered."""
-        told = _json(self._answered(answer))
-        with self._database.transaction(synced=True) as db:
+        told = _json(self.answered(answer))
+        with self.database.transaction(synced=True) as db:
             # The intent is gone where the journal was taken away in between.
             db.execute(
                 "INSERT INTO effects (key, run_id, action, inputs, state, answer, at) "
                 "VALUES (?, ?, '', '{}', 'committed', ?, ?) ON CONFLICT (key) DO UPDATE SET "
                 "state = excluded.state, answer = excluded.answer, at = excluded.at",
-                (key, self._run_id, told, self._now()),
+                (key, self.run_id, told, self._now()),
             )
             db.execute(
                 f"UPDATE effects SET state = 'committed', answer = ?, at = ? WHERE {_SAME_WRITE}",
@@ -103,7 +96,7 @@ class JournalEffects:
 
     def withdraw(self, key: str) -> None:
         """Put down, synced, that the write did not happen."""
-        with self._database.transaction(synced=True) as db:
+        with self.database.transaction(synced=True) as db:
             db.execute(
                 f"DELETE FROM effects WHERE {_SAME_WRITE} AND EXISTS "
                 "(SELECT 1 FROM effects WHERE key = ? AND state = 'intended')",
@@ -111,7 +104,7 @@ class JournalEffects:
             )
 
     def _now(self) -> str:
-        return self._clock.now().isoformat()
+        return self.clock.now().isoformat()
 
 
 def _open(

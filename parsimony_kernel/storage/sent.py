@@ -6,7 +6,7 @@ place in the request before it in its run.
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from parsimony_kernel.core.chat import ModelRequest
@@ -34,14 +34,14 @@ class SentRequest:
     request: ModelRequest
 
 
+@dataclass(eq=False)
 class SentLog:
     """Writes down what one run sends."""
 
-    def __init__(self, database: Database, run_id: str) -> None:
-        self._database = database
-        self._run_id = run_id
-        self._newest = 0
-        self._written: dict[str, list[str]] = {}
+    database: Database
+    run_id: str
+    _newest: int = 0
+    _written: dict[str, list[str]] = field(default_factory=dict)
 
     def put_down(self, at: str, model: str, request: ModelRequest) -> None:
         """Write down that ``request`` is sent. ``JournalError`` when that cannot be done."""
@@ -52,9 +52,9 @@ class SentLog:
             raise JournalError(
                 f"A request cannot be put on record ({exc}): report it with this sentence."
             ) from exc
-        with self._database.transaction() as db:
+        with self.database.transaction() as db:
             newest = db.execute(
-                "SELECT COALESCE(MAX(seq), 0) FROM sent WHERE run_id = ?", (self._run_id,)
+                "SELECT COALESCE(MAX(seq), 0) FROM sent WHERE run_id = ?", (self.run_id,)
             ).fetchone()[0]
             # Where the journal was taken away meanwhile, nothing went before.
             before = self._written if newest == self._newest else {}
@@ -62,7 +62,7 @@ class SentLog:
             db.execute(
                 "INSERT INTO sent (run_id, seq, at, model, request) VALUES (?, ?, ?, ?, ?)",
                 (
-                    self._run_id,
+                    self.run_id,
                     newest + 1,
                     at,
                     storable(model),

@@ -76,7 +76,7 @@ def verified(root: Path) -> Callable[[Say], None]:
 def test_a_question_is_answered_by_its_user_alone(place: Path) -> None:
     shared = place / "shared"
     assert as_user(ADA, place, ask(shared)) == ["begun", "asked"]
-    (key,) = (place / str(ADA)).rglob("*.key")
+    (key,) = (place / str(ADA)).rglob("keys.json")
     assert (key.stat().st_mode & 0o777, key.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     (read,) = as_user(GRACE, place, lambda say: say(key.read_text()))
     assert read.startswith("PermissionError")

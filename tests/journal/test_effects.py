@@ -148,7 +148,7 @@ async def test_what_cannot_be_found_may_still_come_from_a_turn_that_runs(
 def test_each_word_about_a_write_is_synced(two: Two) -> None:
     full = 2
     mine, _ = two
-    database = mine._database
+    database = mine.database
 
     for tell in (
         lambda: mine.intend("k", "send", {}),
