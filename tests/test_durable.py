@@ -30,16 +30,6 @@ def _names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_file_that_is_named_by_its_bytes_is_kept_and_mended(tmp_path: Path) -> None:
-    path = tmp_path / "a" / "b" / "file"
-    for before in (None, b"bytes", b"damaged"):
-        if before is not None:
-            path.write_bytes(before)
-        durable.keep(path, b"bytes")
-        assert path.read_bytes() == b"bytes"
-        assert _names(path.parent) == ["file"]
-
-
 def test_create_leaves_an_existing_file_alone(tmp_path: Path) -> None:
     path = tmp_path / "file"
     assert durable.create(path, b"one", mode=0o600) is True
@@ -186,7 +176,7 @@ def test_a_line_break_in_a_line_is_refused(tmp_path: Path) -> None:
     assert _names(tmp_path) == []
 
 
-@pytest.mark.parametrize("write", [durable.create, durable.keep, durable.replace])
+@pytest.mark.parametrize("write", [durable.create, durable.replace])
 def test_a_file_in_place_of_a_folder_is_said_in_one_sentence(tmp_path: Path, write: object) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StorageError) as caught:

@@ -83,7 +83,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         said = " ".join(message.split()).rstrip(".")
-        self.exit(2, f"{self.prog}: {said}. See: {self.prog} --help\n")
+        end = "" if said.endswith("?") else "."
+        self.exit(2, f"{self.prog}: {said}{end} See: {self.prog} --help\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         known = self.commands.choices if self.commands is not None else {}

@@ -214,8 +214,11 @@ def data_files(folder: Path) -> tuple[str, ...]:
     seen = 0
     for place, folders, names in os.walk(folder):  # passes over what cannot be read
         is_top = Path(place) == folder
-        folders[:] = sorted(each for each in folders if is_top and not each.startswith((".", "_")))
-        for name in sorted(names):
+        # A folder such as sales.parquet is one table.
+        tables = [each for each in folders if Path(each).suffix.lower() in _DATA_SUFFIXES]
+        deeper = {each for each in folders if is_top and not each.startswith((".", "_"))}
+        folders[:] = sorted(deeper.difference(tables))
+        for name in sorted([*names, *tables]):
             seen += 1
             if seen > _MAX_ENTRIES or len(found) >= _MAX_FILES:
                 return tuple(found)

@@ -306,12 +306,6 @@ def create(path: Path, data: bytes, *, mode: int = 0o666) -> bool:
     return made
 
 
-def keep(path: Path, data: bytes, *, mode: int = 0o666) -> None:
-    """Write a file that is named by what it holds. One with other bytes is damaged, and mended."""
-    if not create(path, data, mode=mode) and not (path.is_file() and read(path) == data):
-        replace(path, data, mode=mode)
-
-
 def replace(path: Path, data: bytes, *, mode: int = 0o666) -> None:
     """Write ``data`` in the place of whatever ``path`` holds, in one step."""
     make_folder(path.parent)

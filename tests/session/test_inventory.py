@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from parsimony_kernel.execution.private import CodeExecutor
-from parsimony_kernel.session.inventory import notebook_in_words
+from parsimony_kernel.session.inventory import data_files, notebook_in_words
 from parsimony_kernel.session.share import Share
 
 ODD = "Umsatz;;\r\nDatum;Filiale;Umsatz\r\n01.01.2025;Köln;1,5\r\n"
@@ -71,6 +71,13 @@ def test_only_plain_text_files_are_opened(tmp_path: Path) -> None:
     (tmp_path / "bytes.csv").write_bytes(b"a\0b")
     (tmp_path / "table.parquet").write_bytes(b"PAR1")
     assert "named_files" not in told(tmp_path, "pipe link bytes table")
+
+
+def test_a_folder_that_is_one_table_is_told_as_one(tmp_path: Path) -> None:
+    for part in ("sales.parquet/year=2020", "data/old.parquet"):
+        (tmp_path / part).mkdir(parents=True)
+        (tmp_path / part / "part-0.parquet").write_bytes(b"PAR1")
+    assert data_files(tmp_path) == ("sales.parquet", "data/old.parquet")
 
 
 @pytest.mark.parametrize("share", [Share.samples, Share.schema])
