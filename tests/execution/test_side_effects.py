@@ -173,7 +173,8 @@ async def test_6_a_worker_computes_and_reaches_nothing_and_that_is_told(
         f"    urllib.request.urlopen({URL!r})\n"
     )
     output = await desk.run(
-        f"import multiprocessing, sys\nsys.path.insert(0, '.')\nfrom work import work\n"
+        f"import multiprocessing, sys\nsys.path.insert(0, {str(desk.workspace)!r})\n"
+        "from work import work\n"
         f"ways = multiprocessing.get_context({way!r})\ntold = ways.SimpleQueue()\n"
         "p = ways.Process(target=work, args=(told,))\np.start()\np.join()\n"
         "out = told.get(), p.exitcode\nsys.path.pop(0)"
