@@ -102,7 +102,7 @@ async def refresh_named(
     """
     store = publisher.store
     found = await asyncio.to_thread(publisher.find, words)
-    require_trust(store.root)
+    require_trust(store.place.address)
     entry = store.latest(found.kind, found.logical_id) or found
 
     async def again(part: LogEntry) -> Refreshed:

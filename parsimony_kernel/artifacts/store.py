@@ -1,11 +1,11 @@
-"""Snapshots and their logs below ``.ockham``.
+"""Snapshots and their logs below ``.ockham``, in the workspace or at an address that many share.
 
-Rule: a snapshot is on the disk before the log names it, neither is ever changed
+Rule: a snapshot is in its place before the log names it, neither is ever changed
 afterwards, and a snapshot is handed out only when its bytes still have the digest in its name.
 """
 
+import asyncio
 import itertools
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from rapidfuzz import fuzz, process
 
 from parsimony_kernel.artifacts import seals
+from parsimony_kernel.artifacts.places import Bucket, Place, place_of
 from parsimony_kernel.identity import (
     ARTIFACT_FOLDER,
     SNAPSHOT_KINDS,
@@ -26,10 +27,9 @@ from parsimony_kernel.identity import (
     snapshot_sha,
 )
 from parsimony_kernel.lineage.ledger import InputRef
-from parsimony_kernel.storage import durable
-from parsimony_kernel.storage.workspace import prepare
 
 LOG_NAME = "log.jsonl"
+NAMES = f"{ARTIFACT_FOLDER}/names"
 MIN_ID_PREFIX = 6
 SHORT_ID = 12
 _NEAR = 3
@@ -161,15 +161,27 @@ class ArtifactStore:
     """The artifacts of one workspace.
 
     Args:
-        root: the workspace; everything lies below ``root/.ockham``. Nothing is created before
-            something is published.
+        root: the workspace, below which the notebooks lie.
         witness: is told the path and the seal of each line that is appended to a log.
+        place: where everything lies, below ``.ockham``; by default where ``place_of`` says.
+            Nothing is created before something is published.
     """
 
-    def __init__(self, root: Path, witness: Callable[[str, str], None] | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        witness: Callable[[str, str], None] | None = None,
+        place: Place | None = None,
+    ) -> None:
         self.root = root
+        self.place = place or place_of(root)
         self._witness = witness
-        self.folder = root / ARTIFACT_FOLDER
+
+    async def look(self) -> None:
+        """Read anew what is published, where that takes a while: off the event loop."""
+        if isinstance(self.place, Bucket):
+            self.place.look()
+            await asyncio.to_thread(self.list)
 
     def put(self, kind: str, logical_id: str, data: bytes) -> ArtifactRef:
         """Keep a snapshot without naming it in a log. A damaged one is mended by these bytes."""
@@ -178,10 +190,10 @@ class ArtifactStore:
         return ref
 
     def _keep(self, ref: ArtifactRef, data: bytes) -> None:
-        prepare(self.root)
-        path = self.root / ref.workspace_file_path
-        if not durable.create(path, data) and _sha_on_disk(ref.kind, path) != ref.content_sha:
-            durable.replace(path, data)
+        self.place.prepare()
+        path = ref.workspace_file_path
+        if not self.place.create(path, data) and not self._is_whole(ref):
+            self.place.replace(path, data)
 
     def publish(
         self,
@@ -212,6 +224,7 @@ class ArtifactStore:
         if entry.content_sha not in ("", sha):
             raise ValueError(f"content_sha {entry.content_sha!r} is not that of the data")
         entry = entry.model_copy(update={"content_sha": sha})
+        self.place.look()
         if entry.live_name:
             self.claim(entry.kind, entry.live_name, entry.notebook, gives_up=gives_up)
         newest = self.latest(entry.kind, entry.logical_id)
@@ -222,24 +235,28 @@ class ArtifactStore:
             ):
                 # Its writer may have been killed before the sync, or take it back after one that
                 # failed.
-                durable.settle(self._log(entry.kind, entry.logical_id))
+                self.place.settle(log_path(entry.kind, entry.logical_id))
                 if self.latest(entry.kind, entry.logical_id) != newest:
                     return self.publish(entry, data, gives_up=gives_up)
                 return newest, True
             entry = entry.model_copy(update={"content_sha": newest.content_sha})
         else:
             self._keep(entry.ref, data)
-        log = self._log(entry.kind, entry.logical_id)
-        line = seals.sealed(entry.model_dump_json(), _settled(log))
-        durable.append_line(log, line)
+        log = log_path(entry.kind, entry.logical_id)
+        line = seals.sealed(entry.model_dump_json(), self._settled(log))
+        self.place.append(log, line)
         if self._witness is not None:
             for seal in seals.seals_of(line.encode("utf-8", "surrogatepass")):
-                self._witness(self.told(log), seal)
+                self._witness(log, seal)
         return entry, reused
 
     def is_whole(self, entry: LogEntry) -> bool:
         """Whether the snapshot of ``entry`` is there, with the bytes that it had."""
-        return _sha_on_disk(entry.kind, self.root / entry.path) == entry.content_sha
+        return self._is_whole(entry.ref)
+
+    def _is_whole(self, ref: ArtifactRef) -> bool:
+        data = self.place.read(ref.workspace_file_path)
+        return data is not None and snapshot_sha(ref.kind, data) == ref.content_sha
 
     def claim(
         self,
@@ -257,32 +274,31 @@ class ArtifactStore:
         Raises:
             LiveNameCollisionError: it belongs to an owner that does not give it up.
         """
-        prepare(self.root)
+        self.place.prepare()
         key = live_name_key(kind, live_name)
         claim = _Claim(kind=kind, live_name=live_name, owner=owner)
         data = claim.model_dump_json().encode()
         for number in itertools.count(1):
-            path = self.folder / "names" / f"{key}.{number}.json"
-            if durable.create(path, data):
+            path = f"{NAMES}/{key}.{number}.json"
+            if self.place.create(path, data):
                 return
-            if os.path.lexists(path.with_name(f"{key}.{number + 1}.json")):
+            if self.place.is_there(f"{NAMES}/{key}.{number + 1}.json"):
                 continue
-            held_by = holder(path)
+            held_by = self.holder(path)
             if held_by == owner:
-                durable.settle(path)  # an earlier one of this name may have been killed
+                self.place.settle(path)  # an earlier one of this name may have been killed
                 return
             if held_by is not None and not gives_up(held_by):
                 raise LiveNameCollisionError(kind, live_name, held_by)
 
     def read(self, ref: ArtifactRef) -> bytes:
         """The bytes of ``ref``. ``SnapshotError`` when they are missing or not what they were."""
-        path = self.root / ref.workspace_file_path
-        if not path.is_file():
+        data = self.place.read(ref.workspace_file_path)
+        if data is None:
             raise SnapshotError(
                 f"The {ref.kind} {ref.workspace_file_path!r} is missing: publish it again, or "
                 "restore it from a backup."
             )
-        data = durable.read(path)
         if snapshot_sha(ref.kind, data) != ref.content_sha:
             raise SnapshotError(
                 f"The {ref.kind} {ref.workspace_file_path!r} is damaged (its bytes don't match "
@@ -301,9 +317,8 @@ class ArtifactStore:
             if entry is not None and (entry.kind, entry.logical_id) == (kind, logical_id):
                 entries.append(entry)
             else:
-                log = self.told(self._log(kind, logical_id))
                 problems.append(
-                    f"Line {number} of {log!r} can't be read and was "
+                    f"Line {number} of {log_path(kind, logical_id)!r} can't be read and was "
                     "ignored: publish again what it recorded."
                 )
         return History(tuple(entries), tuple(problems))
@@ -321,9 +336,9 @@ class ArtifactStore:
         """The newest line of every artifact, in the order in which they were published."""
         newest: list[LogEntry] = []
         for kind in sorted(SNAPSHOT_KINDS):
-            for log in sorted((self.folder / f"{kind}s").glob(f"*/{LOG_NAME}")):
+            for logical_id in self.ids(kind):
                 with suppress(ValueError):  # a folder that somebody else put there
-                    if (entry := self.latest(kind, log.parent.name)) is not None:
+                    if (entry := self.latest(kind, logical_id)) is not None:
                         newest.append(entry)
         return tuple(sorted(newest, key=lambda e: (e.published_at, e.kind, e.logical_id)))
 
@@ -355,35 +370,55 @@ class ArtifactStore:
 
     def object_at(self, path: str) -> str | None:
         """The logical id of the data object whose snapshot lies at ``path`` in the workspace."""
-        for log in sorted((self.folder / "data_objects").glob(f"*/{LOG_NAME}")):
-            if any(e.path == path for e in self.history("data_object", log.parent.name).entries):
-                return log.parent.name
+        for logical_id in self.ids("data_object"):
+            if any(e.path == path for e in self.history("data_object", logical_id).entries):
+                return logical_id
         return None
 
-    def told(self, path: Path) -> str:
-        """``path`` relative to the workspace, with forward slashes."""
-        return path.relative_to(self.root).as_posix()
+    def ids(self, kind: str) -> Sequence[str]:
+        """What lies where the artifacts of a kind do, by name."""
+        return self.place.names(f"{ARTIFACT_FOLDER}/{kind}s")
 
     def is_claimed(self, kind: str, live_name: str) -> bool:
         """Whether anybody has ever taken ``(kind, live_name)``."""
-        return (self.folder / "names" / f"{live_name_key(kind, live_name)}.1.json").exists()
+        return self.place.is_there(f"{NAMES}/{live_name_key(kind, live_name)}.1.json")
+
+    def holder(self, path: str) -> str | None:
+        """Who holds a live name, by the file of a claim."""
+        data = self.place.read(path)
+        # A claim that cannot be read holds nothing: the next number takes the name over.
+        try:
+            return None if data is None else _Claim.model_validate_json(data).owner
+        except ValidationError:
+            return None
 
     def lines(self) -> Mapping[str, frozenset[str]]:
         """The seals of the lines of each log, by its path in the workspace."""
-        logs = (log for kind in SNAPSHOT_KINDS for log in self.folder.glob(f"{kind}s/*/{LOG_NAME}"))
-        return {
-            self.told(log): seals.seals_of(durable.read(log))
-            for log in logs
-            if log.is_file()  # a pipe in its place would wait for a writer
-        }
+        logs = (
+            f"{ARTIFACT_FOLDER}/{kind}s/{name}/{LOG_NAME}"
+            for kind in SNAPSHOT_KINDS
+            for name in self.ids(kind)
+        )
+        held = {log: self.place.log(log) for log in logs}
+        return {log: seals.seals_of(data) for log, data in held.items() if data is not None}
 
     def _lines(self, kind: str, logical_id: str) -> Sequence[bytes]:
         """The lines of an artifact's log, oldest first."""
-        log = self._log(kind, logical_id)
-        return durable.read(log).split(b"\n") if log.is_file() else ()
+        return (self.place.log(log_path(kind, logical_id)) or b"").split(b"\n")
 
-    def _log(self, kind: str, logical_id: str) -> Path:
-        return self.root / artifact_folder_path(kind, logical_id) / LOG_NAME
+    def _settled(self, log: str) -> bytes:
+        """The lines of a log that no writer takes back any more."""
+        while (data := self.place.log(log)) is not None:
+            lines = seals.whole_lines(data)
+            self.place.settle(log)  # waits for who is at it
+            if (self.place.log(log) or b"").startswith(lines):
+                return lines
+        return b""
+
+
+def log_path(kind: str, logical_id: str) -> str:
+    """Where the log of an artifact lies. ``ValueError`` where there is no such artifact."""
+    return f"{artifact_folder_path(kind, logical_id)}/{LOG_NAME}"
 
 
 def _matches(words: str, entries: Sequence[LogEntry]) -> Iterable[Sequence[LogEntry]]:
@@ -444,31 +479,6 @@ def _named_snapshot(words: str, entries: Sequence[LogEntry]) -> ArtifactRef | No
     except ValueError:
         return None
     return ref if ref.workspace_file_path == path else None
-
-
-def _sha_on_disk(kind: str, path: Path) -> str | None:
-    return snapshot_sha(kind, durable.read(path)) if path.is_file() else None
-
-
-def _settled(log: Path) -> bytes:
-    """The lines of a log that no writer takes back any more."""
-    while log.is_file():
-        lines = seals.whole_lines(durable.read(log))
-        durable.settle(log)  # waits for who is at it
-        if durable.read(log).startswith(lines):
-            return lines
-    return b""
-
-
-def holder(path: Path) -> str | None:
-    """Who holds a live name, by the file of a claim."""
-    # A claim that cannot be read holds nothing: the next number takes the name over.
-    if not path.is_file():
-        return None
-    try:
-        return _Claim.model_validate_json(durable.read(path)).owner
-    except ValidationError:
-        return None
 
 
 def _parsed(line: bytes) -> LogEntry | None:

@@ -9,17 +9,14 @@ a whole artifact is gone are found too. Not detected: who wrote a line of which 
 nothing; that a name was given to somebody else. The pages of reports are not checked.
 """
 
-import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from parsimony_kernel import identity
 from parsimony_kernel.artifacts import seals
 from parsimony_kernel.artifacts.reports import ReportError, parse
-from parsimony_kernel.artifacts.store import LOG_NAME, ArtifactStore, holder
-from parsimony_kernel.identity import ArtifactRef
-from parsimony_kernel.storage import durable
+from parsimony_kernel.artifacts.store import LOG_NAME, NAMES, ArtifactStore
+from parsimony_kernel.identity import ARTIFACT_FOLDER, ArtifactRef
 
 QUARANTINE = f"{identity.ARTIFACT_FOLDER}/quarantine"
 _NO_LOG = "restore it from a backup, or publish again what it recorded"
@@ -80,98 +77,101 @@ def verify(
     sound, named = set[str](), set[str]()
     findings, notes = list[Finding](), list[Finding]()
     snapshots = lines = 0
-    for path in sorted(_beside_logs(store)):
-        told = store.told(path)
-        suffix = identity.SNAPSHOT_SUFFIXES[_kind_of(path, store.root)]
-        if path.name.startswith(".") or not path.name.endswith(suffix):
-            notes.append(Finding(told, "is not ours and was left alone"))
+    for path in _beside_logs(store):
+        name = path.rpartition("/")[2]
+        if name.startswith(".") or not name.endswith(identity.SNAPSHOT_SUFFIXES[_kind_of(path)]):
+            notes.append(Finding(path, "is not ours and was left alone"))
             continue
         snapshots += 1
-        problem = _fault_of(path, store.root)
+        problem = _fault_of(store, path)
         if not problem:
-            sound.add(told)
+            sound.add(path)
             continue
         moved_to = ""
         if quarantine:
-            aside = store.root / QUARANTINE / path.relative_to(store.folder)
-            moved_to = store.told(durable.move_aside(path, aside))
-        findings.append(Finding(told, problem, moved_to))
+            aside = f"{QUARANTINE}{path.removeprefix(ARTIFACT_FOLDER)}"
+            moved_to = store.place.set_aside(path, aside)
+        findings.append(Finding(path, problem, moved_to))
     for folder in _artifact_folders(store):
-        log = folder / LOG_NAME
-        if missing := _missing_log(store, log, sound):
-            findings.append(Finding(store.told(log), missing))
-        elif log.is_file():
-            lines += sum(1 for line in durable.read(log).split(b"\n") if line.strip())
-            problems = dict.fromkeys(_faults_of_log(store, log, sound, named))
-            findings += [Finding(store.told(log), problem) for problem in problems]
+        log = f"{folder}/{LOG_NAME}"
+        lines_of_log = store.place.log(log)
+        if lines_of_log is None:
+            if missing := _missing_log(store, log, sound):
+                findings.append(Finding(log, missing))
+            continue
+        lines += sum(1 for line in lines_of_log.split(b"\n") if line.strip())
+        problems = dict.fromkeys(_faults_of_log(store, log, lines_of_log, sound, named))
+        findings += [Finding(log, problem) for problem in problems]
     findings += [*_gone(store, witnessed), *_reports(store, sound), *_names(store)]
     unnamed = sorted(sound - named)
     notes += [Finding(path, f"is sound, and no log names it: {_WHY_UNNAMED}") for path in unnamed]
     return Verification(snapshots, lines, tuple(findings), tuple(unnamed), tuple(notes))
 
 
-def _artifact_folders(store: ArtifactStore) -> list[Path]:
-    found = [path for kind in identity.SNAPSHOT_KINDS for path in store.folder.glob(f"{kind}s/*")]
-    return sorted(path for path in found if path.is_dir())
+def _artifact_folders(store: ArtifactStore) -> list[str]:
+    return [
+        f"{ARTIFACT_FOLDER}/{kind}s/{name}"
+        for kind in sorted(identity.SNAPSHOT_KINDS)
+        for name in store.ids(kind)
+    ]
 
 
-def _beside_logs(store: ArtifactStore) -> Iterator[Path]:
+def _beside_logs(store: ArtifactStore) -> Iterator[str]:
     """What lies where snapshots do, but for logs and what has no name yet."""
-    for folder in (*_artifact_folders(store), *store.folder.glob("objects/*")):
-        if folder.is_dir():
-            yield from (
-                path
-                for path in folder.iterdir()
-                if path.name != LOG_NAME and not durable.is_temporary(path)
-            )
+    objects = f"{ARTIFACT_FOLDER}/objects"
+    pools = [f"{objects}/{name}" for name in store.place.names(objects)]
+    for folder in sorted([*_artifact_folders(store), *pools]):
+        names = store.place.names(folder)
+        yield from (f"{folder}/{name}" for name in names if name != LOG_NAME)
 
 
-def _kind_of(path: Path, root: Path) -> str:
-    folder = path.relative_to(root).parts[1]
+def _kind_of(path: str) -> str:
+    folder = path.split("/")[1]
     return "data_object" if folder == "objects" else folder.removesuffix("s")
 
 
-def _missing_log(store: ArtifactStore, log: Path, sound: set[str]) -> str:
+def _missing_log(store: ArtifactStore, log: str, sound: set[str]) -> str:
     """What is wrong where there should be a log and is none; nothing where all is well."""
-    if os.path.lexists(log):
-        return "" if log.is_file() else f"is no file, and stands where a log would: {_NO_LOG}"
-    kind, logical_id = _kind_of(log, store.root), log.parent.name
-    beside = f"{store.told(log.parent)}/"
+    if store.place.is_there(log):
+        return f"is no file, and stands where a log would: {_NO_LOG}"
+    _, _, logical_id, _ = log.split("/")
+    beside = log.removesuffix(LOG_NAME)
     if not any(path.startswith(beside) for path in sound):
         return ""
-    if kind == "notebook" and not store.is_claimed(kind, logical_id):
+    if _kind_of(log) == "notebook" and not store.is_claimed("notebook", logical_id):
         return ""  # the code of what was published, not a script of its own
     return f"is missing, and snapshots lie beside it: {_NO_LOG}"
 
 
-def _fault_of(path: Path, root: Path) -> str:
+def _fault_of(store: ArtifactStore, path: str) -> str:
     """What is wrong with a snapshot; nothing where its bytes have the digest in its name."""
-    if not path.is_file() or path.is_symlink():
+    data = store.place.read(path) if store.place.is_plain(path) else None
+    if data is None:
         return "is no file, and stands where a snapshot would"
-    kind, parts = _kind_of(path, root), path.relative_to(root).parts
-    sha = parts[2] + path.name.partition(".")[0] if parts[1] == "objects" else ""
-    sha = sha or path.name.partition(".")[0]
+    _, pool, logical_id, name = path.split("/")
+    kind, sha = _kind_of(path), name.partition(".")[0]
+    sha = logical_id + sha if pool == "objects" else sha
     try:
         expected = (
             identity.object_pool_path(sha)
             if kind == "data_object"
-            else identity.workspace_file_path(ArtifactRef(kind, parts[2], sha))
+            else identity.workspace_file_path(ArtifactRef(kind, logical_id, sha))
         )
     except ValueError:
         expected = ""
-    if path.relative_to(root).as_posix() != expected:
+    if path != expected:
         return "has a name that no snapshot has"
-    if identity.snapshot_sha(kind, durable.read(path)) != sha:
+    if identity.snapshot_sha(kind, data) != sha:
         return "is damaged: its bytes don't match the digest in its name"
     return ""
 
 
 def _faults_of_log(
-    store: ArtifactStore, log: Path, sound: set[str], named: set[str]
+    store: ArtifactStore, log: str, lines: bytes, sound: set[str], named: set[str]
 ) -> Iterator[str]:
     """What is wrong with a log; the snapshots that it names are added to ``named``."""
     try:
-        history = store.history(_kind_of(log, store.root), log.parent.name)
+        history = store.history(_kind_of(log), log.split("/")[2])
     except ValueError as exc:
         yield f"belongs to no artifact: {exc}"
         return
@@ -179,7 +179,7 @@ def _faults_of_log(
         yield f"holds no line: {_NO_LOG}"
         return
     yield from (f"has a broken line: {problem}" for problem in history.problems)
-    yield from (f"was changed: {fault}" for fault in seals.faults(durable.read(log)))
+    yield from (f"was changed: {fault}" for fault in seals.faults(lines))
     for entry in history.entries:
         for path in filter(None, (entry.path, entry.code_path)):
             named.add(path)
@@ -207,7 +207,7 @@ def _gone(store: ArtifactStore, witnessed: Mapping[str, Collection[str]]) -> Ite
 def _reports(store: ArtifactStore, sound: set[str]) -> Iterator[Finding]:
     for told in sorted(path for path in sound if path.endswith(".qmd")):
         try:
-            report = parse(durable.read(store.root / told))
+            report = parse(store.place.read(told) or b"")
         except ReportError as exc:
             yield Finding(told, f"is no report: {exc}")
             continue
@@ -217,9 +217,11 @@ def _reports(store: ArtifactStore, sound: set[str]) -> Iterator[Finding]:
 
 
 def _names(store: ArtifactStore) -> Iterator[Finding]:
-    for path in sorted((store.folder / "names").glob("*.json")):
-        if not path.is_file():
-            problem = "is no file, and stands where the owner of a name would"
-            yield Finding(store.told(path), problem)
-        elif holder(path) is None:
-            yield Finding(store.told(path), "holds no owner of a name: remove it")
+    for name in store.place.names(NAMES):
+        path = f"{NAMES}/{name}"
+        if not path.endswith(".json"):
+            continue
+        if store.place.read(path) is None:
+            yield Finding(path, "is no file, and stands where the owner of a name would")
+        elif store.holder(path) is None:
+            yield Finding(path, "holds no owner of a name: remove it")

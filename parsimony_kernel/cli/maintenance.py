@@ -122,12 +122,14 @@ def trust(arguments: argparse.Namespace) -> int:
     from parsimony_kernel.storage import workspace
 
     root = workspace.find_workspace(arguments.folder.resolve())
-    workspace.trust(root)
-    output.say(f"The code of what is published in {str(root)!r} may run when it is refreshed.")
+    store = ArtifactStore(root)
+    for place in dict.fromkeys((str(root.resolve()), store.place.address)):
+        workspace.trust(place)
+        output.say(f"The code of what is published in {place!r} may run when it is refreshed.")
     if workspace.journal_path(root).is_file():
         with maintenance.journal_of(root, writes=True) as opened:
             bad = opened.verify()
-            opened.accept(ArtifactStore(root).lines())
+            opened.accept(store.lines())
         found = f" What was found before: {bad[1]}." if bad else ""
         output.say(f"The journal is sealed as it is now.{found}")
     return output.DONE

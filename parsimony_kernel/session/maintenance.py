@@ -86,7 +86,7 @@ def verify_in(
     A folder with neither is a ``JournalError``.
     """
     store = ArtifactStore(find_workspace(folder))
-    if store.folder.is_dir() and not journal_path(store.root).is_file():
+    if store.place.is_there(ARTIFACT_FOLDER) and not journal_path(store.root).is_file():
         return None, verify(store, quarantine=quarantine)
     with journal_of(folder) as journal:
         elsewhere = journal.database.sealed_elsewhere()

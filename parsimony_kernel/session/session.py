@@ -18,6 +18,7 @@ from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.loop import admit, first_request, go_on, run_loop
 from parsimony_kernel.agent.prompts import INSTRUCTIONS
 from parsimony_kernel.agent.resolve import names_in, resolve_models
+from parsimony_kernel.artifacts.places import place_of
 from parsimony_kernel.artifacts.publish import PAGES, Publisher
 from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
@@ -33,6 +34,7 @@ from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.interrupt import stop_running_code
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.gate.approval import Granted
+from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.limits.redis_store import breakers_for
 from parsimony_kernel.llm.credentials import provider_of
@@ -109,8 +111,9 @@ class NotebookSession:
         # What the record of the next turn says first.
         self._notice = identity.adopt(self._journal, self.workspace, folder / notebook)
         self._journal.abandon_running(self._history)
-        self._store = ArtifactStore(self.workspace, self._journal.witness)
-        for written in (self._store.folder, self.workspace / PAGES):
+        place = place_of(self.workspace, environ)
+        self._store = ArtifactStore(self.workspace, self._journal.witness, place)
+        for written in (self.workspace / ARTIFACT_FOLDER, self.workspace / PAGES):
             sweep_temporary(written, clock=clock)
         self.executor = executor
         self._folder = folder
@@ -219,6 +222,7 @@ class NotebookSession:
             if chosen.asked_by:
                 notice = f"Asked by {chosen.asked_by}. {notice}".rstrip()
             models = noting(models, self._journal, run_id)
+            await self._store.look()
             agent = self._agent(models, running, guardrails)
             running.ordinal = self._log.begin(
                 running.run_id, cell_key=cell_key, request=request, model=model_name
@@ -375,6 +379,7 @@ class NotebookSession:
                 of_turn_usd=record.cumulative_cost_usd,
             )
             models = noting(models, self._journal, record.run_id)
+            await self._store.look()
             agent = self._agent(models, running, guardrails)
             gone, _ = differences(self.executor, record)
             state = admit(

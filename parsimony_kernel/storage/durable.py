@@ -433,6 +433,12 @@ def read(path: Path) -> bytes:
         return path.read_bytes()
 
 
+def listed(folder: Path) -> list[Path]:
+    """What lies in ``folder``, nothing where it is not. ``StorageError`` if it is unreadable."""
+    with _explained(folder, "list"):
+        return list(folder.iterdir()) if folder.is_dir() else []
+
+
 @contextmanager
 def reading(path: Path) -> Iterator[BinaryIO]:
     """``path``, open for reading bytes; ``StorageError`` when it cannot be read."""

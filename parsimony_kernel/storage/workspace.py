@@ -68,35 +68,36 @@ def prepare(workspace: Path) -> None:
         durable.create(ignored, _IGNORED)
     if is_new:
         with suppress(durable.StorageError):  # it is asked about later, then
-            trust(workspace)
+            trust(str(workspace.resolve()))
 
 
-def trust(workspace: Path) -> None:
-    """Let what is published in ``workspace`` be made again by its code, for this user.
+def trust(place: str) -> None:
+    """Let what is published in ``place`` be made again by its code, for this user.
 
+    ``place`` is the path of a workspace, resolved, or the address that several share.
     ``StorageError`` when that cannot be written down.
     """
-    durable.create(_trusted(workspace), os.fsencode(workspace.resolve()), mode=0o600)
+    durable.create(_trusted(place), os.fsencode(place), mode=0o600)
 
 
-def require_trust(workspace: Path, environ: Mapping[str, str] = os.environ) -> None:
-    """``StorageError`` unless ``workspace`` began on this machine, or was accepted here.
+def require_trust(place: str, environ: Mapping[str, str] = os.environ) -> None:
+    """``StorageError`` unless ``place`` began on this machine, or was accepted here.
 
     Its artifacts carry code, and what came with a clone or an archive is somebody else's.
     """
-    if environ.get(TRUST_VARIABLE, "").strip() in ("", "0") and not _trusted(workspace).exists():
+    if environ.get(TRUST_VARIABLE, "").strip() in ("", "0") and not _trusted(place).exists():
         raise durable.StorageError(
-            f"What is published in {str(workspace)!r} was not begun here, and its code would run "
+            f"What is published in {place!r} was not begun here, and its code would run "
             "as you: look through it, then accept it once with 'jupyter parsimony trust', or set "
             f"{TRUST_VARIABLE}=1."
         )
 
 
-def _trusted(workspace: Path) -> Path:
+def _trusted(place: str) -> Path:
     """The file that says so, in the user's data directory: a folder can say nothing of itself."""
     from jupyter_core.paths import jupyter_data_dir  # deferred: few workspaces are new
 
-    name = hashlib.sha256(os.fsencode(workspace.resolve())).hexdigest()[:32]
+    name = hashlib.sha256(os.fsencode(place)).hexdigest()[:32]
     return Path(jupyter_data_dir()) / "parsimony" / "trusted" / name
 
 

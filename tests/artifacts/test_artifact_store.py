@@ -9,16 +9,17 @@ import pytest
 
 from parsimony_kernel.artifacts.store import (
     LOG_NAME,
+    NAMES,
     ArtifactStore,
     LogEntry,
     SnapshotError,
     UnknownArtifactError,
-    holder,
     parse_reference,
     reference,
 )
 from parsimony_kernel.artifacts.verify import verify
 from parsimony_kernel.identity import (
+    ARTIFACT_FOLDER,
     SNAPSHOT_KINDS,
     ArtifactRef,
     LiveNameCollisionError,
@@ -28,13 +29,17 @@ from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.durable import StorageError
 
 
+def _folder(store: ArtifactStore) -> Path:
+    return store.root / ARTIFACT_FOLDER
+
+
 def _entry(data: bytes, **fields: str) -> LogEntry:
     base = {"kind": "dataset", "logical_id": "df", "title": "T", "canonical_sha": data.decode()}
     return LogEntry(content_sha=snapshot_sha("dataset", data), **{**base, **fields})
 
 
 def _log_lines(store: ArtifactStore) -> int:
-    return len((store.folder / "datasets" / "df" / "log.jsonl").read_text().splitlines())
+    return len((_folder(store) / "datasets" / "df" / "log.jsonl").read_text().splitlines())
 
 
 def test_a_snapshot_lies_where_its_ids_say_and_reads_back(tmp_path: Path) -> None:
@@ -69,7 +74,7 @@ def test_content_that_is_only_encoded_differently_is_reused(tmp_path: Path) -> N
     again, reused = store.publish(_entry(b"new writer", canonical_sha="same"), b"new writer")
     assert reused is True
     assert again == first
-    assert len(list((store.folder / "datasets" / "df").glob("*.parquet"))) == 1
+    assert len(list((_folder(store) / "datasets" / "df").glob("*.parquet"))) == 1
 
 
 def test_a_new_title_for_the_same_content_is_a_line_about_the_same_snapshot(tmp_path: Path) -> None:
@@ -100,10 +105,13 @@ def test_the_bytes_of_an_object_lie_in_the_pool_once_and_its_log_where_all_logs_
     for logical_id in ("one", "two"):
         store.publish(_entry(b"bytes", kind="data_object", logical_id=logical_id), b"bytes")
     sha = snapshot_sha("data_object", b"bytes")
-    pooled = store.folder / "objects" / sha[:2] / f"{sha[2:]}.parquet"
-    assert list(store.folder.rglob("*.parquet")) == [pooled]
-    assert sorted(path.name for path in (store.folder / "data_objects").iterdir()) == ["one", "two"]
-    assert [path.name for path in (store.folder / "data_objects" / "one").iterdir()] == [
+    pooled = _folder(store) / "objects" / sha[:2] / f"{sha[2:]}.parquet"
+    assert list(_folder(store).rglob("*.parquet")) == [pooled]
+    assert sorted(path.name for path in (_folder(store) / "data_objects").iterdir()) == [
+        "one",
+        "two",
+    ]
+    assert [path.name for path in (_folder(store) / "data_objects" / "one").iterdir()] == [
         "log.jsonl"
     ]
     assert [entry.logical_id for entry in store.list()] == ["one", "two"]
@@ -117,7 +125,7 @@ def test_v1_then_v2_then_v1_makes_v1_the_latest(tmp_path: Path) -> None:
     assert latest is not None
     assert store.read(latest.ref) == b"v1"
     assert [e.canonical_sha for e in store.history("dataset", "df").entries] == ["v1", "v2", "v1"]
-    assert len(list((store.folder / "datasets" / "df").glob("*.parquet"))) == 2
+    assert len(list((_folder(store) / "datasets" / "df").glob("*.parquet"))) == 2
 
 
 def test_a_flipped_byte_in_a_snapshot_is_refused_and_publishing_again_mends_it(
@@ -152,7 +160,7 @@ def test_a_notebook_snapshot_may_differ_in_trailing_white_space(tmp_path: Path) 
 def test_a_torn_or_foreign_line_is_left_out_and_reported(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     first, _ = store.publish(_entry(b"one"), b"one")
-    log = store.folder / "datasets" / "df" / "log.jsonl"
+    log = _folder(store) / "datasets" / "df" / "log.jsonl"
     foreign = first.model_copy(update={"logical_id": "other"}).model_dump_json()
     with log.open("a") as stream:
         stream.write(foreign + "\n" + first.model_dump_json()[:40])
@@ -166,7 +174,7 @@ def test_a_torn_or_foreign_line_is_left_out_and_reported(tmp_path: Path) -> None
 def test_a_line_that_names_a_path_outside_is_left_out(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     store.publish(_entry(b"one"), b"one")
-    log = store.folder / "datasets" / "df" / "log.jsonl"
+    log = _folder(store) / "datasets" / "df" / "log.jsonl"
     evil = {**json.loads(log.read_text()), "content_sha": "../../../etc/passwd"}
     log.write_text(json.dumps(evil) + "\n")
     assert store.list() == ()
@@ -184,7 +192,7 @@ def test_the_list_has_the_newest_of_each_in_the_order_of_publication(tmp_path: P
 def test_git_is_told_to_leave_the_journal_and_the_keys_alone(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     store.publish(_entry(b"one"), b"one")
-    ignored = store.folder / ".gitignore"
+    ignored = _folder(store) / ".gitignore"
     assert {"journal.sqlite*", "keys/"} <= set(ignored.read_text().splitlines())
     ignored.write_text("mine\n")
     store.publish(_entry(b"two"), b"two")
@@ -226,7 +234,7 @@ def test_a_collision_writes_no_snapshot(tmp_path: Path) -> None:
     store.publish(_entry(b"one", live_name="n", notebook="a.ipynb"), b"one")
     with pytest.raises(LiveNameCollisionError):
         store.publish(_entry(b"two", live_name="n", notebook="b.ipynb", logical_id="other"), b"two")
-    assert not (store.folder / "datasets" / "other").exists()
+    assert not (_folder(store) / "datasets" / "other").exists()
 
 
 def test_a_reference_to_nothing_published_is_missing(tmp_path: Path) -> None:
@@ -337,11 +345,11 @@ def test_a_reference_is_read_as_it_was_written() -> None:
 def test_a_claim_is_told_from_anything_else(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     store.claim("dataset", "Sales", "a.ipynb")
-    (path,) = (store.folder / "names").iterdir()
-    assert holder(path) == "a.ipynb"
+    (path,) = (_folder(store) / "names").iterdir()
+    assert store.holder(f"{NAMES}/{path.name}") == "a.ipynb"
     for damaged in (path.read_bytes()[:-3], b"{}"):
         path.write_bytes(damaged)
-        assert holder(path) is None
+        assert store.holder(f"{NAMES}/{path.name}") is None
 
 
 _PUBLISHER = """
@@ -388,7 +396,7 @@ def test_of_eight_processes_that_publish_one_content_there_is_one_snapshot_and_e
     said = race(_SAME, tmp_path)
     store = ArtifactStore(tmp_path)
     assert store.history("dataset", "df").problems == ()
-    assert sorted(path.suffix for path in (store.folder / "datasets" / "df").iterdir()) == [
+    assert sorted(path.suffix for path in (_folder(store) / "datasets" / "df").iterdir()) == [
         ".jsonl",
         ".parquet",
     ]
@@ -418,7 +426,7 @@ def test_lines_of_writers_at_once_prove_one_another(
     store = ArtifactStore(tmp_path)
     found = verify(store)
     assert (found.findings, found.lines, found.unnamed) == ((), 48, ())
-    log = store.folder / "datasets" / "df" / LOG_NAME
+    log = _folder(store) / "datasets" / "df" / LOG_NAME
     lines = log.read_bytes().splitlines(keepends=True)
     store.publish(_entry(b"last"), b"last")
     whole = log.read_bytes()
@@ -432,7 +440,7 @@ def test_a_line_that_its_writer_took_back_is_not_proved(
 ) -> None:
     store = ArtifactStore(tmp_path)
     store.publish(_entry(b"one"), b"one")
-    log = store.folder / "datasets" / "df" / LOG_NAME
+    log = _folder(store) / "datasets" / "df" / LOG_NAME
     kept = log.read_bytes()
     log.write_bytes(kept + kept)  # another writer is at it
     settle = durable.settle
@@ -453,7 +461,7 @@ def test_a_name_in_whose_place_something_else_stands_is_taken_over(
 ) -> None:
     store = ArtifactStore(tmp_path)
     store.claim("report", "sales", "a.ipynb")
-    (first,) = (store.folder / "names").iterdir()
+    (first,) = (_folder(store) / "names").iterdir()
     first.unlink()
     make(first)
     store.claim("report", "sales", "b.ipynb")

@@ -17,7 +17,12 @@ from parsimony_kernel.artifacts.codecs import encode_dataset
 from parsimony_kernel.artifacts.provenance import producing_code
 from parsimony_kernel.artifacts.publish import Kind, Published, Publisher, PublishError
 from parsimony_kernel.artifacts.store import ArtifactStore
-from parsimony_kernel.identity import ArtifactRef, LiveNameCollisionError, content_sha
+from parsimony_kernel.identity import (
+    ARTIFACT_FOLDER,
+    ArtifactRef,
+    LiveNameCollisionError,
+    content_sha,
+)
 from parsimony_kernel.lineage.ledger import InputRef, OriginLedger, VariableOrigin
 
 
@@ -217,7 +222,7 @@ def test_new_data_is_a_new_snapshot_of_the_same_dataset(store: ArtifactStore) ->
 def test_without_lineage_nothing_is_published(store: ArtifactStore, kind: Kind) -> None:
     with pytest.raises(PublishError, match="The origin of 'df' is unknown"):
         _publisher(store).publish(kind, FRAME, variable="df", title="Cars", run_id="r")
-    assert not store.folder.exists()
+    assert not (store.root / ARTIFACT_FOLDER).exists()
 
 
 @pytest.mark.parametrize(
@@ -345,7 +350,7 @@ def test_what_is_no_script_is_said_and_not_kept(
 ) -> None:
     with pytest.raises(PublishError, match=words):
         _publisher(store).publish("notebook", code, title=name, run_id="r")
-    assert not store.folder.exists()
+    assert not (store.root / ARTIFACT_FOLDER).exists()
 
 
 def test_code_with_await_and_odd_escapes_is_a_script(store: ArtifactStore) -> None:

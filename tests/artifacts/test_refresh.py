@@ -20,7 +20,7 @@ from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.execution.clean import clean_executor
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
-from parsimony_kernel.identity import content_sha
+from parsimony_kernel.identity import ARTIFACT_FOLDER, content_sha
 from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.lineage.observe import observe_cell
 from parsimony_kernel.lineage.script import slice_of
@@ -357,7 +357,7 @@ class TestASnapshotThatIsBroken:
 )
 async def test_code_that_is_no_snapshot_is_not_run(desk: Desk, path: str) -> None:
     published = desk.publish("dataset", "by_town", "By town")
-    log = desk.store.folder / f"datasets/{published.ref.logical_id}/log.jsonl"
+    log = desk.store.root / ARTIFACT_FOLDER / f"datasets/{published.ref.logical_id}/log.jsonl"
     log.write_text(json.dumps(json.loads(log.read_text()) | {"code_path": path}) + "\n")
     (desk.root / "evil.py").write_text("by_town = 'something else'\n")
     with pytest.raises(RefreshError, match="which is no snapshot"):

@@ -16,7 +16,7 @@ from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
 from parsimony_kernel.artifacts.verify import QUARANTINE, Verification, verify
 from parsimony_kernel.cli.main import main
-from parsimony_kernel.identity import content_sha
+from parsimony_kernel.identity import ARTIFACT_FOLDER, content_sha
 from parsimony_kernel.lineage.ledger import VariableOrigin
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.store import SqliteJournal
@@ -54,11 +54,15 @@ def store(tmp_path: Path) -> ArtifactStore:
 
 
 def snapshot(store: ArtifactStore, pattern: str) -> Path:
-    return sorted(store.folder.glob(pattern))[0]
+    return sorted(_folder(store).glob(pattern))[0]
+
+
+def _folder(store: ArtifactStore) -> Path:
+    return store.root / ARTIFACT_FOLDER
 
 
 def files(store: ArtifactStore) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in store.folder.rglob("*") if path.is_file()}
+    return {path: path.read_bytes() for path in _folder(store).rglob("*") if path.is_file()}
 
 
 def cut(log: Path) -> None:
@@ -148,7 +152,7 @@ def test_a_second_damaged_file_does_not_replace_the_first(store: ArtifactStore) 
 
 
 def test_publishing_again_mends_what_was_moved_aside(store: ArtifactStore) -> None:
-    path = sorted(store.folder.glob("datasets/*/*.parquet"))[0]
+    path = sorted(_folder(store).glob("datasets/*/*.parquet"))[0]
     newest = next(entry for entry in store.list() if entry.kind == "dataset").content_sha
     path = path.with_name(f"{newest}.parquet")
     path.write_bytes(b"")
@@ -170,11 +174,11 @@ def _torn(store: ArtifactStore) -> None:
 
 
 def _without_code(store: ArtifactStore) -> None:
-    shutil.rmtree(store.folder / "notebooks")
+    shutil.rmtree(_folder(store) / "notebooks")
 
 
 def _without_what_a_report_shows(store: ArtifactStore) -> None:
-    for path in store.folder.glob("datasets/*/*.parquet"):
+    for path in _folder(store).glob("datasets/*/*.parquet"):
         path.unlink()
 
 
@@ -183,7 +187,7 @@ def _with_a_name_of_nobody(store: ArtifactStore) -> None:
 
 
 def _with_a_swapped_snapshot(store: ArtifactStore) -> None:
-    first, second = sorted(store.folder.glob("datasets/*/*.parquet"))
+    first, second = sorted(_folder(store).glob("datasets/*/*.parquet"))
     first.write_bytes(second.read_bytes())
 
 
@@ -213,7 +217,7 @@ def _with_a_folder_for_a_log(store: ArtifactStore) -> None:
 
 def _without_the_log_of_a_script(store: ArtifactStore) -> None:
     Publisher(store, notebook_path="a.ipynb").publish("notebook", "x = 1", title="s", run_id="r1")
-    (store.folder / "notebooks/s/log.jsonl").unlink()
+    (_folder(store) / "notebooks/s/log.jsonl").unlink()
 
 
 def _with_a_pipe_for_a_name(store: ArtifactStore) -> None:

@@ -30,7 +30,7 @@ from parsimony_kernel.artifacts.verify import verify
 from parsimony_kernel.core.events import AgentEvent, RunCompleted, TextDelta, UserInputRequested
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
-from parsimony_kernel.identity import ArtifactRef, snapshot_sha
+from parsimony_kernel.identity import ARTIFACT_FOLDER, ArtifactRef, snapshot_sha
 from parsimony_kernel.lineage.ledger import VariableOrigin
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turns import SessionError, TurnOptions
@@ -232,7 +232,7 @@ def publishers(root: Path, rounds: int, chance: random.Random) -> Counts:
         store.read(ArtifactRef(*json.loads(word)))  # which checks its hash
     logs = [
         (log.parent.parent.name.removesuffix("s"), log.parent.name)
-        for log in store.folder.glob("*s/*/log.jsonl")
+        for log in (store.root / ARTIFACT_FOLDER).glob("*s/*/log.jsonl")
     ]
     named = [entry.ref for kind, id_ in logs for entry in store.history(kind, id_).entries]
     assert {ArtifactRef(*json.loads(word)) for word in said} <= set(named)

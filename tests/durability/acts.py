@@ -16,7 +16,7 @@ from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
 from parsimony_kernel.core.events import RunStarted, TextDelta
 from parsimony_kernel.core.state import SuspensionRecord
-from parsimony_kernel.identity import ArtifactRef, snapshot_sha
+from parsimony_kernel.identity import ARTIFACT_FOLDER, ArtifactRef, snapshot_sha
 from parsimony_kernel.lineage.ledger import VariableOrigin
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.keyring import Keyring
@@ -72,7 +72,7 @@ def lines_of(root: Path) -> list[LogEntry]:
     store = ArtifactStore(root)
     return [
         entry
-        for log in sorted(store.folder.glob("*s/*/log.jsonl"))
+        for log in sorted((store.root / ARTIFACT_FOLDER).glob("*s/*/log.jsonl"))
         for entry in store.history(
             log.parent.parent.name.removesuffix("s"), log.parent.name
         ).entries

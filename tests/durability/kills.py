@@ -24,6 +24,7 @@ from tempfile import TemporaryDirectory
 from unittest import mock
 
 from parsimony_kernel.artifacts.store import LOG_NAME, ArtifactStore
+from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.durable import StorageError
@@ -44,7 +45,7 @@ class Case:
 def _no_torn_line(root: Path, announced: Collection[str]) -> None:
     acts.check_published(root, announced)
     store = ArtifactStore(root)
-    for log in store.folder.glob(f"*/*/{LOG_NAME}"):
+    for log in (store.root / ARTIFACT_FOLDER).glob(f"*/*/{LOG_NAME}"):
         kind = log.parent.parent.name.removesuffix("s")
         problems = store.history(kind, log.parent.name).problems
         assert not problems, problems  # the memory of the machine is whole

@@ -10,7 +10,7 @@ import pytest
 from parsimony_kernel.artifacts.codecs import encode_dataset
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry, SnapshotError
 from parsimony_kernel.execution.datasets import load_dataset
-from parsimony_kernel.identity import content_sha
+from parsimony_kernel.identity import ARTIFACT_FOLDER, content_sha
 
 MAY = pd.DataFrame({"month": ["May"], "sold": [3]})
 JUNE = pd.DataFrame({"month": ["May", "June"], "sold": [3, 4]})
@@ -85,7 +85,7 @@ def test_a_name_that_several_have_is_answered_with_them(store: ArtifactStore) ->
 def test_where_nothing_is_published_it_says_so(store: ArtifactStore) -> None:
     with pytest.raises(LookupError, match="nothing is published"):
         load_dataset("sales")
-    assert not store.folder.exists()
+    assert not (store.root / ARTIFACT_FOLDER).exists()
 
 
 def test_a_damaged_snapshot_is_not_read(store: ArtifactStore) -> None:

@@ -1,0 +1,250 @@
+"""Where published work lies: the workspace's folder, or a bucket that several machines share.
+
+A place keeps files by their path below it, with forward slashes. What both keep: a file that is
+``create``d is there whole or not at all, exactly one of many callers makes it, and a line that was
+appended is never changed. Every error leaves here as a ``StorageError``.
+"""
+
+import importlib
+import itertools
+import math
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from parsimony_kernel.identity import ARTIFACT_FOLDER
+from parsimony_kernel.storage import durable, workspace
+
+ENVIRONMENT_VARIABLE = "PARSIMONY_ARTIFACTS"
+# For so long a bucket is not listed again, unless somebody looks.
+LISTED_FOR_S = 30.0
+_NO_FSSPEC = (
+    "Give an address that fsspec knows, and install it with the package of the file system: "
+    "pip install 'parsimony-kernel[remote]' s3fs"
+)
+
+
+class Place(Protocol):
+    """What a store asks of where it lies. ``address`` is what trust is given to."""
+
+    @property
+    def address(self) -> str: ...
+
+    def prepare(self) -> None:
+        """Get ready for a first file."""
+
+    def look(self) -> None:
+        """Forget what was listed: others may have written since."""
+
+    def read(self, path: str) -> bytes | None:
+        """The bytes of a file, or ``None`` where there is none."""
+
+    def log(self, path: str) -> bytes | None:
+        """The lines of a log, or ``None`` where there is none."""
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Make a file unless it is there, and say whether this call did."""
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Write ``data`` in the place of whatever is there."""
+
+    def append(self, path: str, line: str) -> None:
+        """Add a line to a log."""
+
+    def settle(self, path: str) -> None:
+        """Make sure that what is there outlives a power cut, and wait for who is at it."""
+
+    def names(self, folder: str) -> list[str]:
+        """What lies in a folder, sorted; nothing where there is no folder."""
+
+    def is_there(self, path: str) -> bool:
+        """Whether anything at all has this path."""
+
+    def is_plain(self, path: str) -> bool:
+        """Whether it is a file of its own, and no link."""
+
+    def set_aside(self, path: str, to: str) -> str:
+        """Move a file to ``to``, or beside what is there; gives where it is then."""
+
+
+class Folder:
+    """A place in a folder of this machine."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    @property
+    def address(self) -> str:
+        return str(self._root.resolve())
+
+    def prepare(self) -> None:
+        workspace.prepare(self._root)
+
+    def look(self) -> None:
+        pass
+
+    def read(self, path: str) -> bytes | None:
+        # A pipe in its place would wait for a writer.
+        whole = self._root / path
+        return durable.read(whole) if whole.is_file() else None
+
+    log = read
+
+    def create(self, path: str, data: bytes) -> bool:
+        return durable.create(self._root / path, data)
+
+    def replace(self, path: str, data: bytes) -> None:
+        durable.replace(self._root / path, data)
+
+    def append(self, path: str, line: str) -> None:
+        durable.append_line(self._root / path, line)
+
+    def settle(self, path: str) -> None:
+        durable.settle(self._root / path)
+
+    def names(self, folder: str) -> list[str]:
+        found = durable.listed(self._root / folder)
+        return sorted(each.name for each in found if not durable.is_temporary(each))
+
+    def is_there(self, path: str) -> bool:
+        return os.path.lexists(self._root / path)
+
+    def is_plain(self, path: str) -> bool:
+        whole = self._root / path
+        return whole.is_file() and not whole.is_symlink()
+
+    def set_aside(self, path: str, to: str) -> str:
+        moved = durable.move_aside(self._root / path, self._root / to)
+        return moved.relative_to(self._root).as_posix()
+
+
+class Bucket:
+    """A place at an address that fsspec knows, such as ``s3://bucket/folder``.
+
+    A file is made by a conditional put. There is no appending to an object, so a log is a folder
+    with an object for each line: its number is the first free one, by the same condition.
+
+    Raises ``StorageError`` when fsspec, or the package of its file system, is not installed.
+    """
+
+    def __init__(self, address: str) -> None:
+        try:
+            fsspec: Any = importlib.import_module("fsspec.core")  # deferred: an extra
+            # Only a folder of this machine has to be made before it is written to.
+            more = {"auto_mkdir": True} if address.startswith(("file:", "local:")) else {}
+            self._files, root = fsspec.url_to_fs(address, use_listings_cache=False, **more)
+        except (ImportError, ValueError) as exc:
+            raise durable.StorageError(f"{ENVIRONMENT_VARIABLE}: {exc}. {_NO_FSSPEC}") from exc
+        self._root = root.rstrip("/")
+        self.address = address.rstrip("/")
+        self._found: dict[str, set[str]] = {}
+        self._found_at = -math.inf
+        # Lines are never changed, so each is fetched once.
+        self._lines: dict[str, bytes] = {}
+
+    def prepare(self) -> None:
+        pass
+
+    def look(self) -> None:
+        self._found_at = -math.inf
+
+    def read(self, path: str) -> bytes | None:
+        with self._told(path, "read"):
+            try:
+                return bytes(self._files.cat_file(self._at(path)))
+            except (FileNotFoundError, IsADirectoryError):
+                return None
+
+    def log(self, path: str) -> bytes | None:
+        lines = [self._at(f"{path}/{name}") for name in self.names(path)]
+        if not lines:
+            return None
+        if new := [line for line in lines if line not in self._lines]:
+            with self._told(path, "read"):
+                read = self._files.cat_ranges(new, None, None, on_error="raise")
+                self._lines |= zip(new, read, strict=True)
+        return b"".join(self._lines[line] for line in lines)
+
+    def create(self, path: str, data: bytes) -> bool:
+        with self._told(path):
+            try:
+                self._files.pipe_file(self._at(path), data, mode="create")
+            except Exception:  # boundary: tool - "it exists" has another type in each file system
+                there = self.read(path)
+                if there is None:
+                    raise
+                return there == data  # it was put, and the answer got lost
+        self._note(path)
+        return True
+
+    def replace(self, path: str, data: bytes) -> None:
+        with self._told(path):
+            self._files.pipe_file(self._at(path), data)
+        self._note(path)
+
+    def append(self, path: str, line: str) -> None:
+        data = line.encode("utf-8", "surrogatepass") + b"\n"
+        numbers = itertools.count(len(self.names(path)) + 1)
+        next(number for number in numbers if self.create(f"{path}/{number:09}", data))
+
+    def settle(self, path: str) -> None:
+        pass  # what was put is kept
+
+    def names(self, folder: str) -> list[str]:
+        if time.monotonic() > self._found_at + LISTED_FOR_S:
+            with self._told(ARTIFACT_FOLDER, "list"):
+                self._found = {}
+                for whole in self._files.find(self._at(ARTIFACT_FOLDER)):
+                    self._note(whole.removeprefix(f"{self._root}/"))
+            self._found_at = time.monotonic()
+        return sorted(self._found.get(folder, ()))
+
+    def _note(self, path: str) -> None:
+        """That ``path`` is there."""
+        while path:
+            path, _, name = path.rpartition("/")
+            self._found.setdefault(path, set()).add(name)
+
+    def is_there(self, path: str) -> bool:
+        with self._told(path, "look for"):
+            return bool(self._files.exists(self._at(path)))
+
+    def is_plain(self, path: str) -> bool:
+        with self._told(path, "look for"):
+            return bool(self._files.isfile(self._at(path)))
+
+    def set_aside(self, path: str, to: str) -> str:
+        data = self.read(path) or b""
+        copies = itertools.chain([to], (f"{to}.{number}" for number in itertools.count(2)))
+        kept = next(each for each in copies if self.create(each, data))
+        with self._told(path, "move"):
+            self._files.rm_file(self._at(path))
+        self.look()
+        return kept
+
+    def _at(self, path: str) -> str:
+        return f"{self._root}/{path}"
+
+    @contextmanager
+    def _told(self, path: str, doing: str = "write") -> Iterator[None]:
+        try:
+            yield
+        except durable.StorageError:
+            raise
+        except Exception as exc:  # boundary: tool - each file system raises types of its own
+            raise durable.StorageError(
+                f"Cannot {doing} '{self.address}/{path}': {exc or type(exc).__name__}. Check "
+                f"{ENVIRONMENT_VARIABLE} and the keys that its file system reads."
+            ) from exc
+
+
+def place_of(root: Path, environ: Mapping[str, str] = os.environ) -> Place:
+    """Where what is published in the workspace ``root`` lies: at ``PARSIMONY_ARTIFACTS``, where
+    that is set, else in its own folder."""
+    address = environ.get(ENVIRONMENT_VARIABLE, "").strip()
+    if "://" in address and not address.startswith("file://"):
+        return Bucket(address)
+    return Folder(Path(address.removeprefix("file://")).expanduser() if address else root)

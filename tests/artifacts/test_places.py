@@ -1,0 +1,164 @@
+"""Published work in a bucket: the same store, at an address that several machines share."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import boto3
+import pandas as pd
+import pytest
+from moto.server import ThreadedMotoServer
+
+from parsimony_kernel.artifacts.places import ENVIRONMENT_VARIABLE, Bucket, Folder, place_of
+from parsimony_kernel.artifacts.publish import Publisher
+from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry, SnapshotError
+from parsimony_kernel.artifacts.verify import verify
+from parsimony_kernel.cli.main import main
+from parsimony_kernel.execution.datasets import load_dataset
+from parsimony_kernel.identity import LiveNameCollisionError
+from parsimony_kernel.lineage.ledger import VariableOrigin
+from parsimony_kernel.storage.durable import StorageError
+from parsimony_kernel.storage.workspace import require_trust
+
+ORIGIN = VariableOrigin(
+    name="df",
+    version=1,
+    actor="agent",
+    notebook_path="work.ipynb",
+    cell_id="c1",
+    run_id="r1",
+    code="df = pd.DataFrame({'a': [1, 2]})",
+    code_sha="0" * 64,
+)
+
+Open = Callable[[], ArtifactStore]
+
+
+def _entry(text: str, **fields: str) -> LogEntry:
+    base = {"kind": "dataset", "logical_id": "df", "title": "T", "canonical_sha": text}
+    return LogEntry(content_sha="", **{**base, **fields})
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[str]:
+    """The address of a bucket on a server of our own."""
+    with pytest.MonkeyPatch.context() as patch:
+        server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+        server.start()
+        host, port = server.get_host_and_port()
+        for name, value in {
+            "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+            "AWS_ACCESS_KEY_ID": "any",
+            "AWS_SECRET_ACCESS_KEY": "any",
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }.items():
+            patch.setenv(name, value)
+        boto3.client("s3").create_bucket(Bucket="work")
+        yield "s3://work"
+        server.stop()
+
+
+@pytest.fixture(params=["file", "memory", "s3"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An address at which nothing is yet."""
+    name = f"team/{request.node.name}"
+    if request.param == "s3":
+        return f"{request.getfixturevalue('s3')}/{name}"
+    return f"file://{tmp_path}/{name}" if request.param == "file" else f"memory://{name}"
+
+
+@pytest.fixture
+def opened(address: str, tmp_path: Path) -> Open:
+    """Opens the store anew, as another machine would."""
+    return lambda: ArtifactStore(tmp_path, place=Bucket(address))
+
+
+def test_what_one_machine_publishes_another_reads(opened: Open) -> None:
+    assert opened().list() == ()
+    first, reused = opened().publish(_entry("one"), b"one")
+    second, _ = opened().publish(_entry("two", title="New"), b"two")
+    assert not reused
+    assert [entry.title for entry in opened().list()] == ["New"]
+    assert opened().find("new") == second
+    assert [opened().read(each.ref) for each in (first, second)] == [b"one", b"two"]
+    assert opened().history("dataset", "df").entries == (first, second)
+    assert opened().publish(_entry("two", title="New"), b"two") == (second, True)
+
+
+def test_a_name_has_one_owner(opened: Open) -> None:
+    opened().claim("dataset", "a/df", "a.ipynb")
+    opened().claim("dataset", "a/df", "a.ipynb")
+    with pytest.raises(LiveNameCollisionError, match=r"a\.ipynb"):
+        opened().claim("dataset", "a/df", "b.ipynb")
+    opened().claim("dataset", "a/df", "b.ipynb", gives_up=lambda owner: True)
+    with pytest.raises(LiveNameCollisionError, match=r"b\.ipynb"):
+        opened().claim("dataset", "a/df", "c.ipynb")
+
+
+def test_a_damaged_snapshot_is_found_moved_aside_and_mended(opened: Open) -> None:
+    store = opened()
+    entry, _ = store.publish(_entry("one"), b"one")
+    assert verify(opened()).ok
+    store.place.replace(entry.path, b"bad")
+    with pytest.raises(SnapshotError, match="damaged"):
+        store.read(entry.ref)
+    first, *_ = verify(opened()).findings
+    assert first.path == entry.path
+    assert store.place.read(first.moved_to) == b"bad"
+    with pytest.raises(SnapshotError, match="missing"):
+        store.read(entry.ref)
+    opened().publish(_entry("one"), b"one")
+    assert opened().read(entry.ref) == b"one"
+
+
+def test_of_many_machines_one_takes_a_name_and_every_line_is_kept(s3: str, tmp_path: Path) -> None:
+    def publish(number: int) -> bool:
+        store = ArtifactStore(tmp_path, place=Bucket(f"{s3}/race"))
+        text = f"v{number}"
+        store.publish(_entry(text, title=text), text.encode())
+        return store.place.create("one", text.encode())
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(publish, range(16))) == 1
+    store = ArtifactStore(tmp_path, place=Bucket(f"{s3}/race"))
+    titles = [entry.title for entry in store.history("dataset", "df").entries]
+    assert sorted(titles) == sorted(f"v{number}" for number in range(16))
+    assert verify(store).ok
+
+
+def test_workspaces_with_one_address_share_what_is_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(ENVIRONMENT_VARIABLE, "memory://shared")
+    one, two = tmp_path / "one", tmp_path / "two"
+    two.mkdir()
+    value = pd.DataFrame({"a": [1, 2]})
+    publisher = Publisher(ArtifactStore(one), notebook_path="work.ipynb")
+    publisher.publish("dataset", value, variable="df", title="A", lineage=[ORIGIN], run_id="r")
+    monkeypatch.chdir(two)
+    pd.testing.assert_frame_equal(load_dataset("A"), value)
+    store = ArtifactStore(two)
+    assert list(two.iterdir()) == []
+    with pytest.raises(StorageError, match=r"'memory://shared' was not begun here"):
+        require_trust(store.place.address)
+    assert main(["trust", "--folder", str(two)]) == 0
+    assert "'memory://shared' may run" in capsys.readouterr().out
+    require_trust(store.place.address)
+
+
+def test_an_address_that_nothing_knows_says_what_to_install() -> None:
+    with pytest.raises(StorageError, match=r"PARSIMONY_ARTIFACTS: .* pip install"):
+        Bucket("nothing://bucket")
+
+
+def test_a_bucket_that_cannot_be_reached_is_said_in_one_sentence(s3: str) -> None:
+    with pytest.raises(StorageError, match=r"^Cannot write 's3://missing/x/a': .* Check PARSIMONY"):
+        Bucket("s3://missing/x").create("a", b"")
+
+
+def test_a_folder_may_be_named_too(tmp_path: Path) -> None:
+    for address in (str(tmp_path / "b"), f"file://{tmp_path / 'b'}"):
+        place = place_of(tmp_path / "a", {ENVIRONMENT_VARIABLE: address})
+        assert isinstance(place, Folder)
+        assert place.address == str(tmp_path / "b")
+    assert place_of(tmp_path, {}).address == str(tmp_path)
