@@ -172,7 +172,7 @@ class Bucket:
         with self._told(path):
             try:
                 self._files.pipe_file(self._at(path), data, mode="create")
-            except Exception:  # boundary: tool - "it exists" has another type in each file system
+            except Exception:  # boundary: tool - a file that exists is told in many types
                 there = self.read(path)
                 if there is None:
                     raise
