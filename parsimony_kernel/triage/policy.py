@@ -23,6 +23,7 @@ import yaml
 from parsimony_kernel.core.fuzzy import nearest
 from parsimony_kernel.core.kinds import Action
 from parsimony_kernel.core.taxonomy import FailureContext, FailureType, Step
+from parsimony_kernel.core.text import encodable
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,21 @@ class RecoveryAction:
     def name(self) -> str:
         """The name under which the class stands here."""
         return type(self).__name__.upper()
+
+    @property
+    def words(self) -> str:
+        """What it tells the model or, where it ends the run, the person, as it can be written
+        down: its values are a host's."""
+        said = vars(self)
+        given = "; ".join(f"{name} = {value}" for name, value in (said.get("inject") or {}).items())
+        goal = said.get("from_subgoal")
+        parts = (
+            *map(said.get, ("hint", "message", "reason")),
+            given and f"Known: {given}.",
+            goal and f"Go on from this part of the plan, which is open: {goal}.",
+        )
+        told: str = encodable(" ".join(map(str, filter(None, parts))))
+        return told
 
 
 @dataclass(frozen=True)
