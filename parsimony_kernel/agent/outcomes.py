@@ -39,14 +39,10 @@ async def diagnose(
     made = from_messages(state.messages)
     last = step_of_end(failure, call.function.name, index=len(made), inputs=arguments_of(call))
     trajectory = (*made, replace(last, idempotent=is_idempotent))
-
-    async def judged() -> FailureType:
-        request = request_in(state.messages)
-        return FailureType(await context.classifier.classify(trajectory, request, run=known))
-
+    request, seconds = request_in(state.messages), min(context.time_left(state), JUDGING_S)
     with outlived("the classifier broke; the type of the failure is not known"):
-        seconds = min(context.time_left(state), JUDGING_S)
-        return await within(judged(), seconds, context.clock)
+        judging = context.classifier.classify(trajectory, request, run=known)
+        return FailureType(await within(judging, seconds, context.clock))
     return FailureType.UNKNOWN
 
 
