@@ -6,6 +6,7 @@ model does not count is charged by size and by its price, or a budget would neve
 """
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from parsimony_kernel.limits.budget import (
     ANSWER_TOKENS,
     MOST_TOKENS,
     Demand,
+    Guard,
     dollars,
     tokens_in,
     usage_by_size,
@@ -40,7 +42,20 @@ class Budget:
     @property
     def is_limited(self) -> bool:
         """Whether there is a limit of tokens or cost."""
-        return self.guardrails.max_tokens is not None or bool(self._cost_limits)
+        return bool(self._limits)
+
+    @property
+    def _limits(self) -> list[Demand]:
+        """Each limit with what of it is used, and nothing reserved yet; the ceiling comes last."""
+        state, limits = self.state, self.guardrails
+        tokens = state.cumulative_prompt_tokens + state.cumulative_completion_tokens
+        cost = state.cumulative_cost_usd
+        told: list[tuple[Guard, float, float | None]] = [
+            ("tokens", tokens - state.budget_from_tokens, limits.max_tokens),
+            ("cost", cost - state.budget_from_cost_usd, limits.max_cost_usd),
+            ("cost", cost, limits.ceiling_cost_usd),
+        ]
+        return [Demand(guard, used, 0, most) for guard, used, most in told if most is not None]
 
     async def reckon(
         self, model: ChatModel, request: ModelRequest
@@ -50,33 +65,32 @@ class Budget:
         Gives it with the longest answer that there is room for, and the failure that forbids it,
         the demand that has passed the soft limit, or ``None``.
         """
-        prompt = tokens_in(request.messages, request.tools)
+        prompt, limits = tokens_in(request.messages, request.tools), self._limits
         longest = getattr(model, "max_answer_tokens", None)
         usual = min(longest, ANSWER_TOKENS) if isinstance(longest, int) else ANSWER_TOKENS
-        demands: list[Demand] = []
-        room: float = MOST_TOKENS
-        if (most := self.guardrails.max_tokens) is not None:
-            demands.append(Demand("tokens", self._used_tokens, prompt + usual, most))
-            room = min(room, most - self._used_tokens - prompt)
-        if limits := self._cost_limits:
+        # What the prompt alone takes, and what it takes with its answer.
+        takes: dict[str, tuple[float, float]] = {"tokens": (prompt, prompt + usual)}
+        if costs := [each.limit for each in limits if each.guard == "cost"]:
             try:
                 asked = await _price(model, request, prompt, 0)
-                price = None if asked is None else await _price(model, request, prompt, usual)
+                both = None if asked is None else await _price(model, request, prompt, usual)
             except FailureRaised as raised:
                 return request, raised.failure
-            if asked is None or price is None:
-                return request, _unpriced(model.name, min(limit for _, limit in limits))
-            demands += [Demand("cost", spent, price, limit) for spent, limit in limits]
-            if self.guardrails.ceiling_cost_usd is not None and demands[-1].is_over:
-                return request, _over(demands[-1], is_ceiling=True)
-            if price > asked:
-                left_usd = min(limit - spent for spent, limit in limits)
-                room = min(room, (left_usd - asked) / (price - asked) * usual)
-        over = next((demand for demand in demands if demand.is_over), None)
-        if over is not None:
+            if asked is None or both is None:
+                return request, _unpriced(model.name, min(costs))
+            takes["cost"] = asked, both
+        demands = [replace(each, reserved=takes[each.guard][1]) for each in limits]
+        if self.guardrails.ceiling_cost_usd is not None and demands[-1].is_over:
+            return request, _over(demands[-1], is_ceiling=True)
+        if over := next((each for each in demands if each.is_over), None):
             return request, _over(over)
+        room = float(MOST_TOKENS)
+        for each in demands:
+            alone, whole = takes[each.guard]
+            if whole > alone:
+                room = min(room, (each.limit - each.used - alone) * usual / (whole - alone))
         capped = replace(request, max_answer_tokens=max(int(room), LEAST_ANSWER_TOKENS))
-        return capped, next((demand for demand in demands if demand.is_near), None)
+        return capped, next((each for each in demands if each.is_near), None)
 
     async def bill(
         self, reply: Completion | Failure, request: ModelRequest, model: ChatModel
@@ -94,30 +108,13 @@ class Budget:
             reply = Completion(choices=(), usage=usage, model=model.name)
         elif reply.usage == Usage():
             reply = replace(reply, usage=usage_by_size(request, reply.message))
-        if reply.cost_usd is not None or not self._cost_limits:
+        if reply.cost_usd is not None or all(each.guard != "cost" for each in self._limits):
             return reply
         usage = reply.usage
-        try:
+        with suppress(FailureRaised):  # the next request tells
             cost = await _price(model, request, usage.prompt_tokens, usage.completion_tokens)
-        except FailureRaised:
-            cost = None  # the next request tells
-        return replace(reply, cost_usd=cost)
-
-    @property
-    def _cost_limits(self) -> list[tuple[float, float]]:
-        """What was spent and how much may be, in US dollars: of the budget, then of the ceiling."""
-        spent = self.state.cumulative_cost_usd
-        limits = (
-            (spent - self.state.budget_from_cost_usd, self.guardrails.max_cost_usd),
-            (spent, self.guardrails.ceiling_cost_usd),
-        )
-        return [(used, limit) for used, limit in limits if limit is not None]
-
-    @property
-    def _used_tokens(self) -> int:
-        state = self.state
-        spent = state.cumulative_prompt_tokens + state.cumulative_completion_tokens
-        return spent - state.budget_from_tokens
+            reply = replace(reply, cost_usd=cost)
+        return reply
 
 
 async def _price(model: ChatModel, request: ModelRequest, prompt: int, answer: int) -> float | None:
