@@ -409,10 +409,8 @@ class FailurePolicy:
         text = str(source) if is_text else Path(source).read_text(encoding="utf-8")
         try:
             entries = yaml.safe_load(text)
-        except yaml.YAMLError as exc:
-            raise ValueError(f"the policy is not YAML: {exc}") from exc
-        except (ArithmeticError, AttributeError, LookupError, TypeError) as exc:
-            raise ValueError("a value of the policy does not fit its tag") from exc
+        except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, TypeError) as exc:
+            raise ValueError(f"the policy is no YAML whose values fit their tags: {exc}") from exc
         if not isinstance(entries, Mapping):
             raise ValueError(
                 f"a policy maps types to strategies, and this is {reprlib.repr(entries)}"
