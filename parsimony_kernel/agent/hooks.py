@@ -140,14 +140,9 @@ class RunHooks:
     def ended(self, state: RunState, change: Change | None) -> None:
         """The run has ended, or waits; ``change`` is what its code did to the variables."""
 
-    def changes_since(self, record: SuspensionRecord) -> str | None:
-        """What the resumed run is told about the namespace; ``None`` when nothing changed."""
-        return None
-
-    def inventory(self) -> str | None:
-        """The notebook as a resumed run is told of it where it has changed; ``None`` for nothing.
-        It takes the place of every earlier inventory."""
-        return None
+    def news_since(self, record: SuspensionRecord) -> Sequence[dict[str, Any]]:
+        """The messages that tell a resumed run how the notebook has changed; none by default."""
+        return ()
 
     def claim(self, record: SuspensionRecord) -> bool:
         """Take the record's single use. ``False`` when it was taken before."""
