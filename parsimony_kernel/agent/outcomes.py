@@ -17,8 +17,10 @@ from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.gate.tool_result import step_of_end
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.llm.secrets import Secrets
-from parsimony_kernel.triage.classify import HINTS, from_messages
+from parsimony_kernel.triage.classify import from_messages
+from parsimony_kernel.triage.types import column
 
+_HINTS = column("hint")
 # The longest that a classifier thinks, in seconds.
 JUDGING_S = 10.0
 
@@ -52,7 +54,7 @@ def with_type(outcome: StepOutcome, kind: FailureType) -> StepOutcome:
     if outcome.failure is not None and kind is not FailureType.UNKNOWN:
         metadata = {**outcome.failure.metadata, "type": kind}
         outcome = replace(outcome, failure=replace(outcome.failure, metadata=metadata))
-    return adding(outcome, "hint", HINTS[kind]) if kind in HINTS else outcome
+    return adding(outcome, "hint", _HINTS[kind]) if kind in _HINTS else outcome
 
 
 def as_restored(outcome: StepOutcome, back: PutBack) -> StepOutcome:

@@ -13,21 +13,6 @@ from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.core.taxonomy import FailureType, Step, TriageContext
 from parsimony_kernel.triage.constraints import Constraint, broken
 
-# What a model is told beside the error of a tool; what the error itself says already has none.
-HINTS: Mapping[FailureType, str] = {
-    FailureType.EXTERNAL_FAULT: (
-        "The service failed for a reason that passes. The same call may be made again; if it "
-        "fails again, take another way."
-    ),
-    FailureType.TIMEOUT: "It did not end in time. Do less at once.",
-    FailureType.SCHEMA_MISMATCH: (
-        "Something does not have the structure that was expected. Look at what is there first."
-    ),
-    FailureType.CONTEXT_OVERFLOW: "It was too much at once. Take a part of it.",
-    FailureType.WRONG_TOOL_CALLED: "What was called is not there. Use what exists.",
-    FailureType.CONSTRAINT_IGNORED: "This is not allowed here. Take a way that is.",
-}
-
 _TRANSIENT = (FailureType.EXTERNAL_FAULT, FailureType.TIMEOUT)
 _BY_REFUSAL = {
     RefusalError.unknown_action: FailureType.WRONG_TOOL_CALLED,

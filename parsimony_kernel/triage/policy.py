@@ -4,7 +4,7 @@ them, and a policy that gives each type its strategy.
 ``RecoveryAction.RETRY(hint=…)`` and its six siblings are frozen values; ``RecoveryAction.RETRY`` is
 also their class, for ``isinstance`` and ``match``. A policy is a frozen value too: one field per
 type, each a strategy or nothing. What it leaves out, and ``default`` does not cover, is answered
-as the table in ``RECOVERY`` says.
+as ``types.toml`` says.
 """
 
 import functools
@@ -24,6 +24,7 @@ from parsimony_kernel.core.fuzzy import nearest
 from parsimony_kernel.core.kinds import Action
 from parsimony_kernel.core.taxonomy import FailureContext, FailureType, Step
 from parsimony_kernel.core.text import encodable
+from parsimony_kernel.triage.types import column
 
 
 @dataclass(frozen=True)
@@ -240,22 +241,7 @@ async def backoff_and_retry(
     return Retry(delay=max(wait, asked) if isinstance(asked, int | float) else wait)
 
 
-_HINTS = {
-    FailureType.CONSTRAINT_IGNORED: "A constraint of the task was broken. Keep to: {rules}.",
-    FailureType.LOOP_DETECTED: (
-        "{tool} was called again with the same input and gave the same. What it says is known by "
-        "now: use it, or take another way."
-    ),
-    FailureType.CONTEXT_OVERFLOW: (
-        "The context is too long. Go on from the checked facts and the open work alone. "
-        "The task: {task}"
-    ),
-    FailureType.GOAL_DRIFT: "The work has left the task. The task is: {task}",
-    FailureType.HALLUCINATED_STATE: (
-        "Something was asserted that no tool's output shows. Observe it, or leave it out."
-    ),
-}
-_OTHERWISE = "The last way failed ({error}). Take another one to the same goal."
+_HINTS = column("replan")
 
 
 @configurable
@@ -265,7 +251,7 @@ async def replan(
     """Another plan, knowing what was wrong with the last one."""
     if context.attempts >= max_attempts:
         return Escalate(f"{context.failure_type.value} {context.attempts + 1} times")
-    told = _HINTS.get(context.failure_type, _OTHERWISE).format(
+    told = _HINTS.get(context.failure_type, _HINTS[FailureType.UNKNOWN]).format(
         rules="; ".join(context.run.constraints) or "what the task states",
         tool=_failed(context).tool_called or "The tool",
         task=context.original_task,
@@ -299,6 +285,7 @@ async def rollback_to_checkpoint(
 
 # Policies.
 
+_RECOVERY = column("recovery")
 STRATEGIES: Mapping[str, Any] = {
     each.__name__: each
     for each in (
@@ -333,7 +320,7 @@ class FailurePolicy:
     def resolve(self, failure_type: FailureType) -> Strategy:
         """The strategy that answers a type; never nothing."""
         kind = FailureType(failure_type)
-        return self.stated(kind) or RECOVERY[kind]
+        return self.stated(kind) or _strategy(kind.name, _RECOVERY[kind], STRATEGIES)
 
     async def dispatch(self, context: FailureContext) -> RecoveryAction:
         """What the strategy of the failure's type says.
@@ -424,23 +411,6 @@ class FailurePolicy:
 def _require(strategies: Sequence[Strategy], what: str) -> None:
     if not strategies:
         raise ValueError(f"a {what} needs at least one strategy")
-
-
-RECOVERY: Mapping[FailureType, Strategy] = {
-    FailureType.WRONG_TOOL_CALLED: retry_with_tool_manifest,
-    FailureType.CONSTRAINT_IGNORED: replan,
-    FailureType.LOOP_DETECTED: FailurePolicy.chain(
-        replan(max_attempts=1), rollback_to_checkpoint(max_attempts=2)
-    ),
-    FailureType.HALLUCINATED_STATE: rollback_to_checkpoint,
-    FailureType.PLAN_INCOMPLETE: resume_from_subgoal,
-    FailureType.SCHEMA_MISMATCH: retry_with_schema_hint,
-    FailureType.CONTEXT_OVERFLOW: replan,
-    FailureType.GOAL_DRIFT: replan,
-    FailureType.EXTERNAL_FAULT: backoff_and_retry,
-    FailureType.TIMEOUT: backoff_and_retry,
-    FailureType.UNKNOWN: escalate,
-}
 
 
 def _field(key: str) -> str:
