@@ -53,9 +53,8 @@ def accumulate_usage(
 
 
 def _number(value: Any) -> float:
-    if not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        return 0.0
-    return float(value)
+    is_sound = isinstance(value, int | float) and math.isfinite(value) and value >= 0
+    return float(value) if is_sound else 0.0
 
 
 def pre_step(
