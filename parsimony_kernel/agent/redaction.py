@@ -18,8 +18,8 @@ from parsimony_kernel.llm.secrets import Secrets
 # What names a thing, and is looked up by; a sealed record is cleaned before it is sealed.
 _NAMES = "type run_id tool_name tool_call_id logical_id content_sha path page suspension_record"
 _IDENTITIES = frozenset(_NAMES.split())
-# What the loop has made of cleaned parts.
-_CLEAN = (kinds.ToolEvent, kinds.ToolResultObserved)
+# What the loop has made of cleaned parts, and what holds many names and no words.
+_CLEAN = (kinds.ToolEvent, kinds.ToolResultObserved, kinds.StateSnapshot)
 # A line that is longer is given in parts.
 _LONGEST_LINE = 4_000
 _PRIVATE_KEY = "-----BEGIN "

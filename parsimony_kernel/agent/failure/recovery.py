@@ -294,19 +294,10 @@ def _remedy(failure: Failure) -> str | None:
 async def within(work: Awaitable[T], seconds: float, clock: Clock) -> T:
     """What a host's ``work`` gives; ``TimeoutError`` where it takes longer.
 
-    The work is a task of its own. Whatever it raises to end more than itself is a
-    ``RuntimeError`` here, and work that does not heed its end is left behind.
+    The work is a task of its own, and work that does not heed its end is left behind.
     """
-
-    async def contained() -> T:
-        try:
-            return await work
-        except (Exception, KeyboardInterrupt):
-            raise
-        except BaseException as exc:
-            raise RuntimeError(f"{type(exc).__name__} was raised") from exc
-
-    task, limit = asyncio.ensure_future(contained()), asyncio.ensure_future(clock.sleep(seconds))
+    task = asyncio.ensure_future(contained(work))
+    limit = asyncio.ensure_future(clock.sleep(seconds))
     try:
         await asyncio.wait({task, limit}, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
@@ -319,21 +310,26 @@ async def within(work: Awaitable[T], seconds: float, clock: Clock) -> T:
         await asyncio.wait({ends}, timeout=_HEEDED_S)
 
 
+async def contained(work: Awaitable[T]) -> T:
+    """What ``work``, a task of its own or nothing that waits, gives. Whatever it raises to end more
+    than itself is a ``RuntimeError``; Ctrl-C goes through."""
+    try:
+        return await work
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as exc:
+        raise RuntimeError(f"{type(exc).__name__} was raised") from exc
+
+
 @contextmanager
 def outlived(sentence: str, stop: CancellationRequest | None = None) -> Iterator[None]:
     """Run a host's code; where it breaks, log ``sentence`` and go on behind the ``with``.
 
-    A cancellation goes through where it is meant for the task that waits, and so does Ctrl-C.
     Raises ``Cancelled`` instead where ``stop`` is set by then.
     """
     try:
         yield
-    except KeyboardInterrupt:
-        raise
-    except BaseException as exc:  # boundary: tool - a run must end well whatever a host's code does
-        waiting = asyncio.current_task() if isinstance(exc, asyncio.CancelledError) else None
-        if waiting is not None and waiting.cancelling():
-            raise
+    except Exception:  # boundary: tool - a run must end well whatever its host's code does
         if stop is not None and stop.is_set:
             raise Cancelled(stop.reason) from None
         _log.warning("%s", sentence, exc_info=_log.isEnabledFor(logging.DEBUG))
@@ -351,6 +347,9 @@ async def _decided(
     policy: Any = context.policy
     stop = state.cancellation or CancellationRequest()
 
+    async def decided() -> tuple[Action, RecoveryAction | None, str]:
+        return Action(policy.decide(failure, state)), None, ""
+
     async def planned() -> tuple[Action, RecoveryAction | None, str]:
         plan = await policy.plan(failure, state, run and run.known())
         action = Action(policy.action_of(plan, failure, state))
@@ -359,7 +358,7 @@ async def _decided(
 
     with outlived(f"the recovery policy broke; the default policy answers {failure.kind}", stop):
         if not hasattr(policy, "plan") or is_for_a_person(failure):
-            return Action(policy.decide(failure, state)), None, ""
+            return await contained(decided())
         seconds = min(PLANNING_S, context.time_left(state))
         return await stop.race(within(planned(), seconds, context.clock))
     return DefaultPolicy().decide(failure, state), None, ""
