@@ -14,7 +14,7 @@ import math
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from parsimony_kernel.core import causes
@@ -263,13 +263,7 @@ def _over(demand: Demand, *, is_ceiling: bool = False) -> Failure:
     is_cost = demand.guard == "cost"
     needed = f"${demand.reserved:.4f}" if is_cost else f"{demand.reserved:,.0f} tokens"
     said = f"{demand.in_words()} are used and the next request may need {needed}"
-    known: dict[str, Any] = {
-        "guard": demand.guard,
-        "used": demand.used,
-        "reserved": demand.reserved,
-        "limit": demand.limit,
-    }
-    final = causes.LIMIT_UNKEEPABLE
+    known, final = asdict(demand), causes.LIMIT_UNKEEPABLE
     if is_ceiling:
         said = f"The ceiling of the cost is reached: {said}"
         return final.failure(said, action=Action.stop, remedy=CEILING_REMEDY, **known)
