@@ -14,9 +14,8 @@ from parsimony_kernel.core.pictures import LONGEST_SIDE, MARK, picture_message, 
 MOST_PICTURES = 3
 
 _SCALED = (
-    '<svg xmlns="http://www.w3.org/2000/svg" width="{to_width}" height="{to_height}" '
-    'viewBox="0 0 {width} {height}"><image width="{width}" height="{height}" '
-    'href="data:image/png;base64,{pixels}"/></svg>'
+    '<svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{1}"><image width="{0}" '
+    'height="{1}" preserveAspectRatio="none" href="data:image/png;base64,{2}"/></svg>'
 )
 
 _log = logging.getLogger(__name__)
@@ -67,10 +66,7 @@ def _at_most(png: bytes, longest: int) -> bytes | None:
         return png if width and height else None
     import vl_convert  # deferred: it starts a JavaScript engine
 
-    scale = longest / max(width, height)
-    sizes = {"to_width": max(1, int(width * scale)), "to_height": max(1, int(height * scale))}
-    pixels = base64.b64encode(png).decode("ascii")
-    smaller: bytes = vl_convert.svg_to_png(
-        _SCALED.format(width=width, height=height, pixels=pixels, **sizes)
-    )
+    scale, pixels = longest / max(width, height), base64.b64encode(png).decode("ascii")
+    size = (max(1, int(width * scale)), max(1, int(height * scale)))
+    smaller: bytes = vl_convert.svg_to_png(_SCALED.format(*size, pixels))
     return smaller

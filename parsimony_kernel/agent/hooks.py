@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from parsimony_kernel.agent.chart_images import figures_in
-from parsimony_kernel.agent.evidence import came_since, earlier, results, said, words
+from parsimony_kernel.agent.evidence import came_since, observed, said
 from parsimony_kernel.agent.failure.recovery import RecoveryContext
 from parsimony_kernel.agent.failure.suspension import Secret, take_single_use
 from parsimony_kernel.agent.resolve import Config, resolve_models
@@ -140,14 +140,9 @@ class RunHooks:
     def ended(self, state: RunState, change: Change | None) -> None:
         """The run has ended, or waits; ``change`` is what its code did to the variables."""
 
-    def changes_since(self, record: SuspensionRecord) -> str | None:
-        """What the resumed run is told about the namespace; ``None`` when nothing changed."""
-        return None
-
-    def inventory(self) -> str | None:
-        """The notebook as a resumed run is told of it where it has changed; ``None`` for nothing.
-        It takes the place of every earlier inventory."""
-        return None
+    def news_since(self, record: SuspensionRecord) -> Sequence[dict[str, Any]]:
+        """The messages that tell a resumed run how the notebook has changed; none by default."""
+        return ()
 
     def claim(self, record: SuspensionRecord) -> bool:
         """Take the record's single use. ``False`` when it was taken before."""
@@ -161,23 +156,21 @@ def _grounded(tools: Tools, state: RunState, *, strict: bool) -> tuple[Stage, ..
     acting = {name for name, tool in tools.items() if tool.effect != "none" and not tool.terminal}
 
     def seen() -> Seen:
-        answers = results(state.messages)
+        known, live = observed(state.messages), variables()
+        frames = filter(None, map(frame_of, live.values()))
         # Code that raised, was refused or was skipped has answers, if any, and no more.
         done = [each for each in from_messages(state.messages) if each.tool_output is not None]
         called = {each.tool_called for each in done}
+        ran = (each.tool_input for each in done if each.tool_called in code)
         return Seen(
-            [each for each in answers if not was_refused(each)],
-            words(state.messages),
-            _known_names(variables()) | frozenset(tools),
-            [
-                str(each.tool_input.get("code", ""))
-                for each in done
-                if each.tool_called in code and isinstance(each.tool_input, Mapping)
-            ],
-            list(earlier(state.messages)),
+            [each for each in known.results if not was_refused(each)],
+            known.words,
+            {*live, *tools, *(name for frame in frames for name in frame.names())},
+            [str(given.get("code", "")) for given in ran if isinstance(given, Mapping)],
+            known.earlier,
             published=not publishing.isdisjoint(called),
             acted=not (acting - publishing - code).isdisjoint(called),
-            refused=any(map(was_refused, answers)),
+            refused=any(map(was_refused, known.results)),
             exists=lambda path: came_since(path, state.started_at),
         )
 
@@ -187,11 +180,6 @@ def _grounded(tools: Tools, state: RunState, *, strict: bool) -> tuple[Stage, ..
         nothing_open(lambda: state.open_subgoals),
         not_repeating(lambda: Repetition.from_json(state.repetition)),
     )
-
-
-def _known_names(variables: Mapping[str, Any]) -> frozenset[str]:
-    frames = filter(None, map(frame_of, variables.values()))
-    return frozenset(variables).union(*(frame.names() for frame in frames))
 
 
 def _plain(value: Any) -> Any:

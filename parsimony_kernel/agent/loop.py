@@ -19,7 +19,6 @@ from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.causes import RUN_BROKEN
 from parsimony_kernel.core.chat import ModelRequest, StandInError
 from parsimony_kernel.core.choices import Choice
-from parsimony_kernel.core.conversation import snapshot_message
 from parsimony_kernel.core.events import AgentEvent, Handoff, PartialRunSummary, RunCancelled
 from parsimony_kernel.core.kinds import Action, FailureKind
 from parsimony_kernel.core.state import RunState, SuspensionRecord
@@ -148,12 +147,7 @@ def admit(
     secrets = hooks.secrets(context)
     newest = map(secrets.clean, context.pinned_constraints)
     state.pinned_constraints = list(dict.fromkeys((*state.pinned_constraints, *newest)))
-    changes = hooks.changes_since(suspension)
-    if changes is not None:
-        state.messages.append({"role": "user", "content": changes})
-        inventory = hooks.inventory()
-        if inventory is not None:
-            state.messages.append(secrets.of_prose(snapshot_message(inventory)))
+    state.messages += hooks.news_since(suspension)
     held = state.pending_call
     is_allowing = chosen in choices.ALLOWING
     is_button = is_allowing or user_reply.strip() in choices.labels_of(choices.APPROVAL)

@@ -11,8 +11,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
-from parsimony_kernel.agent.failure.budget import Budget
-from parsimony_kernel.agent.failure.detectors import accumulate_usage
+from parsimony_kernel.agent.failure.detectors import Budget, accumulate_usage
 from parsimony_kernel.agent.failure.recovery import FALLBACK, FINAL, asks_for_long, budget_of
 from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.agent.prompts import FINISH_WITHIN_BUDGET

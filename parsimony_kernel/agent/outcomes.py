@@ -17,8 +17,10 @@ from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.gate.tool_result import step_of_end
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.llm.secrets import Secrets
-from parsimony_kernel.triage.classify import HINTS, from_messages
+from parsimony_kernel.triage.classify import from_messages
+from parsimony_kernel.triage.types import column
 
+_HINTS = column("hint")
 # The longest that a classifier thinks, in seconds.
 JUDGING_S = 10.0
 
@@ -39,14 +41,10 @@ async def diagnose(
     made = from_messages(state.messages)
     last = step_of_end(failure, call.function.name, index=len(made), inputs=arguments_of(call))
     trajectory = (*made, replace(last, idempotent=is_idempotent))
-
-    async def judged() -> FailureType:
-        request = request_in(state.messages)
-        return FailureType(await context.classifier.classify(trajectory, request, run=known))
-
+    request, seconds = request_in(state.messages), min(context.time_left(state), JUDGING_S)
     with outlived("the classifier broke; the type of the failure is not known"):
-        seconds = min(context.time_left(state), JUDGING_S)
-        return await within(judged(), seconds, context.clock)
+        judging = context.classifier.classify(trajectory, request, run=known)
+        return FailureType(await within(judging, seconds, context.clock))
     return FailureType.UNKNOWN
 
 
@@ -56,7 +54,7 @@ def with_type(outcome: StepOutcome, kind: FailureType) -> StepOutcome:
     if outcome.failure is not None and kind is not FailureType.UNKNOWN:
         metadata = {**outcome.failure.metadata, "type": kind}
         outcome = replace(outcome, failure=replace(outcome.failure, metadata=metadata))
-    return adding(outcome, "hint", HINTS[kind]) if kind in HINTS else outcome
+    return adding(outcome, "hint", _HINTS[kind]) if kind in _HINTS else outcome
 
 
 def as_restored(outcome: StepOutcome, back: PutBack) -> StepOutcome:

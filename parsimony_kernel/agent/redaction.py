@@ -8,67 +8,51 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 from os.path import commonprefix
-from typing import Any, TypeVar
+from typing import Any
 
-from parsimony_kernel.core.events import (
-    AgentEvent,
-    BudgetWarning,
-    Heartbeat,
-    LLMCallCompleted,
-    ReasoningDelta,
-    StateSnapshot,
-    TextDelta,
-    ToolEvent,
-    ToolResultObserved,
-)
+from parsimony_kernel.core import events as kinds
+from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.llm.secrets import Secrets
 
 # What names a thing, and is looked up by; a sealed record is cleaned before it is sealed.
 _NAMES = "type run_id tool_name tool_call_id logical_id content_sha path page suspension_record"
 _IDENTITIES = frozenset(_NAMES.split())
-# What the loop has made of cleaned parts, and what holds no words.
-_CLEAN = (ToolEvent, ToolResultObserved, StateSnapshot, LLMCallCompleted, Heartbeat, BudgetWarning)
+# What the loop has made of cleaned parts, and what holds many names and no words.
+_CLEAN = (kinds.ToolEvent, kinds.ToolResultObserved, kinds.StateSnapshot)
 # A line that is longer is given in parts.
 _LONGEST_LINE = 4_000
 _PRIVATE_KEY = "-----BEGIN "
-
-_Event = TypeVar("_Event", bound=AgentEvent)
 
 
 async def redacted(
     events: AsyncGenerator[AgentEvent, None], secrets: Secrets
 ) -> AsyncGenerator[AgentEvent, None]:
     """``events`` without secrets; words may come in other pieces, and stay in their order."""
-    kind: type[TextDelta] | type[ReasoningDelta] = TextDelta
+    kind: type[kinds.TextDelta] | type[kinds.ReasoningDelta] = kinds.TextDelta
     words = Words(secrets)
     async with aclosing(events):
         async for event in events:
-            if isinstance(event, TextDelta | ReasoningDelta):
-                if type(event) is not kind and (rest := words.end()):
-                    yield kind(content=rest)
+            is_between = isinstance(event, kinds.Heartbeat | kind)
+            if not is_between and (rest := words.end()):
+                yield kind(content=rest)
+            if isinstance(event, kinds.TextDelta | kinds.ReasoningDelta):
                 kind = type(event)
                 if piece := words.add(event.content):
                     yield kind(content=piece)
-                continue
-            if not isinstance(event, Heartbeat) and (rest := words.end()):
-                yield kind(content=rest)
-            yield without_secrets(event, secrets)
+            else:
+                yield without_secrets(event, secrets)
     if rest := words.end():
         yield kind(content=rest)
 
 
-def without_secrets(event: _Event, secrets: Secrets) -> _Event:
+def without_secrets(event: AgentEvent, secrets: Secrets) -> AgentEvent:
     """``event``, or one like it without secrets."""
-    if isinstance(event, _CLEAN):
-        return event
     changed: dict[str, Any] = {}
-    for name, value in event:
-        if name in _IDENTITIES:
-            continue
-        is_failure = isinstance(value, Failure)  # those are compared by less than they hold
-        cleaned = of_failure(value, secrets) if is_failure else secrets.of_json(value)
-        if is_failure or cleaned != value:
+    for name, value in () if isinstance(event, _CLEAN) else event:
+        if isinstance(value, Failure):  # those are compared by less than they hold
+            changed[name] = of_failure(value, secrets)
+        elif name not in _IDENTITIES and (cleaned := secrets.of_json(value)) != value:
             changed[name] = cleaned
     return event.model_copy(update=changed) if changed else event
 
@@ -96,11 +80,10 @@ class Words:
         """What can be told now of what came so far."""
         self._line += piece
         sure = self._sure()
-        lines = self._line.rfind("\n", 0, sure) + 1
-        cut = lines or (sure if len(self._line) > _LONGEST_LINE else 0)
-        if not cut:
-            return self._new(self._line[:sure])
-        told, self._line = self._new(self._line[:cut], is_end=True), self._line[cut:]
+        is_long = len(self._line) > _LONGEST_LINE
+        cut = self._line.rfind("\n", 0, sure) + 1 or (sure if is_long else 0)
+        told = self._new(self._line[:cut], is_end=True) if cut else ""
+        self._line = self._line[cut:]
         return told + self._new(self._line[: sure - cut])
 
     def end(self) -> str:

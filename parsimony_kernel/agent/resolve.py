@@ -16,11 +16,8 @@ from parsimony_kernel.llm.providers import is_known, known, suggestion
 Config = Mapping[str, Any] | ChatModel | str
 
 # What holds for every model that is named, by its variable in the environment.
-ALIASES, PARAMETERS, EFFORT = (
-    "PARSIMONY_MODEL_ALIASES",
-    "PARSIMONY_MODEL_PARAMETERS",
-    "PARSIMONY_EFFORT",
-)
+ALIASES, PARAMETERS = "PARSIMONY_MODEL_ALIASES", "PARSIMONY_MODEL_PARAMETERS"
+EFFORT = "PARSIMONY_EFFORT"
 _OURS = {"model", "messages", "tools", "stream", "stream_options", "timeout"}
 
 
@@ -32,15 +29,15 @@ def resolve_model(config: Config, environ: Mapping[str, str] = os.environ) -> Ch
 
     Raises ``ValueError`` when no model is named.
     """
-    if isinstance(config, Mapping | str):
-        settings = _named(config, environ) if isinstance(config, str) else config
-        if settings.get("model") == OFFLINE:
-            # Deferred: a session with a provider's model has no use for the grammar.
-            from parsimony_kernel.offline.model import OfflineModel
-
-            return OfflineModel()
+    if not isinstance(config, Mapping | str):
+        return config
+    settings = _named(config, environ) if isinstance(config, str) else config
+    if settings.get("model") != OFFLINE:
         return litellm_model.LiteLLMModel(settings, environ)
-    return config
+    # Deferred: a session with a provider's model has no use for the grammar.
+    from parsimony_kernel.offline.model import OfflineModel
+
+    return OfflineModel()
 
 
 def resolve_models(
@@ -52,15 +49,12 @@ def resolve_models(
     ``ValueError`` when no model is named.
     """
     if isinstance(config, str):
-        named = names_in(config, environ)
-        if not named:
-            raise ValueError(f"no model is named. {suggestion(environ)}")
-        return tuple(resolve_model(name, environ) for name in named)
-    if isinstance(config, Sequence):
-        if not config:
-            raise ValueError("the list of models is empty")
-        return tuple(resolve_model(each, environ) for each in config)
-    return (resolve_model(config, environ),)
+        config = names_in(config, environ)
+    if not isinstance(config, Sequence):
+        return (resolve_model(config, environ),)
+    if not config:
+        raise ValueError(f"no model is named. {suggestion(environ)}")
+    return tuple(resolve_model(each, environ) for each in config)
 
 
 def names_in(models: str, environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:

@@ -3,13 +3,17 @@
 Each checks its words and gives a request as a value; ``terminal_event`` is what comes of it.
 """
 
+from typing import Any
+
 from parsimony_kernel.agent.failure.recovery import RecoveryContext, suspend
 from parsimony_kernel.core.causes import CAPABILITY_GAP
 from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
 from parsimony_kernel.core.events import AgentEvent, Handoff, RunCompleted
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.llm.secrets import Secrets
-from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
+from parsimony_kernel.tools import ToolResult, Tools, tool
+
+_ENDS: dict[str, Any] = {"tool_type": "termination", "terminal": True}
 
 
 def _words(value: object, what: str) -> str:
@@ -26,28 +30,24 @@ def _lines(values: object) -> tuple[str, ...]:
 
 
 @tool(
-    name="return_done",
     description=(
         "End the run: the request is fulfilled. The summary is what the person reads first: the "
         "answer itself, in a few sentences."
     ),
-    tool_type="termination",
     idempotent=True,
-    terminal=True,
+    **_ENDS,
 )
 async def return_done(summary: str) -> ToolResult:
     said = _words(summary, "return_done needs a non-empty summary")
-    return ToolResult.from_data(TerminationRequest(said))
+    return ToolResult(TerminationRequest(said))
 
 
 @tool(
-    name="return_unable",
     description=(
         "End the run: the request cannot be fulfilled here, why, and what the person could do."
     ),
-    tool_type="termination",
     idempotent=False,
-    terminal=True,
+    **_ENDS,
 )
 async def return_unable(
     rationale: str, blockers: list[str], suggested_next_steps: list[str] | None = None
@@ -56,32 +56,28 @@ async def return_unable(
     reasons = _lines(blockers)
     if not reasons:
         raise ValueError("return_unable needs non-empty blockers")
-    return ToolResult.from_data(TerminationRequest(said, reasons, _lines(suggested_next_steps)))
+    return ToolResult(TerminationRequest(said, reasons, _lines(suggested_next_steps)))
 
 
 @tool(
-    name="ask_user",
     description=(
         "Ask the person one question and wait, where the request can be read in several ways that "
         "differ in result. Offer choices where there are a few."
     ),
-    tool_type="termination",
     idempotent=True,
-    terminal=True,
+    **_ENDS,
 )
 async def ask_user(
     question: str, context: str | None = None, choices: list[str] | None = None
 ) -> ToolResult:
     asked = _words(question, "ask_user needs a non-empty question")
-    return ToolResult.from_data(
-        SuspensionRequest(asked, (context or "").strip() or None, _lines(choices))
-    )
+    around = (context or "").strip() or None
+    return ToolResult(SuspensionRequest(asked, around, _lines(choices)))
 
 
 def termination_tools() -> Tools:
     """``return_done``, ``return_unable``, ``ask_user``."""
-    built: list[Tool] = [return_done, return_unable, ask_user]
-    return Tools(built)
+    return Tools([return_done, return_unable, ask_user])
 
 
 def terminal_event(

@@ -2,6 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+P = TypeVar("P")
 
 
 @dataclass(frozen=True)
@@ -24,12 +27,17 @@ def validated_handoff(
     ``fallback``; later validators are not asked. A validator that raises is not caught: what it
     would have said is not known.
     """
-    for validator in validators:
-        result = validator(output)
-        if not result.valid:
-            return {
-                "status": "validation_failed",
-                "error": result.reason,
-                "fallback": "Request human review of this output",
-            }
-    return output
+    reason = rejection(output, validators)
+    if reason is None:
+        return output
+    return {
+        "status": "validation_failed",
+        "error": reason,
+        "fallback": "Request human review of this output",
+    }
+
+
+def rejection(proposal: P, validators: Sequence[Callable[[P], ValidationResult]]) -> str | None:
+    """The reason of the first validator that does not accept ``proposal``, if any does not."""
+    results = (validator(proposal) for validator in validators)
+    return next((result.reason for result in results if not result.valid), None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
 from parsimony_kernel.core.kinds import Effect
-from parsimony_kernel.patterns.handoff import ValidationResult
+from parsimony_kernel.patterns.handoff import ValidationResult, rejection
 
 P = TypeVar("P")
 
@@ -67,7 +67,7 @@ async def reflect(
     trials: list[Trial[P]] = []
     proposal = await generate()
     while True:
-        reason = _rejection(proposal, validators)
+        reason = rejection(proposal, validators)
         if reason is None:
             return Reflection((*trials, Trial(proposal)), "accepted")
         rejected = Trial(proposal, reason)
@@ -80,11 +80,3 @@ async def reflect(
         said = await critique(proposal, reason)
         trials.append(Trial(proposal, reason, said))
         proposal = await refine(proposal, reason, said)
-
-
-def _rejection(proposal: P, validators: Sequence[Callable[[P], ValidationResult]]) -> str | None:
-    for validator in validators:
-        result = validator(proposal)
-        if not result.valid:
-            return result.reason
-    return None

@@ -16,6 +16,7 @@ from parsimony_kernel.core.calls import arguments_of
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.causes import BAD_ARGUMENTS
 from parsimony_kernel.core.chat import OFFLINE, ChatModel, Completion, ToolCall
+from parsimony_kernel.core.conversation import snapshot_message
 from parsimony_kernel.core.effects import Effects, action_sha
 from parsimony_kernel.core.events import AgentEvent, LLMCallCompleted
 from parsimony_kernel.core.kinds import Failure
@@ -205,14 +206,16 @@ class NotebookHooks(RunHooks):
             new.files = Files(self.toolbox.workspace.resolve(), new.made)
         return self.granted[state.run_id]
 
-    def changes_since(self, record: SuspensionRecord) -> str | None:
+    def news_since(self, record: SuspensionRecord) -> Sequence[dict[str, Any]]:
         if self.running.options.share is Share.none:
-            return None
+            return ()
         gone, changed = differences(self.toolbox.executor, record)
-        return notebook_changes(gone=self._told(gone, record), changed=self._told(changed, record))
-
-    def inventory(self) -> str | None:
-        return self.told_inventory()
+        told = notebook_changes(gone=self._told(gone, record), changed=self._told(changed, record))
+        if told is None:
+            return ()
+        # The newest inventory takes the place of every earlier one.
+        inventory = snapshot_message(self.told_inventory())
+        return [{"role": "user", "content": told}, self.running.secrets.of_prose(inventory)]
 
     def claim(self, record: SuspensionRecord) -> bool:
         return self.log.journal.claim(record.nonce, self.log.owner, _LEASE_S)

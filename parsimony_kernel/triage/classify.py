@@ -13,21 +13,6 @@ from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.core.taxonomy import FailureType, Step, TriageContext
 from parsimony_kernel.triage.constraints import Constraint, broken
 
-# What a model is told beside the error of a tool; what the error itself says already has none.
-HINTS: Mapping[FailureType, str] = {
-    FailureType.EXTERNAL_FAULT: (
-        "The service failed for a reason that passes. The same call may be made again; if it "
-        "fails again, take another way."
-    ),
-    FailureType.TIMEOUT: "It did not end in time. Do less at once.",
-    FailureType.SCHEMA_MISMATCH: (
-        "Something does not have the structure that was expected. Look at what is there first."
-    ),
-    FailureType.CONTEXT_OVERFLOW: "It was too much at once. Take a part of it.",
-    FailureType.WRONG_TOOL_CALLED: "What was called is not there. Use what exists.",
-    FailureType.CONSTRAINT_IGNORED: "This is not allowed here. Take a way that is.",
-}
-
 _TRANSIENT = (FailureType.EXTERNAL_FAULT, FailureType.TIMEOUT)
 _BY_REFUSAL = {
     RefusalError.unknown_action: FailureType.WRONG_TOOL_CALLED,
@@ -168,28 +153,23 @@ def _text(value: Any) -> str:
 
 def from_messages(messages: Iterable[Any]) -> list[Step]:
     """The trajectory of a transcript: one step per requested call, with what it answered."""
-    calls: list[tuple[Mapping[str, Any], str | None]] = []
-    answers: list[Any] = []
+    # What was said with each call, the call, and its answer.
+    made: list[list[Any]] = []
     # The calls of the newest answer by their ids. One that comes twice is answered in its order.
-    waiting: dict[str, list[int]] = {}
-    for message in messages:
-        if not isinstance(message, Mapping):
-            continue
+    waiting: dict[str, list[list[Any]]] = {}
+    for message in (each for each in messages if isinstance(each, Mapping)):
         if message.get("role") == "tool":
-            if places := waiting.get(str(message.get("tool_call_id"))):
-                answers[places.pop(0)] = message.get("content")
+            if asked := waiting.get(str(message.get("tool_call_id"))):
+                asked.pop(0)[2] = message.get("content")
         elif requested := message.get("tool_calls"):
             waiting = {}
             for call in requested:
-                waiting.setdefault(str(call["id"]), []).append(len(calls))
-                calls.append((call, message.get("content")))
-                answers.append(None)
-    return [
-        _step(index, call, said, _read(answers[index])) for index, (call, said) in enumerate(calls)
-    ]
+                made.append([message.get("content"), call, None])
+                waiting.setdefault(str(call["id"]), []).append(made[-1])
+    return [_step(index, said, call, _read(told)) for index, (said, call, told) in enumerate(made)]
 
 
-def _step(index: int, call: Mapping[str, Any], said: str | None, answer: Any) -> Step:
+def _step(index: int, said: str | None, call: Mapping[str, Any], answer: Any) -> Step:
     name = call["function"]["name"]
     error = answer.get("error") if isinstance(answer, Mapping) else None
     return Step(

@@ -37,12 +37,10 @@ _ONLY = re.compile(
     r"\b(?:use|call|using|calling) only\b(?P<a>.+)|\bonly (?:use|call)\b(?P<b>.+)", re.IGNORECASE
 )
 _AT_MOST = re.compile(
-    r"(?<!\bno )(?<!\bnot )\b(?:at most|no more than|not more than|maximum(?: of)?|max|up to|under"
-    r"|fewer than|less than)"
+    r"\b(?:at most|no more than|not more than|maximum(?: of)?|max|up to)"
     r" (?P<n>\d+) (?P<of>words?|characters?|(?:tool )?calls?|steps?)\b",
     re.IGNORECASE,
 )
-_STRICT = re.compile(r"\b(?:under|fewer than|less than)\b", re.IGNORECASE)
 _LITERAL = re.compile(r"`([^`]+)`|\"([^\"]+)\"|(?<!\w)'([^']+)'(?!\w)")
 _IDENTIFIER = re.compile(r"\b[A-Za-z]+(?:[_./-][A-Za-z0-9]+)+\b|\b[A-Z]{2,}(?: [A-Z]{2,})*\b")
 
@@ -79,7 +77,8 @@ def broken(constraints: Iterable[Constraint], steps: Sequence[Step]) -> Constrai
 def _breaks(constraint: Constraint, steps: Sequence[Step]) -> bool:
     if callable(constraint):
         return any(constraint(step) for step in steps)
-    if steps and _is_named_in_error(constraint, steps[-1].error or ""):
+    named = constraint.casefold().strip(" .")
+    if named and steps and named in (steps[-1].error or "").casefold():
         return True
     if limit := _AT_MOST.search(constraint):
         return _exceeds(limit, steps)
@@ -93,14 +92,8 @@ def _breaks(constraint: Constraint, steps: Sequence[Step]) -> bool:
     return any(holds(constraint, _said(step)) for step in steps)
 
 
-def _is_named_in_error(constraint: str, error: str) -> bool:
-    told = error.casefold()
-    return constraint.casefold().strip(" .") in told and bool(constraint.strip(" ."))
-
-
 def _exceeds(limit: re.Match[str], steps: Sequence[Step]) -> bool:
-    bound = int(limit["n"]) - bool(_STRICT.search(limit[0]))
-    unit = limit["of"].casefold()
+    bound, unit = int(limit["n"]), limit["of"].casefold()
     if unit.startswith("step"):
         return len(steps) > bound
     if unit.endswith(("call", "calls")):

@@ -4,7 +4,7 @@ them, and a policy that gives each type its strategy.
 ``RecoveryAction.RETRY(hint=…)`` and its six siblings are frozen values; ``RecoveryAction.RETRY`` is
 also their class, for ``isinstance`` and ``match``. A policy is a frozen value too: one field per
 type, each a strategy or nothing. What it leaves out, and ``default`` does not cover, is answered
-as the table in ``RECOVERY`` says.
+as ``types.toml`` says.
 """
 
 import functools
@@ -23,6 +23,8 @@ import yaml
 from parsimony_kernel.core.fuzzy import nearest
 from parsimony_kernel.core.kinds import Action
 from parsimony_kernel.core.taxonomy import FailureContext, FailureType, Step
+from parsimony_kernel.core.text import encodable
+from parsimony_kernel.triage.types import column
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,21 @@ class RecoveryAction:
     def name(self) -> str:
         """The name under which the class stands here."""
         return type(self).__name__.upper()
+
+    @property
+    def words(self) -> str:
+        """What it tells the model or, where it ends the run, the person, as it can be written
+        down: its values are a host's."""
+        said = vars(self)
+        given = "; ".join(f"{name} = {value}" for name, value in (said.get("inject") or {}).items())
+        goal = said.get("from_subgoal")
+        parts = (
+            *map(said.get, ("hint", "message", "reason")),
+            given and f"Known: {given}.",
+            goal and f"Go on from this part of the plan, which is open: {goal}.",
+        )
+        told: str = encodable(" ".join(map(str, filter(None, parts))))
+        return told
 
 
 @dataclass(frozen=True)
@@ -224,22 +241,7 @@ async def backoff_and_retry(
     return Retry(delay=max(wait, asked) if isinstance(asked, int | float) else wait)
 
 
-_HINTS = {
-    FailureType.CONSTRAINT_IGNORED: "A constraint of the task was broken. Keep to: {rules}.",
-    FailureType.LOOP_DETECTED: (
-        "{tool} was called again with the same input and gave the same. What it says is known by "
-        "now: use it, or take another way."
-    ),
-    FailureType.CONTEXT_OVERFLOW: (
-        "The context is too long. Go on from the checked facts and the open work alone. "
-        "The task: {task}"
-    ),
-    FailureType.GOAL_DRIFT: "The work has left the task. The task is: {task}",
-    FailureType.HALLUCINATED_STATE: (
-        "Something was asserted that no tool's output shows. Observe it, or leave it out."
-    ),
-}
-_OTHERWISE = "The last way failed ({error}). Take another one to the same goal."
+_HINTS = column("replan")
 
 
 @configurable
@@ -249,7 +251,7 @@ async def replan(
     """Another plan, knowing what was wrong with the last one."""
     if context.attempts >= max_attempts:
         return Escalate(f"{context.failure_type.value} {context.attempts + 1} times")
-    told = _HINTS.get(context.failure_type, _OTHERWISE).format(
+    told = _HINTS.get(context.failure_type, _HINTS[FailureType.UNKNOWN]).format(
         rules="; ".join(context.run.constraints) or "what the task states",
         tool=_failed(context).tool_called or "The tool",
         task=context.original_task,
@@ -283,6 +285,7 @@ async def rollback_to_checkpoint(
 
 # Policies.
 
+_RECOVERY = column("recovery")
 STRATEGIES: Mapping[str, Any] = {
     each.__name__: each
     for each in (
@@ -317,7 +320,7 @@ class FailurePolicy:
     def resolve(self, failure_type: FailureType) -> Strategy:
         """The strategy that answers a type; never nothing."""
         kind = FailureType(failure_type)
-        return self.stated(kind) or RECOVERY[kind]
+        return self.stated(kind) or _strategy(kind.name, _RECOVERY[kind], STRATEGIES)
 
     async def dispatch(self, context: FailureContext) -> RecoveryAction:
         """What the strategy of the failure's type says.
@@ -393,10 +396,8 @@ class FailurePolicy:
         text = str(source) if is_text else Path(source).read_text(encoding="utf-8")
         try:
             entries = yaml.safe_load(text)
-        except yaml.YAMLError as exc:
-            raise ValueError(f"the policy is not YAML: {exc}") from exc
-        except (ArithmeticError, AttributeError, LookupError, TypeError) as exc:
-            raise ValueError("a value of the policy does not fit its tag") from exc
+        except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, TypeError) as exc:
+            raise ValueError(f"the policy is no YAML whose values fit their tags: {exc}") from exc
         if not isinstance(entries, Mapping):
             raise ValueError(
                 f"a policy maps types to strategies, and this is {reprlib.repr(entries)}"
@@ -410,23 +411,6 @@ class FailurePolicy:
 def _require(strategies: Sequence[Strategy], what: str) -> None:
     if not strategies:
         raise ValueError(f"a {what} needs at least one strategy")
-
-
-RECOVERY: Mapping[FailureType, Strategy] = {
-    FailureType.WRONG_TOOL_CALLED: retry_with_tool_manifest,
-    FailureType.CONSTRAINT_IGNORED: replan,
-    FailureType.LOOP_DETECTED: FailurePolicy.chain(
-        replan(max_attempts=1), rollback_to_checkpoint(max_attempts=2)
-    ),
-    FailureType.HALLUCINATED_STATE: rollback_to_checkpoint,
-    FailureType.PLAN_INCOMPLETE: resume_from_subgoal,
-    FailureType.SCHEMA_MISMATCH: retry_with_schema_hint,
-    FailureType.CONTEXT_OVERFLOW: replan,
-    FailureType.GOAL_DRIFT: replan,
-    FailureType.EXTERNAL_FAULT: backoff_and_retry,
-    FailureType.TIMEOUT: backoff_and_retry,
-    FailureType.UNKNOWN: escalate,
-}
 
 
 def _field(key: str) -> str:

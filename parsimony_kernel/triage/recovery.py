@@ -4,12 +4,12 @@ Budgets stay the funnel's: a type chooses the hint, never how often something is
 policy does not state is answered by the ladder that it stands in for.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from parsimony_kernel.core.causes import is_for_a_person
 from parsimony_kernel.core.conversation import request_in
-from parsimony_kernel.core.kinds import Action, Failure, FailureKind
-from parsimony_kernel.core.policy import DefaultPolicy, RecoveryPolicy
+from parsimony_kernel.core.kinds import Action, Failure
+from parsimony_kernel.core.policy import DefaultPolicy
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.core.taxonomy import FailureContext, TriageContext
 from parsimony_kernel.triage.classify import from_messages
@@ -17,7 +17,7 @@ from parsimony_kernel.triage.policy import ACTIONS, FailurePolicy, RecoveryActio
 
 
 @dataclass(frozen=True)
-class PolicyRecovery:
+class PolicyRecovery(DefaultPolicy):
     """What ``policy_as_recovery`` gives.
 
     ``plan`` is for a funnel that can wait for a strategy and use its whole answer; ``decide``
@@ -25,20 +25,11 @@ class PolicyRecovery:
     """
 
     policy: FailurePolicy
-    base: RecoveryPolicy = field(default_factory=DefaultPolicy)
-
-    def retry_budget(self, kind: FailureKind) -> int:
-        """How many retries of ``kind`` in a row."""
-        return self.base.retry_budget(kind)
-
-    def backoff(self, kind: FailureKind, attempt: int) -> float:
-        """Seconds to wait before retry number ``attempt``, where the plan names none."""
-        return self.base.backoff(kind, attempt)
 
     def decide(self, failure: Failure, state: RunState) -> Action:
-        """The action without the plan; the base's when the strategy has to wait for something."""
+        """The action without the plan; the default when the strategy has to wait for something."""
         if is_for_a_person(failure):
-            return self.base.decide(failure, state)
+            return super().decide(failure, state)
         planning = self.plan(failure, state)
         try:
             planning.send(None)
@@ -46,7 +37,7 @@ class PolicyRecovery:
             return self.action_of(ended.value, failure, state)
         finally:
             planning.close()
-        return self.base.decide(failure, state)
+        return super().decide(failure, state)
 
     async def plan(
         self, failure: Failure, state: RunState, run: TriageContext | None = None
@@ -62,7 +53,7 @@ class PolicyRecovery:
     def action_of(self, plan: RecoveryAction | None, failure: Failure, state: RunState) -> Action:
         """The action that carries out ``plan``, within the budgets."""
         if plan is None:
-            return self.base.decide(failure, state)
+            return super().decide(failure, state)
         action = plan.carried_out_by
         prior = state.failure_attempts.get(failure.kind, 0)
         allowed = {
@@ -73,9 +64,9 @@ class PolicyRecovery:
         return Action.handoff if prior >= allowed.get(action, prior + 1) else action
 
 
-def policy_as_recovery(policy: FailurePolicy, base: RecoveryPolicy | None = None) -> PolicyRecovery:
-    """``policy`` as a ``RecoveryPolicy``; ``base`` answers what it does not state."""
-    return PolicyRecovery(policy, base or DefaultPolicy())
+def policy_as_recovery(policy: FailurePolicy) -> PolicyRecovery:
+    """``policy`` as a ``RecoveryPolicy``; the default policy answers what it does not state."""
+    return PolicyRecovery(policy)
 
 
 def context_of(

@@ -10,7 +10,7 @@ import pytest
 
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.chart_images import drawn, picture_messages
-from parsimony_kernel.agent.evidence import said, words
+from parsimony_kernel.agent.evidence import observed, said
 from parsimony_kernel.agent.renderer import IncrementalRenderer
 from parsimony_kernel.core import pictures
 from parsimony_kernel.core.events import RunCompleted
@@ -133,7 +133,7 @@ def test_a_picture_holds_nobodys_words() -> None:
     (message,) = picture_messages([figure(4, 4, title="see https://example.org 42")], [])
     told = [{"role": "user", "content": "<request>\ngo\n</request>"}, message]
     assert "example" not in said(told)
-    assert not any("42" in each for each in words(told))
+    assert not any("42" in each for each in observed(told).words)
 
 
 def test_an_old_picture_gives_way_with_the_results_around_it() -> None:

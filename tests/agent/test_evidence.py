@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.agent.agent import Agent
-from parsimony_kernel.agent.evidence import came_since, earlier, results, said, words
+from parsimony_kernel.agent.evidence import came_since, observed, said
 from parsimony_kernel.agent.prompts import notebook_changes, notebook_context
 from parsimony_kernel.core.conversation import AgentMessage, opening, request_message
 from parsimony_kernel.core.events import ToolResultObserved
@@ -40,16 +40,15 @@ def test_the_person_and_the_tools_are_observed_and_the_models_words_are_not() ->
         {"role": "assistant", "content": "It is 99."},
     ]
     told = [message["content"] for message in transcript[:2]]
-    assert words(transcript) == [*told, "yes"]
-    assert results(transcript) == ["5678"]
+    assert observed(transcript) == (["5678"], [*told, "yes"], [])
 
 
 def test_what_earlier_turns_came_to_is_observed() -> None:
     before = {"role": "assistant", "content": "The mean is 17.25."}
     transcript = [request_message("mean?"), before, request_message("and the median?")]
-    assert "The mean is 17.25." in words(transcript)
-    assert list(earlier(transcript)) == ["The mean is 17.25."]
-    assert words([AgentMessage("user", "hello")]) == ["hello"]
+    assert "The mean is 17.25." in observed(transcript).words
+    assert observed(transcript).earlier == ["The mean is 17.25."]
+    assert observed([AgentMessage("user", "hello")]).words == ["hello"]
 
 
 def test_what_is_published_is_known_from_earlier() -> None:
@@ -59,11 +58,11 @@ def test_what_is_published_is_known_from_earlier() -> None:
         variables=[],
         artifacts=[{"kind": "chart", "title": "Cars </x>", "path": "artifacts/1.json"}],
     )
-    (known,) = earlier(opening("go on", context))
+    (known,) = observed(opening("go on", context)).earlier
     assert "Cars </x>" in known
     assert "artifacts/1.json" in known
-    assert not list(earlier(opening("go on", "<notebook_context>\n{\n</x>")))
-    assert not list(earlier([]))
+    assert not observed(opening("go on", "<notebook_context>\n{\n</x>")).earlier
+    assert not observed([]).earlier
 
 
 def test_said_are_the_persons_own_words() -> None:
@@ -81,19 +80,22 @@ def test_said_are_the_persons_own_words() -> None:
     assert said(transcript) == "first\nmean of cost\nthe second"
 
 
-def test_a_file_comes_with_the_run_when_it_is_written_after_its_start(tmp_path: Path) -> None:
+def test_a_file_comes_with_the_run_when_it_is_written_after_its_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     started = "2026-03-01T12:00:00+00:00"
     began_s = 1772366400
     for name, at_s in {"new.csv": began_s + 5, "old.csv": began_s - 500}.items():
         (tmp_path / name).write_text("a")
         os.utime(tmp_path / name, (at_s, at_s))
-    assert came_since("new.csv", started, tmp_path)
-    assert not came_since("old.csv", started, tmp_path)
-    assert not came_since("absent.csv", started, tmp_path)
-    assert not came_since(str(tmp_path / "new.csv"), started, tmp_path)
-    assert not came_since(f"../{tmp_path.name}/new.csv", started, tmp_path)
-    assert not came_since("new.csv", "", tmp_path)
-    assert not came_since("a\0b.csv", started, tmp_path)
+    assert came_since("new.csv", started)
+    assert not came_since("old.csv", started)
+    assert not came_since("absent.csv", started)
+    assert not came_since(str(tmp_path / "new.csv"), started)
+    assert not came_since(f"../{tmp_path.name}/new.csv", started)
+    assert not came_since("new.csv", "")
+    assert not came_since("a\0b.csv", started)
 
 
 FRAME = "import pandas as pd\ndf = pd.DataFrame({'a': [1]})\n"

@@ -9,14 +9,6 @@ TOOLS = termination_tools()
 
 
 @pytest.mark.parametrize(
-    ("name", "idempotent"), [("return_done", True), ("return_unable", False), ("ask_user", True)]
-)
-def test_the_three_are_terminal_and_say_whether_they_repeat(name: str, idempotent: bool) -> None:
-    assert TOOLS[name].terminal
-    assert TOOLS[name].idempotent is idempotent
-
-
-@pytest.mark.parametrize(
     ("name", "arguments", "missing"),
     [
         ("return_done", {"summary": " "}, "non-empty summary"),

@@ -7,9 +7,11 @@ action is carried out. Nothing else in the package retries, narrows, suspends or
 import asyncio
 import logging
 import math
+import tomllib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
+from importlib.resources import files
 from typing import Any, Protocol, Self, TypeVar
 
 from parsimony_kernel.agent.failure.suspension import Secret, build_record
@@ -29,51 +31,13 @@ from parsimony_kernel.core.kinds import EFFECT_KEY, HELD, Action, Effect, Failur
 from parsimony_kernel.core.policy import DefaultPolicy, RecoveryPolicy
 from parsimony_kernel.core.state import RunState, remember
 from parsimony_kernel.core.taxonomy import FailureType, TriageContext
-from parsimony_kernel.core.text import encodable
 from parsimony_kernel.storage.keyring import KeyringError
-from parsimony_kernel.triage.policy import RecoveryAction, Rollback
+from parsimony_kernel.triage.policy import RecoveryAction, Retry, Rollback
 
-_QUESTIONS = {
-    FailureKind.iteration_limit: "The run has used all its steps. Go on with as many again?",
-    FailureKind.time_limit: "The run has used all its time. Go on for as long again?",
-    FailureKind.loop_detected: "The agent is repeating itself. How should it go on?",
-}
-_NARROW = {
-    FailureKind.no_progress: (
-        "Your last answer had words but no tool call, so nothing happened. Choose one now: take "
-        "the next step with a tool; call ask_user if you need to know something from the person; "
-        "call return_done with a summary if the request is fulfilled; call return_unable with "
-        "blockers if it cannot be."
-    ),
-    FailureKind.scope_too_large: (
-        "That was too much at once ({explanation}). Pick the smallest next step that brings the "
-        "request forward, do only that, and look at its result."
-    ),
-    FailureKind.kernel_invalidated: (
-        "The state of the notebook was lost ({explanation}). Pick the smallest next step: load "
-        "again only what the request still needs, and do not rely on earlier variables."
-    ),
-}
-_CUT_OFF = (
-    "Your last answer was cut off at the length limit and none of it was run. Answer again, "
-    "shorter: one tool call with less code."
+# What is said of each kind: to the model a correction, to a person a question or a remedy.
+_WORDS: dict[str, dict[str, str]] = tomllib.loads(
+    (files(__package__) / "words.toml").read_text(encoding="utf-8")
 )
-_CLAIMED = (
-    "{explanation} Go back to the last step whose result you have seen: run the smallest code that "
-    "shows what you want to say, or call return_done with only what was shown."
-)
-_SILENT = "Nothing came for a while ({explanation}). Take the smallest next step with a tool."
-_NARROWER = (
-    "The last step failed ({explanation}). Pick the smallest next step that avoids this, or call "
-    "ask_user or return_unable."
-)
-_REMEDIES = {
-    FailureKind.tool_error: (
-        "Say in a new request what to do differently, or mend it in a cell of yours: what the run "
-        "has made so far is there."
-    ),
-    FailureKind.no_progress: "Ask for less at once, say it in other words, or try another model.",
-}
 _log = logging.getLogger(__name__)
 
 # A person would rather choose another model, or come back, than watch a longer wait.
@@ -86,6 +50,8 @@ T = TypeVar("T")
 # Keys of a failure's metadata: the budget that was reached; the model that takes over at once;
 # and that nothing is left to be tried.
 GUARD, FALLBACK, FINAL = "guard", "fallback", "final"
+# The actions after which the run goes on.
+_GOING_ON = (Action.retry, Action.narrow_scope)
 _UNTIMED = AgentGuardrails(max_execution_time_s=math.inf)
 
 
@@ -114,33 +80,30 @@ class RecoveryContext:
         def unnamed_key() -> tuple[Secret, str]:
             return getattr(agent, "suspension_secret", None) or "", ""
 
+        given: dict[str, Any] = {"signing_key": unnamed_key}
         read = {each.name: getattr(agent, each.name, None) for each in fields(cls)}
-        given: dict[str, Any] = {name: value for name, value in read.items() if value is not None}
-        return cls(**{"signing_key": unnamed_key, **given})
+        return cls(**given | {name: value for name, value in read.items() if value is not None})
 
     def time_left(self, state: RunState) -> float:
-        """Seconds that the run still has; waiting longer would only be found out afterwards."""
+        """Seconds left to the run; a longer wait would only be noticed afterwards."""
         elapsed = state.elapsed_seconds(self.clock.monotonic())
         return max(0.0, self.guardrails.max_execution_time_s - elapsed)
 
 
 class Surroundings(Protocol):
-    """What the funnel is told of a run beside its state, and may do to it."""
+    """What the funnel may ask of a run beside its state, and do to it."""
 
     def known(self) -> TriageContext:
         """What a strategy may know."""
-        ...
 
     def go_back(self, checkpoint_id: str | None) -> str:
-        """Go back to a state of the variables, the newest by default, and tell what that did.
+        """Restore a state of the variables, the newest by default, and say what that did.
 
         ``LookupError`` when there is none.
         """
-        ...
 
     def shared_names(self, words: str) -> str:
         """What the model may read of words that name variables."""
-        ...
 
 
 async def handle_failure(
@@ -148,8 +111,7 @@ async def handle_failure(
 ) -> AsyncGenerator[AgentEvent, None]:
     """Answer ``failure`` with exactly one action, yield what happened, and wait where it says so.
 
-    ``agent`` is one that may have no more than ``policy`` and ``suspension_secret``. See
-    ``answer``.
+    ``agent`` may have no more than ``policy`` and ``suspension_secret``. See ``answer``.
     """
     context = RecoveryContext.of(agent)
     event = await answer(failure, context, state)
@@ -181,32 +143,32 @@ async def answer(
     Raises:
         Cancelled: the run is to stop while a strategy thinks; nothing is counted.
     """
-    policy = context.policy
-    told = read or failure
-    decision = await _decided(context, told, state, run)
-    action = _permitted(decision.action, failure)
-    prior = state.failure_attempts.get(failure.kind, 0)
+    kind, told = failure.kind, read or failure
+    wanted, plan, said = await _decided(context, told, state, run)
+    action = _permitted(wanted, failure)
+    strategy, words = plan.name if plan else "", said if action is wanted else ""
+    prior = state.failure_attempts.get(kind, 0)
     if HELD not in failure.metadata:  # what waits for a person has not failed
-        state.record_failure_attempt(failure.kind)
+        state.record_failure_attempt(kind)
         state.lessons_learned = remember(state.lessons_learned, told)
-        state.note_recovery(failure.type, decision.strategy or action.value)
-    if action not in (Action.retry, Action.narrow_scope):
+        state.note_recovery(failure.type, strategy or action.value)
+    if action not in _GOING_ON:
         state.done = True
-        return _ending(action, failure, decision, context, state)
+        return _ending(action, failure, words, context, state)
     how: dict[str, Any] = {"budget": 1}
     if action is Action.retry:
-        cut_off = _CUT_OFF if failure.kind is FailureKind.output_truncated else None
-        state.pending_instruction = decision.hint or cut_off or state.pending_instruction
+        cut_off = kind is FailureKind.output_truncated and _WORDS["corrections"][kind]
+        state.pending_instruction = words or cut_off or state.pending_instruction
+        planned = min(plan.delay, MAX_WAIT_S) if isinstance(plan, Retry) else 0.0
         how = {
-            "budget": budget_of(policy, failure.kind),
-            "delay_s": max(_delay(failure, policy, prior), min(decision.delay_s, MAX_WAIT_S)),
+            "budget": budget_of(context.policy, kind),
+            "delay_s": max(_delay(failure, context.policy, prior), planned),
             "fallback": failure.metadata.get(FALLBACK),
         }
     else:
-        put_back = how["put_back"] = _gone_back(decision, run)
+        put_back = how["put_back"] = _gone_back(plan, run)
         names = put_back if run is None else run.shared_names(put_back)
-        parts = filter(None, (names, decision.hint or _narrowing(told)))
-        state.pending_instruction = " ".join(parts)
+        state.pending_instruction = " ".join(filter(None, (names, words or _correction(told))))
         if failure.type is FailureType.CONTEXT_OVERFLOW:
             state.compaction += 1
     return AgentError(
@@ -215,32 +177,29 @@ async def answer(
         recoverable=True,
         action=action.value,
         attempt=prior + 1,
-        strategy=decision.strategy,
+        strategy=strategy,
         **how,
     )
 
 
 def _ending(
-    action: Action,
-    failure: Failure,
-    decision: "_Decision",
-    context: RecoveryContext,
-    state: RunState,
+    action: Action, failure: Failure, words: str, context: RecoveryContext, state: RunState
 ) -> AgentEvent:
-    metadata, words = failure.metadata, decision.words or failure.explanation
+    metadata, kind = failure.metadata, failure.kind
     if action is Action.ask_user:
-        is_limit = failure.kind in LIMITS or metadata.get(GUARD)
-        question = decision.words or metadata.get("question") or _QUESTIONS.get(failure.kind)
+        is_limit = kind in LIMITS or metadata.get(GUARD)
+        question = words or metadata.get("question") or _WORDS["questions"].get(kind)
         return suspend(
             context,
             state,
             question=question or failure.explanation,
             context=failure.explanation,
             choices=metadata.get("choices") or (MORE if is_limit else ()),
-            kind=failure.kind,
+            kind=kind,
             originating_guard=metadata.get(GUARD, ""),
             pending_effect=metadata.get(EFFECT_KEY, ""),
         )
+    words = words or failure.explanation
     if action is Action.stop:
         plan = metadata.get("remedy")
         return PartialRunSummary(missing=words, learned_facts=learned(state), next_step_plan=plan)
@@ -308,7 +267,7 @@ def suspend(
 def _permitted(action: Action, failure: Failure) -> Action:
     """What holds above every policy: an effect that may have happened is not repeated, and what
     is final is not tried again."""
-    if action not in (Action.retry, Action.narrow_scope):
+    if action not in _GOING_ON:
         return action
     if failure.effect is Effect.uncertain:
         return Action.ask_user
@@ -320,8 +279,8 @@ def _permitted(action: Action, failure: Failure) -> Action:
 def asks_for_long(failure: Failure) -> bool:
     """Whether the provider wants to be left alone for longer than a run waits."""
     asked = failure.metadata.get("retry_after_s")
-    patient = not isinstance(asked, int | float) or asked <= MAX_WAIT_S
-    return not patient and not failure.metadata.get(FALLBACK)
+    is_long = isinstance(asked, int | float) and not asked <= MAX_WAIT_S
+    return is_long and not failure.metadata.get(FALLBACK)
 
 
 def _remedy(failure: Failure) -> str | None:
@@ -329,38 +288,18 @@ def _remedy(failure: Failure) -> str | None:
         seconds = failure.metadata["retry_after_s"]
         wait = f"for {seconds:.0f} s" if math.isfinite(seconds) else "to be left alone"
         return f"The provider asks {wait}: try again then, or choose another model."
-    remedy: str | None = failure.metadata.get("remedy")
-    return remedy or _REMEDIES.get(failure.kind)
-
-
-@dataclass(frozen=True)
-class _Decision:
-    """An action, and what a plan says about carrying it out."""
-
-    action: Action
-    plan: RecoveryAction | None = None
-    hint: str = ""
-    delay_s: float = 0.0
-    words: str = ""
-
-    @property
-    def strategy(self) -> str:
-        """The name of the plan; empty without one."""
-        return "" if self.plan is None else self.plan.name
+    return failure.metadata.get("remedy") or _WORDS["remedies"].get(failure.kind)
 
 
 async def within(work: Awaitable[T], seconds: float, clock: Clock) -> T:
     """What a host's ``work`` gives; ``TimeoutError`` where it takes longer.
 
-    The work is a task of its own. Whatever it raises to end more than itself is a
-    ``RuntimeError`` here, and work that does not heed its end is left behind.
+    The work is a task of its own, and work that does not heed its end is left behind.
     """
     task = asyncio.ensure_future(contained(work))
     limit = asyncio.ensure_future(clock.sleep(seconds))
     try:
         await asyncio.wait({task, limit}, return_when=asyncio.FIRST_COMPLETED)
-        if task.cancelled():
-            raise RuntimeError("the work cancelled itself")
         if task.done():
             return task.result()
         raise TimeoutError(f"no answer within {seconds:g} s")
@@ -369,6 +308,17 @@ async def within(work: Awaitable[T], seconds: float, clock: Clock) -> T:
         limit.cancel()
         ends = asyncio.gather(task, limit, return_exceptions=True)
         await asyncio.wait({ends}, timeout=_HEEDED_S)
+
+
+async def contained(work: Awaitable[T]) -> T:
+    """What ``work``, a task of its own or nothing that waits, gives. Whatever it raises to end more
+    than itself is a ``RuntimeError``; Ctrl-C goes through."""
+    try:
+        return await work
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as exc:
+        raise RuntimeError(f"{type(exc).__name__} was raised") from exc
 
 
 @contextmanager
@@ -385,80 +335,42 @@ def outlived(sentence: str, stop: CancellationRequest | None = None) -> Iterator
         _log.warning("%s", sentence, exc_info=_log.isEnabledFor(logging.DEBUG))
 
 
-async def contained(work: Awaitable[T]) -> T:
-    """What ``work`` gives; what it raises ends this wait and nothing else.
-
-    A cancellation goes through where it is meant for the task that waits, and so does Ctrl-C.
-    """
-    try:
-        return await work
-    except (Exception, KeyboardInterrupt):
-        raise
-    except BaseException as exc:
-        waiting = asyncio.current_task()
-        if isinstance(exc, asyncio.CancelledError) and waiting and waiting.cancelling():
-            raise
-        raise RuntimeError(f"{type(exc).__name__} was raised") from exc
-
-
 async def _decided(
     context: RecoveryContext, failure: Failure, state: RunState, run: Surroundings | None
-) -> _Decision:
-    """What the policy wants; what the default policy wants where it breaks, takes too long or
-    says nothing. ``Cancelled`` where the run is to stop first.
+) -> tuple[Action, RecoveryAction | None, str]:
+    """The action that the policy wants, its plan, and what the plan says about carrying it out.
 
-    A policy with ``plan`` and ``action_of`` (see ``triage.recovery``) is awaited, and its plan's
-    hint, delay and words are used. It is not asked where only a person may answer.
+    The default policy answers where the policy breaks, takes too long or says nothing. A policy
+    with ``plan`` and ``action_of`` (see ``triage.recovery``) is awaited, unless only a person may
+    answer. ``Cancelled`` where the run is to stop first.
     """
     policy: Any = context.policy
-    plans = hasattr(policy, "plan")
-    waits = plans and not is_for_a_person(failure)
-
-    async def decided() -> _Decision:
-        if not plans:
-            return _Decision(Action(policy.decide(failure, state)))
-        known = run.known() if waits and run is not None else None
-        plan = await policy.plan(failure, state, known) if waits else None
-        return _as_planned(plan, Action(policy.action_of(plan, failure, state)))
-
     stop = state.cancellation or CancellationRequest()
+
+    async def decided() -> tuple[Action, RecoveryAction | None, str]:
+        return Action(policy.decide(failure, state)), None, ""
+
+    async def planned() -> tuple[Action, RecoveryAction | None, str]:
+        plan = await policy.plan(failure, state, run and run.known())
+        action = Action(policy.action_of(plan, failure, state))
+        is_own = plan is not None and plan.carried_out_by is action
+        return action, plan, plan.words if is_own else ""
+
     with outlived(f"the recovery policy broke; the default policy answers {failure.kind}", stop):
-        if not waits:
+        if not hasattr(policy, "plan") or is_for_a_person(failure):
             return await contained(decided())
         seconds = min(PLANNING_S, context.time_left(state))
-        return await stop.race(within(decided(), seconds, context.clock))
-    return _Decision(DefaultPolicy().decide(failure, state))
+        return await stop.race(within(planned(), seconds, context.clock))
+    return DefaultPolicy().decide(failure, state), None, ""
 
 
-def _as_planned(plan: RecoveryAction | None, action: Action) -> _Decision:
-    """``action``, with what ``plan`` says, as it can be told and written down."""
-
-    def said(name: str) -> Any:
-        return getattr(plan, name, None)
-
-    given = "; ".join(f"{name} = {value}" for name, value in (said("inject") or {}).items())
-    goal = said("from_subgoal")
-    hints = (
-        said("hint"),
-        given and f"Known: {given}.",
-        goal and f"Go on from this part of the plan, which is open: {goal}.",
-    )
-    return _Decision(
-        action,
-        plan,
-        hint=encodable(" ".join(map(str, filter(None, hints)))),
-        delay_s=said("delay") or 0.0,
-        words=encodable(str(said("message") or said("reason") or "")),
-    )
-
-
-def _gone_back(decision: _Decision, run: Surroundings | None) -> str:
+def _gone_back(plan: RecoveryAction | None, run: Surroundings | None) -> str:
     """What going back did, where the plan is to go back."""
-    if not isinstance(decision.plan, Rollback):
+    if not isinstance(plan, Rollback):
         return ""
     try:
         if run is not None:
-            return run.go_back(decision.plan.checkpoint_id)
+            return run.go_back(plan.checkpoint_id)
     except LookupError:
         pass
     return "There is no earlier state to go back to; the variables are as they are."
@@ -480,10 +392,8 @@ def _delay(failure: Failure, policy: RecoveryPolicy, attempt: int) -> float:
     if failure.metadata.get(FALLBACK):
         return 0.0
     wait = _number_of(policy, f"wait of {kind}", lambda asked: asked.backoff(kind, attempt))
-    delay = MAX_WAIT_S if math.isnan(wait) else min(max(wait, 0.0), MAX_WAIT_S)
-    if isinstance(asked_for, int | float) and delay > 0:
-        return max(delay, float(asked_for))
-    return delay
+    delay = max(0.0, min(MAX_WAIT_S, wait))  # in this order, what is no number is the longest
+    return max(delay, asked_for) if delay and isinstance(asked_for, int | float) else delay
 
 
 async def pause(event: AgentEvent, context: RecoveryContext, state: RunState) -> None:
@@ -499,13 +409,13 @@ async def pause(event: AgentEvent, context: RecoveryContext, state: RunState) ->
         state.last_event_time_s = context.clock.monotonic()
 
 
-def _narrowing(failure: Failure) -> str:
-    """The corrective prompt that narrows the next step."""
-    text = _NARROW.get(failure.kind, _NARROWER)
+def _correction(failure: Failure) -> str:
+    """The prompt that narrows the next step."""
+    known, name = _WORDS["corrections"], str(failure.kind)
     if failure.type is FailureType.HALLUCINATED_STATE:
-        text = _CLAIMED
+        name = "unobserved"
     elif failure.type is FailureType.PLAN_INCOMPLETE or GOAL_DRIFT.explains(failure):
-        text = "{explanation}"
+        name = "as_explained"
     elif "silence_s" in failure.metadata:
-        text = _SILENT
-    return text.format(explanation=failure.explanation)
+        name = "silence"
+    return known.get(name, known["otherwise"]).format(explanation=failure.explanation)

@@ -10,7 +10,7 @@ import hmac
 import json
 import secrets
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,8 @@ ADDED_FIELDS: Mapping[int, frozenset[str]] = {
 _taken: set[str] = set()
 
 # A record from a machine whose clock is a little ahead is honest; one from tomorrow is not.
-CLOCK_SKEW = timedelta(minutes=5)
+CLOCK_SKEW_S = 300.0
+_CHANGED = "the suspension record was changed after it was sealed"
 
 
 class SuspensionTokenMismatch(ValueError):
@@ -66,6 +67,10 @@ def _bytes(secret: Secret) -> bytes:
     return raw
 
 
+def _mac(secret: Secret, message: str) -> str:
+    return hmac.new(_bytes(secret), message.encode(), hashlib.sha256).hexdigest()
+
+
 def compute_suspension_token(
     *, run_id: str, session_id: str, secret: Secret, nonce: str | None = None
 ) -> str:
@@ -74,8 +79,7 @@ def compute_suspension_token(
     Raises ``ValueError`` on an empty secret.
     """
     fresh = secrets.token_hex(16) if nonce is None else nonce
-    message = f"{run_id}:{session_id}:{fresh}".encode()
-    return f"{fresh}.{hmac.new(_bytes(secret), message, hashlib.sha256).hexdigest()}"
+    return f"{fresh}.{_mac(secret, f'{run_id}:{session_id}:{fresh}')}"
 
 
 def verify_suspension_token(*, record: SuspensionRecord, secret: Secret) -> bool:
@@ -93,15 +97,13 @@ def _newer_fields(version: int) -> set[str]:
 def compute_seal(record: SuspensionRecord, secret: Secret) -> str:
     """The MAC over the canonical bytes of all fields of the record's version but the seal."""
     body = record.model_dump(mode="json", exclude={"seal", *_newer_fields(record.schema_version)})
-    canonical = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hmac.new(_bytes(secret), canonical.encode(), hashlib.sha256).hexdigest()
+    return _mac(secret, json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True))
 
 
 def verify_seal(record: SuspensionRecord, secret: Secret) -> bool:
     """Whether no byte of the record was changed since it was sealed."""
-    return hmac.compare_digest(
-        compute_seal(record, secret).encode(), str(record.seal or "").encode()
-    )
+    seal = str(record.seal or "")
+    return hmac.compare_digest(compute_seal(record, secret).encode(), seal.encode())
 
 
 def build_record(
@@ -132,9 +134,8 @@ def build_record(
         "pending_question": question,
         **asked,
     }
-    text = json.dumps(fields, default=_foreign, ensure_ascii=False)
-    whole = text.encode("utf-8", "replace")
-    plain = json.loads(whole, parse_constant=lambda _: None)
+    text = json.dumps(fields, default=_foreign, ensure_ascii=False).encode("utf-8", "replace")
+    plain = json.loads(text, parse_constant=lambda _: None)
     known = {name: value for name, value in plain.items() if value is not None}
     token = compute_suspension_token(
         run_id=known["run_id"], session_id=known["session_id"], secret=secret
@@ -187,93 +188,76 @@ def check_record(
     ``SuspensionElsewhere``. Single use is the last check and needs a claim, which is not here.
     """
     check_reply(reply)
-    _check_version(record)
+    if problem := _misfit(record):
+        raise SuspensionTokenMismatch(f"{problem}; nothing was run")
     if not verify_suspension_token(record=record, secret=secret):
         raise SuspensionTokenMismatch(
             "the token of this suspension was not issued under this key; nothing was run"
         )
-    _check_age(record, now, max_age_s)
-    if not (_is_bare(record) or verify_seal(record, secret)):
-        raise SuspensionTokenMismatch(
-            "the suspension record was changed after it was sealed; nothing was run"
-        )
-    _check_workspace(record, workspace)
-
-
-def _is_bare(record: SuspensionRecord) -> bool:
-    """Whether the record holds nothing that a seal has to vouch for."""
-    return not (record.messages or record.seal or _set_beyond(record, 1))
-
-
-def _set_beyond(record: SuspensionRecord, version: int) -> list[str]:
-    """The fields that came after ``version`` and have another value than their default."""
-    known = SuspensionRecord.model_fields
-    return [
-        name
-        for name in sorted(_newer_fields(version))
-        if getattr(record, name) != known[name].get_default(call_default_factory=True)
-    ]
-
-
-def _check_version(record: SuspensionRecord) -> None:
-    version = record.schema_version
-    if version > SCHEMA_VERSION:
-        raise SuspensionTokenMismatch(
-            f"a newer Parsimony asked this question (its record has version {version}, and this "
-            f"one reads up to {SCHEMA_VERSION}): update parsimony-kernel and answer again, or run "
-            "the cell again; nothing was run"
-        )
-    if version < 1:
-        raise SuspensionTokenMismatch(
-            f"no Parsimony writes suspension records of version {version}: run the cell again; "
-            "nothing was run"
-        )
-    if smuggled := _set_beyond(record, version):
-        raise SuspensionTokenMismatch(
-            "the suspension record was changed after it was sealed, for version "
-            f"{version} has no {', '.join(smuggled)}; nothing was run"
-        )
-
-
-def _check_workspace(record: SuspensionRecord, workspace: str) -> None:
-    if not record.workspace or not workspace:
-        return
-    asked_in, here = Path(record.workspace), Path(workspace)
-    try:
-        is_elsewhere = asked_in.resolve() != here.resolve() and asked_in.is_dir()
-    except PermissionError:
-        is_elsewhere = True
-    except (OSError, RuntimeError, ValueError):  # no such disk, a loop of links, a NUL
-        is_elsewhere = False
-    if is_elsewhere:
+    if problem := _untimely(record.suspended_at, now, max_age_s):
+        raise SuspensionExpired(problem)
+    # One that holds nothing which a seal has to vouch for needs none.
+    is_bare = not (record.messages or record.seal or _set_beyond(record, 1))
+    if not (is_bare or verify_seal(record, secret)):
+        raise SuspensionTokenMismatch(f"{_CHANGED}; nothing was run")
+    if _is_elsewhere(record.workspace, workspace):
         raise SuspensionElsewhere(
             f"this question was asked in {record.workspace!r} and not here: answer it there, or "
             "run the cell again here; nothing was run"
         )
 
 
-def _check_age(record: SuspensionRecord, now: datetime, max_age_s: float) -> None:
+def _set_beyond(record: SuspensionRecord, version: int) -> list[str]:
+    """The fields that came after ``version`` and have another value than their default."""
+    return sorted(record.model_dump(include=_newer_fields(version), exclude_defaults=True))
+
+
+def _misfit(record: SuspensionRecord) -> str:
+    """Why nothing can be made of a record of this version; empty where something can."""
+    version = record.schema_version
+    if version > SCHEMA_VERSION:
+        return (
+            f"a newer Parsimony asked this question (its record has version {version}, and this "
+            f"one reads up to {SCHEMA_VERSION}): update parsimony-kernel and answer again, or run "
+            "the cell again"
+        )
+    if version < 1:
+        return f"no Parsimony writes suspension records of version {version}: run the cell again"
+    smuggled = ", ".join(_set_beyond(record, version))
+    return f"{_CHANGED}, for version {version} has no {smuggled}" if smuggled else ""
+
+
+def _is_elsewhere(asked_in: str, workspace: str) -> bool:
+    """Whether a question was asked in another workspace that is still there."""
+    if not asked_in or not workspace:
+        return False
+    folder = Path(asked_in)
     try:
-        suspended_at = datetime.fromisoformat(record.suspended_at)
-        age = now - suspended_at
-    except (ValueError, TypeError) as exc:
-        raise SuspensionExpired(
-            f"the suspension has no usable date ({record.suspended_at!r}); ask again"
-        ) from exc
-    if age.total_seconds() > max_age_s:
-        raise SuspensionExpired(
-            f"the question was asked {_in_words(age)} ago and answers are taken for "
-            f"{_in_words(timedelta(seconds=max_age_s))}; run the cell again"
-        )
-    if age < -CLOCK_SKEW:
-        raise SuspensionExpired(
-            f"the suspension is dated in the future ({record.suspended_at}); check the clocks"
-        )
+        return folder.resolve() != Path(workspace).resolve() and folder.is_dir()
+    except PermissionError:
+        return True
+    except (OSError, RuntimeError, ValueError):  # no such disk, a loop of links, a NUL
+        return False
 
 
-def _in_words(span: timedelta) -> str:
-    seconds = span.total_seconds()
-    units = ((86400, "day"), (3600, "hour"), (60, "minute"))
+def _untimely(suspended_at: str, now: datetime, max_age_s: float) -> str:
+    """What is wrong with the date of a record; empty where nothing is."""
+    try:
+        age_s = (now - datetime.fromisoformat(suspended_at)).total_seconds()
+    except (ValueError, TypeError):
+        return f"the suspension has no usable date ({suspended_at!r}); ask again"
+    if age_s > max_age_s:
+        return (
+            f"the question was asked {_in_words(age_s)} ago and answers are taken for "
+            f"{_in_words(max_age_s)}; run the cell again"
+        )
+    if age_s < -CLOCK_SKEW_S:
+        return f"the suspension is dated in the future ({suspended_at}); check the clocks"
+    return ""
+
+
+def _in_words(seconds: float) -> str:
+    units = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
     size, unit = next((each for each in units if seconds >= each[0]), (1, "second"))
     count = round(seconds / size)
     return f"{count} {unit}{'' if count == 1 else 's'}"

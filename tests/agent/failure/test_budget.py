@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.failure.budget import LEAST_ANSWER_TOKENS, Budget
+from parsimony_kernel.agent.failure.detectors import LEAST_ANSWER_TOKENS, Budget
 from parsimony_kernel.core.chat import ChatModel, ModelRequest, Usage, answer
 from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.kinds import Action, Failure, FailureKind, FailureRaised

@@ -19,23 +19,13 @@ from parsimony_kernel.core.events import (
     AgentError,
     AgentEvent,
     Handoff,
-    PartialRunSummary,
     UserInputRequested,
-    is_terminal,
 )
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.core.taxonomy import FailureContext
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.triage.policy import Escalate, FailurePolicy, RecoveryAction
 from parsimony_kernel.triage.recovery import policy_as_recovery
-
-EVENT_OF = {
-    Action.retry: AgentError,
-    Action.narrow_scope: AgentError,
-    Action.ask_user: UserInputRequested,
-    Action.handoff: Handoff,
-    Action.stop: PartialRunSummary,
-}
 
 
 def agent(clock: ManualClock | None = None) -> SimpleNamespace:
@@ -48,29 +38,6 @@ async def funnel(
     failure: Failure, state: RunState, who: SimpleNamespace | None = None
 ) -> list[AgentEvent]:
     return [event async for event in handle_failure(failure, agent=who or agent(), state=state)]
-
-
-@pytest.mark.parametrize("kind", list(FailureKind))
-@pytest.mark.parametrize("action", list(Action))
-async def test_every_kind_and_action_gives_one_event_and_one_count(
-    kind: FailureKind, action: Action
-) -> None:
-    class Fixed(DefaultPolicy):
-        def decide(self, failure: Failure, state: RunState) -> Action:
-            assert state.failure_attempts == {}, "the policy sees the counts before this failure"
-            return action
-
-    who = agent()
-    who.policy = Fixed()
-    state = RunState()
-    events = await funnel(Failure(kind, "why"), state, who)
-    assert [type(event) for event in events] == [EVENT_OF[action]]
-    assert state.done is is_terminal(events[0])
-    assert state.failure_attempts == {kind: 1}
-    assert [lesson.kind for lesson in state.lessons_learned] == [kind]
-    if isinstance(events[0], AgentError):
-        assert events[0].recoverable
-        assert events[0].failure == Failure(kind, "why")
 
 
 class Stubborn(DefaultPolicy):
@@ -129,13 +96,6 @@ async def test_a_stop_ends_the_wait() -> None:
     events = await funnel(Failure(FailureKind.transient_provider, "429"), state, agent(Forever()))
     assert len(events) == 1
     assert not state.done
-
-
-async def test_a_budget_is_a_question_with_a_way_on_and_a_way_out() -> None:
-    (event,) = await funnel(Failure(FailureKind.time_limit, "300 s are used"), RunState())
-    assert isinstance(event, UserInputRequested)
-    assert event.choices == ("Go on", "Stop here")
-    assert event.originating_failure_kind is FailureKind.time_limit
 
 
 Strategy = Callable[[], Awaitable[Any]]
