@@ -6,24 +6,18 @@ run is in ``agent.loop``.
 
 import asyncio
 import inspect
+import json
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from parsimony_kernel.agent.chart_images import picture_messages
 from parsimony_kernel.agent.failure.detectors import post_llm, post_tool, pre_step, record_tool_call
-from parsimony_kernel.agent.failure.recovery import FALLBACK, answer, pause
+from parsimony_kernel.agent.failure.recovery import FALLBACK, GUARD, answer, pause
 from parsimony_kernel.agent.hooks import RunContext
-from parsimony_kernel.agent.model_calls import (
-    ModelCalls,
-    assistant_message,
-    ending,
-    ends,
-    given_up,
-    last_words,
-)
+from parsimony_kernel.agent.model_calls import ModelCalls, given_up
 from parsimony_kernel.agent.outcomes import (
     adding,
     as_restored,
@@ -40,7 +34,8 @@ from parsimony_kernel.agent.written_calls import is_written, written_calls
 from parsimony_kernel.core.calls import arguments_of, loop_signature
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.causes import NO_CALL, has_open_type
-from parsimony_kernel.core.chat import Completion, ToolCall
+from parsimony_kernel.core.chat import Completion, FunctionCall, ToolCall
+from parsimony_kernel.core.choices import LIMITS
 from parsimony_kernel.core.config import FileStore
 from parsimony_kernel.core.events import (
     AgentEvent,
@@ -51,13 +46,14 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.core.kinds import ASKS, HELD, SOLVED, Action, Effect, Failure, FailureKind
 from parsimony_kernel.core.refusals import GUIDANCE
-from parsimony_kernel.core.state import HeldCall, RunState, TurnSubstate, remember
+from parsimony_kernel.core.state import HeldCall, RunState, remember
 from parsimony_kernel.core.taxonomy import FailureType, TriageContext
+from parsimony_kernel.core.text import encodable
 from parsimony_kernel.gate.envelope import to_text
 from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.gate.loops import Repetition
 from parsimony_kernel.gate.rules import DONE
-from parsimony_kernel.limits.budget import Demand
+from parsimony_kernel.llm import thinking
 from parsimony_kernel.llm.transcript import unique_id
 from parsimony_kernel.toolbox.files import stored_file_tools
 from parsimony_kernel.toolbox.plan import Plan
@@ -79,7 +75,7 @@ class Run:
         hooks = context.hooks
         self.context = context
         self.state = state
-        self.cancellation = cancellation
+        self.cancellation = state.cancellation = cancellation
         self.clock = context.clock
         self.hooks = hooks
         self.secrets = hooks.secrets(context)
@@ -87,16 +83,7 @@ class Run:
         if isinstance(state.files, FileStore):
             self.tools = stored_file_tools(state.files) + self.tools
         self.gate = hooks.gate(self.tools, context, state)
-        offered = hooks.offered(self.tools)
-        self.model_calls = ModelCalls(
-            context,
-            state,
-            hooks.models(context),
-            self.secrets.of_prose(offered.to_llm()),
-            tuple(offered),
-            secrets=self.secrets,
-            cancellation=cancellation,
-        )
+        self.model_calls = ModelCalls(context, state, self.tools, self.secrets)
         self.progress = Progress(state, hooks.files(state))
         self._recovered: AgentEvent | None = None  # what the last failure was answered with
         self._limits_met = 0
@@ -104,7 +91,6 @@ class Run:
         self._ids = dict.fromkeys(name for each in state.messages for name in _ids_in(each))
         # The next calls of the answer, begun beside the one that runs.
         self._beside: deque[asyncio.Task[tuple[StepOutcome, float]]] = deque()
-        state.cancellation = cancellation
         state.terms = context.terms
         if not state.started_at:
             state.started_at = self.clock.now().isoformat()
@@ -115,42 +101,27 @@ class Run:
         await self._rest()
         if self.cancellation.is_set:
             raise Cancelled(self.cancellation.reason)
-        now = self.clock.monotonic()
         # Whoever reads the events has taken this time, not the model.
-        state.last_event_time_s = now
+        now = state.last_event_time_s = self.clock.monotonic()
         if state.pending_call is not None:
             async for event in self._answered(state.pending_call):
                 yield event
             return
         failure = pre_step(state, self.context.guardrails, now=now)
         if failure is None:
-            request, demand = await model_calls.reckoned()
-            failure = demand if isinstance(demand, Failure) else None
-        if failure is not None:
-            # Trying a limit again meets it again, so once is the most.
-            self._limits_met += 1
-            yield await self._fail(failure if self._limits_met == 1 else given_up(failure))
-            return
-        self._limits_met = 0
-        if isinstance(demand, Demand) and not state.budget_warned:
-            yield model_calls.warn(demand)
-            request = replace(model_calls.request(), max_answer_tokens=request.max_answer_tokens)
-        state.iteration += 1
-        state.turn = TurnSubstate(
-            minted_refs=state.turn.minted_refs, minted_live_names=state.turn.minted_live_names
-        )
-        async with aclosing(model_calls.ask(request, since=now)) as events:
-            async for event in events:
-                yield event
-        reply = model_calls.reply
-        if isinstance(reply, Completion):
-            async for event in self._act(reply):
-                yield event
-            return
-        yield await self._fail(reply)
-        if FALLBACK in reply.metadata:
+            async with aclosing(model_calls.ask(since=now)) as events:
+                async for event in events:
+                    yield event
+            if isinstance(model_calls.reply, Completion):
+                self._limits_met = 0
+                async for event in self._act(model_calls.reply):
+                    yield event
+                return
+            failure = model_calls.reply
+        yield await self._fail(failure)
+        if FALLBACK in failure.metadata:
             # Its last failure is not the next model's first.
-            state.failure_attempts.pop(reply.kind, None)
+            state.failure_attempts.pop(failure.kind, None)
 
     async def _act(self, reply: Completion) -> AsyncGenerator[AgentEvent, None]:
         state = self.state
@@ -160,12 +131,13 @@ class Run:
         said = reply.message.content
         if failure is None and not calls:
             calls, said = written_calls(reply.message, self.tools, state.messages)
-        if failure is None and not calls and said and DONE in self.tools and ends(said, state):
-            calls, said = (ending(said, state),), None
+        if failure is None and not calls and said and DONE in self.tools and _ends(said, state):
+            # Words that end a run are the call that a model ends one with: through the same gate.
+            function = FunctionCall(DONE, json.dumps({"summary": said}))
+            calls, said = (ToolCall(f"ended_{len(state.messages)}", function),), None
         # Some models give one id to several calls.
         calls = tuple(replace(each, id=unique_id(each.id, self._ids)) for each in calls)
-        opaque = reply.message.opaque
-        state.messages.append(assistant_message(said, calls, opaque, self.secrets))
+        self._say(said, calls, reply.message.opaque)
         if failure is None and not calls:
             state.turn.text_only_response = True
             words = "the model answered in words and called no tool"
@@ -232,7 +204,7 @@ class Run:
             tool_call_id=call.id,
             tool_type=tool_type,
             arguments=shown_arguments,
-            around=last_words(state.messages) if is_written(call.id) else None,
+            around=_last_words(state.messages) if is_written(call.id) else None,
         )
         yield begun
         if approved is None:
@@ -487,6 +459,9 @@ class Run:
 
     async def _fail(self, failure: Failure, *, read: Failure | None = None) -> AgentEvent:
         """Answer ``failure``; ``read`` is what the model may read of it, if that is not all."""
+        self._limits_met += failure.kind in LIMITS or GUARD in failure.metadata
+        if self._limits_met > 1:  # trying a limit again meets it again, so once is the most
+            failure = given_up(failure)
         failure = of_failure(failure, self.secrets)
         event = await answer(failure, self.context, self.state, run=self, read=read)
         self._recovered = event
@@ -529,6 +504,26 @@ class Run:
         for call in calls:
             self._answer(call, to_text({"error": "not_run", "message": why}))
 
+    def _say(self, said: str | None, calls: Sequence[ToolCall], opaque: str) -> None:
+        """Enter a model's answer into the transcript."""
+        secrets = self.secrets
+        message = {"role": "assistant", "content": secrets.of_json(encodable(said))}
+        if opaque := thinking.without_secrets(opaque, secrets):
+            message["opaque"] = opaque
+        if calls:
+            message["tool_calls"] = [
+                {
+                    "id": each.id,
+                    "type": "function",
+                    "function": {
+                        "name": each.function.name,
+                        "arguments": secrets.of_arguments(each.function.arguments),
+                    },
+                }
+                for each in calls
+            ]
+        self.state.messages.append(message)
+
     def _answer(self, call: ToolCall, content: str) -> None:
         message = {"role": "tool", "tool_call_id": call.id, "name": call.function.name}
         self.state.messages.append({**message, "content": content})
@@ -546,3 +541,18 @@ def snapshot_of(state: RunState, context: RunContext) -> StateSnapshot:
         variables=context.hooks.variables(state),
         elapsed_s=state.elapsed_seconds(context.clock.monotonic()),
     )
+
+
+def _ends(words: str, state: RunState) -> bool:
+    """Whether words are the end: something was done, nothing of it failed, no part of a plan is
+    open, and they announce nothing."""
+    said = words.rstrip()
+    announces = not said or said.endswith((":", "…", "..."))
+    is_open = bool(state.failure_attempts or state.open_subgoals)
+    return bool(state.tool_call_history) and not is_open and not announces
+
+
+def _last_words(messages: Sequence[Mapping[str, Any]]) -> str:
+    """What the model said last; empty where it only called tools."""
+    said = (each["content"] for each in reversed(messages) if each["role"] == "assistant")
+    return next(said, None) or ""
