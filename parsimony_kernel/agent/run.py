@@ -5,7 +5,6 @@ run is in ``agent.loop``.
 """
 
 import asyncio
-import inspect
 import json
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping, Sequence
@@ -15,19 +14,18 @@ from typing import Any, TypeVar
 
 from parsimony_kernel.agent.chart_images import picture_messages
 from parsimony_kernel.agent.failure.detectors import post_llm, post_tool, pre_step, record_tool_call
-from parsimony_kernel.agent.failure.recovery import FALLBACK, GUARD, answer, pause
+from parsimony_kernel.agent.failure.recovery import FALLBACK, GUARD, answer, learned, pause
 from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.agent.model_calls import ModelCalls, given_up
 from parsimony_kernel.agent.outcomes import (
     adding,
-    as_restored,
     diagnose,
     for_people,
     is_late,
     shown,
     with_type,
 )
-from parsimony_kernel.agent.progress import Progress, note, told
+from parsimony_kernel.agent.progress import Progress, note
 from parsimony_kernel.agent.redaction import of_failure
 from parsimony_kernel.agent.termination_tools import terminal_event
 from parsimony_kernel.agent.written_calls import is_written, written_calls
@@ -35,18 +33,18 @@ from parsimony_kernel.core.calls import arguments_of, loop_signature
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.causes import NO_CALL, has_open_type
 from parsimony_kernel.core.chat import Completion, FunctionCall, ToolCall
-from parsimony_kernel.core.choices import LIMITS
+from parsimony_kernel.core.choices import LIMITS, Choice
 from parsimony_kernel.core.config import FileStore
 from parsimony_kernel.core.events import (
     AgentEvent,
+    PartialRunSummary,
     StateSnapshot,
     ToolEvent,
     ToolResultObserved,
     UserInputRequested,
 )
-from parsimony_kernel.core.kinds import ASKS, HELD, SOLVED, Action, Effect, Failure, FailureKind
-from parsimony_kernel.core.refusals import GUIDANCE
-from parsimony_kernel.core.state import HeldCall, RunState, remember
+from parsimony_kernel.core.kinds import ASKS, HELD, SOLVED, Action, Failure, FailureKind
+from parsimony_kernel.core.state import HeldCall, RunState, SuspensionRecord, remember
 from parsimony_kernel.core.taxonomy import FailureType, TriageContext
 from parsimony_kernel.core.text import encodable
 from parsimony_kernel.gate.envelope import to_text
@@ -98,6 +96,12 @@ class Run:
     async def iterate(self) -> AsyncGenerator[AgentEvent, None]:
         """One pass: check, ask the model, act."""
         state, model_calls = self.state, self.model_calls
+        if state.answered is not None:
+            record, chosen = state.answered
+            state.answered = None
+            for event in self._taken_up(record, chosen):
+                yield event
+            return
         await self._rest()
         if self.cancellation.is_set:
             raise Cancelled(self.cancellation.reason)
@@ -143,22 +147,36 @@ class Run:
             words = "the model answered in words and called no tool"
             failure = NO_CALL.failure(words, iteration=state.iteration)
         if failure is not None:
-            await self._skip(calls, f"not run: {self.secrets.clean(failure.explanation)}")
+            await self._skip(calls, self.secrets.clean(failure.explanation))
             yield await self._fail(failure)
             return
         async for event in self._in_order(calls):
             yield event
+
+    def _taken_up(self, record: SuspensionRecord, chosen: Choice | None) -> Iterator[AgentEvent]:
+        """Go on from an answered question, unless the answer was to stop. It begins by saying how
+        far the run is."""
+        state, effect = self.state, record.pending_effect
+        # What the person says of a write whose outcome is unknown.
+        if effect and chosen is Choice.happened:
+            self.hooks.effects(state).commit(effect, {"confirmed": "by the person"})
+        elif effect and chosen is Choice.did_not_happen:
+            self.hooks.effects(state).withdraw(effect)
+        yield snapshot_of(state, self.context)
+        if chosen is Choice.stop:
+            state.done = True
+            why = record.pending_question_context or record.pending_question
+            missing = f"the rest of the request, for you said to stop: {why}"
+            yield PartialRunSummary(missing=missing, learned_facts=learned(state))
 
     async def _in_order(
         self, calls: Sequence[ToolCall], approved: str | None = None
     ) -> AsyncGenerator[AgentEvent, None]:
         """Run ``calls`` one after the other, the first of them as it was ``approved``."""
         state, clean = self.state, True
+        await self._skip(calls[MAX_CALLS:], f"{MAX_CALLS} calls are the most in one answer")
+        calls = calls[:MAX_CALLS]
         for index, call in enumerate(calls):
-            if index == MAX_CALLS:
-                most = f"not run: {MAX_CALLS} calls are the most in one answer"
-                await self._skip(calls[index:], most)
-                break
             allowed = None if index else approved
             async for event in self._call(call, rest=calls[index + 1 :], approved=allowed):
                 clean = clean and not (isinstance(event, ToolEvent) and event.ok is False)
@@ -189,29 +207,31 @@ class Run:
         ran = f"What ran before it is taken back. {back}" if back else "Nothing was run."
         message = f"The person did not allow this. {ran}"
         self._answer(call, to_text({"error": "not_allowed", "message": message}))
-        await self._skip(rest, "not run: the call before it was declined")
+        await self._skip(rest, "the call before it was declined")
         yield snapshot_of(self.state, self.context)
 
     async def _call(
         self, call: ToolCall, *, rest: Sequence[ToolCall], approved: str | None = None
     ) -> AsyncGenerator[AgentEvent, None]:
-        state, name = self.state, call.function.name
+        state, name, tool = self.state, call.function.name, self.tools.get(call.function.name)
         arguments = arguments_of(call)
-        tool_type = self.tools[name].tool_type if name in self.tools else "function"
-        shown_arguments = self.secrets.of_json(arguments)
         begun = ToolEvent(
             tool_name=name,
             tool_call_id=call.id,
-            tool_type=tool_type,
-            arguments=shown_arguments,
+            tool_type="function" if tool is None else tool.tool_type,
+            arguments=self.secrets.of_json(arguments),
             around=_last_words(state.messages) if is_written(call.id) else None,
         )
+
+        def ended(**how: Any) -> ToolEvent:
+            return begun.model_copy(update={"completed": True, **how})
+
         yield begun
         if approved is None:
             record_tool_call(state, name, arguments)
             state.turn.tool_calls_this_turn += 1
-        is_tried, is_reply = self._begin(name), state.reply is not None
-        began = self.clock.monotonic()
+        self.progress.begin(None if self._overlaps(name) else tool)
+        did, began = "Allowed" if state.reply is None else "Answered", self.clock.monotonic()
         try:
             begun_beside = self._beside.popleft() if self._beside else None
             outcome, seconds = await (begun_beside or self._step((call, *rest), approved))
@@ -219,29 +239,24 @@ class Run:
             self._answer(call, '{"error": "cancelled", "message": "the run was stopped"}')
             for event in self._drained():
                 yield event
-            yield begun.model_copy(
-                update={"completed": True, "ok": False, "result": {"stopped": True}}
-            )
+            yield ended(ok=False, result={"stopped": True})
             raise
         state.procedure_state = self.gate.place
         # A running tool is not the model's silence, nor its time: it has a limit of its own.
         state.last_event_time_s = self.clock.monotonic()
         state.started_monotonic_s += state.last_event_time_s - began
-        started = state.last_event_time_s - seconds
-        if is_tried:
-            outcome = self._settled(outcome)
+        outcome = self.progress.settle(outcome)
         if approved is not None:
-            note, did = outcome.envelope.get("note", ""), "Answered" if is_reply else "Allowed"
-            outcome = adding(outcome, "note", f"{did} by the person. {note}".rstrip())
+            note = f"{did} by the person. {outcome.envelope.get('note', '')}".rstrip()
+            outcome = adding(outcome, "note", note)
         keeping = self.hooks.kept(call, outcome, state)
         whole = await self._explained(call, await self._unless_stopped(keeping, outcome))
         # What the model reads, and what people do: the second stays on this machine.
         read, outcome = self._told(self.hooks.shared(call, whole)), self._told(whole)
-        content = to_text(read.envelope)
-        failure = outcome.failure
+        content, failure = to_text(read.envelope), outcome.failure
         if failure is not None and HELD in failure.metadata:
             # It waits for a person, and goes into the record, to be run as it is.
-            yield begun.model_copy(update={"completed": True, "result": {"waiting": "approval"}})
+            yield ended(result={"waiting": "approval"})
             await self.let_fall()
             sha = failure.metadata[HELD]
             state.pending_call = HeldCall.of(call, sha + (approved or "") if sha == ASKS else sha)
@@ -251,21 +266,18 @@ class Run:
             if not isinstance(event, UserInputRequested):
                 state.pending_call, state.pending_behind = None, []
                 self._answer(call, content)
-                await self._skip(rest, "not run: the call before it may not run")
+                await self._skip(rest, "the call before it may not run")
             yield event
             return
         self._answer(call, content)
         self._note(call, outcome, read)
         for event in self._drained():
             yield event
-        yield begun.model_copy(
-            update={
-                "completed": True,
-                "ok": outcome.ok,
-                "result": for_people(outcome, self.secrets, stopped=self.cancellation.is_set),
-                "failure": failure and failure.without_data(),
-                "duration_s": self.clock.monotonic() - started,
-            }
+        yield ended(
+            ok=outcome.ok,
+            result=for_people(outcome, self.secrets, stopped=self.cancellation.is_set),
+            failure=failure and failure.without_data(),
+            duration_s=seconds,
         )
         yield ToolResultObserved(
             tool_name=name, tool_call_id=call.id, content=content, ok=outcome.ok
@@ -273,10 +285,9 @@ class Run:
         await self._picture(outcome)
         # What follows in the batch was written in the belief that this call succeeds and the run
         # goes on; and a record may be sealed next, in which no call may stay unanswered.
-        if outcome.request is not None:
-            await self._skip(rest, "not run: the run ended with the call before")
-        elif not outcome.ok:
-            await self._skip(rest, "not run: the call before it failed")
+        if outcome.request is not None or not outcome.ok:
+            ends = "failed" if outcome.request is None else "ended the run"
+            await self._skip(rest, f"the call before it {ends}")
         if self.cancellation.is_set:
             raise Cancelled(self.cancellation.reason)
         if outcome.request is not None:
@@ -344,8 +355,7 @@ class Run:
 
         def admitted() -> None:
             pair = [each.function.name for each in calls[:2]]
-            has_room = self.state.turn.tool_calls_this_turn + len(self._beside) < MAX_CALLS
-            if len(pair) == 2 and has_room and all(map(self._overlaps, pair)):
+            if len(pair) == 2 and all(map(self._overlaps, pair)):
                 self._beside.append(asyncio.ensure_future(self._step(calls[1:])))
 
         replied, self.state.reply = REPLY.set(self.state.reply), None
@@ -386,36 +396,6 @@ class Run:
         for event in self.hooks.drain():
             note(event, self.state)
             yield event
-
-    def _begin(self, name: str) -> bool:
-        """Whether what runs is taken back when it fails: code, or a function of the notebook."""
-        tool = self.tools.get(name)
-        if tool is None or self._overlaps(name):
-            return False
-        is_code, body = tool.tool_type == "code", inspect.unwrap(tool.function)
-        is_own = tool.tool_type == "function" and getattr(body, "__module__", None) == "__main__"
-        if is_code or is_own:
-            self.progress.begin(None if is_code else body)
-        return is_code or is_own
-
-    def _settled(self, outcome: StepOutcome) -> StepOutcome:
-        """What code leaves behind: a state to go back to, or, when it failed, nothing but the
-        names that are new."""
-        failure = outcome.failure
-        if failure is None:
-            if outcome.request is None:
-                self.progress.passed()
-            return outcome
-        if HELD in failure.metadata:
-            self.progress.held()
-        if failure.refusal in GUIDANCE or HELD in failure.metadata:
-            return outcome
-        # Variables go with what happened outside: that is not taken back either.
-        if failure.kind is FailureKind.kernel_invalidated or failure.effect is not Effect.none:
-            self.progress.spoil()
-            return outcome
-        back = self.progress.failed()
-        return adding(as_restored(outcome, back), "variables", told(back)) if back else outcome
 
     def _told(self, outcome: StepOutcome) -> StepOutcome:
         """The outcome as everyone reads it: without what this run has to keep to itself."""
@@ -502,7 +482,7 @@ class Run:
     async def _skip(self, calls: Sequence[ToolCall], why: str) -> None:
         await self.let_fall()
         for call in calls:
-            self._answer(call, to_text({"error": "not_run", "message": why}))
+            self._answer(call, to_text({"error": "not_run", "message": f"not run: {why}"}))
 
     def _say(self, said: str | None, calls: Sequence[ToolCall], opaque: str) -> None:
         """Enter a model's answer into the transcript."""
