@@ -16,6 +16,7 @@ from parsimony_kernel.agent.failure.recovery import FALLBACK, FINAL, asks_for_lo
 from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.agent.prompts import FINISH_WITHIN_BUDGET
 from parsimony_kernel.agent.renderer import KEPT_RESULTS, MAX_COMPACTION, IncrementalRenderer
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.causes import BREAKER_OPEN, PROVIDER_FAULT
 from parsimony_kernel.core.chat import (
@@ -24,14 +25,6 @@ from parsimony_kernel.core.chat import (
     Completion,
     Delta,
     ModelRequest,
-)
-from parsimony_kernel.core.events import (
-    AgentEvent,
-    BudgetWarning,
-    Heartbeat,
-    LLMCallCompleted,
-    ReasoningDelta,
-    TextDelta,
 )
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.state import RunState
@@ -104,7 +97,7 @@ class ModelCalls:
             deadline_s=limits.max_execution_time_s - state.elapsed_seconds(self._clock.monotonic()),
         )
 
-    async def ask(self, *, since: float) -> AsyncGenerator[AgentEvent, None]:
+    async def ask(self, *, since: float) -> AsyncGenerator[ev.AgentEvent, None]:
         """Ask the model once, within the budget. The answer, or why there is none, is ``reply``
         then; a model whose breaker is open is not asked.
 
@@ -116,7 +109,7 @@ class ModelCalls:
             self.reply = demand
             return
         if demand is not None:
-            yield BudgetWarning(guard=demand.guard, used=demand.used, limit=demand.limit)
+            yield ev.BudgetWarning(guard=demand.guard, used=demand.used, limit=demand.limit)
         state.iteration += 1
         state.turn.text_only_response, state.turn.tool_calls_this_turn = False, 0
         try:
@@ -141,11 +134,11 @@ class ModelCalls:
                                 thoughts += reasoning
                                 waited_s = clock.monotonic() - heard_at
                                 state.accumulated_reasoning_duration_s += waited_s
-                                yield ReasoningDelta(content=encodable(reasoning))
+                                yield ev.ReasoningDelta(content=encodable(reasoning))
                             if text:
-                                yield TextDelta(content=encodable(text))
+                                yield ev.TextDelta(content=encodable(text))
                         case Beat(silent_s):
-                            yield Heartbeat(model=model.name, silent_s=silent_s)
+                            yield ev.Heartbeat(model=model.name, silent_s=silent_s)
                         case _:
                             self.reply = item
                             self._learn(permit)
@@ -217,11 +210,11 @@ class ModelCalls:
             return _noted(failure, FALLBACK, self.model.name)
         return given_up(failure) if is_open else failure
 
-    def _account(self, reply: Completion, started: float) -> LLMCallCompleted:
+    def _account(self, reply: Completion, started: float) -> ev.LLMCallCompleted:
         accumulate_usage(self._state, reply, model=reply.model)
         if reply.choices:
             self.prompt_tokens = reply.usage.prompt_tokens or None
-        return LLMCallCompleted(
+        return ev.LLMCallCompleted(
             model=reply.model,
             **asdict(reply.usage),
             cost_usd=reply.cost_usd,

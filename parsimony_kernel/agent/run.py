@@ -12,37 +12,23 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from parsimony_kernel.agent import outcomes
 from parsimony_kernel.agent.chart_images import picture_messages
 from parsimony_kernel.agent.failure.detectors import post_llm, post_tool, pre_step, record_tool_call
 from parsimony_kernel.agent.failure.recovery import FALLBACK, GUARD, answer, learned, pause
 from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.agent.model_calls import ModelCalls, given_up
-from parsimony_kernel.agent.outcomes import (
-    adding,
-    diagnose,
-    for_people,
-    is_late,
-    shown,
-    with_type,
-)
 from parsimony_kernel.agent.progress import Progress, note
 from parsimony_kernel.agent.redaction import of_failure
 from parsimony_kernel.agent.termination_tools import terminal_event
 from parsimony_kernel.agent.written_calls import is_written, written_calls
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.calls import arguments_of, loop_signature
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.causes import NO_CALL, has_open_type
 from parsimony_kernel.core.chat import Completion, FunctionCall, ToolCall
 from parsimony_kernel.core.choices import LIMITS, Choice
 from parsimony_kernel.core.config import FileStore
-from parsimony_kernel.core.events import (
-    AgentEvent,
-    PartialRunSummary,
-    StateSnapshot,
-    ToolEvent,
-    ToolResultObserved,
-    UserInputRequested,
-)
 from parsimony_kernel.core.kinds import ASKS, HELD, SOLVED, Action, Failure, FailureKind
 from parsimony_kernel.core.state import HeldCall, RunState, SuspensionRecord, remember
 from parsimony_kernel.core.taxonomy import FailureType, TriageContext
@@ -59,6 +45,7 @@ from parsimony_kernel.tools import REPLY
 from parsimony_kernel.triage.classify import RulesClassifier
 
 T = TypeVar("T")
+Events = AsyncGenerator[ev.AgentEvent, None]
 
 # An answer that asks for more calls than this has lost its way; the rest of them is not run.
 MAX_CALLS = 50
@@ -83,7 +70,7 @@ class Run:
         self.gate = hooks.gate(self.tools, context, state)
         self.model_calls = ModelCalls(context, state, self.tools, self.secrets)
         self.progress = Progress(state, hooks.files(state))
-        self._recovered: AgentEvent | None = None  # what the last failure was answered with
+        self._recovered: ev.AgentEvent | None = None  # what the last failure was answered with
         self._limits_met = 0
         self._refused: set[FailureKind] = set()
         self._ids = dict.fromkeys(name for each in state.messages for name in _ids_in(each))
@@ -93,16 +80,16 @@ class Run:
         if not state.started_at:
             state.started_at = self.clock.now().isoformat()
 
-    async def iterate(self) -> AsyncGenerator[AgentEvent, None]:
+    async def iterate(self) -> Events:
         """One pass: check, ask the model, act."""
         state, model_calls = self.state, self.model_calls
         if state.answered is not None:
-            record, chosen = state.answered
-            state.answered = None
-            for event in self._taken_up(record, chosen):
+            for event in self._taken_up(*state.answered):
                 yield event
             return
-        await self._rest()
+        recovered, self._recovered = self._recovered, None
+        if recovered is not None:
+            await pause(recovered, self.context, state)
         if self.cancellation.is_set:
             raise Cancelled(self.cancellation.reason)
         # Whoever reads the events has taken this time, not the model.
@@ -127,7 +114,7 @@ class Run:
             # Its last failure is not the next model's first.
             state.failure_attempts.pop(failure.kind, None)
 
-    async def _act(self, reply: Completion) -> AsyncGenerator[AgentEvent, None]:
+    async def _act(self, reply: Completion) -> Events:
         state = self.state
         failure = post_llm(response=reply, state=state, guardrails=self.context.guardrails)
         is_cut_off = failure is not None and failure.kind is FailureKind.output_truncated
@@ -153,10 +140,11 @@ class Run:
         async for event in self._in_order(calls):
             yield event
 
-    def _taken_up(self, record: SuspensionRecord, chosen: Choice | None) -> Iterator[AgentEvent]:
+    def _taken_up(self, record: SuspensionRecord, chosen: Choice | None) -> Iterator[ev.AgentEvent]:
         """Go on from an answered question, unless the answer was to stop. It begins by saying how
         far the run is."""
         state, effect = self.state, record.pending_effect
+        state.answered = None
         # What the person says of a write whose outcome is unknown.
         if effect and chosen is Choice.happened:
             self.hooks.effects(state).commit(effect, {"confirmed": "by the person"})
@@ -167,11 +155,9 @@ class Run:
             state.done = True
             why = record.pending_question_context or record.pending_question
             missing = f"the rest of the request, for you said to stop: {why}"
-            yield PartialRunSummary(missing=missing, learned_facts=learned(state))
+            yield ev.PartialRunSummary(missing=missing, learned_facts=learned(state))
 
-    async def _in_order(
-        self, calls: Sequence[ToolCall], approved: str | None = None
-    ) -> AsyncGenerator[AgentEvent, None]:
+    async def _in_order(self, calls: Sequence[ToolCall], approved: str | None = None) -> Events:
         """Run ``calls`` one after the other, the first of them as it was ``approved``."""
         state, clean = self.state, True
         await self._skip(calls[MAX_CALLS:], f"{MAX_CALLS} calls are the most in one answer")
@@ -179,7 +165,7 @@ class Run:
         for index, call in enumerate(calls):
             allowed = None if index else approved
             async for event in self._call(call, rest=calls[index + 1 :], approved=allowed):
-                clean = clean and not (isinstance(event, ToolEvent) and event.ok is False)
+                clean = clean and not (isinstance(event, ev.ToolEvent) and event.ok is False)
                 yield event
             if state.done:
                 return
@@ -190,10 +176,9 @@ class Run:
             state.recoveries.clear()
             self._solve(None)
             self._refused.clear()
-        await self._rest()
         yield snapshot_of(self.state, self.context)
 
-    async def _answered(self, held: HeldCall) -> AsyncGenerator[AgentEvent, None]:
+    async def _answered(self, held: HeldCall) -> Events:
         """Run the call that waited for a person, or tell the model that it may not run."""
         state = self.state
         behind, state.pending_behind, state.pending_call = state.pending_behind, [], None
@@ -212,10 +197,10 @@ class Run:
 
     async def _call(
         self, call: ToolCall, *, rest: Sequence[ToolCall], approved: str | None = None
-    ) -> AsyncGenerator[AgentEvent, None]:
+    ) -> Events:
         state, name, tool = self.state, call.function.name, self.tools.get(call.function.name)
         arguments = arguments_of(call)
-        begun = ToolEvent(
+        begun = ev.ToolEvent(
             tool_name=name,
             tool_call_id=call.id,
             tool_type="function" if tool is None else tool.tool_type,
@@ -223,7 +208,7 @@ class Run:
             around=_last_words(state.messages) if is_written(call.id) else None,
         )
 
-        def ended(**how: Any) -> ToolEvent:
+        def ended(**how: Any) -> ev.ToolEvent:
             return begun.model_copy(update={"completed": True, **how})
 
         yield begun
@@ -248,7 +233,7 @@ class Run:
         outcome = self.progress.settle(outcome)
         if approved is not None:
             note = f"{did} by the person. {outcome.envelope.get('note', '')}".rstrip()
-            outcome = adding(outcome, "note", note)
+            outcome = outcomes.adding(outcome, "note", note)
         keeping = self.hooks.kept(call, outcome, state)
         whole = await self._explained(call, await self._unless_stopped(keeping, outcome))
         # What the model reads, and what people do: the second stays on this machine.
@@ -263,7 +248,7 @@ class Run:
             state.pending_behind = list(map(HeldCall.of, rest))
             yield snapshot_of(state, self.context)
             event = await self._fail(failure, read=read.failure)
-            if not isinstance(event, UserInputRequested):
+            if not isinstance(event, ev.UserInputRequested):
                 state.pending_call, state.pending_behind = None, []
                 self._answer(call, content)
                 await self._skip(rest, "the call before it may not run")
@@ -275,11 +260,11 @@ class Run:
             yield event
         yield ended(
             ok=outcome.ok,
-            result=for_people(outcome, self.secrets, stopped=self.cancellation.is_set),
+            result=outcomes.for_people(outcome, self.secrets, stopped=self.cancellation.is_set),
             failure=failure and failure.without_data(),
             duration_s=seconds,
         )
-        yield ToolResultObserved(
+        yield ev.ToolResultObserved(
             tool_name=name, tool_call_id=call.id, content=content, ok=outcome.ok
         )
         await self._picture(outcome)
@@ -317,9 +302,9 @@ class Run:
         seen = Repetition.from_json(state.repetition).after(
             name,
             self.secrets.of_json(arguments),
-            shown(outcome),
-            is_late=is_code and is_late(outcome),
-            read=shown(read),
+            outcomes.shown(outcome),
+            is_late=is_code and outcomes.is_late(outcome),
+            read=outcomes.shown(read),
         )
         state.repetition = seen.to_json()
         # Asking again for what changes is no loop; code that fails anew each time is one.
@@ -391,7 +376,7 @@ class Run:
             for each in self.state.lessons_learned
         ]
 
-    def _drained(self) -> Iterator[AgentEvent]:
+    def _drained(self) -> Iterator[ev.AgentEvent]:
         """What the host has emitted; the run notes it."""
         for event in self.hooks.drain():
             note(event, self.state)
@@ -432,12 +417,12 @@ class Run:
             failure = self.hooks.shared(call, outcome).failure or failure
         tool = self.tools.get(call.function.name)
         repeatable = tool is not None and tool.is_repeatable
-        judging = diagnose(
+        judging = outcomes.diagnose(
             failure, call, self.context, self.state, self.known(), is_idempotent=repeatable
         )
-        return with_type(outcome, await self._unless_stopped(judging, FailureType.UNKNOWN))
+        return outcomes.with_type(outcome, await self._unless_stopped(judging, FailureType.UNKNOWN))
 
-    async def _fail(self, failure: Failure, *, read: Failure | None = None) -> AgentEvent:
+    async def _fail(self, failure: Failure, *, read: Failure | None = None) -> ev.AgentEvent:
         """Answer ``failure``; ``read`` is what the model may read of it, if that is not all."""
         self._limits_met += failure.kind in LIMITS or GUARD in failure.metadata
         if self._limits_met > 1:  # trying a limit again meets it again, so once is the most
@@ -446,12 +431,6 @@ class Run:
         event = await answer(failure, self.context, self.state, run=self, read=read)
         self._recovered = event
         return event
-
-    async def _rest(self) -> None:
-        """Wait as long as the last answer to a failure says."""
-        event, self._recovered = self._recovered, None
-        if event is not None:
-            await pause(event, self.context, self.state)
 
     def known(self) -> TriageContext:
         """What a strategy or a classifier may know of this run."""
@@ -487,21 +466,15 @@ class Run:
     def _say(self, said: str | None, calls: Sequence[ToolCall], opaque: str) -> None:
         """Enter a model's answer into the transcript."""
         secrets = self.secrets
-        message = {"role": "assistant", "content": secrets.of_json(encodable(said))}
+        message: dict[str, Any] = {"role": "assistant"}
+        message["content"] = secrets.of_json(encodable(said))
         if opaque := thinking.without_secrets(opaque, secrets):
             message["opaque"] = opaque
-        if calls:
-            message["tool_calls"] = [
-                {
-                    "id": each.id,
-                    "type": "function",
-                    "function": {
-                        "name": each.function.name,
-                        "arguments": secrets.of_arguments(each.function.arguments),
-                    },
-                }
-                for each in calls
-            ]
+        for call in calls:
+            arguments = secrets.of_arguments(call.function.arguments)
+            function = {"name": call.function.name, "arguments": arguments}
+            asked = {"id": call.id, "type": "function", "function": function}
+            message.setdefault("tool_calls", []).append(asked)
         self.state.messages.append(message)
 
     def _answer(self, call: ToolCall, content: str) -> None:
@@ -514,9 +487,9 @@ def _ids_in(message: Any) -> list[str]:
     return [each["id"] for each in calls or ()]
 
 
-def snapshot_of(state: RunState, context: RunContext) -> StateSnapshot:
+def snapshot_of(state: RunState, context: RunContext) -> ev.StateSnapshot:
     """How far the run of ``state`` is: its rounds, its variables, its seconds."""
-    return StateSnapshot(
+    return ev.StateSnapshot(
         iteration=state.iteration,
         variables=context.hooks.variables(state),
         elapsed_s=state.elapsed_seconds(context.clock.monotonic()),
