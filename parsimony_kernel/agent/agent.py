@@ -5,7 +5,7 @@ It brings together a model, an executor, tools, limits and a policy, and hands t
 
 import os
 import uuid
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -13,13 +13,13 @@ from parsimony_kernel.agent.failure.suspension import Secret, SuspensionTokenMis
 from parsimony_kernel.agent.hooks import RunContext, RunHooks
 from parsimony_kernel.agent.loop import MAX_SUSPENSION_AGE_S, resume_run, run_loop
 from parsimony_kernel.agent.prompts import INSTRUCTIONS
-from parsimony_kernel.agent.resolve import Config, names_in
+from parsimony_kernel.agent.resolve import Config, names_in, resolve_models
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.config import MAX_PINNED, MAX_PINNED_LENGTH, AgentGuardrails, FileStore
 from parsimony_kernel.core.contract import ActionContract
-from parsimony_kernel.core.conversation import AgentContext, AgentMessage, is_snapshot, opening
+from parsimony_kernel.core.conversation import AgentContext, opening
 from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.core.policy import DefaultPolicy, RecoveryPolicy
 from parsimony_kernel.core.results import AgentResult, collect
@@ -75,8 +75,8 @@ class Agent:
             a model where they cannot tell.
 
     Raises ``TypeError`` when neither ``model`` nor ``model_config`` is given, and ``ValueError``
-    for too many, empty or long constraints, and for a contract or a procedure that names what is
-    no tool.
+    where that names no model, for too many, empty or long constraints, and for a contract or a
+    procedure that names what is no tool.
     """
 
     def __init__(
@@ -106,17 +106,16 @@ class Agent:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.model_config = _config(model, api_key, model_config)
-        self.model_id = model_id or _name(self.model_config)
+        named = (each.name for each in resolve_models(self.model_config))
+        self.model_id = model_id or ", ".join(named)
         self.guardrails = guardrails or AgentGuardrails()
         self.instructions = INSTRUCTIONS if instructions is None else instructions
         if rules:
             listed = "\n".join(f"- {each}" for each in rules.in_words())
             self.instructions += f"\n\nRules of this task, which the gate enforces\n{listed}"
-        self.policy: RecoveryPolicy = (
-            policy_as_recovery(policy)
-            if isinstance(policy, FailurePolicy)
-            else policy or DefaultPolicy()
-        )
+        if isinstance(policy, FailurePolicy):
+            policy = policy_as_recovery(policy)
+        self.policy: RecoveryPolicy = policy or DefaultPolicy()
         self.session_id = session_id or uuid.uuid4().hex
         self.code_executor = code_executor or _private_executor(output_factory)
         self.file_store = file_store
@@ -178,13 +177,14 @@ class Agent:
         cancellation: CancellationRequest | None = None,
     ) -> RunState:
         """The state of a run that is about to begin."""
-        context = ctx or AgentContext()
+        given = ctx or AgentContext()
         secrets = self.hooks.secrets(RunContext.of(self))
-        begun = opening(message, context.notebook)
-        state = RunState(
+        before = [{**each.to_llm("default"), "metadata": each.metadata} for each in given.messages]
+        return RunState(
+            run_id=run_id or uuid.uuid4().hex,
             session_id=self.session_id,
             model_id=self.model_id,
-            messages=[*secrets.of_prose([*map(_earlier, context.messages), *begun])],
+            messages=secrets.of_prose([*before, *opening(message, given.notebook)]),
             started_monotonic_s=self.clock.monotonic(),
             pinned_constraints=list(map(secrets.clean, self.pinned_constraints)),
             workspace=self.workspace,
@@ -192,9 +192,6 @@ class Agent:
             code_executor=self.code_executor,
             cancellation=cancellation,
         )
-        if run_id is not None:
-            state.run_id = run_id
-        return state
 
     async def run(
         self,
@@ -205,7 +202,7 @@ class Agent:
     ) -> AsyncGenerator[AgentEvent, None]:
         """Work on ``message``, yielding what happens; the last event is terminal."""
         state = self.start(message, ctx=ctx, cancellation=cancellation)
-        async with aclosing(run_loop(self, state, cancellation=cancellation)) as events:
+        async with aclosing(run_loop(self, state)) as events:
             async for event in events:
                 yield event
 
@@ -236,11 +233,6 @@ class Agent:
                 yield event
 
 
-def _earlier(message: AgentMessage) -> dict[str, Any]:
-    rendered = message.to_llm("default")
-    return {**rendered, "metadata": message.metadata} if is_snapshot(message) else rendered
-
-
 def _config(
     model: Config | Sequence[Config] | None,
     api_key: str | None,
@@ -256,18 +248,6 @@ def _config(
     if len(named) != 1:
         raise TypeError("api_key goes with one model's name; give each of several its own config")
     return {"model": named[0], "api_key": api_key}
-
-
-def _name(config: Config | Sequence[Config]) -> str:
-    match config:
-        case str():
-            return config
-        case Mapping():
-            return str(config["model"])
-        case Sequence():
-            return ", ".join(_name(each) for each in config)
-        case _:
-            return config.name
 
 
 def _pinned(given: Iterable[str]) -> tuple[str, ...]:

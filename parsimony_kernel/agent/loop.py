@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from parsimony_kernel.agent.failure.recovery import learned, outlived
+from parsimony_kernel.agent.failure.recovery import outlived
 from parsimony_kernel.agent.failure.suspension import SuspensionConsumed, check_record, check_reply
 from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.agent.redaction import redacted
@@ -19,7 +19,7 @@ from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.causes import RUN_BROKEN
 from parsimony_kernel.core.chat import ModelRequest, StandInError
 from parsimony_kernel.core.choices import Choice
-from parsimony_kernel.core.events import AgentEvent, Handoff, PartialRunSummary, RunCancelled
+from parsimony_kernel.core.events import AgentEvent, Handoff, RunCancelled
 from parsimony_kernel.core.kinds import Action, FailureKind
 from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.llm.secrets import Secrets
@@ -88,16 +88,10 @@ async def resume_run(
     max_suspension_age_s: float = MAX_SUSPENSION_AGE_S,
 ) -> AsyncGenerator[AgentEvent, None]:
     """Go on from ``suspension`` with the person's answer; see ``admit`` for the errors."""
-    state = admit(
-        agent,
-        suspension,
-        user_reply,
-        files=files,
-        code_executor=code_executor,
-        cancellation=cancellation,
-        max_suspension_age_s=max_suspension_age_s,
-    )
-    async with aclosing(go_on(agent, state, suspension, user_reply)) as events:
+    alive = {"files": files, "code_executor": code_executor, "cancellation": cancellation}
+    age_s = max_suspension_age_s
+    state = admit(agent, suspension, user_reply, max_suspension_age_s=age_s, **alive)
+    async with aclosing(run_loop(agent, state)) as events:
         async for event in events:
             yield event
 
@@ -110,7 +104,7 @@ def admit(
     max_suspension_age_s: float = MAX_SUSPENSION_AGE_S,
     **alive: Any,
 ) -> RunState:
-    """Check a record and take its single use; the state to go on from.
+    """Check a record and take its single use; the state that ``run_loop`` goes on from.
 
     Checked in this order: empty reply, token, age, seal, workspace, answer, terms, single use.
     ``alive`` is what ``RunState.from_suspension`` takes beside the record.
@@ -130,7 +124,7 @@ def admit(
         max_age_s=max_suspension_age_s,
         workspace=context.workspace,
     )
-    chosen = _chosen(suspension, user_reply)
+    chosen = choices.read(user_reply, choices.offered_in(suspension))
     if chosen is None and suspension.originating_guard:
         raise ValueError("this question is about a budget: answer 'Go on' or 'Stop here'")
     if chosen is None and suspension.pending_effect:
@@ -141,6 +135,7 @@ def admit(
             "the file back as it was, or run the request again"
         )
     state = RunState.from_suspension(suspension, now=clock.monotonic(), **alive)
+    state.answered = suspension, chosen
     if suspension.originating_failure_kind is FailureKind.loop_detected:
         # The person has looked at the loop: it may be gone round again.
         state.last_repeat_counts, state.repetition = {}, []
@@ -164,40 +159,6 @@ def admit(
     if not hooks.claim(suspension):
         raise SuspensionConsumed("this question was answered before; nothing was run again")
     return state
-
-
-def _chosen(suspension: SuspensionRecord, reply: str) -> Choice | None:
-    return choices.read(reply, choices.offered_in(suspension))
-
-
-async def go_on(
-    agent: object, state: RunState, suspension: SuspensionRecord, user_reply: str
-) -> AsyncGenerator[AgentEvent, None]:
-    """Run an admitted state, unless the answer was to stop. It begins by saying how far it is."""
-    context = RunContext.of(agent)
-    chosen, effect = _chosen(suspension, user_reply), suspension.pending_effect
-    try:
-        # What the person says of a write whose outcome is unknown.
-        if effect and chosen is Choice.happened:
-            context.hooks.effects(state).commit(effect, {"confirmed": "by the person"})
-        elif effect and chosen is Choice.did_not_happen:
-            context.hooks.effects(state).withdraw(effect)
-        snapshot = snapshot_of(state, context)
-    except Exception as exc:  # boundary: tool - a host's hooks, on a disk that may fail
-        yield _broken(exc, state, context.hooks.secrets(context))
-        return
-    yield snapshot
-    if chosen is Choice.stop:
-        state.done = True
-        why = suspension.pending_question_context or suspension.pending_question
-        yield PartialRunSummary(
-            missing=f"the rest of the request, for you said to stop: {why}",
-            learned_facts=learned(state),
-        )
-        return
-    async with aclosing(run_loop(context, state)) as events:
-        async for event in events:
-            yield event
 
 
 def _let_go(run: Run) -> None:

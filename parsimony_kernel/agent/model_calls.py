@@ -5,10 +5,9 @@ at a time: whether to try again is the funnel's; that a run stops asking after s
 row holds whatever the policy.
 """
 
-import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from parsimony_kernel.agent.failure.detectors import Budget, accumulate_usage
@@ -16,6 +15,7 @@ from parsimony_kernel.agent.failure.recovery import FALLBACK, FINAL, asks_for_lo
 from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.agent.prompts import FINISH_WITHIN_BUDGET
 from parsimony_kernel.agent.renderer import KEPT_RESULTS, MAX_COMPACTION, IncrementalRenderer
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.causes import BREAKER_OPEN, PROVIDER_FAULT
 from parsimony_kernel.core.chat import (
@@ -23,28 +23,17 @@ from parsimony_kernel.core.chat import (
     ChatModel,
     Completion,
     Delta,
-    FunctionCall,
     ModelRequest,
-    ToolCall,
-)
-from parsimony_kernel.core.events import (
-    AgentEvent,
-    BudgetWarning,
-    Heartbeat,
-    LLMCallCompleted,
-    ReasoningDelta,
-    TextDelta,
 )
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.core.text import encodable
-from parsimony_kernel.gate.rules import DONE
-from parsimony_kernel.limits.breaker import CircuitOpenError
+from parsimony_kernel.limits.breaker import CircuitOpenError, Permit
 from parsimony_kernel.limits.budget import Demand
-from parsimony_kernel.llm import thinking
 from parsimony_kernel.llm.chokepoint import call_llm
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.llm.transcript import Repairer
+from parsimony_kernel.tools import Tools
 
 # Over all models of a run. Three models with the default budget of three retries use it up.
 MAX_FAILING_REQUESTS = 12
@@ -54,9 +43,7 @@ class ModelCalls:
     """The requests of one run, and what comes of them.
 
     Args:
-        models: those that answer, the preferred one first; at least one.
-        schemas: the tools that every request describes.
-        callable_: the names of all that may be called.
+        tools: all that may be called; the host says which of them a request describes.
 
     Attributes:
         model: the one that is asked next.
@@ -65,29 +52,23 @@ class ModelCalls:
     """
 
     def __init__(
-        self,
-        context: RunContext,
-        state: RunState,
-        models: Sequence[ChatModel],
-        schemas: list[dict[str, Any]],
-        callable_: Sequence[str],
-        *,
-        secrets: Secrets,
-        cancellation: CancellationRequest,
+        self, context: RunContext, state: RunState, tools: Tools, secrets: Secrets
     ) -> None:
-        self.model, *self._others = models
-        self.reply: Completion | Failure = _nothing_came()
+        hooks = context.hooks
+        offered = hooks.offered(tools)
+        self.model, *self._others = hooks.models(context)
+        self.reply: Completion | Failure = PROVIDER_FAULT.failure("the model was not asked yet")
         self.prompt_tokens: int | None = None
         self._context = context
         self._state = state
-        self._schemas = schemas
+        self._schemas = secrets.of_prose(offered.to_llm())
         self._secrets = secrets
-        self._cancellation = cancellation
+        self._cancellation = state.cancellation or CancellationRequest()
         self._clock = context.clock
         # They outlive the run: a provider that was down a moment ago is not found out anew.
-        self._breakers = context.hooks.breakers
+        self._breakers = hooks.breakers
         self._budget = Budget(state, context.guardrails)
-        self._renderer = IncrementalRenderer(callable_)
+        self._renderer = IncrementalRenderer(tuple(offered))
         self._repairer = Repairer()
         self._failing = 0
 
@@ -96,73 +77,73 @@ class ModelCalls:
         """Whether the model that is asked next can be shown a picture."""
         return bool(getattr(self.model, "sees_pictures", False))
 
-    async def reckoned(self) -> tuple[ModelRequest, Failure | Demand | None]:
-        """The next request, and what it asks of the budget; compacted where it would not fit."""
-        while True:
-            request = self.request()
-            if not self._budget.is_limited:
-                return request, None
-            reckoning = self._budget.reckon(self.model, request)
-            request, demand = await self._cancellation.race(reckoning)
-            fits = not isinstance(demand, Failure) or "reserved" not in demand.metadata
-            if fits or self._state.compaction >= MAX_COMPACTION:
-                return request, demand
-            self._state.compaction += 1
-
     def request(self) -> ModelRequest:
         """The next request as the state is now."""
-        limits = self._context.guardrails
+        state, limits = self._state, self._context.guardrails
+        window = getattr(self.model, "context_window", None)
+        # A quarter of what the model takes, in characters; four are about a token.
+        most = window if isinstance(window, int) and 0 < window < KEPT_RESULTS else KEPT_RESULTS
         return ModelRequest(
             self._renderer.render(
-                self._state,
+                state,
                 instructions=self._context.instructions,
                 in_text=not getattr(self.model, "reads_envelopes", False),
-                most=self._room_for_results(),
+                most=most,
             ),
             self._schemas,
             timeout_s=limits.llm_timeout_s,
             heartbeat_s=limits.stream_heartbeat_s,
-            deadline_s=limits.max_execution_time_s
-            - self._state.elapsed_seconds(self._clock.monotonic()),
+            deadline_s=limits.max_execution_time_s - state.elapsed_seconds(self._clock.monotonic()),
         )
 
-    def _room_for_results(self) -> int:
-        """A quarter of what the model takes, in characters; four are about a token."""
-        window = getattr(self.model, "context_window", None)
-        return min(KEPT_RESULTS, window) if isinstance(window, int) and window > 0 else KEPT_RESULTS
-
-    def warn(self, demand: Demand) -> BudgetWarning:
-        """Most of a budget is used: less of the past is sent, and the model is told to finish."""
-        state = self._state
-        state.budget_warned = True
-        state.compaction = max(state.compaction, 1)
-        told = filter(None, (state.pending_instruction, FINISH_WITHIN_BUDGET))
-        state.pending_instruction = "\n\n".join(told)
-        return BudgetWarning(guard=demand.guard, used=demand.used, limit=demand.limit)
-
-    async def ask(self, request: ModelRequest, *, since: float) -> AsyncGenerator[AgentEvent, None]:
-        """What happens while ``request`` is answered. The answer, or why there is none, is
-        ``reply`` then.
+    async def ask(self, *, since: float) -> AsyncGenerator[ev.AgentEvent, None]:
+        """Ask the model once, within the budget. The answer, or why there is none, is ``reply``
+        then; a model whose breaker is open is not asked.
 
         ``since`` is when the pass began, in seconds of the clock.
         """
         state, model, clock = self._state, self.model, self._clock
-        self.reply, thoughts, heard_at = _nothing_came(), "", clock.monotonic()
-        async with aclosing(self._answer(request)) as items:
-            async for item in items:
-                match item:
-                    case Delta(text, reasoning):
-                        if reasoning:
-                            thoughts += reasoning
-                            state.accumulated_reasoning_duration_s += clock.monotonic() - heard_at
-                            yield ReasoningDelta(content=encodable(reasoning))
-                        if text:
-                            yield TextDelta(content=encodable(text))
-                    case Beat(silent_s):
-                        yield Heartbeat(model=model.name, silent_s=silent_s)
-                    case _:
-                        self.reply = item
-                heard_at = state.last_event_time_s = clock.monotonic()
+        request, demand = await self._reckoned()
+        if isinstance(demand, Failure):
+            self.reply = demand
+            return
+        if demand is not None:
+            yield ev.BudgetWarning(guard=demand.guard, used=demand.used, limit=demand.limit)
+        state.iteration += 1
+        state.turn.text_only_response, state.turn.tool_calls_this_turn = False, 0
+        try:
+            permit = self._breakers.of(service_of(model)).admit()
+        except CircuitOpenError as refused:
+            self.reply = self._rerouted(_left_alone(model.name, refused.retry_in_s))
+            return
+        thoughts, heard_at = "", clock.monotonic()
+        answer = call_llm(
+            model,
+            request,
+            cancellation=self._cancellation,
+            clock=clock,
+            repair=self._repairer.repair,
+        )
+        try:
+            async with aclosing(answer):
+                async for item in answer:
+                    match item:
+                        case Delta(text, reasoning):
+                            if reasoning:
+                                thoughts += reasoning
+                                waited_s = clock.monotonic() - heard_at
+                                state.accumulated_reasoning_duration_s += waited_s
+                                yield ev.ReasoningDelta(content=encodable(reasoning))
+                            if text:
+                                yield ev.TextDelta(content=encodable(text))
+                        case Beat(silent_s):
+                            yield ev.Heartbeat(model=model.name, silent_s=silent_s)
+                        case _:
+                            self.reply = item
+                            self._learn(permit)
+                    heard_at = state.last_event_time_s = clock.monotonic()
+        finally:
+            permit.released()
         state.accumulated_reasoning += self._secrets.clean(thoughts)
         bill = self.reply if isinstance(self.reply, Completion) else None
         if self._budget.is_limited:
@@ -175,35 +156,41 @@ class ModelCalls:
         state.pending_instruction = None
         state.failure_attempts.pop(FailureKind.transient_provider, None)
 
-    async def _answer(
-        self, request: ModelRequest
-    ) -> AsyncGenerator[Delta | Beat | Completion | Failure, None]:
-        """Ask the model once; see ``call_llm``. One whose breaker is open is not asked."""
-        try:
-            permit = self._breakers.of(service_of(self.model)).admit()
-        except CircuitOpenError as refused:
-            yield _left_alone(self.model.name, refused.retry_in_s)
+    async def _reckoned(self) -> tuple[ModelRequest, Failure | Demand | None]:
+        """The next request, with the longest answer that the budget allows, and why it may not be
+        made, or what is to be warned of.
+
+        Where it would not fit, older results are shortened. Near the end of a budget they are, too,
+        and the model is told to finish.
+        """
+        state = self._state
+        request, demand = self.request(), None
+        while self._budget.is_limited:
+            reckoning = self._budget.reckon(self.model, request)
+            request, demand = await self._cancellation.race(reckoning)
+            fits = not isinstance(demand, Failure) or "reserved" not in demand.metadata
+            if fits or state.compaction >= MAX_COMPACTION:
+                break
+            state.compaction += 1
+            request = self.request()
+        if demand is None or isinstance(demand, Failure):
+            return request, demand
+        if state.budget_warned:
+            return request, None
+        state.budget_warned, state.compaction = True, max(state.compaction, 1)
+        told = filter(None, (state.pending_instruction, FINISH_WITHIN_BUDGET))
+        state.pending_instruction = "\n\n".join(told)
+        return replace(self.request(), max_answer_tokens=request.max_answer_tokens), demand
+
+    def _learn(self, permit: Permit) -> None:
+        """Count what the answer says of the model's service."""
+        if isinstance(self.reply, Completion):
+            permit.succeeded()
+            self._failing = 0
             return
-        answers = call_llm(
-            self.model,
-            request,
-            cancellation=self._cancellation,
-            clock=self._clock,
-            repair=self._repairer.repair,
-        )
-        try:
-            async with aclosing(answers):
-                async for item in answers:
-                    if isinstance(item, Completion):
-                        permit.succeeded()
-                        self._failing = 0
-                    elif isinstance(item, Failure):
-                        self._failing += 1
-                        if item.kind is FailureKind.transient_provider:
-                            permit.failed()
-                    yield item
-        finally:
-            permit.released()
+        self._failing += 1
+        if self.reply.kind is FailureKind.transient_provider:
+            permit.failed()
 
     def _rerouted(self, failure: Failure) -> Failure:
         """``failure``, after the next model has taken over where this one is given up."""
@@ -222,16 +209,13 @@ class ModelCalls:
             return _noted(failure, FALLBACK, self.model.name)
         return given_up(failure) if is_open else failure
 
-    def _account(self, reply: Completion, started: float) -> LLMCallCompleted:
-        prompt, completion, _ = accumulate_usage(self._state, reply, model=reply.model)
+    def _account(self, reply: Completion, started: float) -> ev.LLMCallCompleted:
+        accumulate_usage(self._state, reply, model=reply.model)
         if reply.choices:
-            self.prompt_tokens = prompt or None
-        return LLMCallCompleted(
+            self.prompt_tokens = reply.usage.prompt_tokens or None
+        return ev.LLMCallCompleted(
             model=reply.model,
-            prompt_tokens=prompt,
-            completion_tokens=completion,
-            cached_tokens=reply.usage.cached_tokens,
-            cache_write_tokens=reply.usage.cache_write_tokens,
+            **asdict(reply.usage),
             cost_usd=reply.cost_usd,
             duration_s=self._clock.monotonic() - started,
             finish_reason=reply.choices[0].finish_reason if reply.choices else "error",
@@ -261,44 +245,3 @@ def _left_alone(name: str, seconds: float) -> Failure:
         retry_in_s=seconds,
         remedy="Run the cell again then, or choose another model.",
     )
-
-
-def _nothing_came() -> Failure:
-    return PROVIDER_FAULT.failure("the model's stream ended without an answer")
-
-
-def ends(words: str, state: RunState) -> bool:
-    """Whether words are the end: something was done, nothing of it failed, no part of a plan is
-    open, and they announce nothing."""
-    said = words.rstrip()
-    announces = not said or said.endswith((":", "…", "..."))
-    is_open = bool(state.failure_attempts or state.open_subgoals)
-    return bool(state.tool_call_history) and not is_open and not announces
-
-
-def ending(words: str, state: RunState) -> ToolCall:
-    """Words that end a run, as the call that a model ends one with: through the same gate."""
-    call = FunctionCall(DONE, json.dumps({"summary": words}))
-    return ToolCall(f"ended_{len(state.messages)}", call)
-
-
-def assistant_message(
-    said: str | None, calls: Sequence[ToolCall], opaque: str, secrets: Secrets
-) -> dict[str, Any]:
-    """A model's answer as it stands in the transcript."""
-    content = secrets.of_json(encodable(said))
-    message: dict[str, Any] = {"role": "assistant", "content": content}
-    if opaque := thinking.without_secrets(opaque, secrets):
-        message["opaque"] = opaque
-    for call in calls:
-        arguments = secrets.of_arguments(call.function.arguments)
-        function = {"name": call.function.name, "arguments": arguments}
-        asked = {"id": call.id, "type": "function", "function": function}
-        message.setdefault("tool_calls", []).append(asked)
-    return message
-
-
-def last_words(messages: Sequence[Mapping[str, Any]]) -> str:
-    """What the model said last; empty where it only called tools."""
-    said = (each["content"] for each in reversed(messages) if each["role"] == "assistant")
-    return next(said, None) or ""

@@ -6,33 +6,25 @@ goes back to a state after a step that passed. The transcript and what happened 
 of the workspace come back where a step fails.
 """
 
+import inspect
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from parsimony_kernel.agent.outcomes import adding, as_restored
 from parsimony_kernel.core.events import AgentEvent, ArtifactPublished, LLMCallCompleted
+from parsimony_kernel.core.kinds import HELD, Effect, FailureKind
+from parsimony_kernel.core.refusals import GUIDANCE
 from parsimony_kernel.core.state import RunState
+from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.lineage.checkpoint import Change, Checkpoints, PutBack
 from parsimony_kernel.lineage.files import Files
+from parsimony_kernel.tools import Tool
 
 _MOST_NAMES = 12
 # What a run knows again once it has gone back.
 _KNOWN = ("repetition", "procedure_state", "subgoals", "done_subgoals")
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """A state whose checks had passed, after so many steps. ``number`` is the executor's, and
-    ``known`` what the run knew then."""
-
-    steps: int
-    number: int
-    known: dict[str, Any]
-
-    @property
-    def id(self) -> str:
-        return f"step-{self.steps}"
 
 
 class Progress:
@@ -47,18 +39,23 @@ class Progress:
         self._store: Checkpoints | None = make() if callable(make) else None
         self._state = state
         self._files = files
-        self._passed: list[Checkpoint] = []
+        # The states whose checks had passed, by the number of steps that led there: the executor's
+        # number, and what the run knew.
+        self._passed: dict[int, tuple[int, dict[str, Any]]] = {}
         self._steps = self._before = self._files_before = 0
         # Whether the state as it is now is one that checks have passed.
         self._is_good = True
+        self._is_tried = False
 
-    @property
-    def checkpoints(self) -> tuple[str, ...]:
-        """The ids of the states that can be gone back to, oldest first."""
-        return tuple(each.id for each in self._reachable())
-
-    def begin(self, function: Any = None) -> None:
-        """Code, or ``function``, is about to run: there is a state to go back to."""
+    def begin(self, tool: Tool | None) -> None:
+        """A call of ``tool`` is about to run. It is taken back when it fails if it is code, or a
+        function of the notebook; ``None`` for one that changes nothing."""
+        is_code = tool is not None and tool.tool_type == "code"
+        body = inspect.unwrap(tool.function) if tool and tool.tool_type == "function" else None
+        is_own = getattr(body, "__module__", None) == "__main__"
+        self._is_tried = is_code or is_own
+        if not self._is_tried:
+            return
         if self._files is not None:
             self._files_before = self._files.begin()
         if self._store is None:
@@ -66,32 +63,49 @@ class Progress:
         self._before = self._store.take()
         if self._is_good:
             self._record(self._before)
-        if function is not None:
-            self._store.protect_call(function)
+        if is_own:
+            self._store.protect_call(body)
 
-    def passed(self) -> None:
-        """What was begun has passed its checks."""
-        self._steps += 1
-        self._is_good = True
-
-    def spoil(self) -> None:
-        """Nobody knows what the state is now: something may still be changing it."""
+    def settle(self, outcome: StepOutcome) -> StepOutcome:
+        """What the call leaves behind: a state to go back to, or, when it failed, nothing but the
+        names that are new. The outcome says what was taken back."""
+        failure = outcome.failure
+        if not self._is_tried or outcome.request is not None:
+            return outcome
+        if failure is None:
+            self._steps += 1
+            self._is_good = True
+            return outcome
+        if HELD in failure.metadata:
+            self._hold()
+        if failure.refusal in GUIDANCE or HELD in failure.metadata:
+            return outcome
         self._is_good = False
+        # Variables go with what happened outside: that is not taken back either. And nobody knows
+        # what the state is where something may still be changing it.
+        if failure.kind is FailureKind.kernel_invalidated or failure.effect is not Effect.none:
+            return outcome
+        back = PutBack()
+        if self._store is not None and self._before in self._store:
+            back = self._store.put_back(self._before, keep_new=True)
+        if self._files is not None:
+            files = self._files.put_back(self._files_before)
+            back = replace(back, restored=(*back.restored, *files))
+        return adding(as_restored(outcome, back), "variables", told(back)) if back else outcome
 
-    def held(self) -> None:
-        """What was begun waits for a person; what it has done so far goes if it may not go on."""
-        paused = self._paused()
+    def _hold(self) -> None:
+        """The call waits for a person; what it has done so far goes if it may not go on."""
+        paused = self._paused
         if paused is None or self._store is None or self._before not in self._store:
             return
         if self._files is not None:
             paused.files += self._files.since(self._files_before)
-        change = self._store.change_since(self._before)
-        if change is not None:
+        if (change := self._store.change_since(self._before)) is not None:
             paused.changes.append(change)
 
     def declined(self) -> str:
         """Take back what the code that may not go on had done; what came of it, in words."""
-        paused = self._paused()
+        paused = self._paused
         if paused is None:
             return ""
         self._state.code_executor.paused = None
@@ -104,17 +118,21 @@ class Progress:
         outside = f"What it did outside stays: {' '.join(paused.left)}" if paused.left else ""
         return " ".join(filter(None, (*map(told, back), outside)))
 
+    @property
     def _paused(self) -> Any:
         return getattr(self._state.code_executor, "paused", None)
 
-    def failed(self) -> PutBack:
-        """What was begun has failed: what it did to names that existed before is taken back."""
-        self._is_good = False
-        files = () if self._files is None else self._files.put_back(self._files_before)
-        if self._store is None or self._before not in self._store:
-            return PutBack(restored=files)
-        back = self._store.put_back(self._before, keep_new=True)
-        return replace(back, restored=(*back.restored, *files))
+    @property
+    def checkpoints(self) -> tuple[str, ...]:
+        """The ids of the states that can be gone back to, oldest first; the one as it is now among
+        them, where checks have passed it."""
+        if self._store is None:
+            return ()
+        store = self._store
+        self._passed = {steps: each for steps, each in self._passed.items() if each[0] in store}
+        if self._is_good and self._steps not in self._passed:
+            self._record(store.take())
+        return tuple(f"step-{steps}" for steps in self._passed)
 
     def go_back(self, checkpoint_id: str | None = None) -> str:
         """Go back to a state, by default the newest, and tell the model so.
@@ -122,16 +140,17 @@ class Progress:
         What the run knew then is known again: its procedure's place, its plan, and what it had
         been shown. ``LookupError`` when there is none, or none of that id.
         """
-        found = [each for each in self._reachable() if checkpoint_id in (None, each.id)]
-        if self._store is None or not found:
+        found = dict(zip(self.checkpoints, self._passed.items(), strict=True))
+        target = next(reversed(found), "") if checkpoint_id is None else checkpoint_id
+        if self._store is None or target not in found:
             raise LookupError(f"there is no checkpoint {checkpoint_id or ''!r}")
-        target = found[-1]
-        back = self._store.put_back(target.number)
-        self._passed = [each for each in self._passed if each.number <= target.number]
+        steps, (number, known) = found[target]
+        back = self._store.put_back(number)
+        self._passed = {n: each for n, each in self._passed.items() if n <= steps}
         self._is_good = True
-        for name, value in target.known.items():
+        for name, value in known.items():
             setattr(self._state, name, copy(value))
-        when = f"after step {target.steps}" if target.steps else "before the first step of this run"
+        when = f"after step {steps}" if steps else "before the first step of this run"
         return f"The variables are as they were {when}. {told(back)}".rstrip()
 
     def end(self) -> Change | None:
@@ -140,22 +159,9 @@ class Progress:
         store, self._store = self._store, None
         return None if store is None else store.close()
 
-    def _reachable(self) -> list[Checkpoint]:
-        """The states that can be gone back to, the one as it is now among them where checks have
-        passed it."""
-        if self._store is None:
-            return []
-        store = self._store
-        self._passed = [each for each in self._passed if each.number in store]
-        is_noted = bool(self._passed) and self._passed[-1].steps == self._steps
-        if self._is_good and not is_noted:
-            self._record(store.take())
-        return self._passed
-
     def _record(self, number: int) -> None:
         known = {each: copy(getattr(self._state, each)) for each in _KNOWN}
-        self._passed = [each for each in self._passed if each.steps != self._steps]
-        self._passed.append(Checkpoint(self._steps, number, known))
+        self._passed[self._steps] = number, known
 
 
 def note(event: AgentEvent, state: RunState) -> None:
@@ -187,5 +193,5 @@ def told(back: PutBack) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more

@@ -56,36 +56,26 @@ def _data(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, default=str).replace("</", "<\\/")
 
 
+# What an inventory always says, in its order.
+_ALWAYS = {"working_folder": "", "files": [], "variables": [], "more_variables": 0, "artifacts": []}
+
+
 def notebook_context(
-    *,
-    working_folder: str,
-    files: Iterable[str],
-    variables: Iterable[Mapping[str, Any]],
-    more_variables: int = 0,
-    artifacts: Iterable[Mapping[str, str]] = (),
-    around: Mapping[str, str] | None = None,
-    secrets: Secrets | None = None,
-    **more: Any,
+    *, around: Mapping[str, Any] | None = None, secrets: Secrets | None = None, **told: Any
 ) -> str:
     """The inventory of a notebook as a block of the first message, without ``secrets``.
 
     Args:
         around: the date and the versions of what code may use.
         secrets: those of the process's environment by default.
-        more: what is told where there is any: ``named_files``, the size and first lines of files
-            that the request names; ``replaceable``, names that the turn which this one replaces
-            has bound, free to bind again; ``kept_back``, what is not told, so that nobody takes it
-            for missing.
+        told: ``working_folder``, ``files``, ``variables``, ``more_variables`` (how many more there
+            are) and ``artifacts``; and where there is any: ``named_files``, the size and first
+            lines of files that the request names; ``replaceable``, names that the turn which this
+            one replaces has bound, free to bind again; ``kept_back``, what is not told, so that
+            nobody takes it for missing.
     """
-    inventory = {
-        **(around or {}),
-        "working_folder": working_folder,
-        "files": list(files),
-        "variables": [dict(variable) for variable in variables],
-        "more_variables": more_variables,
-        "artifacts": [dict(artifact) for artifact in artifacts],
-        **{name: value for name, value in more.items() if value},
-    }
+    given = {name: value for name, value in told.items() if value}
+    inventory = {**(around or {}), **_ALWAYS, **given}
     return block(CONTEXT_TAG, _data((secrets or Secrets()).of_json(inventory)))
 
 

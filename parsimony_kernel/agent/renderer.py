@@ -7,12 +7,13 @@ of two iterations; a run's ``IncrementalRenderer`` keeps them by size, at the pr
 and gives them as text.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from typing import Any, Literal
 from xml.sax.saxutils import escape, quoteattr
 
 from parsimony_kernel.agent.prompts import context_in_text
-from parsimony_kernel.core.conversation import is_snapshot
+from parsimony_kernel.core.conversation import block, is_snapshot
 from parsimony_kernel.core.kinds import SOLVED, Failure
 from parsimony_kernel.core.pictures import is_picture, without_pixels
 from parsimony_kernel.core.reading import as_text, envelope_in, in_brief, text_in_brief
@@ -38,17 +39,28 @@ def render_for_llm(
     tools_block: str | None = None,
     capabilities_preamble: str = "",
 ) -> list[dict[str, Any]]:
-    """The messages of the next request, in litellm's shape.
+    """Render the next request, in litellm's shape, as document 002 says.
 
     In order: the system prompt; ``state.pending_instruction`` as a user message; the conversation
-    with old tool results compacted; what was learned from failures, and last the pinned
-    constraints.
+    with old tool results compacted; the lessons from failures, and last the pinned constraints.
     """
-    pending = state.pending_instruction
+    selected, compaction = select_messages_to_render(state.messages), state.compaction
+    cutoff = len(selected) if compaction else recent_iterations_cutoff(selected)
+    results = [index for index, each in enumerate(selected) if _role(each) == "tool"]
+    newest = results[-1] if results and compaction < 2 else -1
+    conversation = []
+    for index, message in enumerate(selected):
+        mode = infer_message_mode(
+            index=index,
+            is_last_tool_message=index == newest,
+            role=_role(message),
+            default_cutoff=cutoff,
+        )
+        conversation.append(_render(message, mode))
     return [
-        *_system(instructions, capabilities_preamble, tools_block),
-        *([{"role": "user", "content": pending}] if pending else []),
-        *_conversation(state),
+        *_said("system", "\n\n", instructions, capabilities_preamble, tools_block),
+        *_said("user", "", state.pending_instruction),
+        *conversation,
         *_addendum(state, render_lessons_learned(state.lessons_learned)),
     ]
 
@@ -56,9 +68,9 @@ def render_for_llm(
 class IncrementalRenderer:
     """The messages of one run's requests, with old results shortened by size.
 
-    A message that was rendered before is the very same dict again: callers copy before they
-    change one. Rests on ``RunState.messages`` growing at its end only; a list that was replaced
-    or cut is noticed and rendered anew.
+    A message that was rendered before is the very same dict again, until it is shortened: callers
+    copy before they change one. Rests on ``RunState.messages`` growing at its end only; a list that
+    was replaced or cut is noticed and rendered anew.
 
     Args:
         callable_: the names of the tools that the requests describe; all, where none is named.
@@ -67,20 +79,19 @@ class IncrementalRenderer:
     def __init__(self, callable_: Sequence[str] = ()) -> None:
         self._callable = list(callable_)
         self._system: list[dict[str, Any]] = []
-        self._begin(0, True, KEPT_RESULTS)
+        self._begin(True, KEPT_RESULTS)
 
-    def _begin(self, compaction: int, in_text: bool, most: int) -> None:
-        self._manner = compaction, in_text, most
+    def _begin(self, in_text: bool, most: int) -> None:
+        self._manner = in_text, most
         self._known: Sequence[str] = self._callable  # what was last said to be callable
         self._columns: set[tuple[str, str]] = set()  # those whose values were told
         self._read = 0  # how many messages of the state were taken in, and the last of them
         self._newest: Any = None
-        self._has_snapshot = False
-        self._whole: list[dict[str, Any]] = []
-        self._can_shrink: dict[int, Any] = {}  # by their place: results and pictures
-        self._brief: dict[int, dict[str, Any]] = {}
-        self._last_result = -1
-        self._cut = _Cut(most)
+        self._told: list[dict[str, Any]] = []
+        # By their place: results and pictures that stand in full, and the size of such results.
+        self._whole: dict[int, Any] = {}
+        self._sizes: dict[int, int] = {}
+        self._allowed = most
 
     def render(
         self,
@@ -90,99 +101,75 @@ class IncrementalRenderer:
         in_text: bool = True,
         most: int = KEPT_RESULTS,
     ) -> list[dict[str, Any]]:
-        """The messages of the next request, in the order of ``render_for_llm``, but for what is
-        said for one request only: that stands last, where it un-caches nothing.
+        """Render the next request, in the order of ``render_for_llm``, except for what is said for
+        one request only: that stands last, where it un-caches nothing.
 
         Without ``in_text`` results stand as envelopes, and all in full. ``most`` is how many
         characters of them are kept before old ones are shortened.
         """
-        self._take_in(state.messages, state.compaction, in_text, most)
-        if (system := _system(instructions)) != self._system:
+        self._take_in(state.messages, in_text, most)
+        if state.compaction:
+            self._shorten(MAX_COMPACTION - state.compaction)
+        if (system := _said("system", "", instructions)) != self._system:
             self._system = system
-        told, lessons = list(self._whole), lessons_to_mind(state.lessons_learned)
-        cutoff = len(told) if state.compaction else self._cut.index
-        kept = self._last_result if state.compaction < 2 else -1
-        for index, message in self._can_shrink.items() if cutoff else ():
-            if index < cutoff and index != kept:
-                if index not in self._brief:
-                    self._brief[index] = _render(message, "minimal")
-                told[index] = self._brief[index]
-        addendum = _addendum(state, lessons, state.pending_instruction or "")
-        return [*self._system, *told, *addendum]
+        lessons = lessons_to_mind(state.lessons_learned)
+        addendum = _addendum(state, lessons, state.pending_instruction)
+        return [*self._system, *self._told, *addendum]
 
-    def _take_in(self, messages: Sequence[Any], compaction: int, in_text: bool, most: int) -> None:
+    def _take_in(self, messages: Sequence[Any], in_text: bool, most: int) -> None:
         read = self._read
         grew = read <= len(messages) and (not read or messages[read - 1] is self._newest)
         added: Sequence[Any] = messages[read:] if grew else ()
         # A newer snapshot of the context takes an older one out of the middle.
-        is_replaced = self._has_snapshot and any(map(is_snapshot, added))
-        if not grew or is_replaced or self._manner != (compaction, in_text, most):
-            self._begin(compaction, in_text, most)
+        is_replaced = read > 0 and any(map(is_snapshot, added))
+        if not grew or is_replaced or self._manner != (in_text, most):
+            self._begin(in_text, most)
             added = messages
-        self._has_snapshot = self._has_snapshot or any(map(is_snapshot, added))
-        self._read = len(messages)
-        self._newest = messages[-1] if messages else None
+        self._read, self._newest = len(messages), messages[-1] if messages else None
         for message in select_messages_to_render(added):
-            index = len(self._whole)
-            self._whole.append(self._told(message, in_text))
-            is_result = _role(message) == "tool"
-            if is_result:
-                self._cut.add(index, len(str(self._whole[index]["content"])))
-                self._last_result = index
-            if in_text and (is_result or is_picture(message)):
-                self._can_shrink[index] = message
+            index, told = len(self._told), self._in_full(message, in_text)
+            self._told.append(told)
+            if in_text and is_picture(message):
+                self._whole[index] = message
+            elif in_text and _role(message) == "tool":
+                self._whole[index] = message
+                self._sizes[index] = len(str(told["content"]))
+                # The cut moves on in leaps: between two of them, only the end of a request is new.
+                if len(self._sizes) > 2 and sum(self._sizes.values()) > self._allowed:
+                    self._shorten(2)
+                    self._allowed = sum(self._sizes.values()) + min(MORE_RESULTS, most)
 
-    def _told(self, message: Any, in_text: bool) -> dict[str, Any]:
-        """``message`` in full."""
+    def _shorten(self, kept: int) -> None:
+        """Shorten all results but the ``kept`` newest, with the pictures before those."""
+        newest = list(self._sizes)[-kept:] if kept > 0 else []
+        cut = newest[0] if newest else len(self._told)
+        for index in [each for each in self._whole if each < cut]:
+            self._told[index] = _render(self._whole.pop(index), "minimal")
+            self._sizes.pop(index, None)
+
+    def _in_full(self, message: Any, in_text: bool) -> dict[str, Any]:
         told = _render(message, "default")
         if in_text and is_snapshot(message):
-            return {**told, "content": context_in_text(str(told["content"]))}
-        is_ours = in_text and isinstance(message, dict) and message["role"] == "tool"
-        envelope = envelope_in(message["content"]) if is_ours else None
-        if envelope is None:
-            return told
-        following = envelope.get("valid_next_actions")
-        named = following if isinstance(following, list) else ()
-        described = [each for each in named if not self._callable or each in self._callable]
-        envelope["valid_next_actions"] = described
-        told["content"] = as_text(envelope, self._known, self._columns)
-        # None at a question: whoever goes on may call what could be called before.
-        self._known = described or self._known
+            told["content"] = context_in_text(str(told["content"]))
+        is_result = in_text and told["role"] == "tool"
+        envelope = envelope_in(told["content"]) if is_result else None
+        if envelope is not None:
+            following = envelope.get("valid_next_actions")
+            named = following if isinstance(following, list) else ()
+            described = [each for each in named if not self._callable or each in self._callable]
+            envelope["valid_next_actions"] = described
+            told["content"] = as_text(envelope, self._known, self._columns)
+            # None at a question: whoever goes on may call what could be called before.
+            self._known = described or self._known
         return told
-
-
-class _Cut:
-    """The index before which a run shortens results: it moves on in leaps."""
-
-    def __init__(self, most: int) -> None:
-        self.index = 0
-        self._most = most
-        self._allowed = most
-        self._kept: list[tuple[int, int]] = []  # results behind it: index and size
-        self._size = 0
-
-    def add(self, index: int, size: int) -> None:
-        """Take in the result that stands at ``index`` and has ``size`` characters in full."""
-        self._kept.append((index, size))
-        self._size += size
-        if self._size > self._allowed and len(self._kept) > 2:
-            self._kept = self._kept[-2:]
-            self.index = self._kept[0][0]
-            self._size = sum(each for _, each in self._kept)
-            self._allowed = self._size + min(MORE_RESULTS, self._most)
 
 
 def recent_iterations_cutoff(
     messages: Sequence[Any], *, n_iterations: int = RECENT_ITERATIONS_DEFAULT
 ) -> int:
     """The index of the ``n_iterations``-last assistant message; 0 when there are fewer."""
-    seen = 0
-    for index in range(len(messages) - 1, -1, -1):
-        if _role(messages[index]) == "assistant":
-            seen += 1
-            if seen == n_iterations:
-                return index
-    return 0
+    answers = [index for index, each in enumerate(messages) if _role(each) == "assistant"]
+    return answers[-n_iterations] if 0 < n_iterations <= len(answers) else 0
 
 
 def infer_message_mode(
@@ -212,17 +199,13 @@ def render_lessons_learned(lessons: Iterable[Failure]) -> str:
         + " />"
         for lesson in lessons
     ]
-    if not rows:
-        return ""
-    return "\n".join(["<lessons_learned>", *rows, "</lessons_learned>"])
+    return block("lessons_learned", "\n".join(rows)) if rows else ""
 
 
 def render_pinned_constraints(constraints: Sequence[str]) -> str:
     """The rules that stand last in every prompt, as bullets; empty when there are none."""
-    if not constraints:
-        return ""
-    bullets = (f"- {' '.join(escape(each).split())}" for each in constraints)
-    return "\n".join(["<pinned_constraints>", *bullets, "</pinned_constraints>"])
+    bullets = "\n".join(f"- {' '.join(escape(each).split())}" for each in constraints)
+    return block("pinned_constraints", bullets) if bullets else ""
 
 
 def lessons_to_mind(lessons: Iterable[Failure]) -> str:
@@ -232,16 +215,16 @@ def lessons_to_mind(lessons: Iterable[Failure]) -> str:
     return f"What has gone wrong in this run, and is not solved yet:\n{told}" if told else ""
 
 
-def _system(*parts: str | None) -> list[dict[str, Any]]:
-    content = "\n\n".join(filter(None, parts))
-    return [{"role": "system", "content": content}] if content else []
+def _said(role: str, between: str, *parts: str | None) -> list[dict[str, Any]]:
+    """The parts that there are as a message; none without any."""
+    content = between.join(filter(None, parts))
+    return [{"role": role, "content": content}] if content else []
 
 
-def _addendum(state: RunState, lessons: str, pending: str = "") -> list[dict[str, Any]]:
+def _addendum(state: RunState, lessons: str, pending: str | None = None) -> list[dict[str, Any]]:
     pinned = render_pinned_constraints(state.pinned_constraints)
     body = "\n".join(filter(None, (lessons, _plan(state), pending, pinned)))
-    content = f"<context_addendum>\n{body}\n</context_addendum>"
-    return [{"role": "user", "content": content}] if body else []
+    return _said("user", "", body and block("context_addendum", body))
 
 
 def _plan(state: RunState) -> str:
@@ -250,22 +233,7 @@ def _plan(state: RunState) -> str:
         f"- {'done' if goal in state.done_subgoals else 'open'}: {escape(goal)}"
         for goal in state.subgoals
     ]
-    return "\n".join(["<plan>", *rows, "</plan>"]) if rows else ""
-
-
-def _conversation(state: RunState) -> Iterator[dict[str, Any]]:
-    selected, compaction = select_messages_to_render(state.messages), state.compaction
-    cutoff = len(selected) if compaction else recent_iterations_cutoff(selected)
-    results = [index for index, each in enumerate(selected) if _role(each) == "tool"]
-    kept = results[-1] if results and compaction < 2 else -1
-    for index, message in enumerate(selected):
-        mode = infer_message_mode(
-            index=index,
-            is_last_tool_message=index == kept,
-            role=_role(message),
-            default_cutoff=cutoff,
-        )
-        yield _render(message, mode)
+    return block("plan", "\n".join(rows)) if rows else ""
 
 
 def _role(message: Any) -> str:
@@ -275,22 +243,12 @@ def _role(message: Any) -> str:
 def _render(message: Any, mode: Mode) -> dict[str, Any]:
     if not isinstance(message, dict):
         return dict(message.to_llm(mode))
-    fresh = {key: _copy(value) for key, value in message.items() if key != "metadata"}
-    if mode == "minimal" and is_picture(message):
+    fresh = deepcopy({key: value for key, value in message.items() if key != "metadata"})
+    if mode == "default":
+        return fresh
+    if is_picture(message):
         return without_pixels(fresh)
-    if mode == "minimal":
-        fresh["content"] = _shortened(fresh.get("content"))
-    return fresh
-
-
-def _shortened(content: Any) -> str:
+    content = fresh.get("content")
     envelope = envelope_in(content)
-    return text_in_brief(str(content)) if envelope is None else in_brief(envelope)
-
-
-def _copy(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _copy(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_copy(item) for item in value]
-    return value
+    fresh["content"] = text_in_brief(str(content)) if envelope is None else in_brief(envelope)
+    return fresh

@@ -5,59 +5,39 @@ run is in ``agent.loop``.
 """
 
 import asyncio
-import inspect
+import json
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from parsimony_kernel.agent import outcomes
 from parsimony_kernel.agent.chart_images import picture_messages
 from parsimony_kernel.agent.failure.detectors import post_llm, post_tool, pre_step, record_tool_call
-from parsimony_kernel.agent.failure.recovery import FALLBACK, answer, pause
+from parsimony_kernel.agent.failure.recovery import FALLBACK, GUARD, answer, learned, pause
 from parsimony_kernel.agent.hooks import RunContext
-from parsimony_kernel.agent.model_calls import (
-    ModelCalls,
-    assistant_message,
-    ending,
-    ends,
-    given_up,
-    last_words,
-)
-from parsimony_kernel.agent.outcomes import (
-    adding,
-    as_restored,
-    diagnose,
-    for_people,
-    is_late,
-    shown,
-    with_type,
-)
-from parsimony_kernel.agent.progress import Progress, note, told
+from parsimony_kernel.agent.model_calls import ModelCalls, given_up
+from parsimony_kernel.agent.progress import Progress, note
 from parsimony_kernel.agent.redaction import of_failure
 from parsimony_kernel.agent.termination_tools import terminal_event
 from parsimony_kernel.agent.written_calls import is_written, written_calls
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.calls import arguments_of, loop_signature
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.causes import NO_CALL, has_open_type
-from parsimony_kernel.core.chat import Completion, ToolCall
+from parsimony_kernel.core.chat import Completion, FunctionCall, ToolCall
+from parsimony_kernel.core.choices import LIMITS, Choice
 from parsimony_kernel.core.config import FileStore
-from parsimony_kernel.core.events import (
-    AgentEvent,
-    StateSnapshot,
-    ToolEvent,
-    ToolResultObserved,
-    UserInputRequested,
-)
-from parsimony_kernel.core.kinds import ASKS, HELD, SOLVED, Action, Effect, Failure, FailureKind
-from parsimony_kernel.core.refusals import GUIDANCE
-from parsimony_kernel.core.state import HeldCall, RunState, TurnSubstate, remember
+from parsimony_kernel.core.kinds import ASKS, HELD, SOLVED, Action, Failure, FailureKind
+from parsimony_kernel.core.state import HeldCall, RunState, SuspensionRecord, remember
 from parsimony_kernel.core.taxonomy import FailureType, TriageContext
+from parsimony_kernel.core.text import encodable
 from parsimony_kernel.gate.envelope import to_text
 from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.gate.loops import Repetition
 from parsimony_kernel.gate.rules import DONE
-from parsimony_kernel.limits.budget import Demand
+from parsimony_kernel.llm import thinking
 from parsimony_kernel.llm.transcript import unique_id
 from parsimony_kernel.toolbox.files import stored_file_tools
 from parsimony_kernel.toolbox.plan import Plan
@@ -65,6 +45,7 @@ from parsimony_kernel.tools import REPLY
 from parsimony_kernel.triage.classify import RulesClassifier
 
 T = TypeVar("T")
+Events = AsyncGenerator[ev.AgentEvent, None]
 
 # An answer that asks for more calls than this has lost its way; the rest of them is not run.
 MAX_CALLS = 50
@@ -79,7 +60,7 @@ class Run:
         hooks = context.hooks
         self.context = context
         self.state = state
-        self.cancellation = cancellation
+        self.cancellation = state.cancellation = cancellation
         self.clock = context.clock
         self.hooks = hooks
         self.secrets = hooks.secrets(context)
@@ -87,72 +68,53 @@ class Run:
         if isinstance(state.files, FileStore):
             self.tools = stored_file_tools(state.files) + self.tools
         self.gate = hooks.gate(self.tools, context, state)
-        offered = hooks.offered(self.tools)
-        self.model_calls = ModelCalls(
-            context,
-            state,
-            hooks.models(context),
-            self.secrets.of_prose(offered.to_llm()),
-            tuple(offered),
-            secrets=self.secrets,
-            cancellation=cancellation,
-        )
+        self.model_calls = ModelCalls(context, state, self.tools, self.secrets)
         self.progress = Progress(state, hooks.files(state))
-        self._recovered: AgentEvent | None = None  # what the last failure was answered with
+        self._recovered: ev.AgentEvent | None = None  # what the last failure was answered with
         self._limits_met = 0
         self._refused: set[FailureKind] = set()
         self._ids = dict.fromkeys(name for each in state.messages for name in _ids_in(each))
         # The next calls of the answer, begun beside the one that runs.
         self._beside: deque[asyncio.Task[tuple[StepOutcome, float]]] = deque()
-        state.cancellation = cancellation
         state.terms = context.terms
         if not state.started_at:
             state.started_at = self.clock.now().isoformat()
 
-    async def iterate(self) -> AsyncGenerator[AgentEvent, None]:
+    async def iterate(self) -> Events:
         """One pass: check, ask the model, act."""
         state, model_calls = self.state, self.model_calls
-        await self._rest()
+        if state.answered is not None:
+            for event in self._taken_up(*state.answered):
+                yield event
+            return
+        recovered, self._recovered = self._recovered, None
+        if recovered is not None:
+            await pause(recovered, self.context, state)
         if self.cancellation.is_set:
             raise Cancelled(self.cancellation.reason)
-        now = self.clock.monotonic()
         # Whoever reads the events has taken this time, not the model.
-        state.last_event_time_s = now
+        now = state.last_event_time_s = self.clock.monotonic()
         if state.pending_call is not None:
             async for event in self._answered(state.pending_call):
                 yield event
             return
         failure = pre_step(state, self.context.guardrails, now=now)
         if failure is None:
-            request, demand = await model_calls.reckoned()
-            failure = demand if isinstance(demand, Failure) else None
-        if failure is not None:
-            # Trying a limit again meets it again, so once is the most.
-            self._limits_met += 1
-            yield await self._fail(failure if self._limits_met == 1 else given_up(failure))
-            return
-        self._limits_met = 0
-        if isinstance(demand, Demand) and not state.budget_warned:
-            yield model_calls.warn(demand)
-            request = replace(model_calls.request(), max_answer_tokens=request.max_answer_tokens)
-        state.iteration += 1
-        state.turn = TurnSubstate(
-            minted_refs=state.turn.minted_refs, minted_live_names=state.turn.minted_live_names
-        )
-        async with aclosing(model_calls.ask(request, since=now)) as events:
-            async for event in events:
-                yield event
-        reply = model_calls.reply
-        if isinstance(reply, Completion):
-            async for event in self._act(reply):
-                yield event
-            return
-        yield await self._fail(reply)
-        if FALLBACK in reply.metadata:
+            async with aclosing(model_calls.ask(since=now)) as events:
+                async for event in events:
+                    yield event
+            if isinstance(model_calls.reply, Completion):
+                self._limits_met = 0
+                async for event in self._act(model_calls.reply):
+                    yield event
+                return
+            failure = model_calls.reply
+        yield await self._fail(failure)
+        if FALLBACK in failure.metadata:
             # Its last failure is not the next model's first.
-            state.failure_attempts.pop(reply.kind, None)
+            state.failure_attempts.pop(failure.kind, None)
 
-    async def _act(self, reply: Completion) -> AsyncGenerator[AgentEvent, None]:
+    async def _act(self, reply: Completion) -> Events:
         state = self.state
         failure = post_llm(response=reply, state=state, guardrails=self.context.guardrails)
         is_cut_off = failure is not None and failure.kind is FailureKind.output_truncated
@@ -160,36 +122,50 @@ class Run:
         said = reply.message.content
         if failure is None and not calls:
             calls, said = written_calls(reply.message, self.tools, state.messages)
-        if failure is None and not calls and said and DONE in self.tools and ends(said, state):
-            calls, said = (ending(said, state),), None
+        if failure is None and not calls and said and DONE in self.tools and _ends(said, state):
+            # Words that end a run are the call that a model ends one with: through the same gate.
+            function = FunctionCall(DONE, json.dumps({"summary": said}))
+            calls, said = (ToolCall(f"ended_{len(state.messages)}", function),), None
         # Some models give one id to several calls.
         calls = tuple(replace(each, id=unique_id(each.id, self._ids)) for each in calls)
-        opaque = reply.message.opaque
-        state.messages.append(assistant_message(said, calls, opaque, self.secrets))
+        self._say(said, calls, reply.message.opaque)
         if failure is None and not calls:
             state.turn.text_only_response = True
             words = "the model answered in words and called no tool"
             failure = NO_CALL.failure(words, iteration=state.iteration)
         if failure is not None:
-            await self._skip(calls, f"not run: {self.secrets.clean(failure.explanation)}")
+            await self._skip(calls, self.secrets.clean(failure.explanation))
             yield await self._fail(failure)
             return
         async for event in self._in_order(calls):
             yield event
 
-    async def _in_order(
-        self, calls: Sequence[ToolCall], approved: str | None = None
-    ) -> AsyncGenerator[AgentEvent, None]:
+    def _taken_up(self, record: SuspensionRecord, chosen: Choice | None) -> Iterator[ev.AgentEvent]:
+        """Go on from an answered question, unless the answer was to stop. It begins by saying how
+        far the run is."""
+        state, effect = self.state, record.pending_effect
+        state.answered = None
+        # What the person says of a write whose outcome is unknown.
+        if effect and chosen is Choice.happened:
+            self.hooks.effects(state).commit(effect, {"confirmed": "by the person"})
+        elif effect and chosen is Choice.did_not_happen:
+            self.hooks.effects(state).withdraw(effect)
+        yield snapshot_of(state, self.context)
+        if chosen is Choice.stop:
+            state.done = True
+            why = record.pending_question_context or record.pending_question
+            missing = f"the rest of the request, for you said to stop: {why}"
+            yield ev.PartialRunSummary(missing=missing, learned_facts=learned(state))
+
+    async def _in_order(self, calls: Sequence[ToolCall], approved: str | None = None) -> Events:
         """Run ``calls`` one after the other, the first of them as it was ``approved``."""
         state, clean = self.state, True
+        await self._skip(calls[MAX_CALLS:], f"{MAX_CALLS} calls are the most in one answer")
+        calls = calls[:MAX_CALLS]
         for index, call in enumerate(calls):
-            if index == MAX_CALLS:
-                most = f"not run: {MAX_CALLS} calls are the most in one answer"
-                await self._skip(calls[index:], most)
-                break
             allowed = None if index else approved
             async for event in self._call(call, rest=calls[index + 1 :], approved=allowed):
-                clean = clean and not (isinstance(event, ToolEvent) and event.ok is False)
+                clean = clean and not (isinstance(event, ev.ToolEvent) and event.ok is False)
                 yield event
             if state.done:
                 return
@@ -200,10 +176,9 @@ class Run:
             state.recoveries.clear()
             self._solve(None)
             self._refused.clear()
-        await self._rest()
         yield snapshot_of(self.state, self.context)
 
-    async def _answered(self, held: HeldCall) -> AsyncGenerator[AgentEvent, None]:
+    async def _answered(self, held: HeldCall) -> Events:
         """Run the call that waited for a person, or tell the model that it may not run."""
         state = self.state
         behind, state.pending_behind, state.pending_call = state.pending_behind, [], None
@@ -217,29 +192,31 @@ class Run:
         ran = f"What ran before it is taken back. {back}" if back else "Nothing was run."
         message = f"The person did not allow this. {ran}"
         self._answer(call, to_text({"error": "not_allowed", "message": message}))
-        await self._skip(rest, "not run: the call before it was declined")
+        await self._skip(rest, "the call before it was declined")
         yield snapshot_of(self.state, self.context)
 
     async def _call(
         self, call: ToolCall, *, rest: Sequence[ToolCall], approved: str | None = None
-    ) -> AsyncGenerator[AgentEvent, None]:
-        state, name = self.state, call.function.name
+    ) -> Events:
+        state, name, tool = self.state, call.function.name, self.tools.get(call.function.name)
         arguments = arguments_of(call)
-        tool_type = self.tools[name].tool_type if name in self.tools else "function"
-        shown_arguments = self.secrets.of_json(arguments)
-        begun = ToolEvent(
+        begun = ev.ToolEvent(
             tool_name=name,
             tool_call_id=call.id,
-            tool_type=tool_type,
-            arguments=shown_arguments,
-            around=last_words(state.messages) if is_written(call.id) else None,
+            tool_type="function" if tool is None else tool.tool_type,
+            arguments=self.secrets.of_json(arguments),
+            around=_last_words(state.messages) if is_written(call.id) else None,
         )
+
+        def ended(**how: Any) -> ev.ToolEvent:
+            return begun.model_copy(update={"completed": True, **how})
+
         yield begun
         if approved is None:
             record_tool_call(state, name, arguments)
             state.turn.tool_calls_this_turn += 1
-        is_tried, is_reply = self._begin(name), state.reply is not None
-        began = self.clock.monotonic()
+        self.progress.begin(None if self._overlaps(name) else tool)
+        did, began = "Allowed" if state.reply is None else "Answered", self.clock.monotonic()
         try:
             begun_beside = self._beside.popleft() if self._beside else None
             outcome, seconds = await (begun_beside or self._step((call, *rest), approved))
@@ -247,64 +224,55 @@ class Run:
             self._answer(call, '{"error": "cancelled", "message": "the run was stopped"}')
             for event in self._drained():
                 yield event
-            yield begun.model_copy(
-                update={"completed": True, "ok": False, "result": {"stopped": True}}
-            )
+            yield ended(ok=False, result={"stopped": True})
             raise
         state.procedure_state = self.gate.place
         # A running tool is not the model's silence, nor its time: it has a limit of its own.
         state.last_event_time_s = self.clock.monotonic()
         state.started_monotonic_s += state.last_event_time_s - began
-        started = state.last_event_time_s - seconds
-        if is_tried:
-            outcome = self._settled(outcome)
+        outcome = self.progress.settle(outcome)
         if approved is not None:
-            note, did = outcome.envelope.get("note", ""), "Answered" if is_reply else "Allowed"
-            outcome = adding(outcome, "note", f"{did} by the person. {note}".rstrip())
+            note = f"{did} by the person. {outcome.envelope.get('note', '')}".rstrip()
+            outcome = outcomes.adding(outcome, "note", note)
         keeping = self.hooks.kept(call, outcome, state)
         whole = await self._explained(call, await self._unless_stopped(keeping, outcome))
         # What the model reads, and what people do: the second stays on this machine.
         read, outcome = self._told(self.hooks.shared(call, whole)), self._told(whole)
-        content = to_text(read.envelope)
-        failure = outcome.failure
+        content, failure = to_text(read.envelope), outcome.failure
         if failure is not None and HELD in failure.metadata:
             # It waits for a person, and goes into the record, to be run as it is.
-            yield begun.model_copy(update={"completed": True, "result": {"waiting": "approval"}})
+            yield ended(result={"waiting": "approval"})
             await self.let_fall()
             sha = failure.metadata[HELD]
             state.pending_call = HeldCall.of(call, sha + (approved or "") if sha == ASKS else sha)
             state.pending_behind = list(map(HeldCall.of, rest))
             yield snapshot_of(state, self.context)
             event = await self._fail(failure, read=read.failure)
-            if not isinstance(event, UserInputRequested):
+            if not isinstance(event, ev.UserInputRequested):
                 state.pending_call, state.pending_behind = None, []
                 self._answer(call, content)
-                await self._skip(rest, "not run: the call before it may not run")
+                await self._skip(rest, "the call before it may not run")
             yield event
             return
         self._answer(call, content)
         self._note(call, outcome, read)
         for event in self._drained():
             yield event
-        yield begun.model_copy(
-            update={
-                "completed": True,
-                "ok": outcome.ok,
-                "result": for_people(outcome, self.secrets, stopped=self.cancellation.is_set),
-                "failure": failure and failure.without_data(),
-                "duration_s": self.clock.monotonic() - started,
-            }
+        yield ended(
+            ok=outcome.ok,
+            result=outcomes.for_people(outcome, self.secrets, stopped=self.cancellation.is_set),
+            failure=failure and failure.without_data(),
+            duration_s=seconds,
         )
-        yield ToolResultObserved(
+        yield ev.ToolResultObserved(
             tool_name=name, tool_call_id=call.id, content=content, ok=outcome.ok
         )
         await self._picture(outcome)
         # What follows in the batch was written in the belief that this call succeeds and the run
         # goes on; and a record may be sealed next, in which no call may stay unanswered.
-        if outcome.request is not None:
-            await self._skip(rest, "not run: the run ended with the call before")
-        elif not outcome.ok:
-            await self._skip(rest, "not run: the call before it failed")
+        if outcome.request is not None or not outcome.ok:
+            ends = "failed" if outcome.request is None else "ended the run"
+            await self._skip(rest, f"the call before it {ends}")
         if self.cancellation.is_set:
             raise Cancelled(self.cancellation.reason)
         if outcome.request is not None:
@@ -334,9 +302,9 @@ class Run:
         seen = Repetition.from_json(state.repetition).after(
             name,
             self.secrets.of_json(arguments),
-            shown(outcome),
-            is_late=is_code and is_late(outcome),
-            read=shown(read),
+            outcomes.shown(outcome),
+            is_late=is_code and outcomes.is_late(outcome),
+            read=outcomes.shown(read),
         )
         state.repetition = seen.to_json()
         # Asking again for what changes is no loop; code that fails anew each time is one.
@@ -372,8 +340,7 @@ class Run:
 
         def admitted() -> None:
             pair = [each.function.name for each in calls[:2]]
-            has_room = self.state.turn.tool_calls_this_turn + len(self._beside) < MAX_CALLS
-            if len(pair) == 2 and has_room and all(map(self._overlaps, pair)):
+            if len(pair) == 2 and all(map(self._overlaps, pair)):
                 self._beside.append(asyncio.ensure_future(self._step(calls[1:])))
 
         replied, self.state.reply = REPLY.set(self.state.reply), None
@@ -409,41 +376,11 @@ class Run:
             for each in self.state.lessons_learned
         ]
 
-    def _drained(self) -> Iterator[AgentEvent]:
+    def _drained(self) -> Iterator[ev.AgentEvent]:
         """What the host has emitted; the run notes it."""
         for event in self.hooks.drain():
             note(event, self.state)
             yield event
-
-    def _begin(self, name: str) -> bool:
-        """Whether what runs is taken back when it fails: code, or a function of the notebook."""
-        tool = self.tools.get(name)
-        if tool is None or self._overlaps(name):
-            return False
-        is_code, body = tool.tool_type == "code", inspect.unwrap(tool.function)
-        is_own = tool.tool_type == "function" and getattr(body, "__module__", None) == "__main__"
-        if is_code or is_own:
-            self.progress.begin(None if is_code else body)
-        return is_code or is_own
-
-    def _settled(self, outcome: StepOutcome) -> StepOutcome:
-        """What code leaves behind: a state to go back to, or, when it failed, nothing but the
-        names that are new."""
-        failure = outcome.failure
-        if failure is None:
-            if outcome.request is None:
-                self.progress.passed()
-            return outcome
-        if HELD in failure.metadata:
-            self.progress.held()
-        if failure.refusal in GUIDANCE or HELD in failure.metadata:
-            return outcome
-        # Variables go with what happened outside: that is not taken back either.
-        if failure.kind is FailureKind.kernel_invalidated or failure.effect is not Effect.none:
-            self.progress.spoil()
-            return outcome
-        back = self.progress.failed()
-        return adding(as_restored(outcome, back), "variables", told(back)) if back else outcome
 
     def _told(self, outcome: StepOutcome) -> StepOutcome:
         """The outcome as everyone reads it: without what this run has to keep to itself."""
@@ -480,23 +417,20 @@ class Run:
             failure = self.hooks.shared(call, outcome).failure or failure
         tool = self.tools.get(call.function.name)
         repeatable = tool is not None and tool.is_repeatable
-        judging = diagnose(
+        judging = outcomes.diagnose(
             failure, call, self.context, self.state, self.known(), is_idempotent=repeatable
         )
-        return with_type(outcome, await self._unless_stopped(judging, FailureType.UNKNOWN))
+        return outcomes.with_type(outcome, await self._unless_stopped(judging, FailureType.UNKNOWN))
 
-    async def _fail(self, failure: Failure, *, read: Failure | None = None) -> AgentEvent:
+    async def _fail(self, failure: Failure, *, read: Failure | None = None) -> ev.AgentEvent:
         """Answer ``failure``; ``read`` is what the model may read of it, if that is not all."""
+        self._limits_met += failure.kind in LIMITS or GUARD in failure.metadata
+        if self._limits_met > 1:  # trying a limit again meets it again, so once is the most
+            failure = given_up(failure)
         failure = of_failure(failure, self.secrets)
         event = await answer(failure, self.context, self.state, run=self, read=read)
         self._recovered = event
         return event
-
-    async def _rest(self) -> None:
-        """Wait as long as the last answer to a failure says."""
-        event, self._recovered = self._recovered, None
-        if event is not None:
-            await pause(event, self.context, self.state)
 
     def known(self) -> TriageContext:
         """What a strategy or a classifier may know of this run."""
@@ -527,7 +461,21 @@ class Run:
     async def _skip(self, calls: Sequence[ToolCall], why: str) -> None:
         await self.let_fall()
         for call in calls:
-            self._answer(call, to_text({"error": "not_run", "message": why}))
+            self._answer(call, to_text({"error": "not_run", "message": f"not run: {why}"}))
+
+    def _say(self, said: str | None, calls: Sequence[ToolCall], opaque: str) -> None:
+        """Enter a model's answer into the transcript."""
+        secrets = self.secrets
+        message: dict[str, Any] = {"role": "assistant"}
+        message["content"] = secrets.of_json(encodable(said))
+        if opaque := thinking.without_secrets(opaque, secrets):
+            message["opaque"] = opaque
+        for call in calls:
+            arguments = secrets.of_arguments(call.function.arguments)
+            function = {"name": call.function.name, "arguments": arguments}
+            asked = {"id": call.id, "type": "function", "function": function}
+            message.setdefault("tool_calls", []).append(asked)
+        self.state.messages.append(message)
 
     def _answer(self, call: ToolCall, content: str) -> None:
         message = {"role": "tool", "tool_call_id": call.id, "name": call.function.name}
@@ -539,10 +487,25 @@ def _ids_in(message: Any) -> list[str]:
     return [each["id"] for each in calls or ()]
 
 
-def snapshot_of(state: RunState, context: RunContext) -> StateSnapshot:
+def snapshot_of(state: RunState, context: RunContext) -> ev.StateSnapshot:
     """How far the run of ``state`` is: its rounds, its variables, its seconds."""
-    return StateSnapshot(
+    return ev.StateSnapshot(
         iteration=state.iteration,
         variables=context.hooks.variables(state),
         elapsed_s=state.elapsed_seconds(context.clock.monotonic()),
     )
+
+
+def _ends(words: str, state: RunState) -> bool:
+    """Whether words are the end: something was done, nothing of it failed, no part of a plan is
+    open, and they announce nothing."""
+    said = words.rstrip()
+    announces = not said or said.endswith((":", "…", "..."))
+    is_open = bool(state.failure_attempts or state.open_subgoals)
+    return bool(state.tool_call_history) and not is_open and not announces
+
+
+def _last_words(messages: Sequence[Mapping[str, Any]]) -> str:
+    """What the model said last; empty where it only called tools."""
+    said = (each["content"] for each in reversed(messages) if each["role"] == "assistant")
+    return next(said, None) or ""

@@ -6,6 +6,8 @@ What is found is a call like any other, and goes through the same gate.
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from parsimony_kernel.analysis.read import read
@@ -25,6 +27,7 @@ _FENCE = re.compile(
     r"^[ \t]*```[ \t]*(?P<kind>[\w+-]*)[^\n]*\n(?P<code>.*?)(?:^[ \t]*```[ \t]*$|\Z)",
     re.DOTALL | re.MULTILINE,
 )
+_OPENING = re.compile(r"[\[{]")
 _PYTHON = frozenset({"python", "py", "python3", "ipython", "jupyter"})
 _MARKUP = re.compile(
     r"</?(?:tool_calls?|function_calls?|tools?)>|\[/?TOOL_CALLS?\]|<\|[^|<>\n]{1,40}\|>"
@@ -34,13 +37,11 @@ _MARKUP = re.compile(
 )
 _NAMES = ("name", "tool", "tool_name", "function", "function_name", "action")
 _GIVEN = ("arguments", "parameters", "args", "input", "inputs", "tool_input", "action_input")
+_AROUND = ("tool_calls", "function", "tool_call", "function_call")
 _PARAMETER = re.compile(
-    r"<(?:parameter(?:=|\s+name=))?[\"']?(?P<name>\w+)[\"']?>(?P<value>.*?)</(?:parameter|(?P=name))>",
-    re.DOTALL,
+    r"<(?:parameter(?:=|\s+name=))?[\"']?(\w+)[\"']?>\n?(.*?)\n?</(?:parameter|\1)>", re.DOTALL
 )
-_PAIR = re.compile(
-    r"<arg_key>\s*(?P<name>\w+)\s*</arg_key>\s*<arg_value>(?P<value>.*?)</arg_value>", re.DOTALL
-)
+_PAIR = re.compile(r"<arg_key>\s*(\w+)\s*</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
 
 Arguments = dict[str, Any]
 
@@ -71,16 +72,15 @@ def written_calls(
     before = list(messages)
     said = (message.content or "")[:_MOST_CHARS]
     words = _THOUGHT.sub("", said)
-    earlier = [call for each in before for call in each.get("tool_calls") or ()]
-    codes = [call["function"] for call in earlier if call["function"]["name"] == RUN_CODE]
-    ran = {_plain(str(_object(each["arguments"]).get("code", ""))) for each in codes}
-    reads_fences = RUN_CODE in tools and all(is_written(str(call["id"])) for call in earlier)
-    is_thought = not words.strip()
-    if is_thought:
+    if is_thought := not words.strip():
         words = (message.reasoning_content or said)[:_MOST_CHARS]
     found = list(_called(words, tools))
-    if not found and reads_fences:
-        found = list(_fenced(words, ran))
+    earlier = [call for each in before for call in each.get("tool_calls") or ()]
+    if not found and RUN_CODE in tools and all(is_written(str(call["id"])) for call in earlier):
+        codes = [call["function"] for call in earlier if call["function"]["name"] == RUN_CODE]
+        found = list(_fenced(words, {_plain(_object(each["arguments"])) for each in codes}))
+    if not found:
+        return (), message.content or ""
     calls = tuple(
         ToolCall(
             f"{WRITTEN}{len(before)}_{number}",
@@ -88,31 +88,26 @@ def written_calls(
         )
         for number, each in enumerate(found)
     )
-    if not calls:
-        return (), message.content or ""
-    if is_thought:
-        return calls, ""
     for each in reversed(found):
         words = words[: each.start] + words[each.end :]
-    return calls, _MARKUP.sub("", words).strip()
+    return calls, "" if is_thought else _MARKUP.sub("", words).strip()
 
 
-def _plain(code: str) -> str:
-    return "".join(code.split())
+def _plain(block: Mapping[str, Any]) -> str:
+    return "".join(str(block.get("code", "")).split())
 
 
 def _fenced(words: str, ran: set[str]) -> Iterator[_Found]:
     """The Python in ``words`` as one cell; text of no kind only where it can be run."""
-    blocks = [
+    new = [
         each
         for each in _FENCE.finditer(words)
         if each["kind"].lower() in _PYTHON or (not each["kind"] and _is_code(each["code"]))
+        if _plain(each.groupdict()) not in {"", *ran}
     ]
-    new = [each for each in blocks if _plain(each["code"]) and _plain(each["code"]) not in ran]
     if new:
         code = "\n\n".join(each["code"].strip("\n") for each in new)
-        start, end = new[0].start(), new[-1].end()
-        yield _Found(start, end, RUN_CODE, {"code": code})
+        yield _Found(new[0].start(), new[-1].end(), RUN_CODE, {"code": code})
 
 
 def _is_code(text: str) -> bool:
@@ -121,104 +116,87 @@ def _is_code(text: str) -> bool:
 
 
 def _called(words: str, tools: Tools) -> Iterator[_Found]:
-    """The calls in ``words`` that name a tool, in their order."""
+    """The calls in ``words`` that name a tool, in their order; none within another."""
     end = 0
-    for found in sorted(
-        (*_in_xml(words, tools), *_in_json(words, tools)), key=lambda each: each[:2]
-    ):
+    for found in sorted((*_in_xml(words, tools), *_in_json(words, tools)), key=itemgetter(0, 1)):
         if found.start >= end:
             yield found
-            end = max(end, found.end)
+            end = found.end
 
 
 def _in_xml(words: str, tools: Tools) -> Iterator[_Found]:
+    """Calls as elements: of the tool's name, or of another that has it as its value."""
     names = "|".join(map(re.escape, sorted(tools, key=len, reverse=True)))
-    opening = rf"<(?:(?:function=|invoke\s+name=|tool\s+name=)[\"']?)?(?P<name>{names})[\"']?>"
-    glm = rf"<tool_call>\s*(?P<short>{names})\s*(?=<arg_key>)"
-    for found in re.finditer(rf"{opening}|{glm}", words):
-        name = found["name"] or found["short"]
-        closing = re.compile(rf"</(?:function|invoke|tool|tool_call|{name})>").search(
-            words, found.end()
-        )
-        body = words[found.end() : closing.start() if closing else len(words)]
+    opening = rf"<(?:tool_call>\s*|\w+(?:\s+name)?=)?[\"']?({names})[\"']?(?:>|(?=\s*<arg_key>))"
+    for found in re.finditer(opening, words):
+        name = found[1]
+        closing = rf"</(?:function|invoke|tool|tool_call|{name})>|\Z"
+        closed = re.compile(closing).search(words, found.end())
+        end = closed.start() if closed else len(words)
+        body = words[found.end() : end]
+        types = tools[name].parameters_schema.get("properties", {})
         arguments = _object(body) or {
-            each["name"]: _value(each["value"], each["name"], name, tools)
-            for each in (_PAIR if _PAIR.search(body) else _PARAMETER).finditer(body)
+            key: text if types.get(key, {}).get("type") == "string" else _json(text)
+            for key, text in _PARAMETER.findall(_PAIR.sub(r"<\1>\2</\1>", body))
         }
         if arguments or not tools[name].parameters_schema.get("required"):
-            yield _Found(found.start(), closing.end() if closing else len(words), name, arguments)
-
-
-def _value(text: str, parameter: str, tool: str, tools: Tools) -> Any:
-    text = text.removeprefix("\n").removesuffix("\n")
-    properties = tools[tool].parameters_schema.get("properties", {})
-    if properties.get(parameter, {}).get("type") == "string":
-        return text
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+            yield _Found(found.start(), closed.end() if closed else end, name, arguments)
 
 
 def _in_json(words: str, tools: Tools) -> Iterator[_Found]:
     decoder = json.JSONDecoder(strict=False)
     at = tries = 0
-    while tries < _MOST_TRIES and (opening := re.compile(r"[\[{]").search(words, at)):
+    while tries < _MOST_TRIES and (opening := _OPENING.search(words, at)):
         start, at = opening.start(), opening.end()
         tries += 1
-        try:
+        with suppress(ValueError, RecursionError):
             value, end = decoder.raw_decode(words, start)
-        except (ValueError, RecursionError):
-            continue
-        name = _named_before(words[max(0, start - 80) : start], tools)
-        calls = list(_of(value, tools, name))
-        for found, arguments in calls:
-            yield _Found(start, end, found, arguments)
-            start = end
-        if calls:
-            at = end
+            for name, arguments in _of(value, tools, words[max(0, start - 80) : start]):
+                yield _Found(start, end, name, arguments)
+                start = at = end
 
 
-def _named_before(words: str, tools: Tools) -> str:
-    """The tool whose name ends ``words``, as in ``Action: run_code  Action Input:``."""
-    told = re.search(r"(\w+)(?:\W|action|input|args|arguments|with)*\Z", words, re.IGNORECASE)
-    return told[1] if told and told[1] in tools else ""
-
-
-def _of(value: Any, tools: Tools, named: str) -> Iterator[tuple[str, Arguments]]:
-    """The calls that a value of JSON is."""
+def _of(value: Any, tools: Tools, before: str = "") -> Iterator[tuple[str, Arguments]]:
+    """The calls that a value of JSON is. ``before`` are the words that lead to it, such as
+    ``Action: run_code  Action Input:``."""
     if isinstance(value, list):
         for each in value:
-            yield from _of(each, tools, "")
-        return
+            yield from _of(each, tools)
     if not isinstance(value, dict):
         return
-    for inner in ("tool_calls", "function", "tool_call", "function_call"):
+    for inner in _AROUND:
         if isinstance(value.get(inner), dict | list):
-            yield from _of(value[inner], tools, "")
+            yield from _of(value[inner], tools)
             return
     name = next((str(value[key]) for key in _NAMES if str(value.get(key)) in tools), "")
     given = next((value[key] for key in _GIVEN if key in value), None)
     only = next(iter(value)) if len(value) == 1 else ""
+    named = re.search(r"(\w+)(?:\W|action|input|args|arguments|with)*\Z", before, re.IGNORECASE)
     if name and given is not None:
         yield name, given if isinstance(given, dict) else _object(str(given))
     elif name:
         yield name, {key: value[key] for key in value if value[key] != name}
     elif only in tools and isinstance(value[only], dict):
         yield only, value[only]
-    elif named and value.keys() <= _parameters(named, tools):
-        yield named, value
-    elif RUN_CODE in tools and "code" in value and value.keys() <= _parameters(RUN_CODE, tools):
+    elif named and _takes(named[1], tools, value):
+        yield named[1], value
+    elif "code" in value and _takes(RUN_CODE, tools, value):
         yield RUN_CODE, value
 
 
-def _parameters(name: str, tools: Tools) -> set[str]:
-    return set(tools[name].parameters_schema.get("properties", ()))
+def _takes(name: str, tools: Tools, arguments: Arguments) -> bool:
+    """Whether there is a tool of this name that has parameters of these names."""
+    tool = tools.get(name)
+    known = () if tool is None else tool.parameters_schema.get("properties", ())
+    return tool is not None and arguments.keys() <= set(known)
 
 
 def _object(text: str) -> Arguments:
-    try:
-        value = json.loads(text, strict=False)
-    except (ValueError, RecursionError):
-        return {}
+    value = _json(text)
     return value if isinstance(value, dict) else {}
+
+
+def _json(text: str) -> Any:
+    with suppress(ValueError, RecursionError):
+        return json.loads(text, strict=False)
+    return text

@@ -166,6 +166,8 @@ class RunState(Carried):
     cancellation: CancellationRequest | None = Field(default=None, exclude=True)
     # What the person replied to a tool that asks, until it is called with that.
     reply: str | None = Field(default=None, exclude=True)
+    # The record of the question that the person has just answered, and the choice that they meant.
+    answered: Any = Field(default=None, exclude=True)
 
     def record_failure_attempt(self, kind: FailureKind) -> int:
         """Count one more failure of ``kind`` and give the new count."""

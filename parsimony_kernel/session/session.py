@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from parsimony_kernel.agent.agent import Agent
-from parsimony_kernel.agent.loop import admit, first_request, go_on, run_loop
+from parsimony_kernel.agent.loop import admit, first_request, run_loop
 from parsimony_kernel.agent.prompts import INSTRUCTIONS
 from parsimony_kernel.agent.resolve import names_in, resolve_models
 from parsimony_kernel.artifacts.places import place_of
@@ -402,8 +402,7 @@ class NotebookSession:
                 shared=instructions_in_words(running.instructions, begun),
             )
             self._log.take_up(running.run_id, record, started)
-            stream = go_on(agent, state, record, answer)
-            async with aclosing(self._follow(running, started, stream)) as events:
+            async with aclosing(self._follow(running, started, run_loop(agent, state))) as events:
                 async for event in events:
                     yield event
         except ValueError as exc:  # the checks of resuming, and a mode that does not exist

@@ -8,7 +8,7 @@ import pytest
 from parsimony_kernel.agent.hooks import RunContext, RunHooks
 from parsimony_kernel.agent.model_calls import ModelCalls
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.core.chat import Completion, ModelRequest
+from parsimony_kernel.core.chat import Completion
 from parsimony_kernel.core.events import TextDelta
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.state import RunState
@@ -16,9 +16,9 @@ from parsimony_kernel.limits.breaker import Breakers
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, say
+from parsimony_kernel.tools import Tools
 
 DOWN = ConnectionError("reset")
-ASK = ModelRequest(({"role": "user", "content": "hi"},))
 
 
 class _Status(Exception):
@@ -30,10 +30,10 @@ class _Status(Exception):
 def model_calls(
     steps: Sequence[Step], breakers: Breakers, clock: ManualClock, stop: CancellationRequest
 ) -> ModelCalls:
-    agent = SimpleNamespace(model_config="offline", clock=clock, hooks=RunHooks(breakers))
-    context = RunContext.of(agent)
-    models = [ScriptedModel(steps, "a")]
-    return ModelCalls(context, RunState(), models, [], (), secrets=Secrets({}), cancellation=stop)
+    model = ScriptedModel(steps, "a")
+    agent = SimpleNamespace(model_config=model, clock=clock, hooks=RunHooks(breakers))
+    state = RunState(messages=[{"role": "user", "content": "hi"}], cancellation=stop)
+    return ModelCalls(RunContext.of(agent), state, Tools([]), Secrets({}))
 
 
 class Asked:
@@ -50,7 +50,7 @@ class Asked:
         return str(self.breakers.of("a").state)
 
     async def answer(self) -> Completion | Failure:
-        async for _ in self.models.ask(ASK, since=0.0):
+        async for _ in self.models.ask(since=0.0):
             pass
         return self.models.reply
 
@@ -86,7 +86,7 @@ async def test_a_cancelled_probe_frees_its_place() -> None:
     stopped = CancellationRequest()
     stopped.set("enough")
     with pytest.raises(Cancelled):
-        async for _ in model_calls([], asked.breakers, asked.clock, stopped).ask(ASK, since=0.0):
+        async for _ in model_calls([], asked.breakers, asked.clock, stopped).ask(since=0.0):
             pass
     assert isinstance(await asked.answer(), Completion)
     assert asked.state == "closed"
@@ -96,7 +96,7 @@ async def test_a_reader_that_goes_away_frees_the_probe_too() -> None:
     asked = Asked(*[DOWN] * 5, say("one"), say("two"))
     await asked.fails(5)
     asked.clock.advance(60)
-    reading = asked.models.ask(ASK, since=0.0)
+    reading = asked.models.ask(since=0.0)
     assert isinstance(await anext(reading), TextDelta)
     await reading.aclose()
     assert isinstance(await asked.answer(), Completion)
@@ -107,12 +107,12 @@ async def test_a_model_whose_probe_is_out_with_another_run_is_left_alone() -> No
     asked = Asked(*[DOWN] * 5, say("probe"))
     await asked.fails(5)
     asked.clock.advance(60)
-    probing = asked.models.ask(ASK, since=0.0)
+    probing = asked.models.ask(since=0.0)
     await anext(probing)
     assert asked.state == "half_open"
     # Its script is empty: a request would say so.
     other = model_calls([], asked.breakers, asked.clock, asked.stop)
-    async for _ in other.ask(ASK, since=0.0):
+    async for _ in other.ask(since=0.0):
         pass
     assert isinstance(other.reply, Failure)
     assert other.reply.metadata["breaker"] == "open"

@@ -10,11 +10,7 @@ from hypothesis import strategies as st
 from parsimony_kernel.agent.failure import Failure, FailureKind
 from parsimony_kernel.agent.renderer import (
     IncrementalRenderer,
-    infer_message_mode,
-    recent_iterations_cutoff,
     render_for_llm,
-    render_lessons_learned,
-    select_messages_to_render,
 )
 from parsimony_kernel.core.conversation import AgentMessage
 from parsimony_kernel.core.state import RunState
@@ -60,53 +56,6 @@ def test_the_order_is_system_instruction_conversation_lessons() -> None:
         '  <failure kind="tool_error" explanation=\'a "b" &lt;c&gt;\' blockers="x; y" />\n'
         "</lessons_learned>\n</context_addendum>"
     )
-
-
-def test_no_lessons_give_no_addendum() -> None:
-    assert render_lessons_learned([]) == ""
-    assert len(render_for_llm(RunState(messages=[user("go")]))) == 1
-
-
-def test_only_tool_results_before_the_second_last_answer_are_shortened() -> None:
-    rendered = render_for_llm(RunState(messages=run_of(4)))
-    shortened = [
-        message["tool_call_id"]
-        for message in rendered
-        if message["role"] == "tool" and "shortened" in message["content"]
-    ]
-    assert shortened == ["c0", "c1"]
-
-
-def test_the_newest_tool_result_is_never_shortened() -> None:
-    messages = [*run_of(1), *({"role": "assistant", "content": "hm"} for _ in range(3))]
-    rendered = render_for_llm(RunState(messages=messages))
-    assert rendered[2]["content"] == "x" * 1_400
-
-
-def test_the_cut_is_at_the_second_last_answer() -> None:
-    messages = run_of(3)
-    assert recent_iterations_cutoff(messages) == 3
-    assert recent_iterations_cutoff(messages, n_iterations=9) == 0
-
-
-def test_a_mode_follows_role_place_and_recency() -> None:
-    def mode(role: str, index: int, *, last: bool = False) -> str:
-        return infer_message_mode(
-            index=index, is_last_tool_message=last, role=role, default_cutoff=5
-        )
-
-    assert mode("tool", 4) == "minimal"
-    assert mode("tool", 5) == "default"
-    assert mode("tool", 4, last=True) == "default"
-    assert mode("assistant", 0) == mode("user", 0) == mode("system", 0) == "default"
-
-
-def test_of_context_snapshots_only_the_newest_is_rendered() -> None:
-    old: Message = {**user("old"), "metadata": {"context_snapshot": True}}
-    new: Message = {**user("new"), "metadata": {"context_snapshot": True}}
-    other: Message = {**user("x"), "metadata": {}}
-    assert select_messages_to_render([old, other, new]) == [other, new]
-    assert render_for_llm(RunState(messages=[old, new])) == [user("new")]
 
 
 def test_message_objects_render_themselves() -> None:
@@ -180,6 +129,19 @@ def test_results_are_kept_until_they_are_many_and_then_cut_in_leaps() -> None:
         shortened.append(sum("shortened" in each for each in tools))
     assert shortened[:24] == [0] * 24
     assert sorted(set(shortened)) == [0, 23, 32]
+
+
+def test_what_is_shortened_stays_so_and_the_rest_is_the_same_object() -> None:
+    renderer, state = IncrementalRenderer(), RunState(messages=run_of(3))
+    whole = renderer.render(state)
+    state.compaction = 1
+    shortened = renderer.render(state)
+    state.messages.extend(step(3))
+    later = renderer.render(state)
+    kept = [n for n, (a, b) in enumerate(zip(whole, shortened, strict=True)) if a is b]
+    assert kept == [0, 1, 3, 5, 6]
+    again = [n for n, (a, b) in enumerate(zip(shortened, later, strict=False)) if a is b]
+    assert again == [0, 1, 2, 3, 4, 5]
 
 
 def test_pinned_constraints_stand_last_behind_the_lessons() -> None:
