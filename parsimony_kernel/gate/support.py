@@ -21,7 +21,7 @@ from parsimony_kernel.gate.numerals import PATTERNS, Numeral, amounts, is_year, 
 MAX_READ, MAX_LOOSE = 20_000, 80_000
 # Numbers of a sentence, and of a text that are not found; lines of a result; numbers derived at
 # once; equal ones of them; values of which every sum is derived.
-MAX_NUMBERS, MAX_FOUND, MAX_LINES, MAX_DERIVED, MAX_EQUAL, FEW = 200, 16, 600, 8_000, 50, 8
+MAX_NUMBERS, MAX_FOUND, MAX_LINES, MAX_DERIVED, MAX_EQUAL, FEW = 200, 16, 600, 4_000, 50, 8
 
 # A table, counted from 1, or numbers among words, below 0; and a row of it, or a column, counted
 # from the right and below 0.
@@ -75,26 +75,25 @@ class Results:
         self.labels = [(name, line) for name, line in labels if line in self._lines]
         loose = "\n".join((*words, *(name for name, _ in self.labels), *reversed(older)))
         digits = PATTERNS["digits"].findall(loose[:MAX_LOOSE].replace(",", ""))
-        self._shown = {float(each): [_ANYWHERE] for each in digits}
+        self._loose = sorted(map(float, {*digits}))
+        self._shown: dict[float, list[Cell]] = defaultdict(list)
         for cell in self._cells:
-            self._shown.setdefault(abs(cell.value), []).append(cell)
+            self._shown[abs(cell.value)].append(cell)
         self._sizes = sorted(self._shown)
 
     def cells_of(self, n: Numeral) -> list[Cell]:
         """The cells that ``n`` is when they are rounded, or cut off."""
+        if _among(self._loose, n):
+            return [_ANYWHERE]
         return [cell for size in _among(self._sizes, n) for cell in self._shown[size]]
 
     def part(self, mentions: Iterable[Mention]) -> set[Cell]:
-        """The cells of the rows and columns that are named; of all in a table that names none."""
+        """The cells of the rows and columns that are named, or where they cross."""
         named = {m.line for m in mentions}
-        rows, columns = {t for t, at in named if at >= 0}, {t for t, at in named if at < 0}
-        return {
-            cell
-            for line in named
-            for cell in self._lines[line]
-            if (cell.row in named or line[0] not in rows)
-            and (cell.column in named or line[0] not in columns)
-        }
+        cells = {cell for line in named for cell in self._lines[line]}
+        crossing = {cell for cell in cells if cell.row in named and cell.column in named}
+        tables = {cell.row[0] for cell in crossing}
+        return crossing | {cell for cell in cells if cell.row[0] not in tables}
 
     @cached_property
     def derived(self) -> list[float]:
@@ -175,7 +174,7 @@ def unsupported(text: str, results: Results) -> list[str]:
         said += (n.number for n in seen)
         part = results.part(m for m in sentence.mentions if unseen and m.line[1] >= 0)
         for n in unseen * 2:  # what is said first may follow from what is said last
-            values = results.near(n, said, part) or _among(results.derived, n)
+            values = _among(results.derived, n) or results.near(n, said, part)
             if n in unseen and values:
                 unseen.remove(n)
                 said += [values[0], n.number]
