@@ -39,14 +39,6 @@ class Frame:
         return list(dict.fromkeys(each for each in self.columns if isinstance(each, str)))
 
 
-@dataclass(frozen=True)
-class Missing:
-    """A column that code looks up in the frame bound to ``frame``, which has none of that name."""
-
-    frame: str
-    column: str
-
-
 def frame_of(value: Any) -> Frame | None:
     """The columns of a frame of pandas or polars; ``None`` for anything that is not plainly one."""
     pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
@@ -91,7 +83,8 @@ def columns_exist(
     return stage
 
 
-def _missing(cell: Cell, frames: Mapping[str, Frame]) -> Iterator[Missing]:
+def _missing(cell: Cell, frames: Mapping[str, Frame]) -> Iterator[tuple[str, str]]:
+    """The frames, by name, and the columns that code looks up in them and that they don't have."""
     for lookup in cell.columns if cell.error is None else ():
         frame = frames.get(lookup.frame)
         if frame is None or _is_doubted(frame, lookup.doubted, frames):
@@ -104,7 +97,7 @@ def _missing(cell: Cell, frames: Mapping[str, Frame]) -> Iterator[Missing]:
         known = frame.levels if lookup.method in COLUMNS_OR_LEVELS else ()
         for column in lookup.columns:
             if column not in frame.columns and column not in known:
-                yield Missing(lookup.frame, column)
+                yield lookup.frame, column
 
 
 def _is_doubted(frame: Frame, doubted: frozenset[str], frames: Mapping[str, Frame]) -> bool:
@@ -119,68 +112,57 @@ def _is_doubted(frame: Frame, doubted: frozenset[str], frames: Mapping[str, Fram
 
 
 def _refusal(
-    missing: Sequence[Missing], frames: Mapping[str, Frame], said: Callable[[], str]
+    missing: Sequence[tuple[str, str]], frames: Mapping[str, Frame], said: Callable[[], str]
 ) -> Failure:
-    words, details = said(), []
-    for each in missing:
-        near = near_columns(each.column, frames[each.frame].names())
+    words = said()
+    details: list[tuple[dict[str, Any], str]] = []
+    for name, missed in missing:
+        frame, column = frames[name], cell(missed)
+        near = near_columns(missed, frame.names())
+        spoken_of = [each for each in near if is_said(each, words)]
         # Whether the person spoke of the name, and of none of the columns that it may stand for.
-        is_theirs = is_said(each.column, words) and not any(is_said(c, words) for c in near)
+        is_theirs = is_said(missed, words) and not spoken_of
         if len(near) > 1 and (is_theirs or not words.strip()):
-            return _question(each, near[:MAX_CHOICES])
-        details.append(_detail(each, near, words, frames[each.frame]))
-    del details[MAX_CHOICES:]
-    reason = "; ".join(
-        f"`{each['frame']}` has no column {each['column']!r}{_hint(each)}" for each in details
-    )
-    named = dict.fromkeys(each["frame"] for each in details)
-    listed = " ".join(f"Columns of `{name}`: {_listing(frames[name])}." for name in named)
-    envelope = {"reason": reason, "details": details[0] if len(details) == 1 else details}
-    offered = [each["did_you_mean"] for each in details if "did_you_mean" in each]
+            return _question(name, column, near[:MAX_CHOICES])
+        shown = [cell(each) for each in frame.columns[:MAX_NAMED]]
+        detail: dict[str, Any] = {
+            "field": "code",
+            "frame": name,
+            "column": column,
+            "columns": shown,
+        }
+        hint = ""
+        if len(near) > 1:
+            detail["choices"] = near[:MAX_CHOICES]
+            hint = f" (choose one of {', '.join(map(repr, detail['choices']))})"
+        # The only one that is near, or that the person named.
+        if len(meant := spoken_of if len(near) > 1 else near) == 1:
+            detail["did_you_mean"] = meant[0]
+            hint = f" (did you mean {meant[0]!r}?)"
+        details.append((detail, f"`{name}` has no column {column!r}{hint}"))
+    told = [detail for detail, _ in details[:MAX_CHOICES]]
+    reason = "; ".join(sentence for _, sentence in details[:MAX_CHOICES])
+    listed = (_listing(each, frames[each]) for each in dict.fromkeys(e["frame"] for e in told))
+    envelope: dict[str, Any] = {"reason": reason, "details": told[0] if len(told) == 1 else told}
+    offered = [each["did_you_mean"] for each in told if "did_you_mean" in each]
     if len(offered) == 1:
         envelope["did_you_mean"] = offered[0]
     return BAD_ARGUMENTS.failure(
-        f"{reason}. {listed} Nothing was run.", envelope=envelope, lists_columns=True
+        f"{reason}. {' '.join(listed)} Nothing was run.", envelope=envelope, lists_columns=True
     )
 
 
-def _detail(each: Missing, near: Sequence[str], words: str, frame: Frame) -> dict[str, Any]:
-    """What the model is told of one column: the only one that is near, or that the person named."""
-    detail: dict[str, Any] = {
-        "field": "code",
-        "frame": each.frame,
-        "column": cell(each.column),
-        "columns": [cell(column) for column in frame.columns[:MAX_NAMED]],
-    }
-    if len(near) > 1:
-        detail["choices"] = list(near[:MAX_CHOICES])
-        near = [column for column in near if is_said(column, words)]
-    if len(near) == 1:
-        detail["did_you_mean"] = near[0]
-    return detail
-
-
-def _hint(detail: Mapping[str, Any]) -> str:
-    if "did_you_mean" in detail:
-        return f" (did you mean {detail['did_you_mean']!r}?)"
-    choices = ", ".join(map(repr, detail.get("choices", ())))
-    return f" (choose one of {choices})" if choices else ""
-
-
-def _listing(frame: Frame) -> str:
+def _listing(name: str, frame: Frame) -> str:
     shown = ", ".join(repr(cell(each)) for each in frame.columns[:MAX_NAMED])
     more = len(frame.columns) - MAX_NAMED
-    return f"{shown} and {more} more" if more > 0 else shown or "none"
+    return f"Columns of `{name}`: {shown or 'none'}{f' and {more} more' if more > 0 else ''}."
 
 
-def _question(missing: Missing, choices: Sequence[str]) -> Failure:
-    column = cell(missing.column)
-    told: dict[str, Any] = {
-        "question": f"Which column of `{missing.frame}` do you mean by {column!r}?",
-        "choices": list(choices),
-    }
-    reason = f"`{missing.frame}` has no column {column!r}, and several come near"
-    details = {"field": "code", "frame": missing.frame, "column": column, **told}
+def _question(name: str, column: str, choices: list[str]) -> Failure:
+    question = f"Which column of `{name}` do you mean by {column!r}?"
+    reason = f"`{name}` has no column {column!r}, and several come near"
+    told: dict[str, Any] = {"question": question, "choices": choices}
+    details = {"field": "code", "frame": name, "column": column, **told}
     return COLUMNS_NEAR.failure(
         f"{reason}: {', '.join(map(repr, choices))}",
         **told,

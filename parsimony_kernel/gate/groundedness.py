@@ -9,39 +9,27 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from inspect import getattr_static, unwrap
 from types import CodeType
 
 from parsimony_kernel.core.causes import CLAIM_UNOBSERVED
 from parsimony_kernel.core.kinds import Failure
-from parsimony_kernel.gate.numerals import WORDS, pattern
+from parsimony_kernel.gate.numerals import PATTERNS, TABLE
 from parsimony_kernel.gate.stages import Attempt, Stage
-from parsimony_kernel.gate.support import SUPPOSED, Results, unsupported
+from parsimony_kernel.gate.support import Results, unsupported
 from parsimony_kernel.triage.constraints import NEGATED, sentences
 
 MAX_TEXT, MAX_MARKS = 20_000, 8
 
 _SAID = {"return_done": "summary", "return_report": "body"}
-_FENCED = re.compile(r"```[ \t]*[A-Za-z][^\n]{0,80}\n.*?(?:```|\Z)", re.DOTALL)
-_SPAN = re.compile(r"(?<!`)(`{1,2})([^`\n]{1,200})\1(?!`)")
-_QUOTED = re.compile(r"['\"“]([^'\"”]{2,99})")
-_FILE = re.compile(
-    r"(?<![\w./\\~-])[\w./\\~-]{0,200}\w\.(?:csv|tsv|parquet|feather|xlsx?|jsonl?|html|png|svg|pdf"
-    r"|pkl|arrow|geojson)(?![\w-]|\.\w)",
-    re.IGNORECASE,
-)
-_IDENTIFIER = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _LIBRARIES = ("pandas", "numpy", "altair", "polars")
 _KINDS = ("DataFrame", "Series", "Chart", "LazyFrame")
-_DEEDS: dict[str, dict[str, str]] = WORDS["deeds"]
 _FORMS = [
-    (re.compile(form.format(verb=_DEEDS[deed]["verbs"]), re.IGNORECASE), deed)
-    for form in WORDS["forms"].values()
-    for deed in _DEEDS
+    (re.compile(form.format(verb=words["verbs"]), re.IGNORECASE), deed)
+    for form in TABLE["forms"].values()
+    for deed, words in TABLE["deeds"].items()
 ]
-_EARLIER, _OF_FILES, _IN_MEMORY = pattern("earlier"), pattern("files"), pattern("memory")
-_SETTING = pattern("setting")
 
 
 @dataclass
@@ -73,26 +61,23 @@ class Seen:
     def __post_init__(self) -> None:
         self.code = [re.sub(r"#[^\n]*", "", each) for each in self.code]
 
-    @cached_property
-    def whole(self) -> str:
-        return "\n".join((*self.results, *self.words, *self.code))
-
     def did(self, deed: str, sentence: str) -> bool:
         """Whether the deed that ``sentence`` tells of may have been done."""
-        spans = [span[2].strip() for span in _SPAN.finditer(sentence)]
-        named = [*spans, *_FILE.findall(sentence), *_QUOTED.findall(sentence)]
+        spans, files = _spans(sentence), PATTERNS["file"].findall(sentence)
+        named = [*spans, *files, *PATTERNS["quoted"].findall(sentence)]
         code = "\n".join(self.code)
         calls = set(re.findall(r"([^\W\d]\w*)\s*\(", code))
-        is_kept = not frozenset(self.names).isdisjoint(spans) or _IN_MEMORY.search(sentence)
-        is_file = _OF_FILES.search(sentence) or _FILE.search(sentence)
-        return (
+        is_kept = {*self.names} & {*spans} or PATTERNS["memory"].search(sentence)
+        is_file = files or PATTERNS["files"].search(sentence)
+        return bool(
             self.acted
             or (self.published and deed in ("published", "saved"))
             or any(self.exists(name) or any(name in e for e in self.earlier) for name in named)
-            or bool((deed == "saved" and is_kept) or (deed == "deleted" and not is_file))
-            or re.search(r"^\s*[!%]", code, re.M) is not None
-            or any(re.fullmatch(_DEEDS[deed]["calls"], call) for call in calls)
-            or not calls.isdisjoint(self.names)
+            or (deed == "saved" and is_kept)
+            or (deed == "deleted" and not is_file)
+            or re.search(r"^\s*[!%]", code, re.M)
+            or any(re.fullmatch(TABLE["deeds"][deed]["calls"], call) for call in calls)
+            or calls & {*self.names}
         )
 
 
@@ -108,10 +93,9 @@ def groundedness(seen: Callable[[], Seen], *, strict: bool = False) -> Stage:
         text = attempt.inputs.get(_SAID.get(attempt.action, ""))
         if not isinstance(text, str):
             return None
-        held = seen()
-        text = _FENCED.sub("\n", text[:MAX_TEXT])
+        held, is_report = seen(), attempt.action == "return_report"
+        text = PATTERNS["fenced"].sub("\n", text[:MAX_TEXT])
         numbers = unsupported(text, Results(held.results, [*held.words, *held.code]))
-        is_report = attempt.action == "return_report"
         told = [] if is_report else [*unknown_names(text, held), *undone_deeds(text, held)]
         marks = [*told, *numbers][:MAX_MARKS]
         if (told or (numbers and strict)) and not held.refused and not is_report:
@@ -139,21 +123,19 @@ def _refusal(claims: Sequence[str], marks: list[str]) -> Failure:
 
 def unknown_names(text: str, seen: Seen) -> Iterator[str]:
     """The names of variables and columns in ``text`` that exist nowhere."""
-    for sentence in sentences(text):
-        if not any(each.search(sentence) for each in (NEGATED, SUPPOSED, _SETTING)):
-            for span in _SPAN.finditer(sentence):
-                name = re.sub(r"\([^()]*\)$|\[[^\[\]]*\]$", "", span[2].strip())
-                if _IDENTIFIER.fullmatch(name) and _is_unknown(name, seen):
-                    yield f"`{name}`"
-
-
-def _is_unknown(name: str, seen: Seen) -> bool:
-    root, _, rest = name.partition(".")
-    if _FILE.fullmatch(name) or not (rest or re.fullmatch(r"df\d*|\w*_\w*", name)):
-        return False
-    is_known = root in seen.names or root in sys.modules or (root if rest else name) in seen.whole
+    known = "\n".join((*seen.results, *seen.words, *seen.code))
     loaded = tuple(each for each in _LIBRARIES if each in sys.modules)
-    return not is_known and name not in _library_names(loaded)
+    for sentence in _stated(text, "setting"):
+        for span in _spans(sentence):
+            name = re.sub(r"\([^()]*\)$|\[[^\[\]]*\]$", "", span)
+            root, _, rest = name.partition(".")
+            is_name = PATTERNS["identifier"].fullmatch(name) and not PATTERNS["file"].fullmatch(
+                name
+            )
+            if is_name and (rest or re.fullmatch(r"df\d*|\w*_\w*", name)):
+                is_known = root in seen.names or root in sys.modules or root in known
+                if not is_known and name not in _library_names(loaded):
+                    yield f"`{name}`"
 
 
 @lru_cache(maxsize=8)
@@ -165,15 +147,25 @@ def _library_names(loaded: tuple[str, ...]) -> frozenset[str]:
     ]
     held = [(name, getattr_static(e, name, None)) for e in (*modules, *kinds) for name in dir(e)]
     codes = (getattr(unwrap(f), "__code__", None) for _, f in held if callable(f))
-    known = (c.co_varnames for c in codes if isinstance(c, CodeType))
-    return frozenset(name for name, _ in held).union(*known)
+    return frozenset(name for name, _ in held).union(
+        *(c.co_varnames for c in codes if isinstance(c, CodeType))
+    )
 
 
 def undone_deeds(text: str, seen: Seen) -> Iterator[str]:
     """The sentences of ``text`` that report a deed that was not done."""
+    for sentence in _stated(text, "earlier"):
+        if not all(seen.did(deed, sentence) for form, deed in _FORMS if form.search(sentence)):
+            yield f"“{sentence[:80]}”"
+
+
+def _stated(text: str, unless: str) -> Iterator[str]:
+    """The sentences of ``text`` that neither deny nor suppose, and say nothing of a pattern."""
     for sentence in sentences(text):
         plain = sentence.strip().lstrip("-*•#>_~ ✅✓")
-        if any(each.search(plain) for each in (NEGATED, SUPPOSED, _EARLIER)):
-            continue
-        if not all(seen.did(deed, plain) for form, deed in _FORMS if form.search(plain)):
-            yield f"“{plain[:80]}”"
+        if not any(e.search(plain) for e in (NEGATED, PATTERNS["supposed"], PATTERNS[unless])):
+            yield plain
+
+
+def _spans(text: str) -> list[str]:
+    return [span[2].strip() for span in PATTERNS["span"].finditer(text)]

@@ -36,10 +36,10 @@ FREE_TEXT = frozenset(
 Kind = Literal["repeat", "cycle", "no_new_information", "late"]
 
 _REASONS: Mapping[Kind, str] = {
-    "late": "{tool} ran out of time with exactly this before",
+    "late": "it ran out of time with exactly this before",
     "repeat": "it already ran twice with the same result",
     "cycle": "these calls already went round twice with the same results",
-    "no_new_information": "the last {calls} calls about this gave the same result",
+    "no_new_information": f"the last {EQUAL_OBSERVATIONS} calls about this gave the same result",
 }
 
 
@@ -47,11 +47,11 @@ _REASONS: Mapping[Kind, str] = {
 class Call:
     """What a call is, for comparing, and what it showed once it was made; lists are sorted.
 
-    ``subjects`` are the identifiers in it, ``marks`` the numbers, signs and short codes of its free
-    text, ``words`` the words there; ``exact`` is a digest of everything that is not free text, and
-    ``is_bare`` says that this is nothing but identifiers. ``observation`` is a digest of what it
-    showed, ``shown`` the beginning of that, and ``is_late`` says that it did not end in time, so
-    that what it had done by then would be done once more.
+    ``subjects`` are the identifiers in it, ``words`` the words of its free text, and ``exact`` is a
+    digest of everything that is not free text, and of the numbers and signs there; ``is_bare`` says
+    that this is nothing but identifiers. ``observation`` is a digest of what it showed, ``shown``
+    the beginning of that, and ``is_late`` says that it did not end in time, so that what it had
+    done by then would be done once more.
     """
 
     tool: str
@@ -59,7 +59,6 @@ class Call:
     exact: str
     is_bare: bool
     subjects: list[str]
-    marks: list[str]
     words: list[str]
     observation: str = ""
     shown: str = ""
@@ -78,7 +77,6 @@ class Loop:
     """
 
     kind: Kind
-    tool: str
     count: int
     known: str
 
@@ -111,9 +109,13 @@ class Repetition:
             The last ``KEPT`` calls with this one.
         """
         # The address of an object is another each time and tells nothing.
-        plain = _ADDRESS.sub("0x…", observation.strip())
-        shown = _shortened(plain if read is None else _ADDRESS.sub("0x…", read.strip()))
-        digest = hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        whole, told = (
+            _ADDRESS.sub("0x…", each.strip())
+            for each in (observation, observation if read is None else read)
+        )
+        digest = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        line = " ".join(told[: 10 * MAX_SHOWN].split())
+        shown = line if len(line) <= MAX_SHOWN else line[: MAX_SHOWN - 1].rstrip() + "…"
         call = _call_of(tool_name, args)
         made = replace(call, observation=digest, shown=shown, is_late=is_late)
         return Repetition((*self.seen, made)[-KEPT:])
@@ -129,35 +131,30 @@ class Repetition:
         call = _call_of(tool_name, args)
         for each in self.seen:
             if each.is_late and each.signature == call.signature:
-                return Loop("late", call.tool, 2, each.shown)
+                return Loop("late", 2, each.shown)
         for length in range(1, LONGEST_CYCLE + 1):
             if first := self._begins_again(call, length):
-                return Loop("repeat" if length == 1 else "cycle", call.tool, 3, first.shown)
+                return Loop("repeat" if length == 1 else "cycle", 3, first.shown)
         last = self.seen[-EQUAL_OBSERVATIONS:]
         is_same = len(last) == EQUAL_OBSERVATIONS and len({each.observation for each in last}) == 1
         is_new_tool = call.tool not in {each.tool for each in last}
         if is_same and not is_new_tool and all(_are_alike(each, call) for each in last):
-            return Loop("no_new_information", call.tool, len(last) + 1, last[-1].shown)
+            return Loop("no_new_information", EQUAL_OBSERVATIONS + 1, last[-1].shown)
         return None
 
     def _begins_again(self, call: Call, length: int) -> Call | None:
         """The call that ``call`` repeats, where the last calls are two equal rounds of ``length``
         and it would begin another."""
         last = self.seen[-2 * length :]
-        if len(last) < 2 * length:
-            return None
         first, second = last[:length], last[length:]
+        are_equal = _are_the_same if length == 1 else _are_alike
         # One call whose answer goes to and fro is polled, not gone round in.
-        is_turning = length == 1 or len({each.signature for each in second}) > 1
-
-        def are_equal(a: Call, b: Call) -> bool:
-            return a.signature == b.signature or (length > 1 and _are_alike(a, b))
-
-        same = all(
-            a.observation == b.observation and are_equal(a, b)
-            for a, b in zip(first, second, strict=True)
-        )
-        return second[0] if is_turning and same and are_equal(second[0], call) else None
+        is_round = length == 1 or len({each.signature for each in second}) > 1
+        if len(last) < 2 * length or not is_round or not are_equal(second[0], call):
+            return None
+        rounds = zip(first, second, strict=True)
+        is_again = all(a.observation == b.observation and are_equal(a, b) for a, b in rounds)
+        return second[0] if is_again else None
 
     def to_json(self) -> list[dict[str, Any]]:
         """Plain values; see ``from_json``."""
@@ -174,27 +171,25 @@ def not_repeating(current: Callable[[], Repetition]) -> Stage:
     the run's repetition at that moment. A tool that ends or suspends the run passes."""
 
     def stage(attempt: Attempt) -> Failure | None:
-        if attempt.tools[attempt.action].terminal or attempt.approved is not None:
+        tool = attempt.action
+        if attempt.tools[tool].terminal or attempt.approved is not None:
             return None
-        loop = current().before(attempt.action, attempt.inputs)
-        return None if loop is None else refusal_of(loop)
+        loop = current().before(tool, attempt.inputs)
+        if loop is None:
+            return None
+        reason = _REASONS[loop.kind]
+        return LOOP.failure(
+            f"Skipped {tool}: {reason}. Known result: {loop.known or 'no output'}. "
+            "Use it, or do something else.",
+            tool_name=tool,
+            repeat_count=loop.count,
+            envelope={
+                "reason": reason,
+                "details": {"loop": loop.kind, "count": loop.count, "already_known": loop.known},
+            },
+        )
 
     return stage
-
-
-def refusal_of(loop: Loop) -> Failure:
-    """The refusal of the call that would go round in ``loop``."""
-    reason = _REASONS[loop.kind].format(tool=loop.tool, calls=loop.count - 1)
-    return LOOP.failure(
-        f"Skipped {loop.tool}: {reason}. Known result: {loop.known or 'no output'}. "
-        "Use it, or do something else.",
-        tool_name=loop.tool,
-        repeat_count=loop.count,
-        envelope={
-            "reason": reason,
-            "details": {"loop": loop.kind, "count": loop.count, "already_known": loop.known},
-        },
-    )
 
 
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b", re.IGNORECASE)
@@ -204,8 +199,8 @@ _SUBJECT = re.compile(
     | (?<![\w-])(?=[\w-]*[^\W\d])(?=[\w-]*\d)\w[\w-]*""",
     re.VERBOSE,
 )
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-_SIGN = re.compile(r"[+#<>=!$€£%&*^|]+")
+# Numbers and signs say which one of several things is meant: C or C++, order 1040.
+_MARK = re.compile(r"\d+(?:[.,]\d+)*|[+#<>=!$€£%&*^|]+")
 # What says which part of a thing is meant, such as 2023 or Q1, not which thing.
 _PART = re.compile(r"[\w.,-]{1,3}|\w{0,2}(?:19|20)\d\d\w{0,2}")
 _WORD = re.compile(r"[^\W\d_]+")
@@ -226,32 +221,35 @@ def _call_of(tool_name: str, args: Mapping[str, Any]) -> Call:
     if sum(map(len, free.values())) > _MAX_TEXT:
         free = {}
     text = " ".join(free.values())
-    rest = _SUBJECT.sub(" ", text)
     told = {each.strip("\"'`") for each in _SUBJECT.findall(text)}
     parts = {each for each in told if _PART.fullmatch(each)}
+    rest = _SUBJECT.sub(" ", text)
     words = {word.casefold() for word in _WORD.findall(rest)}
-    exact = {name: value for name, value in args.items() if name not in {*free, "_ui_message"}}
-    named = {each for each in map(str, exact.values()) if _SUBJECT.fullmatch(each[:200])}
+    others = {name: value for name, value in args.items() if name not in {*free, "_ui_message"}}
+    named = {each for each in map(str, others.values()) if _SUBJECT.fullmatch(each[:200])}
+    marks = sorted({*_MARK.findall(rest), *parts})
     return Call(
         tool_name,
         loop_signature(tool_name, dict(args)),
-        loop_signature(tool_name, exact),
-        len(named) == len(exact),
+        loop_signature(tool_name, {"others": others, "marks": marks}),
+        len(named) == len(others) and not marks,
         sorted(named | told - parts),
-        sorted({*_NUMBER.findall(rest), *_SIGN.findall(rest), *parts}),
         sorted(words - _LITTLE),
     )
 
 
+def _are_the_same(a: Call, b: Call) -> bool:
+    return a.signature == b.signature
+
+
 def _are_alike(a: Call, b: Call) -> bool:
-    """Whether two calls ask the same in other words."""
+    """Whether two calls ask the same in other words, or, of the same subject, another tool."""
     if a.signature == b.signature:
         return True
-    if (a.subjects, a.marks) != (b.subjects, b.marks):
-        return False
     if a.tool != b.tool:
-        return bool(a.subjects) and a.is_bare and b.is_bare
-    return a.exact == b.exact and (bool(a.subjects) or _say_the_same(a.words, b.words))
+        return bool(a.subjects) and a.subjects == b.subjects and a.is_bare and b.is_bare
+    is_same = (a.subjects, a.exact) == (b.subjects, b.exact)
+    return is_same and (bool(a.subjects) or _say_the_same(a.words, b.words))
 
 
 def _say_the_same(a: Sequence[str], b: Sequence[str]) -> bool:
@@ -261,8 +259,3 @@ def _say_the_same(a: Sequence[str], b: Sequence[str]) -> bool:
         for words, others in ((a, b), (b, a))
         for word in words
     )
-
-
-def _shortened(text: str) -> str:
-    line = " ".join(text[: 10 * MAX_SHOWN].split())
-    return line if len(line) <= MAX_SHOWN else line[: MAX_SHOWN - 1].rstrip() + "…"

@@ -17,7 +17,7 @@ from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.gate.envelope import refused, to_text
 from parsimony_kernel.gate.groundedness import Seen, groundedness, was_refused
 from parsimony_kernel.gate.stages import Attempt
-from parsimony_kernel.gate.support import MAX_DERIVED, Results, unsupported
+from parsimony_kernel.gate.support import MAX_FOUND, Results, unsupported
 
 REQUEST = "load data/sales.csv, show revenue by region and tell me the growth rate"
 CODE = """\
@@ -167,7 +167,6 @@ def test_a_number_that_nothing_supports_is_marked_and_not_refused(summary: str, 
         ("The mean price of UPS is $80,074.92.", ["80,074.92"]),
         ("FedEx had 69 orders.", ["69"]),
         ("DHL took 1,101.52 orders.", ["1,101.52"]),
-        ("Orders of DHL are worth $1,101.52.", []),
         ("The revenue per order is $1,101.52 for DHL.", []),
     ],
 )
@@ -271,8 +270,7 @@ def test_the_search_ends_however_much_there_is_to_derive_from() -> None:
     )
     results = Results([f"      a  b  c\n{rows}"] * 40)
     summary = " ".join(f"The total of region {n} is {n}.123." for n in range(100, 400))
-    assert len(unsupported(summary, results)) < 40
-    assert -MAX_DERIVED <= results.derivations_left <= 0
+    assert MAX_FOUND < len(unsupported(summary, results)) < 40
 
 
 def test_numbers_beyond_all_bounds_are_no_error() -> None:
