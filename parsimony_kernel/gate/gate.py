@@ -22,7 +22,7 @@ from parsimony_kernel.execution.inspection import class_name
 from parsimony_kernel.execution.permit import permitting
 from parsimony_kernel.gate.approval import Approving, cut_off
 from parsimony_kernel.gate.envelope import Envelope, refused, succeeded, told
-from parsimony_kernel.gate.procedure import Walker, reachable_in
+from parsimony_kernel.gate.procedure import Walker
 from parsimony_kernel.gate.running import run_body
 from parsimony_kernel.gate.stages import STAGES, Attempt, Stage, reachable, validated_output
 from parsimony_kernel.gate.tool_result import answer_of, type_of_end
@@ -251,7 +251,7 @@ class Gate:
 def _walked(stages: tuple[Stage, ...], walker: Walker) -> tuple[Stage, ...]:
     """``stages`` with the walker's directly behind ``reachable``."""
     behind = stages.index(reachable) + 1
-    return (*stages[:behind], reachable_in(walker), *stages[behind:])
+    return (*stages[:behind], walker.stage, *stages[behind:])
 
 
 def _asked(stage: Stage, attempt: Attempt) -> Failure | None:

@@ -48,6 +48,16 @@ class Attempt:
     outside: list[str] = field(default_factory=list)
     not_found: list[str] = field(default_factory=list)
 
+    @property
+    def tool(self) -> Tool:
+        """The tool that it calls; ``KeyError`` where there is none."""
+        return self.tools[self.action]
+
+    @property
+    def code(self) -> str:
+        """The code that it would run; empty without any."""
+        return str(self.inputs.get("code", ""))
+
 
 Stage = Callable[[Attempt], Failure | None]
 

@@ -119,7 +119,7 @@ async def test_the_refusal_names_the_rule_and_the_run_goes_on() -> None:
             "max_tool_calls: -1",
             "line 1: max_tool_calls: Input should be greater than or equal to 0",
         ),
-        ("forbid_text: []", "line 1: forbid_text: Value should have at least 1 item"),
+        ("forbid_text: []", "line 1: nothing stands in here; write it"),
         ("forbid_import: [os]", "line 1: 'forbid_import' is not a field; did you mean"),
     ],
 )
