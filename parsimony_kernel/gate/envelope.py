@@ -5,7 +5,7 @@ It is capped in size and scrubbed of secrets, and the model reads sentences in i
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -70,8 +70,8 @@ def refused(
 
     Args:
         requested: the name of the tool.
-        failure: why; its ``metadata["envelope"]`` holds the refusal's own fields
-            (``known_actions``, ``reason``, ``timeout_seconds`` …).
+        failure: why, as ``told`` gives it; its ``metadata["envelope"]`` holds the refusal's own
+            fields (``known_actions``, ``reason``, ``timeout_seconds`` …).
         state: as in ``succeeded``, or "over".
         valid_next_actions: what may be requested now.
 
@@ -82,47 +82,44 @@ def refused(
     envelope: Envelope = {
         "error": str(failure.refusal or "action_error"),
         "requested": render.of(requested, max_text=_MAX_NAME),
-        **_fields(render, failure.metadata.get("envelope", {})),
-        "message": render.of(failure.explanation, max_text=MAX_SENTENCE),
-        "result": render.of(failure.partial_data),
-        "state": state,
-        "valid_next_actions": list(valid_next_actions),
+        **failure.metadata.get("envelope", {}),
+        "message": failure.explanation,
     }
-    return bounded({k: v for k, v in envelope.items() if k != "result" or v not in (None, {}, [])})
+    if (result := render.of(failure.partial_data)) not in (None, {}, []):
+        envelope["result"] = result
+    return bounded({**envelope, "state": state, "valid_next_actions": list(valid_next_actions)})
 
 
 def told(failure: Failure) -> Failure:
     """The failure as everyone reads it: its texts capped, without secrets."""
     render = Renderer()
+
+    def sentence(text: str) -> str:
+        return str(render.of(text, max_text=MAX_SENTENCE))
+
+    fields: Envelope = {}
+    for name, value in islice(failure.metadata.get("envelope", {}).items(), _MAX_MANY):
+        key = render.of(name, max_text=_MAX_NAME)
+        if key == "details":
+            fields[key] = render.of(value, max_text=_MAX_NAME, max_items=_MAX_MANY)
+        elif key not in _OWN:
+            fields[key] = render.of(value, max_text=MAX_SENTENCE)
     metadata = {
-        key: render.of(value, max_text=MAX_SENTENCE) if type(value) is str else value
+        key: sentence(value) if type(value) is str else value
         for key, value in failure.metadata.items()
     }
-    if "envelope" in metadata:
-        metadata["envelope"] = _fields(render, metadata["envelope"])
     blockers = (render.of(each, max_text=_MAX_BLOCKER) for each in failure.blockers[:_MAX_MANY])
     return replace(
         failure,
-        explanation=render.of(failure.explanation, max_text=MAX_SENTENCE),
+        explanation=sentence(failure.explanation),
         blockers=tuple(blockers),
-        metadata=metadata,
+        metadata=metadata | ({"envelope": fields} if "envelope" in metadata else {}),
     )
 
 
 def to_text(envelope: Envelope) -> str:
     """The envelope as the model reads it."""
     return json.dumps(envelope, ensure_ascii=False, default=str)
-
-
-def _fields(render: Renderer, given: Mapping[str, Any]) -> Envelope:
-    fields: Envelope = {}
-    for name, value in islice(given.items(), _MAX_MANY):
-        key = render.of(name, max_text=_MAX_NAME)
-        if key == "details":
-            fields[key] = render.of(value, max_text=_MAX_NAME, max_items=_MAX_MANY)
-        elif key not in _OWN:
-            fields[key] = render.of(value, max_text=MAX_SENTENCE)
-    return fields
 
 
 def bounded(envelope: Envelope) -> Envelope:

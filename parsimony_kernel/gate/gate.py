@@ -12,7 +12,7 @@ from typing import Any
 
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.causes import CHECK_BROKEN, TOOL_BREAKER_OPEN
-from parsimony_kernel.core.effects import Effects, MemoryEffects, Standing
+from parsimony_kernel.core.effects import Effects, MemoryEffects
 from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
 from parsimony_kernel.core.kinds import Action, Failure, FailureKind
 from parsimony_kernel.core.refusals import GUIDANCE
@@ -149,7 +149,10 @@ class Gate:
         Raises:
             Cancelled: the run was stopped meanwhile.
         """
-        standing = self._standing(action, inputs)
+        tool = self._tools.get(action)
+        standing = None  # what is on record of a write that was begun before
+        if tool is not None and tool.effect == "write":
+            standing = self._writes.standing(tool, inputs)
         attempt = Attempt(
             action, inputs, self._tools, self._over, approved, recorded=standing is not None
         )
@@ -158,8 +161,7 @@ class Gate:
             if failure is not None:
                 return self._refuse(action, failure)
         admitted()
-        tool = self._tools[action]
-        approvals = self._approvals
+        tool, approvals = attempt.tool, self._approvals
         permit = None if approvals is None else approvals.permit(attempt)
         with permitting(permit):
             if standing is not None:
@@ -176,26 +178,26 @@ class Gate:
             return self._refuse(action, result.failure)
         return self._accept(action, result, attempt.not_found)
 
-    def _standing(self, action: str, inputs: Mapping[str, Any]) -> Standing | None:
-        """What is on record of a write that was begun before."""
-        tool = self._tools.get(action)
-        if tool is None or tool.effect != "write":
-            return None
-        return self._writes.standing(tool, inputs)
-
     async def _guarded(
         self, tool: Tool, inputs: Mapping[str, Any], cancellation: CancellationRequest | None
     ) -> ToolResult:
-        """Run ``tool`` behind its breaker; a call that is stopped frees the place of a probe."""
+        """Run ``tool`` behind its breaker, which code has none of, nor what ends a run.
+
+        A call that is stopped frees the place of a probe.
+        """
         run = self._writes.run if tool.effect == "write" else self._run
-        permit = admit(self._breakers, tool, self._deadline_s(tool))
-        if permit is None:
+        if tool.tool_type == "code" or tool.terminal:
             return await run(tool, inputs, cancellation)
-        if isinstance(permit, Failure):
-            return ToolResult.from_failure(permit)
+        # A write whose end is not known is looked up, under a deadline of its own.
+        lease_s = max(PROBE_LEASE_S, 2 * self._deadline_s(tool) + _GRACE_S)
+        breaker = self._breakers.of(service_of(tool), probe_lease_s=lease_s)
+        try:
+            permit = breaker.admit()
+        except CircuitOpenError as exc:
+            return ToolResult.from_failure(_left_alone(tool, breaker, exc.retry_in_s))
         try:
             result = await run(tool, inputs, cancellation)
-            tell(permit, tool, result)
+            _tell(permit, tool, result.failure)
             return result
         finally:
             permit.released()
@@ -286,20 +288,6 @@ def _ended(request: TerminationRequest | SuspensionRequest) -> tuple[str, str]:
 # the code of a tool or its arguments have done wrong says nothing about the service.
 
 
-def admit(breakers: Breakers, tool: Tool, deadline_s: float) -> Permit | Failure | None:
-    """A permit for one call of ``tool``, which takes at most ``deadline_s`` seconds; a refusal
-    while its breaker is open. Code has none, nor has what ends a run."""
-    if tool.tool_type == "code" or tool.terminal:
-        return None
-    # A write whose end is not known is looked up, under a deadline of its own.
-    lease_s = max(PROBE_LEASE_S, 2 * deadline_s + _GRACE_S)
-    breaker = breakers.of(service_of(tool), probe_lease_s=lease_s)
-    try:
-        return breaker.admit()
-    except CircuitOpenError as exc:
-        return _left_alone(tool, breaker, exc.retry_in_s)
-
-
 def service_of(tool: Tool) -> str:
     """The name of what stands behind ``tool``: another one when the tool is defined otherwise.
 
@@ -315,17 +303,15 @@ def service_of(tool: Tool) -> str:
     return f"tool:{tool.name}:{hashlib.sha256(made_of.encode()).hexdigest()[:16]}"
 
 
-def tell(permit: Permit, tool: Tool, result: ToolResult) -> None:
-    """Say what the end of the call means for the service behind ``tool``."""
-    failure = result.failure
+def _tell(permit: Permit, tool: Tool, failure: Failure | None) -> None:
+    """Say what the end of a call means for the service behind ``tool``; nothing, where something
+    of ours is missing."""
     if failure is None:
         permit.succeeded()
-    elif failure.kind is not FailureKind.capability_gap and (  # where something of ours is missing
+    elif failure.kind is not FailureKind.capability_gap and (
         type_of_end(failure, tool.name) in _TROUBLE
     ):
         permit.failed()
-    else:
-        permit.released()
 
 
 def _left_alone(tool: Tool, breaker: CircuitBreaker, seconds: float) -> Failure:

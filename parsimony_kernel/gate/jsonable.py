@@ -5,13 +5,15 @@ Whatever a foreign object does in its own methods ends here: it is described ins
 
 import json
 import math
+import os
 from collections.abc import Collection
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-from parsimony_kernel.core.redaction import REDACTED, scrubber
+from parsimony_kernel.core.redaction import REDACTED, Scrub, scrubber
 from parsimony_kernel.core.text import utf8
-from parsimony_kernel.execution.inspection import attempt
+from parsimony_kernel.execution.inspection import attempt, type_name
 from parsimony_kernel.llm.secrets import is_secret, name_of
 
 # In characters and items; ``MAX_TOTAL`` is of all texts and items together.
@@ -24,7 +26,12 @@ _MAX_KEY = 200
 _MAX_BITS = 4_000
 # How much of either end of a long text is looked through for secrets, many times what is kept.
 _WINDOW = 50_000
-_NAME = type.__dict__["__name__"]
+
+
+@lru_cache(maxsize=1)
+def _scrubber(environ: frozenset[tuple[str, str]]) -> Scrub:
+    """Takes out the secrets of an environment; that one seldom changes between two results."""
+    return scrubber(environ=dict(environ))
 
 
 class Renderer:
@@ -38,7 +45,7 @@ class Renderer:
         self._max_text = MAX_TEXT
         self._max_items = MAX_ITEMS
         self._left = MAX_TOTAL
-        self._clean = scrubber()
+        self._clean = _scrubber(frozenset((each, os.environ.get(each, "")) for each in os.environ))
 
     def of(self, value: Any, *, max_text: int = MAX_TEXT, max_items: int = MAX_ITEMS) -> Any:
         """Render any value as JSON. Never raises, but for ``KeyboardInterrupt``.
@@ -62,7 +69,7 @@ class Renderer:
 
     def _unseen(self, value: Any, exc: BaseException) -> str:
         self.is_whole = False
-        return self._text(f"a {_type_name(value)} that cannot be shown ({_type_name(exc)})")
+        return self._text(f"a {type_name(value)} that cannot be shown ({type_name(exc)})")
 
     def _text(self, text: str) -> str:
         """``text``, its middle left out when it is long."""
@@ -146,8 +153,3 @@ def short(text: str, limit: int, left_out: int = 0) -> str:
 
 def _more(count: int) -> str:
     return f"… {count:,} more left out"
-
-
-def _type_name(value: object) -> str:
-    # Past the class of the class, which may answer for it.
-    return utf8(_NAME.__get__(type(value)))

@@ -5,7 +5,7 @@ failure wins. A refusal tells what to send instead. What a host wrote, validator
 guards of procedures, runs on the event loop, where everything waits for it, and may do anything.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -78,10 +78,9 @@ def known(attempt: Attempt) -> Failure | None:
     if attempt.action in attempt.tools:
         return None
     names = list(attempt.tools)
-    likely = nearest(attempt.action, names)
     fields: dict[str, Any] = {"known_actions": names}
     hint = ""
-    if likely is not None:
+    if likely := nearest(attempt.action, names):
         fields["did_you_mean"] = likely
         hint = f" Did you mean {likely!r}?"
     return NOT_REGISTERED.failure(
@@ -102,35 +101,29 @@ def reachable(attempt: Attempt) -> Failure | None:
 def arguments(attempt: Attempt) -> Failure | None:
     """The inputs fit the tool's whole signature; every bad field is named."""
     if "_raw_args" in attempt.inputs:
-        return _invalid(attempt, "the arguments are not a JSON object", {"field": "arguments"})
-    tool = attempt.tools[attempt.action]
+        return _invalid(attempt, "the arguments are not a JSON object", [{"field": "arguments"}])
     try:
-        tool.arguments.model_validate(dict(attempt.inputs))
+        attempt.tool.arguments.model_validate(dict(attempt.inputs))
     except ValidationError as exc:
-        return _from_validation(attempt, exc)
+        errors = exc.errors(include_url=False, include_context=False)
+        told = [_misfit(attempt.tool, error) for error in errors]
+        return _invalid(attempt, "; ".join(why for why, _ in told), [each for _, each in told])
     return None
 
 
-def _from_validation(attempt: Attempt, exc: ValidationError) -> Failure:
-    properties = list(attempt.tools[attempt.action].parameters_schema.get("properties", {}))
-    problems: list[str] = []
-    fields: list[dict[str, Any]] = []
-    for error in exc.errors(include_url=False, include_context=False):
-        path = ".".join(str(part) for part in error["loc"]) or "arguments"
-        detail: dict[str, Any] = {"field": path, "problem": error["msg"]}
-        if error["type"] == "missing":
-            problems.append(f"{path!r} is missing")
-        elif error["type"] == "extra_forbidden":
-            likely = nearest(path, properties)
-            problems.append(
-                f"{path!r} is not a field"
-                + (f" (did you mean {likely!r}?)" if likely else f" (fields: {properties})")
-            )
-        else:
-            detail["got"] = _told(error["input"])
-            problems.append(f"{path!r}: {error['msg']}, got {repr(error['input'])[:_GOT]}")
-        fields.append(detail)
-    return _invalid(attempt, "; ".join(problems), fields[0] if len(fields) == 1 else fields)
+def _misfit(tool: Tool, error: Any) -> tuple[str, dict[str, Any]]:
+    """What is wrong with an argument, as a clause and as fields."""
+    path = ".".join(map(str, error["loc"])) or "arguments"
+    fields = {"field": path, "problem": error["msg"]}
+    if error["type"] == "missing":
+        return f"{path!r} is missing", fields
+    if error["type"] == "extra_forbidden":
+        known = list(tool.parameters_schema.get("properties", {}))
+        likely = nearest(path, known)
+        hint = f"did you mean {likely!r}?" if likely else f"fields: {known}"
+        return f"{path!r} is not a field ({hint})", fields
+    got = error["input"]
+    return f"{path!r}: {error['msg']}, got {repr(got)[:_GOT]}", {**fields, "got": _told(got)}
 
 
 def _told(value: Any) -> Any:
@@ -140,27 +133,26 @@ def _told(value: Any) -> Any:
     return (value if isinstance(value, str) else repr(value))[:_GOT]
 
 
-def _invalid(attempt: Attempt, reason: str, details: Any) -> Failure:
+def _invalid(attempt: Attempt, reason: str, details: Sequence[Any]) -> Failure:
     return BAD_ARGUMENTS.failure(
         f"{attempt.action}: {reason}. Nothing was run.",
-        envelope={"reason": reason, "details": details},
+        envelope={"reason": reason, "details": details[0] if len(details) == 1 else details},
     )
 
 
 def validators(attempt: Attempt) -> Failure | None:
     """The tool's own checks have nothing against the inputs."""
-    for validator in attempt.tools[attempt.action].validators:
-        against = objection(validator, attempt.inputs)
-        if against is not None:
-            return _invalid(attempt, against.reason, _blamed(attempt.inputs, against))
+    inputs = attempt.inputs
+    for validator in attempt.tool.validators:
+        if against := objection(validator, inputs):
+            # Without a name it is certain where there is only one.
+            names = against.fields or (tuple(inputs) if len(inputs) == 1 else ("arguments",))
+            blamed = [
+                {"field": name} | ({"got": _told(inputs[name])} if name in inputs else {})
+                for name in names
+            ]
+            return _invalid(attempt, against.reason, blamed)
     return None
-
-
-def _blamed(inputs: Mapping[str, Any], against: Objection) -> Any:
-    """The fields that a validator names; without a name it is certain where there is only one."""
-    names = against.fields or (tuple(inputs) if len(inputs) == 1 else ("arguments",))
-    told = [{"field": n} | ({"got": _told(inputs[n])} if n in inputs else {}) for n in names]
-    return told[0] if len(told) == 1 else told
 
 
 STAGES: tuple[Stage, ...] = (known, reachable, arguments, validators)
@@ -234,7 +226,6 @@ def validated_output(tool: Tool, result: ToolResult) -> ToolResult:
         return result
     judged = plain(result.data) if tool.effect == "write" else result.data
     for validator in tool.output_validators:
-        against = objection(validator, judged)
-        if against is not None:
+        if against := objection(validator, judged):
             return refused_output(tool, against.reason, result.data)
     return result

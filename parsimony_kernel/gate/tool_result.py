@@ -3,18 +3,12 @@
 A body may raise anything and answer anything. Here it becomes data, or one sound ``Failure``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
-from types import AsyncGeneratorType, GeneratorType
+from types import AsyncGeneratorType, GeneratorType, MappingProxyType
 from typing import Any
 
-from parsimony_kernel.core.causes import (
-    LATE,
-    LATE_UNCERTAIN,
-    RAISED,
-    RAISED_COMMITTED,
-    RAISED_UNCERTAIN,
-)
+from parsimony_kernel.core import causes
 from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
 from parsimony_kernel.core.error_table import (
     CODE_TOOLS,
@@ -43,12 +37,19 @@ _MAX_FACTS = 40
 
 # Rows of the table of errors that say of a request that it was turned away before it was done.
 _TURNED_AWAY = (ROWS["rate_limit"], ROWS["unreached"])
+# What of a failure's metadata everything behind the gate takes for granted.
+_SHAPES: Mapping[str, Any] = {
+    "envelope": dict,
+    "question": str,
+    "choices": list | tuple,
+    "remedy": str,
+}
 
 
 def answer_of(tool: Tool, ended: Ended, seconds: float) -> ToolResult:
     """The result, with every way of failing as its ``failure``."""
     if ended.is_late:
-        return _failed(tool, timed_out(tool, seconds, goes_on=ended.goes_on))
+        return _failed(tool, _timed_out(tool, seconds, goes_on=ended.goes_on))
     if ended.error is not None:
         return _failed(tool, _raised(tool, ended.error))
     # By their real classes: what an object says of its own class is its own affair.
@@ -58,32 +59,32 @@ def answer_of(tool: Tool, ended: Ended, seconds: float) -> ToolResult:
     if result.failure is not None:
         return _failed(tool, _sound(tool, result.failure), result.partial_data)
     if result.exception_message is not None:
-        failure = _reported(tool, result.exception_message)
+        text = str(plain(result.exception_message))
+        name, _, words = text.partition(": ")
+        failure = _failure(tool, f"failed: {text}", _fields(name, words))
         return _failed(tool, failure, result.partial_data)
     return _data(tool, result.data)
 
 
-def timed_out(tool: Tool, seconds: float, *, goes_on: bool) -> Failure:
-    """The body was not done in time."""
+def _timed_out(tool: Tool, seconds: float, *, goes_on: bool) -> Failure:
     fate = " It could not be stopped and still runs, cut off." if goes_on else ""
-    facts: dict[str, Any] = {FACTS: {"type": str(FailureType.TIMEOUT)}}
-    cause = LATE if tool.is_repeatable else LATE_UNCERTAIN
+    cause = causes.LATE if tool.is_repeatable else causes.LATE_UNCERTAIN
     return cause.failure(
         f"action {tool.name!r} exceeded its {seconds:g}s timeout.{fate}",
         tool_name=tool.name,
         envelope={"timeout_seconds": seconds},
-        **facts,
+        facts={"type": str(FailureType.TIMEOUT)},
     )
 
 
 def refused_output(tool: Tool, reason: str, data: Any) -> ToolResult:
     """The failure of a body that ended well and whose ``data`` nothing may rest on."""
-    cause = RAISED_COMMITTED if tool.effect == "write" else RAISED
+    cause = causes.RAISED_COMMITTED if tool.effect == "write" else causes.RAISED
     failure = cause.failure(
         f"{tool.name} was done, but what it answered is refused: {reason}",
         type=FailureType.SCHEMA_MISMATCH,
         tool_name=tool.name,
-        envelope={"error_type": "OutputRefused", "error_message": reason},
+        envelope=_fields("OutputRefused", reason),
     )
     return _failed(tool, failure, data)
 
@@ -154,44 +155,50 @@ def _has_words(request: Any) -> bool:
     return all(isinstance(each, str) for each in words)
 
 
-def _raised(tool: Tool, exc: BaseException) -> Failure:
-    if _names(exc) & {"CancelledError"}:
-        return _failure(tool, "cancelled itself", error=exc)
-    message = ToolResult.from_exception(exc).exception_message
-    return _failure(tool, f"failed: {message}", error=exc)
+def _fields(error_type: str, error_message: str) -> dict[str, Any]:
+    return {"error_type": error_type, "error_message": error_message}
 
 
-def _reported(tool: Tool, message: Any) -> Failure:
-    text = str(plain(message))
-    name, _, words = text.partition(": ")
-    return _failure(tool, f"failed: {text}", fields={"error_type": name, "error_message": words})
+def _raised(tool: Tool, error: BaseException) -> Failure:
+    named = [{each.__name__ for each in type(link).__mro__} for link in chain_of(error)]
+    what = "cancelled itself"
+    if "CancelledError" not in named[0]:
+        what = f"failed: {ToolResult.from_exception(error).exception_message}"
+    fields = _fields(type(error).__name__, words_of(error))
+    return _failure(tool, what, fields, _facts(error), named=set().union(*named))
 
 
 def _failure(
     tool: Tool,
     what: str,
+    fields: Mapping[str, Any] = MappingProxyType({}),
+    facts: Mapping[str, Any] = MappingProxyType({}),
     *,
-    error: BaseException | None = None,
-    fields: dict[str, Any] | None = None,
+    named: Set[str] = frozenset(),
     is_done: bool = False,
 ) -> Failure:
-    """``is_done`` says of a body that it came to its end, whatever it did."""
-    facts: dict[str, Any] = {}
-    named: set[str] = set()
-    if error is not None:
-        facts = {FACTS: _facts(error)}
-        named = {name for link in chain_of(error) for name in _names(link)}
-        fields = {"error_type": type(error).__name__, "error_message": words_of(error)}
-    explanation = f"{tool.name} {what}"
-    known = {"tool_name": tool.name, "envelope": fields or {}, **facts}
-    failure = RAISED.failure(explanation, **known)
+    """The failure of a body that came to an end of its own.
+
+    Args:
+        what: what it did, in words that follow its name.
+        fields: the envelope's.
+        facts: what its error shows.
+        named: the classes of its error and of what led to that.
+        is_done: it came to its end, whatever it did.
+    """
+    known: dict[str, Any] = {
+        "tool_name": tool.name,
+        "envelope": {**fields},
+        FACTS: {**facts},
+    }
+    failure = causes.RAISED.failure(f"{tool.name} {what}", **known)
     seen = evidence_of(step_of_end(failure, tool.name))
     row = of_tool(seen, of_program=tool.name in CODE_TOOLS)
     # Of a tool that does not say that it writes, a fetch that broke is tried again.
     if tool.effect == "write" and (
         is_done or IN_TRANSIT & (named | seen.names) or _broke_off(row, seen)
     ):
-        failure = RAISED_UNCERTAIN.failure(explanation, **known)
+        failure = causes.RAISED_UNCERTAIN.failure(failure.explanation, **known)
     return _with_row(failure, row)
 
 
@@ -214,10 +221,6 @@ def _facts(error: BaseException) -> dict[str, Any]:
     return shown
 
 
-def _names(exc: BaseException) -> set[str]:
-    return {each.__name__ for each in type(exc).__mro__}
-
-
 def _sound(tool: Tool, failure: Any) -> Failure:
     """A failure that a tool made, without facts: those are what was seen, and what a tool knows of
     its failure is its type. What cannot be read is none, and may have happened."""
@@ -237,11 +240,3 @@ def _is_readable(failure: Failure) -> bool:
     _ = failure.type, failure.refusal, failure.effect  # ``ValueError`` for what is none
     said = ((failure.metadata.get(key), kind) for key, kind in _SHAPES.items())
     return all(value is None or isinstance(value, kind) for value, kind in said)
-
-
-_SHAPES: Mapping[str, Any] = {
-    "envelope": dict,
-    "question": str,
-    "choices": list | tuple,
-    "remedy": str,
-}

@@ -23,7 +23,7 @@ def failed(requested: str = "look", /, **fields: Any) -> Envelope:
         partial_data=fields.pop("partial_data", None),
         metadata={"envelope": fields},
     )
-    return refused(requested, failure, state="running", valid_next_actions=["look"])
+    return refused(requested, told(failure), state="running", valid_next_actions=["look"])
 
 
 @pytest.mark.parametrize(
