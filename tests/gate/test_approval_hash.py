@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.core.kinds import HELD
+from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.gate.approval import Approval, Approving
 from parsimony_kernel.gate.gate import Gate, StepOutcome
 from parsimony_kernel.gate.stages import STAGES
@@ -27,7 +28,7 @@ class Bank:
 
     def __init__(self) -> None:
         self.paid: list[tuple[str, str, Any]] = []
-        self.reached = ("Line 1 starts another program",)
+        self.reached = (Reach(ReachKind.shell, "ls", 1, "go()"),)
 
     @property
     def gate(self) -> Gate:
@@ -95,9 +96,9 @@ async def test_words_that_are_no_hash_of_it_are_no_leave(forged: str) -> None:
 async def test_code_that_reaches_something_else_by_now_is_asked_about_anew() -> None:
     bank = Bank()
     leave = leave_of(await bank.gate.step("run_code", {"code": "go()"}))
-    bank.reached = ("Line 1 deletes a file",)
+    bank.reached = (Reach(ReachKind.deletion, "a.csv", 1, "go()"),)
     assert leave_of(await bank.gate.step("run_code", {"code": "go()"}, approved=leave)) != leave
-    bank.reached = ("Line 1 starts another program",)
+    bank.reached = (Reach(ReachKind.shell, "ls", 1, "go()"),)
     assert (await bank.gate.step("run_code", {"code": "go()"}, approved=leave)).ok
     assert bank.paid == [("run_code", "go()", None)]
 

@@ -19,7 +19,7 @@ from parsimony_kernel.gate.stages import STAGES
 from parsimony_kernel.toolbox.code import code_tools
 from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
 
-Reaches = Callable[[str], Sequence[Reach | str]]
+Reaches = Callable[[str], Sequence[Reach]]
 
 
 def gate_of(
@@ -169,7 +169,7 @@ def place(kind: ReachKind) -> Reach:
     return Reach(kind, "there", 1, "x")
 
 
-async def ran(answer: Any, mode: Approval, *places: Reach | str) -> StepOutcome:
+async def ran(answer: Any, mode: Approval, *places: Reach) -> StepOutcome:
     gate = gate_of(code_that(answer), mode, lambda code: places)
     outcome = await gate.step("run_code", CODE)
     if outcome.failure is not None and HELD in outcome.failure.metadata:
@@ -179,26 +179,18 @@ async def ran(answer: Any, mode: Approval, *places: Reach | str) -> StepOutcome:
 
 
 @pytest.mark.parametrize("mode", Approval)
-@pytest.mark.parametrize(
-    "where",
-    [
-        *map(place, sorted(ACTING)),
-        "Line 1 talks to the network: there.",
-    ],
-    ids=lambda where: where if isinstance(where, str) else where.kind,
-)
+@pytest.mark.parametrize("kind", sorted(ACTING))
 async def test_code_that_reaches_outside_and_is_late_is_asked_about_and_not_tried_again(
-    where: Reach | str, mode: Approval
+    kind: ReachKind, mode: Approval
 ) -> None:
-    failure = (await ran(ToolResult.from_failure(LATE), mode, where)).failure
+    failure = (await ran(ToolResult.from_failure(LATE), mode, place(kind))).failure
     assert failure is not None
     assert failure.effect is Effect.uncertain
     assert failure.suggested_action is Action.ask_user
     assert failure.metadata["question"] == "Did run_code take effect?"
     assert failure.metadata["choices"] == OUTCOME
     assert failure.metadata[EFFECT_KEY] == action_sha("run_code", CODE, run_id="r1")
-    said = where if isinstance(where, str) else where.sentence
-    assert said.rstrip(".") in failure.explanation
+    assert place(kind).sentence.rstrip(".") in failure.explanation
 
 
 @pytest.mark.parametrize("mode", Approval)
