@@ -21,11 +21,10 @@ from parsimony_kernel.core.text import words_of
 from parsimony_kernel.execution.inspection import class_name
 from parsimony_kernel.execution.permit import permitting
 from parsimony_kernel.gate.approval import Approving, cut_off
+from parsimony_kernel.gate.body import run_body, type_of_end
 from parsimony_kernel.gate.envelope import Envelope, refused, succeeded, told
 from parsimony_kernel.gate.procedure import Walker
-from parsimony_kernel.gate.running import run_body
-from parsimony_kernel.gate.stages import STAGES, Attempt, Stage, reachable, validated_output
-from parsimony_kernel.gate.tool_result import answer_of, type_of_end
+from parsimony_kernel.gate.stages import STAGES, Attempt, Stage, known, validated_output
 from parsimony_kernel.gate.writes import Writes
 from parsimony_kernel.limits.breaker import (
     PROBE_LEASE_S,
@@ -76,7 +75,8 @@ class Gate:
     Args:
         tools: what may be called, by name.
         timeout_s: seconds that a body may take, where its tool sets none.
-        stages: the checks before a body runs, in their order; the first failure wins.
+        stages: the checks before a body runs, in their order, behind those that the action exists
+            and is possible now; the first failure wins.
         effects: the record of writes; a record of this process without one.
         run_id: the run whose writes these are.
         walker: where the run stands in its procedure, if it has one.
@@ -99,31 +99,21 @@ class Gate:
         self._tools = tools
         self._approvals = approvals
         self._timeout_s = timeout_s
-        self._walker = walker
+        self._walker = walker or Walker()
         asked = () if approvals is None else (approvals.stage,)
-        self._stages = (*(stages if walker is None else _walked(stages, walker)), *asked)
+        self._stages = (known, self._walker.stage, *stages, *asked)
         self._writes = Writes(effects or MemoryEffects(), run_id, self._run)
         self._breakers = breakers or Breakers()
-        self._over = False
 
     @property
     def valid_next_actions(self) -> tuple[str, ...]:
         """What may be requested now; empty only when the run is over."""
-        if self._over:
-            return ()
-        if self._walker is not None:
-            return self._walker.valid_next_actions(self._tools)
-        return tuple(self._tools)
+        return self._walker.valid_next_actions(self._tools)
 
     @property
     def place(self) -> str:
         """Where the run stands in its procedure, as JSON for a record; empty without one."""
-        return "" if self._walker is None else self._walker.place
-
-    @property
-    def _state(self) -> str:
-        """The state of the procedure; without one, that the run goes on."""
-        return "running" if self._walker is None else self._walker.state
+        return self._walker.place
 
     async def step(
         self,
@@ -153,9 +143,7 @@ class Gate:
         standing = None  # what is on record of a write that was begun before
         if tool is not None and tool.effect == "write":
             standing = self._writes.standing(tool, inputs)
-        attempt = Attempt(
-            action, inputs, self._tools, self._over, approved, recorded=standing is not None
-        )
+        attempt = Attempt(action, inputs, self._tools, approved, recorded=standing is not None)
         for stage in self._stages:
             failure = _asked(stage, attempt)
             if failure is not None:
@@ -207,10 +195,9 @@ class Gate:
         is_request = issubclass(type(data), TerminationRequest | SuspensionRequest)
         request: TerminationRequest | SuspensionRequest | None = data if is_request else None
         if request is not None:
-            self._over = True
-        if self._walker is not None:
-            self._walker.advance(action)
-        state, told = (self._state, data) if request is None else _ended(request)
+            self._walker.is_over = True
+        self._walker.advance(action)
+        state, told = (self._walker.state, data) if request is None else _ended(request)
         envelope = succeeded(
             action,
             told,
@@ -229,7 +216,7 @@ class Gate:
         envelope = refused(
             action,
             read,
-            state="over" if self._over else self._state,
+            state="over" if self._walker.is_over else self._walker.state,
             valid_next_actions=following,
         )
         return StepOutcome(envelope, ToolResult.from_failure(read), read)
@@ -242,18 +229,10 @@ class Gate:
         *,
         key: str = "",
     ) -> ToolResult:
-        seconds = self._deadline_s(tool)
-        ended = await run_body(tool, inputs, seconds, cancellation, key=key)
-        return answer_of(tool, ended, seconds)
+        return await run_body(tool, inputs, self._deadline_s(tool), cancellation, key=key)
 
     def _deadline_s(self, tool: Tool) -> float:
         return self._timeout_s if tool.timeout_s is None else tool.timeout_s
-
-
-def _walked(stages: tuple[Stage, ...], walker: Walker) -> tuple[Stage, ...]:
-    """``stages`` with the walker's directly behind ``reachable``."""
-    behind = stages.index(reachable) + 1
-    return (*stages[:behind], walker.stage, *stages[behind:])
 
 
 def _asked(stage: Stage, attempt: Attempt) -> Failure | None:

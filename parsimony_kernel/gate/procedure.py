@@ -122,33 +122,44 @@ class Procedure:
 
 @dataclass
 class Walker:
-    """Where a run stands in its procedure."""
+    """Where a run stands: in its procedure, if it has one, and whether it is over."""
 
-    procedure: Procedure
+    procedure: Procedure | None = None
     state: str = ""
+    is_over: bool = False
     _admitted: Edge | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self.state = self.state or self.procedure.start
+        self.state = self.state or ("running" if self.procedure is None else self.procedure.start)
 
     def valid_next_actions(self, tools: Tools) -> tuple[str, ...]:
-        """What may be requested here: actions that lead on, in the order of the edges, then the
-        free tools: those that end the run, and the plan."""
+        """What may be requested here; nothing only when the run is over.
+
+        In a procedure the actions that lead on, in the order of the edges, then the free tools:
+        those that end the run, and the plan.
+        """
+        if self.is_over or self.procedure is None:
+            return () if self.is_over else tuple(tools)
         edges = self.procedure.leading_on(self.state)
         onward = (e.action for e in edges if e.action in tools and self.procedure.is_open(e))
-        return (*dict.fromkeys(onward), *self._free(tools))
+        return (*dict.fromkeys(onward), *_free(self.procedure, tools))
 
     def stage(self, attempt: Attempt) -> Failure | None:
-        """The action leads on from here. The first open edge is the one that ``advance`` takes,
-        whatever the action does to the guards meanwhile."""
-        self._admitted = None
-        if attempt.action in self._free(attempt.tools):
+        """The action is possible now: nothing runs after the run has ended, and in a procedure it
+        leads on from here. The first open edge is the one that ``advance`` takes, whatever the
+        action does to the guards meanwhile."""
+        action, walked, self._admitted = attempt.action, self.procedure, None
+        if self.is_over:
+            return NOT_REACHABLE.failure(
+                f"{action!r} is not reachable: the run has ended. Nothing was run."
+            )
+        if walked is None or action in _free(walked, attempt.tools):
             return None
-        edges = self.procedure.leading_on(self.state, attempt.action)
+        edges = walked.leading_on(self.state, action)
         for edge in edges:
-            is_open = self.procedure.is_open(edge)
+            is_open = walked.is_open(edge)
             if isinstance(is_open, str):
-                return _broken(self.procedure, edge, is_open)
+                return _broken(walked, edge, is_open)
             if is_open:
                 self._admitted = edge
                 return None
@@ -157,7 +168,7 @@ class Walker:
             guards = " and ".join(repr(edge.guard) for edge in edges)
             fields["reason"] = f"in state {self.state!r} it is closed until {guards} holds"
         return NOT_REACHABLE.failure(
-            f"action {attempt.action!r} is not reachable from current state. "
+            f"action {action!r} is not reachable from current state. "
             f"Valid actions now: {list(self.valid_next_actions(attempt.tools))}.",
             envelope=fields,
         )
@@ -170,17 +181,19 @@ class Walker:
 
     @property
     def place(self) -> str:
-        """What ``at`` takes, as JSON for a record."""
+        """What ``at`` takes, as JSON for a record; empty without a procedure."""
         walked = self.procedure
+        if walked is None:
+            return ""
         return json.dumps({"procedure": walked.name, "digest": walked.digest, "state": self.state})
 
     @classmethod
-    def at(cls, procedure: Procedure, place: str) -> "Walker":
+    def at(cls, procedure: Procedure | None, place: str) -> "Walker":
         """The walker at ``place``; at the start where that is empty.
 
         ``ProcedureError`` when ``procedure`` is not the one that was walked.
         """
-        if not place:
+        if procedure is None or not place:
             return cls(procedure)
         kept = json.loads(place)
         if kept["digest"] == procedure.digest and kept["state"] in procedure.states:
@@ -191,13 +204,14 @@ class Walker:
         )
         raise ProcedureError(procedure.name, [problem])
 
-    def _free(self, tools: Tools) -> tuple[str, ...]:
-        named = self.procedure.actions
-        return tuple(
-            name
-            for name, tool in tools.items()
-            if (tool.terminal or tool.tool_type == "plan") and name not in named
-        )
+
+def _free(procedure: Procedure, tools: Tools) -> tuple[str, ...]:
+    named = procedure.actions
+    return tuple(
+        name
+        for name, tool in tools.items()
+        if (tool.terminal or tool.tool_type == "plan") and name not in named
+    )
 
 
 def _broken(procedure: Procedure, edge: Edge, why: str) -> Failure:

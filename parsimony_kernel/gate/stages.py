@@ -12,13 +12,13 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import ValidationError
 
 from parsimony_kernel.core.cancellation import Cancelled
-from parsimony_kernel.core.causes import BAD_ARGUMENTS, NOT_REACHABLE, NOT_REGISTERED
+from parsimony_kernel.core.causes import BAD_ARGUMENTS, NOT_REGISTERED
 from parsimony_kernel.core.fuzzy import nearest
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.text import words_of
 from parsimony_kernel.execution.interrupt import CodeGuard
-from parsimony_kernel.gate.jsonable import plain
-from parsimony_kernel.gate.tool_result import refused_output
+from parsimony_kernel.gate.body import refused_output
+from parsimony_kernel.gate.envelope import plain
 from parsimony_kernel.tools import Tool, ToolResult, Tools, is_bool
 
 T = TypeVar("T")
@@ -32,17 +32,15 @@ _GOT = 80
 class Attempt:
     """One action as it was requested.
 
-    ``over`` says that the run has ended already; ``approved`` is the hash of the one action that
-    the person has allowed; ``recorded`` says of a write that it was begun before, so that it is
-    answered from its record and not run. The stages add to ``outside`` what they find that the
-    action would do outside the notebook, a sentence each, and to ``not_found`` what it says and no
-    result supports.
+    ``approved`` is the hash of the one action that the person has allowed; ``recorded`` says of a
+    write that it was begun before, so that it is answered from its record and not run. The stages
+    add to ``outside`` what they find that the action would do outside the notebook, a sentence
+    each, and to ``not_found`` what it says and no result supports.
     """
 
     action: str
     inputs: Mapping[str, Any]
     tools: Tools
-    over: bool = False
     approved: str | None = None
     recorded: bool = False
     outside: list[str] = field(default_factory=list)
@@ -86,15 +84,6 @@ def known(attempt: Attempt) -> Failure | None:
     return NOT_REGISTERED.failure(
         f"Tool {attempt.action!r} is not available.{hint} Available tools: {', '.join(names)}.",
         envelope=fields,
-    )
-
-
-def reachable(attempt: Attempt) -> Failure | None:
-    """The action is possible now: nothing runs after the run has ended."""
-    if not attempt.over:
-        return None
-    return NOT_REACHABLE.failure(
-        f"{attempt.action!r} is not reachable: the run has ended. Nothing was run."
     )
 
 
@@ -155,7 +144,7 @@ def validators(attempt: Attempt) -> Failure | None:
     return None
 
 
-STAGES: tuple[Stage, ...] = (known, reachable, arguments, validators)
+STAGES: tuple[Stage, ...] = (arguments, validators)
 
 
 # -- what a host wrote

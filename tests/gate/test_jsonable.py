@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from parsimony_kernel.core.redaction import REDACTED
-from parsimony_kernel.gate.jsonable import MAX_DEPTH, MAX_ITEMS, MAX_TEXT, Renderer, plain
+from parsimony_kernel.gate.envelope import MAX_DEPTH, MAX_ITEMS, MAX_TEXT, Renderer, plain
 
 
 def breaks(*_: Any, **__: Any) -> Any:

@@ -15,10 +15,10 @@ from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
 from parsimony_kernel.core.kinds import Action, Effect, Failure, FailureKind
 from parsimony_kernel.core.taxonomy import FailureType
-from parsimony_kernel.gate import running
+from parsimony_kernel.gate import body
+from parsimony_kernel.gate.body import step_of_end
 from parsimony_kernel.gate.envelope import to_text
 from parsimony_kernel.gate.gate import Gate, StepOutcome
-from parsimony_kernel.gate.tool_result import step_of_end
 from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
 from parsimony_kernel.triage.classify import RulesClassifier
 
@@ -169,7 +169,7 @@ async def test_a_thread_that_never_ends_is_said_to_go_on(made: Callable[[Any], T
 async def test_a_thread_that_ends_within_the_grace_was_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(running, "_GRACE_S", 60.0)
+    monkeypatch.setattr(body, "_GRACE_S", 60.0)
     release, stop = threading.Event(), CancellationRequest()
     loop = asyncio.get_running_loop()
 

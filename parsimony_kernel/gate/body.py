@@ -1,14 +1,21 @@
-"""What the end of a tool's body means: a result that everything behind the gate can rely on.
+"""The body of a tool: it runs under its deadline, and its end becomes one sound result.
 
-A body may raise anything and answer anything. Here it becomes data, or one sound ``Failure``.
+A body that is told to stop has a moment to unwind; Python is stopped wherever it is. One that goes
+on, in a call that blocks, is left behind: what it comes to reaches nothing. A body may raise
+anything and answer anything. Here it becomes data, or one ``Failure`` that everything behind the
+gate can rely on.
 """
 
-from collections.abc import Mapping, Set
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping, Set
+from concurrent.futures import Future
 from dataclasses import replace
 from types import AsyncGeneratorType, GeneratorType, MappingProxyType
 from typing import Any
 
 from parsimony_kernel.core import causes
+from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
 from parsimony_kernel.core.error_table import (
     CODE_TOOLS,
@@ -24,10 +31,13 @@ from parsimony_kernel.core.kinds import Action, Effect, Failure
 from parsimony_kernel.core.taxonomy import FailureType, Step
 from parsimony_kernel.core.text import words_of
 from parsimony_kernel.execution.inspection import attempt
-from parsimony_kernel.gate.jsonable import Renderer, plain
-from parsimony_kernel.gate.running import Ended
-from parsimony_kernel.tools import Tool, ToolResult
+from parsimony_kernel.execution.interrupt import CodeGuard
+from parsimony_kernel.gate.envelope import Renderer, plain
+from parsimony_kernel.tools import AROUND, THREADS, Tool, ToolResult, in_thread
 
+_GRACE_S = 0.25
+# Code and publishing stop their own work, in less than this, and tell what came of it.
+_OWN_GRACE_S = 0.48
 # The key of a failure's metadata with what its error shows beyond its text, and the row that it
 # has in the table of errors: an error is read once, here.
 FACTS = "facts"
@@ -46,16 +56,136 @@ _SHAPES: Mapping[str, Any] = {
 }
 
 
-def answer_of(tool: Tool, ended: Ended, seconds: float) -> ToolResult:
-    """The result, with every way of failing as its ``failure``."""
-    if ended.is_late:
-        return _failed(tool, _timed_out(tool, seconds, goes_on=ended.goes_on))
-    if ended.error is not None:
-        return _failed(tool, _raised(tool, ended.error))
+# The bodies that were left behind, by any gate of this process.
+_left: "list[_Body]" = []
+
+
+def goes_on(key: str) -> bool:
+    """Whether a body that was run under ``key`` was left behind and has not ended yet."""
+    return any(body.key == key and body.goes_on for body in _left)
+
+
+async def run_body(
+    tool: Tool,
+    inputs: Mapping[str, Any],
+    seconds: float,
+    cancellation: CancellationRequest | None,
+    *,
+    key: str = "",
+) -> ToolResult:
+    """Run the body of a tool for at most ``seconds``.
+
+    Args:
+        tool: whose function is called, on the event loop or in a thread.
+        inputs: its arguments.
+        seconds: the deadline.
+        cancellation: stops the body when it is set.
+        key: names the call for ``goes_on``.
+
+    Returns:
+        What it answered, with every way of failing as a ``failure`` in it.
+
+    Raises:
+        Cancelled: the run was stopped meanwhile, with what the body made of that.
+        KeyboardInterrupt: as the body raised it.
+    """
+    body = _Body(tool, inputs, key)
+    waiting = asyncio.wait({body.task}, timeout=seconds)
+    try:
+        await (cancellation.race(waiting) if cancellation is not None else waiting)
+    except Cancelled as stopped:
+        await body.stop()
+        if body.goes_on:
+            raise Cancelled(f"{stopped}; {tool.name} does not stop, and is cut off") from None
+        raise Cancelled(f"{stopped}{body.told}") from None
+    finally:
+        await body.stop()
+    if body.is_stopped:
+        return _failed(tool, _timed_out(tool, seconds, goes_on=body.goes_on))
+    value, error = body.task.result()
+    return _answered(tool, value) if error is None else _failed(tool, _raised(tool, error))
+
+
+class _Body:
+    """One call of a tool's function."""
+
+    def __init__(self, tool: Tool, inputs: Mapping[str, Any], key: str) -> None:
+        self.key = key
+        self.is_stopped = False
+        # What code says of its own end when it is stopped.
+        self.told = ""
+        self._grace_s = _GRACE_S if tool.tool_type == "function" else _OWN_GRACE_S
+        self._threads: list[Future[Any]] = []
+        self._guards: list[CodeGuard] = []
+        self.task = asyncio.ensure_future(self._run(tool, inputs))
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether any of it is still running."""
+        return not (self.task.done() and all(thread.done() for thread in self._threads))
+
+    async def stop(self) -> None:
+        """Tell it to stop, once, and wait for a moment."""
+        if self.is_stopped or self.task.done():
+            return
+        self.is_stopped = True
+        self.task.cancel()
+        for guard in self._guards:
+            guard.interrupt("cancel")
+        threads = [asyncio.wrap_future(thread) for thread in self._threads]
+        try:
+            await asyncio.wait({self.task, *threads}, timeout=self._grace_s)
+        finally:
+            for thread in threads:
+                thread.cancel()
+            _left[:] = [body for body in (*_left, self) if body.goes_on]
+
+    async def _run(self, tool: Tool, inputs: Mapping[str, Any]) -> tuple[Any, BaseException | None]:
+        """What the function gives, or raises."""
+        THREADS.set(self._threads)
+        if tool.tool_type == "function":
+            AROUND.set(self._guarded)
+        try:
+            return await _call(tool, inputs), None
+        except KeyboardInterrupt:
+            raise
+        except asyncio.CancelledError as exc:
+            current = asyncio.current_task()
+            if self.is_stopped or (current is not None and current.cancelling()):
+                if tool.tool_type == "code":
+                    self.told = str(exc)
+                raise
+            return None, exc
+        except BaseException as exc:  # boundary: tool - a body may raise anything
+            return None, exc
+
+    def _guarded(self, call: Callable[[], Any]) -> Any:
+        guard = CodeGuard()
+        self._guards.append(guard)
+        with guard:
+            guard.check()
+            return guard.call(call)
+
+
+async def _call(tool: Tool, inputs: Mapping[str, Any]) -> Any:
+    parsed = tool.arguments.model_validate(dict(inputs))
+    extra = parsed.model_extra or {}  # whose names may be those of the model's own methods
+    given = {name: extra.get(name, getattr(parsed, name)) for name in parsed.model_fields_set}
+    if inspect.iscoroutinefunction(tool.function):
+        return await tool.function(**given)
+    # Off the event loop, which has other things to wait for.
+    answered = await in_thread(tool.function, **given)
+    return await answered if inspect.isawaitable(answered) else answered
+
+
+# -- what its end means
+
+
+def _answered(tool: Tool, value: Any) -> ToolResult:
     # By their real classes: what an object says of its own class is its own affair.
-    if not issubclass(type(ended.value), ToolResult):
-        return _data(tool, ended.value)
-    result: ToolResult = ended.value
+    if not issubclass(type(value), ToolResult):
+        return _data(tool, value)
+    result: ToolResult = value
     if result.failure is not None:
         return _failed(tool, _sound(tool, result.failure), result.partial_data)
     if result.exception_message is not None:
