@@ -14,18 +14,9 @@ from dataclasses import replace
 from types import AsyncGeneratorType, GeneratorType, MappingProxyType
 from typing import Any
 
-from parsimony_kernel.core import causes
+from parsimony_kernel.core import causes, error_table
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
-from parsimony_kernel.core.error_table import (
-    CODE_TOOLS,
-    IN_TRANSIT,
-    KNOWN,
-    ROWS,
-    Row,
-    of_step,
-    of_tool,
-)
 from parsimony_kernel.core.evidence import Evidence, chain_of, evidence_of, facts_of
 from parsimony_kernel.core.kinds import Action, Effect, Failure
 from parsimony_kernel.core.taxonomy import FailureType, Step
@@ -46,14 +37,9 @@ _MAX_FACT = 200
 _MAX_FACTS = 40
 
 # Rows of the table of errors that say of a request that it was turned away before it was done.
-_TURNED_AWAY = (ROWS["rate_limit"], ROWS["unreached"])
+_TURNED_AWAY = (error_table.ROWS["rate_limit"], error_table.ROWS["unreached"])
 # What of a failure's metadata everything behind the gate takes for granted.
-_SHAPES: Mapping[str, Any] = {
-    "envelope": dict,
-    "question": str,
-    "choices": list | tuple,
-    "remedy": str,
-}
+_SHAPES: Any = {"envelope": dict, "question": str, "choices": list | tuple, "remedy": str}
 
 
 # The bodies that were left behind, by any gate of this process.
@@ -103,7 +89,7 @@ async def run_body(
     if body.is_stopped:
         return _failed(tool, _timed_out(tool, seconds, goes_on=body.goes_on))
     value, error = body.task.result()
-    return _answered(tool, value) if error is None else _failed(tool, _raised(tool, error))
+    return _answered(tool, value) if error is None else _raised(tool, error)
 
 
 class _Body:
@@ -187,12 +173,12 @@ def _answered(tool: Tool, value: Any) -> ToolResult:
         return _data(tool, value)
     result: ToolResult = value
     if result.failure is not None:
-        return _failed(tool, _sound(tool, result.failure), result.partial_data)
+        return _known(tool, result.failure, result.partial_data)
     if result.exception_message is not None:
         text = str(plain(result.exception_message))
         name, _, words = text.partition(": ")
         failure = _failure(tool, f"failed: {text}", _fields(name, words))
-        return _failed(tool, failure, result.partial_data)
+        return _failed(tool, failure, result.partial_data, named=frozenset())
     return _data(tool, result.data)
 
 
@@ -237,7 +223,7 @@ def step_of_end(failure: Failure, action: str, *, index: int = 0, inputs: Any = 
 def type_of_end(failure: Failure, action: str) -> FailureType:
     """Why ``action`` ended with ``failure``: what is known, else what the table of errors says."""
     step = step_of_end(failure, action)
-    row = of_step(step)
+    row = error_table.of_step(step)
     known = FailureType(step.metadata["type"])
     return known if row is None or known is not FailureType.UNKNOWN else row.type
 
@@ -247,32 +233,55 @@ def _words(value: Any) -> str | None:
     return str(plain(value)) if isinstance(value, str) else None
 
 
-def _failed(tool: Tool, failure: Failure, partial_data: Any = None) -> ToolResult:
-    if partial_data is not None:
-        failure = replace(failure, partial_data=partial_data)
-    if failure.effect is Effect.uncertain:
-        if failure.suggested_action in (Action.retry, Action.narrow_scope):
-            failure = replace(failure, suggested_action=Action.ask_user)
-    elif failure.suggested_action is Action.retry and not tool.retryable_on_error:
-        failure = replace(failure, suggested_action=Action.handoff)
-    if failure.type is FailureType.UNKNOWN and KNOWN not in failure.metadata.get(FACTS, {}):
-        failure = _with_row(failure, of_step(step_of_end(failure, tool.name)))
-    return ToolResult.from_failure(failure)
+def _failed(
+    tool: Tool, failure: Failure, partial_data: Any = None, *, named: Set[str] | None = None
+) -> ToolResult:
+    """The failure with its row in the table of errors, and with what may be done about it.
+
+    ``named`` are the classes of what was raised, where nobody says what was done outside.
+    """
+    metadata, action = dict(failure.metadata), failure.suggested_action
+    if failure.type is FailureType.UNKNOWN:
+        seen = evidence_of(step_of_end(failure, tool.name))
+        row = error_table.of_tool(seen, of_program=tool.name in error_table.CODE_TOOLS)
+        known = {error_table.KNOWN: "" if row is None else row.name}
+        metadata[FACTS] = {**metadata.get(FACTS, {}), **known}
+        # Of a tool that does not say that it writes, a fetch that broke is tried again.
+        if named is not None and tool.effect == "write" and _broke_off(row, seen, named):
+            metadata["effect"] = Effect.uncertain
+    if metadata.get("effect") == Effect.uncertain:
+        if action in (Action.retry, Action.narrow_scope):
+            action = Action.ask_user
+    elif action is Action.retry and not tool.retryable_on_error:
+        action = Action.handoff
+    data = failure.partial_data if partial_data is None else partial_data
+    return ToolResult.from_failure(
+        replace(failure, suggested_action=action, partial_data=data, metadata=metadata)
+    )
 
 
-def _with_row(failure: Failure, row: Row | None) -> Failure:
-    facts = {**failure.metadata.get(FACTS, {}), KNOWN: "" if row is None else row.name}
-    return replace(failure, metadata={**failure.metadata, FACTS: facts})
+def _broke_off(row: error_table.Row | None, seen: Evidence, named: Set[str]) -> bool:
+    """Whether the request may have been done although its end is an error."""
+    if error_table.IN_TRANSIT & (named | seen.names):
+        return True
+    if row is None or row.type is not FailureType.EXTERNAL_FAULT:
+        return row is not None and row.type is FailureType.TIMEOUT
+    if seen.any_status is not None:
+        return seen.any_status != 429
+    names = seen.names | seen.causes
+    return not any(row is each or each.names & names for each in _TURNED_AWAY)
 
 
 def _data(tool: Tool, data: Any) -> ToolResult:
     kind = type(data)
     if issubclass(kind, GeneratorType | AsyncGeneratorType):
         what = "answered a generator, whose body has not run; return a list of what it yields"
-        return _failed(tool, _failure(tool, what, is_done=True))
+        cause = causes.RAISED_UNCERTAIN if tool.effect == "write" else causes.RAISED
+        return _failed(tool, _failure(tool, what, cause=cause))
     is_request = issubclass(kind, TerminationRequest | SuspensionRequest)
     if is_request and not attempt(lambda: _has_words(data), lambda _: False):
-        return _failed(tool, _failure(tool, f"answered a {kind.__name__} without words"))
+        what = f"answered a {kind.__name__} without words"
+        return _failed(tool, _failure(tool, what), named=frozenset())
     is_seen = attempt(lambda: hasattr(data, "__class__"), lambda _: False)
     return ToolResult.from_data(data if is_seen else plain(data))
 
@@ -289,57 +298,26 @@ def _fields(error_type: str, error_message: str) -> dict[str, Any]:
     return {"error_type": error_type, "error_message": error_message}
 
 
-def _raised(tool: Tool, error: BaseException) -> Failure:
+def _raised(tool: Tool, error: BaseException) -> ToolResult:
     named = [{each.__name__ for each in type(link).__mro__} for link in chain_of(error)]
     what = "cancelled itself"
     if "CancelledError" not in named[0]:
         what = f"failed: {ToolResult.from_exception(error).exception_message}"
     fields = _fields(type(error).__name__, words_of(error))
-    return _failure(tool, what, fields, _facts(error), named=set().union(*named))
+    failure = _failure(tool, what, fields, facts=_facts(error))
+    return _failed(tool, failure, named=set().union(*named))
 
 
 def _failure(
     tool: Tool,
     what: str,
-    fields: Mapping[str, Any] = MappingProxyType({}),
-    facts: Mapping[str, Any] = MappingProxyType({}),
+    fields: Mapping[str, str] = MappingProxyType({}),
     *,
-    named: Set[str] = frozenset(),
-    is_done: bool = False,
+    cause: causes.Cause = causes.RAISED,
+    **metadata: Any,
 ) -> Failure:
-    """The failure of a body that came to an end of its own.
-
-    Args:
-        what: what it did, in words that follow its name.
-        fields: the envelope's.
-        facts: what its error shows.
-        named: the classes of its error and of what led to that.
-        is_done: it came to its end, whatever it did.
-    """
-    known: dict[str, Any] = {
-        "tool_name": tool.name,
-        "envelope": {**fields},
-        FACTS: {**facts},
-    }
-    failure = causes.RAISED.failure(f"{tool.name} {what}", **known)
-    seen = evidence_of(step_of_end(failure, tool.name))
-    row = of_tool(seen, of_program=tool.name in CODE_TOOLS)
-    # Of a tool that does not say that it writes, a fetch that broke is tried again.
-    if tool.effect == "write" and (
-        is_done or IN_TRANSIT & (named | seen.names) or _broke_off(row, seen)
-    ):
-        failure = causes.RAISED_UNCERTAIN.failure(failure.explanation, **known)
-    return _with_row(failure, row)
-
-
-def _broke_off(row: Row | None, seen: Evidence) -> bool:
-    """Whether the request may have been done although its end is an error."""
-    if row is None or row.type is not FailureType.EXTERNAL_FAULT:
-        return row is not None and row.type is FailureType.TIMEOUT
-    if seen.any_status is not None:
-        return seen.any_status != 429
-    named = seen.names | seen.causes
-    return not any(row is each or each.names & named for each in _TURNED_AWAY)
+    envelope = dict(fields)
+    return cause.failure(f"{tool.name} {what}", tool_name=tool.name, envelope=envelope, **metadata)
 
 
 def _facts(error: BaseException) -> dict[str, Any]:
@@ -351,19 +329,20 @@ def _facts(error: BaseException) -> dict[str, Any]:
     return shown
 
 
-def _sound(tool: Tool, failure: Any) -> Failure:
+def _known(tool: Tool, failure: Any, partial_data: Any) -> ToolResult:
     """A failure that a tool made, without facts: those are what was seen, and what a tool knows of
     its failure is its type. What cannot be read is none, and may have happened."""
     if not issubclass(type(failure), Failure):
-        return _failure(tool, f"failed: {plain(failure)}")
+        unread = _failure(tool, f"failed: {plain(failure)}")
+        return _failed(tool, unread, partial_data, named=frozenset())
     metadata = {key: value for key, value in failure.metadata.items() if key != FACTS}
     sound: Failure = replace(failure, metadata=metadata)
     if attempt(lambda: _is_readable(sound), lambda _: False):
-        return sound
-    failed = _failure(tool, f"failed: {failure.explanation}")
-    if "effect" in metadata and not tool.is_repeatable:
-        return replace(failed, metadata={**failed.metadata, "effect": Effect.uncertain})
-    return failed
+        return _failed(tool, sound, partial_data)
+    is_open = "effect" in metadata and not tool.is_repeatable
+    cause = causes.RAISED_UNCERTAIN if is_open else causes.RAISED
+    unread = _failure(tool, f"failed: {failure.explanation}", cause=cause)
+    return _failed(tool, unread, partial_data, named=frozenset())
 
 
 def _is_readable(failure: Failure) -> bool:
