@@ -193,17 +193,12 @@ def cut_off(tool: Tool, result: ToolResult, outside: Sequence[str], key: str) ->
     if failure is None or not outside or failure.effect is Effect.committed:
         return result
     # Code that cannot be stopped in time costs the state.
-    is_late = failure.type is FailureType.TIMEOUT
-    if not is_late and failure.kind is not FailureKind.kernel_invalidated:
+    is_lost = failure.kind is FailureKind.kernel_invalidated
+    if failure.type is not FailureType.TIMEOUT and not is_lost:
         return result
-    uncertain = replace(
-        failure,
-        explanation=(
-            f"{failure.explanation.rstrip('.')}. The code reaches outside: {' '.join(outside)}"
-        ),
-        metadata={**failure.metadata, "tool_name": tool.name, "effect": Effect.uncertain},
-    )
-    return asked(uncertain, tool, key)
+    said = f"{failure.explanation.rstrip('.')}. The code reaches outside: {' '.join(outside)}"
+    metadata = {**failure.metadata, "tool_name": tool.name, "effect": Effect.uncertain}
+    return asked(replace(failure, explanation=said, metadata=metadata), tool, key)
 
 
 def on_record(
@@ -279,18 +274,18 @@ def _does_something(tool: Tool) -> bool:
 
 def _of_tool(tool: Tool) -> tuple[str, ...]:
     """What every call of it would do, as the tool says or does not say."""
+    says = tool.effect is not None or tool.idempotent
     if tool.tool_type == "code":
         return ()
     if tool.asks:
-        return (f"{tool.name}: {tool.description.partition('.')[0].lower()}",)
-    if tool.effect == "write":
-        return (f"{tool.name} writes outside the notebook",)
-    says = tool.effect is not None or tool.idempotent
-    if tool.tool_type == "function" and not says and is_sensitive(tool.name):
-        return (
-            f"{tool.name} sounds as if it changed something outside, and does not say what it does",
-        )
-    return ()
+        said = f": {tool.description.partition('.')[0].lower()}"
+    elif tool.effect == "write":
+        said = " writes outside the notebook"
+    elif tool.tool_type == "function" and not says and is_sensitive(tool.name):
+        said = " sounds as if it changed something outside, and does not say what it does"
+    else:
+        return ()
+    return (tool.name + said,)
 
 
 def _ask(attempt: Attempt, places: Sequence[str], sha: str) -> Failure:

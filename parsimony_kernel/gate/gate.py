@@ -59,14 +59,11 @@ class StepOutcome:
 
         Only what the model can mend counts; what the person has to say is not for it to guess.
         """
-        return (
-            self.failure is not None
-            and self.failure.refusal in GUIDANCE
-            and (
-                self.failure.suggested_action in (Action.retry, Action.narrow_scope)
-                or self.failure.kind is FailureKind.loop_detected
-            )
-        )
+        failure = self.failure
+        if failure is None or failure.refusal not in GUIDANCE:
+            return False
+        is_mendable = failure.suggested_action in (Action.retry, Action.narrow_scope)
+        return is_mendable or failure.kind is FailureKind.loop_detected
 
 
 class Gate:
@@ -191,19 +188,19 @@ class Gate:
             permit.released()
 
     def _accept(self, action: str, result: ToolResult, not_found: list[str]) -> StepOutcome:
-        data = result.data
+        data, walker = result.data, self._walker
         is_request = issubclass(type(data), TerminationRequest | SuspensionRequest)
         request: TerminationRequest | SuspensionRequest | None = data if is_request else None
-        if request is not None:
-            self._walker.is_over = True
-        self._walker.advance(action)
-        state, told = (self._walker.state, data) if request is None else _ended(request)
+        walker.is_over = walker.is_over or is_request
+        walker.advance(action)
+        state, told = (walker.state, data) if request is None else _ended(request)
+        following = self.valid_next_actions
         envelope = succeeded(
             action,
             told,
             state=state,
+            valid_next_actions=following,
             note=result.note,
-            valid_next_actions=self.valid_next_actions,
             not_found=not_found,
         )
         return StepOutcome(envelope, result, request=request)
@@ -213,12 +210,8 @@ class Gate:
         read, following = told(failure), self.valid_next_actions
         if "breaker" in failure.metadata:  # its service is down; better than nothing all the same
             following = tuple(name for name in following if name != action) or following
-        envelope = refused(
-            action,
-            read,
-            state="over" if self._walker.is_over else self._walker.state,
-            valid_next_actions=following,
-        )
+        state = "over" if self._walker.is_over else self._walker.state
+        envelope = refused(action, read, state=state, valid_next_actions=following)
         return StepOutcome(envelope, ToolResult.from_failure(read), read)
 
     async def _run(
@@ -287,9 +280,9 @@ def _tell(permit: Permit, tool: Tool, failure: Failure | None) -> None:
     of ours is missing."""
     if failure is None:
         permit.succeeded()
-    elif failure.kind is not FailureKind.capability_gap and (
-        type_of_end(failure, tool.name) in _TROUBLE
-    ):
+    elif failure.kind is FailureKind.capability_gap:
+        permit.released()
+    elif type_of_end(failure, tool.name) in _TROUBLE:
         permit.failed()
 
 

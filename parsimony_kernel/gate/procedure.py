@@ -78,11 +78,6 @@ class Procedure:
             raise ProcedureError(self.name, problems)
 
     @property
-    def actions(self) -> tuple[str, ...]:
-        """Every action that an edge names, in the order of the edges."""
-        return tuple(dict.fromkeys(edge.action for edge in self.edges))
-
-    @property
     def digest(self) -> str:
         """A hash of the definition, names of the guards included."""
         edges = [[edge.action, edge.source, edge.target, edge.guard] for edge in self.edges]
@@ -206,7 +201,7 @@ class Walker:
 
 
 def _free(procedure: Procedure, tools: Tools) -> tuple[str, ...]:
-    named = procedure.actions
+    named = {edge.action for edge in procedure.edges}
     return tuple(
         name
         for name, tool in tools.items()

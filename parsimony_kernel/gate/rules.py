@@ -8,15 +8,7 @@ be a way out.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    NonNegativeInt,
-    ValidationInfo,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationInfo
 
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.causes import GOAL_DRIFT, PLAN_OPEN, RULE_BROKEN, Cause
@@ -50,17 +42,15 @@ def _tool(name: str, info: ValidationInfo) -> str:
     raise ValueError(f"there is no tool {name!r}; {suggestion(name, tools)}")
 
 
-# One or several names.
 Name = Annotated[str, Field(pattern=r"\S")]
 Names = Annotated[tuple[Name, ...], BeforeValidator(listed)]
+Count = Annotated[int, Field(ge=0)]
 ToolName = Annotated[Name, AfterValidator(_tool)]
 ToolNames = Annotated[tuple[ToolName, ...], BeforeValidator(listed)]
 
 
-class Fields(BaseModel):
+class Fields(BaseModel, extra="forbid", frozen=True):
     """Fields of a task's file; no others may stand there."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Rules(Fields):
@@ -79,8 +69,8 @@ class Rules(Fields):
     only_tools: ToolNames = ()
     forbid_imports: Names = ()
     forbid_text: Names = ()
-    max_tool_calls: NonNegativeInt | None = None
-    max_words: NonNegativeInt | None = None
+    max_tool_calls: Count | None = None
+    max_words: Count | None = None
 
     def __bool__(self) -> bool:
         return bool(self.in_words())
@@ -153,12 +143,12 @@ def nothing_open(open_parts: Callable[[], Sequence[str]]) -> Stage:
         waiting = tuple(open_parts()) if attempt.action == DONE else ()
         if not waiting:
             return None
-        return _not_done(
-            PLAN_OPEN,
-            f"the plan is open: {'; '.join(waiting)}",
+        remedy = (
             f"Go on with {waiting[0]!r}; call plan again with what is done, or without a part that "
-            "is not needed any more.",
-            {"open": list(waiting)},
+            "is not needed any more."
+        )
+        return _not_done(
+            PLAN_OPEN, f"the plan is open: {'; '.join(waiting)}", remedy, open=list(waiting)
         )
 
     return stage
@@ -179,13 +169,9 @@ def _against_a_rule(rules: Rules, attempt: Attempt, made: Made) -> Failure | Non
     rule = next(rules.broken_by(attempt, made), None)
     if rule is None:
         return None
-    return _breaking(
-        attempt,
-        f"a rule of this task: {rule}",
-        "Keep to the rule, or end the run and say what it leaves undone.",
-        f"it breaks the rule {rule}",
-        {"rule": rule},
-    )
+    remedy = "Keep to the rule, or end the run and say what it leaves undone."
+    reason = f"it breaks the rule {rule}"
+    return _breaking(attempt, f"a rule of this task: {rule}", remedy, reason, rule=rule)
 
 
 def _out_of_contract(contract: ActionContract, attempt: Attempt) -> Failure | None:
@@ -195,19 +181,14 @@ def _out_of_contract(contract: ActionContract, attempt: Attempt) -> Failure | No
         return None
     working = {name for name, each in attempt.tools.items() if is_work(each)}
     serving = sorted(working if contract.tools is None else contract.tools)
-    kept = ", ".join(f"{name}={value!r}" for name, value in contract.identifiers.items())
-    return _breaking(
-        attempt,
-        f"the contract of this task: {broken}",
-        f"The task allows: {', '.join(serving) or 'no tool'}{f', with {kept}' if kept else ''}.",
-        broken,
-        {"allowed_tools": serving, "identifiers": dict(contract.identifiers)},
-    )
+    identifiers = dict(contract.identifiers)
+    kept = f", with {_listing(identifiers)}" if identifiers else ""
+    remedy = f"The task allows: {', '.join(serving) or 'no tool'}{kept}."
+    terms = f"the contract of this task: {broken}"
+    return _breaking(attempt, terms, remedy, broken, allowed_tools=serving, identifiers=identifiers)
 
 
-def _breaking(
-    attempt: Attempt, terms: str, remedy: str, reason: str, details: Mapping[str, Any]
-) -> Failure:
+def _breaking(attempt: Attempt, terms: str, remedy: str, reason: str, **details: Any) -> Failure:
     return RULE_BROKEN.failure(
         f"{attempt.action} breaks {terms}. Nothing was run. {remedy}",
         # The model may send another action; one that breaks a rule again goes to a person.
@@ -221,22 +202,24 @@ def _beside_the_goal(goal: Mapping[str, str], attempt: Attempt, made: Made) -> F
     summary = attempt.inputs.get("summary")
     if attempt.action != DONE or not isinstance(summary, str):
         return None
-    known = TriageContext(summary=summary, identifiers=goal)
-    if not changed_an_identifier(made(), known):
+    if not changed_an_identifier(made(), TriageContext(summary=summary, identifiers=goal)):
         return None
-    named = ", ".join(f"{name}={value!r}" for name, value in goal.items())
-    return _not_done(
-        GOAL_DRIFT,
-        f"the answer is to another question than was asked, which is about {named}",
+    named = _listing(goal)
+    reason = f"the answer is to another question than was asked, which is about {named}"
+    remedy = (
         f"Do what was asked with {named}, and name it in the summary; or call return_unable with "
-        "what stands in the way.",
-        {"identifiers": goal},
+        "what stands in the way."
     )
+    return _not_done(GOAL_DRIFT, reason, remedy, identifiers=goal)
 
 
-def _not_done(cause: Cause, reason: str, remedy: str, details: Mapping[str, Any]) -> Failure:
+def _not_done(cause: Cause, reason: str, remedy: str, **details: Any) -> Failure:
     return cause.failure(
         f"The run has not ended, for {reason}. {remedy}",
         tool_name=DONE,
         envelope={"reason": reason, "details": details},
     )
+
+
+def _listing(identifiers: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in identifiers.items())

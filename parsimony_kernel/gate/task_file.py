@@ -106,15 +106,15 @@ def from_yaml(
     try:
         task = TaskFile.model_validate(written.value, context=tools)
     except ValidationError as exc:
-        for error in exc.errors():
+        for error in sorted(exc.errors(), key=lambda each: written.line(each["loc"])):
             written.say(error["loc"], _in_words(error))
-        raise written.error(source) from None
+        raise ProcedureError(source, written.problems) from None
     procedure = _procedure(written, task, guards or {})
     policy = None if task.policy is None else _policy(written, task.policy)
     if task.model_fields_set <= {"name"}:
         written.say((), f"the file says nothing; give it some of {', '.join(_PARTS)}.")
     if written.problems:
-        raise written.error(task.name or source)
+        raise ProcedureError(task.name or source, written.problems)
     rules = Rules(**task.model_dump(include={*Rules.model_fields}, exclude_unset=True))
     contract = None if task.contract is None else task.contract.as_value()
     return Playbook(procedure, contract, rules, task.constraints, policy, task.classifier)
@@ -129,7 +129,7 @@ class _Written:
 
     def __init__(self, text: str, source: str) -> None:
         self.source = source
-        self.problems: list[tuple[int, str]] = []
+        self.problems: list[str] = []
         self._lines: dict[Path, int] = {}
         self._met: set[int] = set()
         if len(text) > MAX_CHARACTERS:
@@ -155,12 +155,7 @@ class _Written:
 
     def say(self, at: Path, problem: str) -> None:
         """Note a problem of the value at the path ``at``."""
-        line = self.line(at)
-        self.problems.append((line, f"{self.place(line)}: {problem}"))
-
-    def error(self, name: str) -> ProcedureError:
-        """All problems, by their lines."""
-        return ProcedureError(name, (problem for _, problem in sorted(self.problems)))
+        self.problems.append(f"{self.place(self.line(at))}: {problem}")
 
     def _refuse(self, mark: Any, problem: str) -> NoReturn:
         place = self.place(0 if mark is None else mark.line + 1)
@@ -301,7 +296,7 @@ def _procedure(written: _Written, task: TaskFile, guards: Mapping[str, Guard]) -
             task.name or written.source, task.states, task.start, task.final, edges, dict(guards)
         )
     except ProcedureError as exc:
-        written.problems += ((0, problem) for problem in exc.problems)
+        written.problems += exc.problems
         return None
 
 
