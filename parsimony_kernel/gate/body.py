@@ -16,7 +16,6 @@ from typing import Any
 
 from parsimony_kernel.core import causes, error_table
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
 from parsimony_kernel.core.evidence import Evidence, chain_of, evidence_of, facts_of
 from parsimony_kernel.core.kinds import Action, Effect, Failure
 from parsimony_kernel.core.taxonomy import FailureType, Step
@@ -273,25 +272,12 @@ def _broke_off(row: error_table.Row | None, seen: Evidence, named: Set[str]) -> 
 
 
 def _data(tool: Tool, data: Any) -> ToolResult:
-    kind = type(data)
-    if issubclass(kind, GeneratorType | AsyncGeneratorType):
+    if issubclass(type(data), GeneratorType | AsyncGeneratorType):
         what = "answered a generator, whose body has not run; return a list of what it yields"
         cause = causes.RAISED_UNCERTAIN if tool.effect == "write" else causes.RAISED
         return _failed(tool, _failure(tool, what, cause=cause))
-    is_request = issubclass(kind, TerminationRequest | SuspensionRequest)
-    if is_request and not attempt(lambda: _has_words(data), lambda _: False):
-        what = f"answered a {kind.__name__} without words"
-        return _failed(tool, _failure(tool, what), named=frozenset())
     is_seen = attempt(lambda: hasattr(data, "__class__"), lambda _: False)
     return ToolResult.from_data(data if is_seen else plain(data))
-
-
-def _has_words(request: Any) -> bool:
-    if issubclass(type(request), TerminationRequest):
-        words = [request.message, *request.blockers, *request.suggested_next_steps]
-    else:
-        words = [request.question, *request.choices]
-    return all(isinstance(each, str) for each in words)
 
 
 def _fields(error_type: str, error_message: str) -> dict[str, Any]:

@@ -26,13 +26,7 @@ from parsimony_kernel.gate.envelope import Envelope, refused, succeeded, told
 from parsimony_kernel.gate.procedure import Walker
 from parsimony_kernel.gate.stages import STAGES, Attempt, Stage, known, validated_output
 from parsimony_kernel.gate.writes import Writes
-from parsimony_kernel.limits.breaker import (
-    PROBE_LEASE_S,
-    Breakers,
-    CircuitBreaker,
-    CircuitOpenError,
-    Permit,
-)
+from parsimony_kernel.limits.breaker import PROBE_LEASE_S, Breakers, CircuitOpenError
 from parsimony_kernel.tools import Tool, ToolResult, Tools
 
 _TROUBLE = frozenset({FailureType.EXTERNAL_FAULT, FailureType.TIMEOUT})
@@ -179,10 +173,17 @@ class Gate:
         try:
             permit = breaker.admit()
         except CircuitOpenError as exc:
-            return ToolResult.from_failure(_left_alone(tool, breaker, exc.retry_in_s))
+            since = f"it is left alone for {exc.retry_in_s:.0f} s more"
+            if breaker.state == "half_open":
+                since = "one call finds out just now whether it works again"
+            reason = f"it failed {breaker.failure_count} times in a row; {since}"
+            return ToolResult.from_failure(_left_alone(tool, reason, exc.retry_in_s))
         try:
             result = await run(tool, inputs, cancellation)
-            _tell(permit, tool, result.failure)
+            if result.failure is None:
+                permit.succeeded()
+            elif _is_of_service(tool, result.failure):
+                permit.failed()
             return result
         finally:
             permit.released()
@@ -275,22 +276,14 @@ def service_of(tool: Tool) -> str:
     return f"tool:{tool.name}:{hashlib.sha256(made_of.encode()).hexdigest()[:16]}"
 
 
-def _tell(permit: Permit, tool: Tool, failure: Failure | None) -> None:
-    """Say what the end of a call means for the service behind ``tool``; nothing, where something
-    of ours is missing."""
-    if failure is None:
-        permit.succeeded()
-    elif failure.kind is FailureKind.capability_gap:
-        permit.released()
-    elif type_of_end(failure, tool.name) in _TROUBLE:
-        permit.failed()
+def _is_of_service(tool: Tool, failure: Failure) -> bool:
+    """Whether a failure speaks against the service behind ``tool``; not where something of ours is
+    missing."""
+    is_gap = failure.kind is FailureKind.capability_gap
+    return not is_gap and type_of_end(failure, tool.name) in _TROUBLE
 
 
-def _left_alone(tool: Tool, breaker: CircuitBreaker, seconds: float) -> Failure:
-    since = f"it is left alone for {seconds:.0f} s more"
-    if breaker.state == "half_open":
-        since = "one call finds out just now whether it works again"
-    reason = f"it failed {breaker.failure_count} times in a row; {since}"
+def _left_alone(tool: Tool, reason: str, seconds: float) -> Failure:
     return TOOL_BREAKER_OPEN.failure(
         f"{tool.name} is not reachable: {reason}. Nothing was run: another way is needed.",
         tool_name=tool.name,

@@ -218,10 +218,7 @@ def _broken(procedure: Procedure, edge: Edge, why: str) -> Failure:
         f"the procedure {procedure.name!r} cannot tell whether {edge.action!r} is reachable: "
         f"{blocker}. Nothing was run.",
         blockers=(blocker,),
-        envelope={
-            "reason": f"the guard {edge.guard!r} {why}",
-            "details": {"guard": edge.guard},
-        },
+        envelope={"reason": f"the guard {edge.guard!r} {why}", "details": {"guard": edge.guard}},
         quotes_a_guard=True,
     )
 

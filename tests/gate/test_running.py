@@ -286,15 +286,9 @@ def failing(**metadata: Any) -> ToolResult:
         failing(question=5, choices=7, remedy=[1]),
         ToolResult(exception_message=FIVE),
         ToolResult(failure=OOPS),
-        ToolResult.from_data(TerminationRequest(FIVE)),
-        ToolResult.from_data(TerminationRequest("x", FIVE)),
-        ToolResult.from_data(SuspensionRequest("x", choices=(FIVE,))),
     ],
-    ids=[
-        "refusal", "type", "envelope", "question", "message", "failure", "request", "blockers",
-        "choices",
-    ],
-)  # fmt: skip
+    ids=["refusal", "type", "envelope", "question", "message", "failure"],
+)
 async def test_a_result_that_breaks_its_own_shape_is_a_tool_error(result: ToolResult) -> None:
     outcome = await step(giving(lambda: result))
     failure = failure_of(outcome)
@@ -302,6 +296,21 @@ async def test_a_result_that_breaks_its_own_shape_is_a_tool_error(result: ToolRe
     assert isinstance(failure.metadata.get("question", ""), str)
     assert (failure.type, failure.effect) == (failure.type, Effect.none)
     assert failure.refusal in (None, "action_error")
+    assert outcome.request is None
+
+
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        lambda: TerminationRequest(FIVE),
+        lambda: TerminationRequest("x", FIVE),
+        lambda: SuspensionRequest("x", choices=(FIVE,)),
+    ],
+    ids=["message", "blockers", "choices"],
+)
+async def test_a_request_without_words_is_a_tool_error(request_of: Callable[[], Any]) -> None:
+    outcome = await step(giving(request_of))
+    assert failure_of(outcome).kind is FailureKind.tool_error
     assert outcome.request is None
 
 
