@@ -15,7 +15,7 @@ from parsimony_kernel.analysis.calls import PATTERNS, SQL_CALLS, WRITES_BY_MODE,
 from parsimony_kernel.analysis.cell import Call, Magic
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.analysis.values import Ref, Text, Value
-from parsimony_kernel.core.reach import Finding, Reach, ReachKind
+from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.core.redaction import NAMES_A_KEY
 from parsimony_kernel.gate.origins import Origins, PathPolicy, Said
 
@@ -53,22 +53,17 @@ def preview(
             Without it, ``os``, ``pd`` and their like stand for what they usually do.
     """
     paths = PathPolicy(str(workspace), str(folder or workspace))
-    reader = _Preview(paths, Origins(namespace or {}))
+    reader = _Preview(code, paths, Origins(namespace or {}))
     reader.read(code)
-    lines = re.split(r"\r\n|\r|\n", code)  # as Python counts them
-    return tuple(
-        Reach(
-            kind, _flat(what, _MAX_WHAT), line, _flat(" ".join(lines[line - 1 : line]), _MAX_LINE)
-        )
-        for kind, what, line in sorted(dict.fromkeys(reader.found), key=lambda each: each[2])
-    )
+    return tuple(sorted(dict.fromkeys(reader.found), key=lambda each: each.line))
 
 
 class _Preview:
-    """Reads cells in line order; ``found`` collects what they reach, and where."""
+    """Reads a cell in line order; ``found`` collects what it reaches."""
 
-    def __init__(self, paths: PathPolicy, origins: Origins) -> None:
-        self.found: list[Finding] = []
+    def __init__(self, code: str, paths: PathPolicy, origins: Origins) -> None:
+        self.found: list[Reach] = []
+        self._lines = re.split(r"\r\n|\r|\n", code)  # as Python counts them
         self._paths = paths
         self._origins = origins
         # Files that the code makes itself, by their full names.
@@ -90,7 +85,9 @@ class _Preview:
                 self._call(each)
 
     def _add(self, kind: ReachKind, what: str) -> None:
-        self.found.append((kind, what, self._line))
+        source = "".join(self._lines[self._line - 1 : self._line])
+        reach = Reach(kind, _flat(what, _MAX_WHAT), self._line, _flat(source, _MAX_LINE))
+        self.found.append(reach)
 
     def _link(self, address: str, by: str = "") -> None:
         """Report an address, unless it is this machine's own."""
