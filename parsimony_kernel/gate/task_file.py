@@ -123,8 +123,8 @@ def from_yaml(
 class _Written:
     """The ``value`` of a YAML text; its ``problems`` say where, what is wrong, and what to do.
 
-    Values are texts, lists and mappings, so that a state called ``no`` is one; in a policy there
-    are numbers too. ``ProcedureError`` for what is no YAML, too large, or written twice.
+    Values are texts, lists and mappings, so that a state called ``no`` is one; those of a policy
+    are what YAML takes them for. ``ProcedureError`` for what is no YAML, too large, or written twice.
     """
 
     def __init__(self, text: str, source: str) -> None:
@@ -167,7 +167,7 @@ class _Written:
             self._refuse(node.start_mark, "an alias (*) repeats this; write it out instead.")
         self._met.add(id(node))
         if isinstance(node, yaml.ScalarNode):
-            return _number(node.value) if at[:1] == ("policy",) and not node.style else node.value
+            return _typed(node.value) if at[:1] == ("policy",) and not node.style else node.value
         if not node.value:
             self._refuse(node.start_mark, "nothing stands in here; write it, or leave it out.")
         if isinstance(node, yaml.SequenceNode):
@@ -183,10 +183,10 @@ class _Written:
         return values
 
 
-def _number(text: str) -> int | float | str:
-    for kind in (int, float):
-        with suppress(ValueError):
-            return kind(text)
+def _typed(text: str) -> Any:
+    """What YAML takes a text for; the text itself where that has no value."""
+    with suppress(ValueError, yaml.YAMLError):
+        return yaml.safe_load(text)
     return text
 
 

@@ -166,10 +166,11 @@ def test_a_single_rule_and_an_identifier_alone_are_enough() -> None:
         (WHOLE.replace("escalate", "&x [*x]"), "line 19: an alias (*) repeats this; write"),
         (
             WHOLE.replace("escalate", "!!python/name:os"),
-            "line 19: DEFAULT: there is no strategy ''",
+            "line 19: DEFAULT: None is no strategy",
         ),
         (WHOLE.replace("escalate", "[]"), "line 19: nothing stands in here; write it"),
-        (WHOLE.replace("escalate", ""), "line 19: DEFAULT: there is no strategy ''"),
+        (WHOLE.replace("escalate", ""), "line 19: DEFAULT: None is no strategy: write its name"),
+        (WHOLE.replace("escalate", "2020-99-99"), "line 19: DEFAULT: there is no strategy '2020"),
         (WHOLE.replace("start: new\n", ""), "line 1: the procedure lacks 'start'; add it."),
         (WHOLE.replace("to: seen", "to: sen"), "line 6, to: there is no state 'sen'; did you mean"),
         (
