@@ -124,7 +124,8 @@ class _Written:
     """The ``value`` of a YAML text; its ``problems`` say where, what is wrong, and what to do.
 
     Values are texts, lists and mappings, so that a state called ``no`` is one; those of a policy
-    are what YAML takes them for. ``ProcedureError`` for what is no YAML, too large, or written twice.
+    are what YAML takes them for. ``ProcedureError`` for what is no YAML, is too large, or stands
+    there twice.
     """
 
     def __init__(self, text: str, source: str) -> None:
