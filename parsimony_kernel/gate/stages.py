@@ -7,7 +7,7 @@ guards of procedures, runs on the event loop, where everything waits for it, and
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -64,11 +64,8 @@ class CheckError(Exception):
     """A check gave no answer; says why, in words that follow its name."""
 
 
-class Objection(NamedTuple):
-    """Why a validator refuses, and the fields that it names, if any."""
-
-    reason: str
-    fields: tuple[str, ...] = ()
+# What a validator has against a value: fields and reasons, a field empty where it names none.
+Objections = list[tuple[str, str]]
 
 
 def known(attempt: Attempt) -> Failure | None:
@@ -132,15 +129,14 @@ def _invalid(attempt: Attempt, reason: str, details: Sequence[Any]) -> Failure:
 def validators(attempt: Attempt) -> Failure | None:
     """The tool's own checks have nothing against the inputs."""
     inputs = attempt.inputs
+    # Without a name it is certain where there is only one.
+    otherwise = next(iter(inputs)) if len(inputs) == 1 else "arguments"
     for validator in attempt.tool.validators:
-        if against := objection(validator, inputs):
-            # Without a name it is certain where there is only one.
-            names = against.fields or (tuple(inputs) if len(inputs) == 1 else ("arguments",))
-            blamed = [
-                {"field": name} | ({"got": _told(inputs[name])} if name in inputs else {})
-                for name in names
-            ]
-            return _invalid(attempt, against.reason, blamed)
+        if against := objections(validator, inputs):
+            names = [name or otherwise for name, _ in against]
+            got = {name: {"got": _told(inputs[name])} for name in names if name in inputs}
+            blamed = [{"field": name, **got.get(name, {})} for name in names]
+            return _invalid(attempt, _in_words(against), blamed)
     return None
 
 
@@ -174,35 +170,32 @@ def run_check(seconds: float, check: Callable[..., T], *arguments: Any) -> T:
     return answer
 
 
-def objection(validator: Callable[[Any], Any], value: Any) -> Objection | None:
-    """Why ``validator`` refuses ``value``; ``None`` when it accepts it in time."""
+def objections(validator: Callable[[Any], Any], value: Any) -> Objections:
+    """What ``validator`` has against ``value``; nothing when it accepts it in time."""
     try:
         return run_check(VALIDATOR_S, _verdict, validator, value)
     except CheckError as exc:
-        return Objection(f"a check of it {exc}")
+        return [("", f"a check of it {exc}")]
 
 
-def _verdict(validator: Callable[[Any], Any], value: Any) -> Objection | None:
+def _verdict(validator: Callable[[Any], Any], value: Any) -> Objections:
     try:
         said = validator(value)
-        if said is None or isinstance(said, str):
-            return None if said is None else Objection(said)
         if isinstance(said, Mapping):
-            return _of_fields([(str(name), str(why)) for name, why in said.items()])
-        if is_bool(said):
-            return None if said else Objection(_REFUSED)
-        return None if said.valid else Objection(said.reason or _REFUSED)
+            return [(str(name), str(why)) for name, why in said.items()]
+        if said is None or isinstance(said, str):
+            return [] if said is None else [("", said)]
+        is_fine = said if is_bool(said) else said.valid
+        return [] if is_fine else [("", getattr(said, "reason", "") or _REFUSED)]
     except ValidationError as exc:
         errors = exc.errors(include_url=False, include_context=False, include_input=False)
-        return _of_fields([(".".join(map(str, each["loc"])), each["msg"]) for each in errors])
+        return [(".".join(map(str, each["loc"])), each["msg"]) for each in errors]
     except ValueError as exc:
-        return Objection(words_of(exc) or _REFUSED)
+        return [("", words_of(exc) or _REFUSED)]
 
 
-def _of_fields(whys: list[tuple[str, str]]) -> Objection | None:
-    """The objection of a validator that names its fields; one without a name is of them all."""
-    told = "; ".join(why if name in why else f"{name}: {why}" for name, why in whys)
-    return Objection(told, tuple(name or "arguments" for name, _ in whys)) if whys else None
+def _in_words(against: Objections) -> str:
+    return "; ".join(why if name in why else f"{name}: {why}" for name, why in against)
 
 
 def validated_output(tool: Tool, result: ToolResult) -> ToolResult:
@@ -215,6 +208,6 @@ def validated_output(tool: Tool, result: ToolResult) -> ToolResult:
         return result
     judged = plain(result.data) if tool.effect == "write" else result.data
     for validator in tool.output_validators:
-        if against := objection(validator, judged):
-            return refused_output(tool, against.reason, result.data)
+        if against := objections(validator, judged):
+            return refused_output(tool, _in_words(against), result.data)
     return result
