@@ -11,7 +11,7 @@ from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.core.taxonomy import FailureContext, FailureType, TriageContext
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.gate.procedure import ProcedureError
-from parsimony_kernel.gate.rules import NO_RULES, Rules, task_stages
+from parsimony_kernel.gate.rules import Rules, task_stages
 from parsimony_kernel.gate.stages import STAGES
 from parsimony_kernel.gate.task_file import Playbook, from_yaml
 from parsimony_kernel.tools import Tools, tool
@@ -249,8 +249,3 @@ async def test_the_contract_is_asked_before_the_rules_and_both_behind_the_argume
     assert told[0].startswith("'id' is missing")
     assert told[1:] == ["tool not allowed", "it breaks the rule forbid_tools: query_db"]
     assert (await gate.step("return_done", {"summary": "ok"})).ok
-
-
-async def test_a_task_without_terms_of_its_own_holds_nothing_back() -> None:
-    gate = Gate(TOOLS, timeout_s=5, stages=(*STAGES, *task_stages(None, NO_RULES)))
-    assert (await gate.step("refund", {"id": "A102"})).ok
