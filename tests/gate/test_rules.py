@@ -1,4 +1,4 @@
-"""What a task forbids or does not allow is refused before it runs; a run ends with what it is for."""
+"""What a task forbids is refused before it runs; a run ends as done with what it is about."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
