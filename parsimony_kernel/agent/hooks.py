@@ -83,7 +83,6 @@ class RunHooks:
         """
         strict = context.guardrails.claims == "strict"
         checks = () if state.code_executor is None else _grounded(tools, state, strict=strict)
-        procedure = context.procedure
         task = task_stages(context.contract, context.rules, lambda: from_messages(state.messages))
         return Gate(
             tools,
@@ -93,7 +92,7 @@ class RunHooks:
             run_id=state.run_id,
             breakers=self._tool_breakers,
             approvals=self.approvals(state),
-            walker=None if procedure is None else Walker.at(procedure, state.procedure_state),
+            walker=Walker.at(context.procedure, state.procedure_state),
         )
 
     async def kept(self, call: ToolCall, outcome: StepOutcome, state: RunState) -> StepOutcome:

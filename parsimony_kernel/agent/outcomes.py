@@ -12,9 +12,9 @@ from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.core.taxonomy import FailureType, TriageContext
+from parsimony_kernel.gate.body import step_of_end
 from parsimony_kernel.gate.envelope import to_text
 from parsimony_kernel.gate.gate import StepOutcome
-from parsimony_kernel.gate.tool_result import step_of_end
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.triage.classify import from_messages

@@ -7,6 +7,7 @@ import builtins
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -15,6 +16,7 @@ _TABLE: dict[str, dict[str, Any]] = tomllib.loads(
 )
 
 
+@cache
 def names(table: str, row: str) -> frozenset[str]:
     """The names in one row of the table: ``names("methods", "mutate")``."""
     words = set(_TABLE.get(table, {}).get(row, "").split())

@@ -1,9 +1,10 @@
 """How a run ends, or waits, by its own word.
 
-Values that a termination tool returns; the loop turns it into the terminal event.
+Values that a termination tool returns; the loop turns it into the terminal event. Their words are
+texts, or they cannot be made.
 """
 
-from dataclasses import dataclass
+from pydantic.dataclasses import dataclass
 
 
 @dataclass(frozen=True)

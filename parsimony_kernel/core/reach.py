@@ -47,10 +47,6 @@ _SAID = {
 }
 
 
-# What was found while a cell was read: where it reaches, what, and in which line.
-Finding = tuple[ReachKind, str, int]
-
-
 @dataclass(frozen=True)
 class Reach:
     """One place of a cell that reaches outside. ``line`` counts from 1."""

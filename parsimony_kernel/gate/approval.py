@@ -79,7 +79,7 @@ class Approving:
     """
 
     mode: Approval
-    reaches: Callable[[str], Sequence[Reach | str]]
+    reaches: Callable[[str], Sequence[Reach]]
     workspace: Path | None = None
     granted: Granted = field(default_factory=Granted)
     effects: Effects = field(default_factory=MemoryEffects)
@@ -89,91 +89,97 @@ class Approving:
 
     def stage(self, attempt: Attempt) -> Failure | None:
         """What has to be allowed before the action begins."""
-        tool = attempt.tools[attempt.action]
+        tool, granted = attempt.tool, self.granted
         if attempt.approved and attempt.approved == self.paused():
             return None
-        found = _found(tool, attempt, self.reaches)
-        if tool.tool_type != "code" or self.workspace is None:
-            acting = (e for e in found if isinstance(e, str) or e.kind in ACTING)
-            attempt.outside.extend(map(_said, acting))
-        known = self.granted.previewed.get(_code(attempt), ())
-        found = [each for each in found if each not in known and not self._is_granted(each)]
-        is_allowed = ("tool", tool.name) in self.granted.alike
-        places = () if is_allowed else (*map(_said, found), *_of_tool(tool))
-        forgets = any(isinstance(e, Reach) and e.kind is ReachKind.forgetting for e in found)
+        found, own = self._found(attempt)
+        attempt.outside.extend(own)
+        if self.workspace is None:
+            attempt.outside.extend(each.sentence for each in found if each.kind in ACTING)
+        known = granted.previewed.get(attempt.code, ())
+        new = [each for each in found if each not in known and not self._is_granted(each)]
+        is_code = tool.tool_type == "code"
+        like = _PLAIN_STEP if is_code else ("tool", tool.name)
+        places = tuple(each.sentence for each in new)
+        if like not in granted.alike:
+            places += (*own, *_of_tool(tool))
+        forgets = any(each.kind is ReachKind.forgetting for each in new)
         if attempt.recorded or (self.mode is Approval.auto and not (tool.asks or forgets)):
             return None
-        is_asked = self.mode is Approval.ask and _does_something(tool) and not is_allowed
-        if not places and (not is_asked or _PLAIN_STEP in self.granted.alike):
+        is_plain = self.mode is not Approval.ask or not _does_something(tool)
+        if not places and (is_plain or {like, _PLAIN_STEP} & granted.alike):
             return None
-        sha = _sha(attempt, tool, places)
-        if attempt.approved == sha:
-            read = tuple(each for each in found if isinstance(each, Reach))
-            self.granted.previewed[_code(attempt)] = (*known, *read)
-            is_code = tool.tool_type == "code"
-            if self._is_widened(attempt) and not (is_code and places):
-                self.granted.alike.add(_PLAIN_STEP if is_code else ("tool", tool.name))
-            return None
-        return self.refuses(attempt) or _ask(attempt, tool, places, sha)
+        sha = _sha(attempt, places)
+        if attempt.approved != sha:
+            return self.refuses(attempt) or _ask(attempt, places, sha)
+        granted.previewed[attempt.code] = (*known, *new)
+        if self._is_widened(attempt) and not (is_code and places):
+            granted.alike.add(like)
+        return None
+
+    def _found(self, attempt: Attempt) -> tuple[Sequence[Reach], Sequence[str]]:
+        """What this call would do outside: where its code reaches, or in its tool's own words."""
+        tool = attempt.tool
+        if tool.tool_type == "code":
+            return self.reaches(attempt.code), ()
+        return (), () if tool.reaches is None else tuple(tool.reaches(attempt.inputs))
 
     def _is_widened(self, attempt: Attempt) -> bool:
         return attempt.approved is not None and attempt.approved == self.granted.widened
 
-    def _is_granted(self, reach: Reach | str) -> bool:
+    def _is_granted(self, reach: Reach) -> bool:
         alike = ((kind, what.rstrip("./")) for kind, what in self.granted.alike)
-        return isinstance(reach, Reach) and any(
-            kind == reach.kind and what in reach.what
-            for kind, what in (*self.granted.targets, *alike)
-        )
+        granted = (*self.granted.targets, *alike)
+        return any(kind == reach.kind and what in reach.what for kind, what in granted)
 
     def permit(self, attempt: Attempt) -> Permit | None:
         """What the code of an action that begins may reach; ``None`` where nothing watches it."""
-        tool = attempt.tools[attempt.action]
+        tool, granted = attempt.tool, self.granted
         if not (tool.tool_type == "code" or tool.runs_code) or self.workspace is None:
             return None
 
         def allows(reach: Reach, lines: frozenset[int]) -> bool:
-            if self.mode is Approval.auto or (reach.kind, reach.what) in self.granted.targets:
+            if self.mode is Approval.auto or (reach.kind, reach.what) in granted.targets:
                 return True
             now = map(_alike, permit.left) if self._is_widened(attempt) else ()
-            if _alike(reach) in {*self.granted.alike, *now}:
+            if _alike(reach) in {*granted.alike, *now}:
                 return True
-            read = self.granted.previewed.get(_code(attempt), ())
+            read = granted.previewed.get(attempt.code, ())
             return any(_covers(each, reach, lines) for each in read)
 
-        files = self.granted.files
         leaving, ended = on_record(self.effects, self.run_id)
         permit = Permit(
             self.workspace,
             allows,
-            lambda reach: _sha(attempt, tool, (permit.of + reach.sentence,)),
+            lambda reach: _sha(attempt, (permit.of + reach.sentence,)),
             attempt.approved,
             leaving,
             ended,
-            (lambda path: True) if files is None else files.keep,
-            self.granted.made,
+            (lambda path: True) if granted.files is None else granted.files.keep,
+            granted.made,
         )
         return permit
 
     def held(self, attempt: Attempt, permit: Permit, result: ToolResult) -> ToolResult:
         """What came of an action whose code was stopped before it reached outside: a question."""
-        tool, reach = attempt.tools[attempt.action], permit.held
-        for each in permit.left:
-            self.granted.targets.add((each.kind, each.what))
-            self.granted.alike.update((_alike(each),) if self._is_widened(attempt) else ())
+        reach = permit.held
+        self.granted.targets.update((each.kind, each.what) for each in permit.left)
+        if self._is_widened(attempt):
+            self.granted.alike.update(map(_alike, permit.left))
+        data = None if result.failure is None else result.failure.partial_data
         if reach is not None and permit.open_end:
             uncertain = LATE_UNCERTAIN.failure(
                 f"{reach.sentence} The same was begun before, and has no known end. It did not run "
                 "again",
-                partial_data=None if result.failure is None else result.failure.partial_data,
+                partial_data=data,
             )
-            return asked(uncertain, tool, permit.open_end, "Did it happen?")
+            return asked(uncertain, attempt.tool, permit.open_end, "Did it happen?")
         if reach is None or permit.why_not or self.refuses(attempt) is not None:
             return result
-        after = (_said(each) for each in _found(tool, attempt, self.reaches))
-        places = tuple(dict.fromkeys((permit.of + reach.sentence, *after)))
-        failure = _ask(attempt, tool, places, permit.sha(reach))
-        data = None if result.failure is None else result.failure.partial_data
+        found, own = self._found(attempt)
+        after = (*(each.sentence for each in found), *own)
+        places = dict.fromkeys((permit.of + reach.sentence, *after))
+        failure = _ask(attempt, tuple(places), permit.sha(reach))
         return ToolResult.from_failure(replace(failure, partial_data=data))
 
 
@@ -187,17 +193,12 @@ def cut_off(tool: Tool, result: ToolResult, outside: Sequence[str], key: str) ->
     if failure is None or not outside or failure.effect is Effect.committed:
         return result
     # Code that cannot be stopped in time costs the state.
-    is_late = failure.type is FailureType.TIMEOUT
-    if not is_late and failure.kind is not FailureKind.kernel_invalidated:
+    is_lost = failure.kind is FailureKind.kernel_invalidated
+    if failure.type is not FailureType.TIMEOUT and not is_lost:
         return result
-    uncertain = replace(
-        failure,
-        explanation=(
-            f"{failure.explanation.rstrip('.')}. The code reaches outside: {' '.join(outside)}"
-        ),
-        metadata={**failure.metadata, "tool_name": tool.name, "effect": Effect.uncertain},
-    )
-    return asked(uncertain, tool, key)
+    said = f"{failure.explanation.rstrip('.')}. The code reaches outside: {' '.join(outside)}"
+    metadata = {**failure.metadata, "tool_name": tool.name, "effect": Effect.uncertain}
+    return asked(replace(failure, explanation=said, metadata=metadata), tool, key)
 
 
 def on_record(
@@ -259,14 +260,10 @@ def _alike(reach: Reach) -> tuple[str, str]:
     return reach.kind, reach.what
 
 
-def _code(attempt: Attempt) -> str:
-    return str(attempt.inputs.get("code", ""))
-
-
-def _sha(attempt: Attempt, tool: Tool, places: Sequence[str]) -> str:
+def _sha(attempt: Attempt, places: Sequence[str]) -> str:
     """The hash of the action with what it reaches now: a name in it may mean another file when it
     runs."""
-    return action_sha(attempt.action, {**inputs_of(tool, attempt.inputs), "": places})
+    return action_sha(attempt.action, {**inputs_of(attempt.tool, attempt.inputs), "": places})
 
 
 def _does_something(tool: Tool) -> bool:
@@ -275,37 +272,24 @@ def _does_something(tool: Tool) -> bool:
     return tool.effect != "none" and not tool.terminal and tool.tool_type != "termination"
 
 
-def _found(
-    tool: Tool, attempt: Attempt, reaches: Callable[[str], Sequence[Reach | str]]
-) -> Sequence[Reach | str]:
-    """What this call would do outside."""
-    if tool.tool_type == "code":
-        return reaches(str(attempt.inputs.get("code", "")))
-    return () if tool.reaches is None else tuple(tool.reaches(attempt.inputs))
-
-
 def _of_tool(tool: Tool) -> tuple[str, ...]:
     """What every call of it would do, as the tool says or does not say."""
+    says = tool.effect is not None or tool.idempotent
     if tool.tool_type == "code":
         return ()
     if tool.asks:
-        return (f"{tool.name}: {tool.description.partition('.')[0].lower()}",)
-    if tool.effect == "write":
-        return (f"{tool.name} writes outside the notebook",)
-    says = tool.effect is not None or tool.idempotent
-    if tool.tool_type == "function" and not says and is_sensitive(tool.name):
-        return (
-            f"{tool.name} sounds as if it changed something outside, and does not say what it does",
-        )
-    return ()
+        said = f": {tool.description.partition('.')[0].lower()}"
+    elif tool.effect == "write":
+        said = " writes outside the notebook"
+    elif tool.tool_type == "function" and not says and is_sensitive(tool.name):
+        said = " sounds as if it changed something outside, and does not say what it does"
+    else:
+        return ()
+    return (tool.name + said,)
 
 
-def _said(reach: Reach | str) -> str:
-    return reach if isinstance(reach, str) else reach.sentence
-
-
-def _ask(attempt: Attempt, tool: Tool, places: Sequence[str], sha: str) -> Failure:
-    what = "this code" if tool.tool_type == "code" else attempt.action
+def _ask(attempt: Attempt, places: Sequence[str], sha: str) -> Failure:
+    what = "this code" if attempt.tool.tool_type == "code" else attempt.action
     why = "; ".join(places) or EVERY_STEP
     details: Any = list(places)
     return NOT_APPROVED.failure(

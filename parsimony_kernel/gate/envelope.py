@@ -1,17 +1,24 @@
-"""The one answer of the gate, for success and refusal alike.
+"""The one answer of the gate, for success and refusal alike, and any value as JSON in it.
 
 A plain dict: the model's tool result, the line in the record and the history are this same value.
 It is capped in size and scrubbed of secrets, and the model reads sentences in it, not tracebacks.
+Whatever a foreign object does in its own methods ends here: it is described instead.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+import os
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
 from parsimony_kernel.core.kinds import Failure
-from parsimony_kernel.gate.jsonable import Renderer, short
+from parsimony_kernel.core.redaction import REDACTED, Scrub, scrubber
+from parsimony_kernel.core.text import utf8
+from parsimony_kernel.execution.inspection import attempt, type_name
+from parsimony_kernel.llm.secrets import is_secret, name_of
 
 Envelope = dict[str, Any]
 
@@ -25,6 +32,17 @@ _MAX_MANY = 20
 _OWN = frozenset({"error", "requested", "message", "result", "state", "valid_next_actions"})
 _LISTS = frozenset({"known_actions", "valid_next_actions"})
 _NOTE = "The action was done; its result, or a part of it, cannot be shown."
+
+# In characters and items; ``MAX_TOTAL`` is of all texts and items together.
+MAX_TEXT = 4_000
+MAX_ITEMS = 1_000
+MAX_DEPTH = 20
+MAX_TOTAL = 200_000
+
+_MAX_KEY = 200
+_MAX_BITS = 4_000
+# How much of either end of a long text is looked through for secrets, many times what is kept.
+_WINDOW = 50_000
 
 
 def succeeded(
@@ -70,8 +88,8 @@ def refused(
 
     Args:
         requested: the name of the tool.
-        failure: why; its ``metadata["envelope"]`` holds the refusal's own fields
-            (``known_actions``, ``reason``, ``timeout_seconds`` …).
+        failure: why, as ``told`` gives it; its ``metadata["envelope"]`` holds the refusal's own
+            fields (``known_actions``, ``reason``, ``timeout_seconds`` …).
         state: as in ``succeeded``, or "over".
         valid_next_actions: what may be requested now.
 
@@ -82,47 +100,44 @@ def refused(
     envelope: Envelope = {
         "error": str(failure.refusal or "action_error"),
         "requested": render.of(requested, max_text=_MAX_NAME),
-        **_fields(render, failure.metadata.get("envelope", {})),
-        "message": render.of(failure.explanation, max_text=MAX_SENTENCE),
-        "result": render.of(failure.partial_data),
-        "state": state,
-        "valid_next_actions": list(valid_next_actions),
+        **failure.metadata.get("envelope", {}),
+        "message": failure.explanation,
     }
-    return bounded({k: v for k, v in envelope.items() if k != "result" or v not in (None, {}, [])})
+    if (result := render.of(failure.partial_data)) not in (None, {}, []):
+        envelope["result"] = result
+    return bounded({**envelope, "state": state, "valid_next_actions": list(valid_next_actions)})
 
 
 def told(failure: Failure) -> Failure:
     """The failure as everyone reads it: its texts capped, without secrets."""
     render = Renderer()
+
+    def sentence(text: str) -> str:
+        return str(render.of(text, max_text=MAX_SENTENCE))
+
+    fields: Envelope = {}
+    for name, value in islice(failure.metadata.get("envelope", {}).items(), _MAX_MANY):
+        key = render.of(name, max_text=_MAX_NAME)
+        if key == "details":
+            fields[key] = render.of(value, max_text=_MAX_NAME, max_items=_MAX_MANY)
+        elif key not in _OWN:
+            fields[key] = render.of(value, max_text=MAX_SENTENCE)
     metadata = {
-        key: render.of(value, max_text=MAX_SENTENCE) if type(value) is str else value
+        key: sentence(value) if type(value) is str else value
         for key, value in failure.metadata.items()
     }
-    if "envelope" in metadata:
-        metadata["envelope"] = _fields(render, metadata["envelope"])
     blockers = (render.of(each, max_text=_MAX_BLOCKER) for each in failure.blockers[:_MAX_MANY])
     return replace(
         failure,
-        explanation=render.of(failure.explanation, max_text=MAX_SENTENCE),
+        explanation=sentence(failure.explanation),
         blockers=tuple(blockers),
-        metadata=metadata,
+        metadata=metadata | ({"envelope": fields} if "envelope" in metadata else {}),
     )
 
 
 def to_text(envelope: Envelope) -> str:
     """The envelope as the model reads it."""
     return json.dumps(envelope, ensure_ascii=False, default=str)
-
-
-def _fields(render: Renderer, given: Mapping[str, Any]) -> Envelope:
-    fields: Envelope = {}
-    for name, value in islice(given.items(), _MAX_MANY):
-        key = render.of(name, max_text=_MAX_NAME)
-        if key == "details":
-            fields[key] = render.of(value, max_text=_MAX_NAME, max_items=_MAX_MANY)
-        elif key not in _OWN:
-            fields[key] = render.of(value, max_text=MAX_SENTENCE)
-    return fields
 
 
 def bounded(envelope: Envelope) -> Envelope:
@@ -146,3 +161,133 @@ def _smaller(value: Any, *, is_names: bool) -> Any:
         case {"truncated": True, "text": str(text)}:
             return {"truncated": True, "text": short(text, len(text) // 2)}
     return {"truncated": True, "text": short(to_text(value), MAX_BYTES // 2)}
+
+
+# -- any value as JSON
+
+
+@lru_cache(maxsize=1)
+def _scrubber(environ: frozenset[tuple[str, str]]) -> Scrub:
+    """Takes out the secrets of an environment; that one seldom changes between two results."""
+    return scrubber(environ=dict(environ))
+
+
+class Renderer:
+    """Renders the values of one envelope.
+
+    ``is_whole`` says whether every object so far could be shown.
+    """
+
+    def __init__(self) -> None:
+        self.is_whole = True
+        self._max_text = MAX_TEXT
+        self._max_items = MAX_ITEMS
+        self._left = MAX_TOTAL
+        self._clean = _scrubber(frozenset((each, os.environ.get(each, "")) for each in os.environ))
+
+    def of(self, value: Any, *, max_text: int = MAX_TEXT, max_items: int = MAX_ITEMS) -> Any:
+        """Render any value as JSON. Never raises, but for ``KeyboardInterrupt``.
+
+        Args:
+            value: of any kind; an object is asked for ``for_model``, ``model_dump`` or ``str``.
+            max_text: characters of one text; its middle is left out.
+            max_items: items of one collection; the rest is counted.
+
+        Returns:
+            Dicts, lists, texts, finite numbers, truth values and ``None``, without secrets.
+        """
+        self._max_text, self._max_items = max_text, max_items
+        return self._any(value, 0)
+
+    def _any(self, value: Any, depth: int) -> Any:
+        self._left -= 1
+        if value is None or type(value) is bool:
+            return value
+        return attempt(lambda: self._by_kind(value, depth), lambda exc: self._unseen(value, exc))
+
+    def _unseen(self, value: Any, exc: BaseException) -> str:
+        self.is_whole = False
+        return self._text(f"a {type_name(value)} that cannot be shown ({type_name(exc)})")
+
+    def _text(self, text: str) -> str:
+        """``text``, its middle left out when it is long."""
+        left_out = max(0, len(text) - 2 * _WINDOW)
+        if left_out:
+            text = text[:_WINDOW] + text[-_WINDOW:]
+        shown = self._clean(utf8(text))
+        if left_out or len(shown) > self._max_text:
+            shown = short(shown, self._max_text, left_out)
+        self._left -= len(shown)
+        return shown
+
+    def _by_kind(self, value: Any, depth: int) -> Any:
+        # The methods of the base classes: a subclass may have put anything in their place.
+        if isinstance(value, str):
+            return self._text(str.__str__(value))
+        if isinstance(value, int):
+            number = int.__int__(value)
+            bits = number.bit_length()
+            return number if bits <= _MAX_BITS else self._text(f"an integer of {bits:,} bits")
+        if isinstance(value, float):
+            real = float.__float__(value)
+            return real if math.isfinite(real) else json.dumps(real)
+        if isinstance(value, bytes | bytearray):
+            return self._text(f"{len(value):,} bytes: {bytes(value[: self._max_text])!r}")
+        if depth >= MAX_DEPTH:
+            return self._text(f"… deeper than {MAX_DEPTH} levels, left out")
+        if isinstance(value, dict):
+            return self._pairs(value, depth)
+        if isinstance(value, list | tuple):
+            return self._items(value, depth)
+        if isinstance(value, set | frozenset):
+            return self._items(value, depth, in_order=False)
+        for method, how in (("for_model", {}), ("model_dump", {"mode": "json"})):
+            # Asked of the class: a stand-in for anything has every attribute itself.
+            if getattr(type(value), method, None) is not None:
+                return self._any(getattr(value, method)(**how), depth + 1)
+        return self._text(str.__str__(str(value)))
+
+    def _items(self, values: Collection[Any], depth: int, *, in_order: bool = True) -> list[Any]:
+        shown: list[Any] = []
+        for item in islice(values, self._max_items):
+            if self._left <= 0:
+                break
+            shown.append(self._any(item, depth + 1))
+        left_out = len(values) - len(shown)
+        if not in_order:
+            shown.sort(key=json.dumps)
+        return [*shown, _more(left_out)] if left_out > 0 else shown
+
+    def _pairs(self, values: dict[Any, Any], depth: int) -> dict[str, Any]:
+        shown: dict[str, Any] = {}
+        for key, item in islice(values.items(), self._max_items):
+            if self._left <= 0:
+                break
+            name = short(str(self._any(key, MAX_DEPTH - 1)), _MAX_KEY)
+            place = name if name not in shown else f"{name} ({len(shown)})"
+            hides = is_secret(str(name_of(name, values)), item)
+            shown[place] = REDACTED if hides else self._any(item, depth + 1)
+        left_out = len(values) - len(shown)
+        return {**shown, "…": _more(left_out)} if left_out > 0 else shown
+
+
+def plain(value: Any) -> Any:
+    """``value`` as it stands in an envelope: JSON, capped, without secrets. Never raises."""
+    return Renderer().of(value)
+
+
+def short(text: str, limit: int, left_out: int = 0) -> str:
+    """Head and tail of ``text`` when it is longer than ``limit`` characters.
+
+    ``left_out`` characters of its middle are gone already.
+    """
+    if not left_out and len(text) <= limit:
+        return text
+    head = limit * 2 // 3
+    tail = limit - head
+    missing = len(text) + left_out - limit
+    return f"{text[:head]}\n… {missing} characters left out …\n{text[-tail:]}"
+
+
+def _more(count: int) -> str:
+    return f"… {count:,} more left out"

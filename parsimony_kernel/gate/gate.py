@@ -12,7 +12,7 @@ from typing import Any
 
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.causes import CHECK_BROKEN, TOOL_BREAKER_OPEN
-from parsimony_kernel.core.effects import Effects, MemoryEffects, Standing
+from parsimony_kernel.core.effects import Effects, MemoryEffects
 from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
 from parsimony_kernel.core.kinds import Action, Failure, FailureKind
 from parsimony_kernel.core.refusals import GUIDANCE
@@ -21,19 +21,12 @@ from parsimony_kernel.core.text import words_of
 from parsimony_kernel.execution.inspection import class_name
 from parsimony_kernel.execution.permit import permitting
 from parsimony_kernel.gate.approval import Approving, cut_off
+from parsimony_kernel.gate.body import run_body, type_of_end
 from parsimony_kernel.gate.envelope import Envelope, refused, succeeded, told
-from parsimony_kernel.gate.procedure import Walker, reachable_in
-from parsimony_kernel.gate.running import run_body
-from parsimony_kernel.gate.stages import STAGES, Attempt, Stage, reachable, validated_output
-from parsimony_kernel.gate.tool_result import answer_of, type_of_end
+from parsimony_kernel.gate.procedure import Walker
+from parsimony_kernel.gate.stages import STAGES, Attempt, Stage, known, validated_output
 from parsimony_kernel.gate.writes import Writes
-from parsimony_kernel.limits.breaker import (
-    PROBE_LEASE_S,
-    Breakers,
-    CircuitBreaker,
-    CircuitOpenError,
-    Permit,
-)
+from parsimony_kernel.limits.breaker import PROBE_LEASE_S, Breakers, CircuitOpenError
 from parsimony_kernel.tools import Tool, ToolResult, Tools
 
 _TROUBLE = frozenset({FailureType.EXTERNAL_FAULT, FailureType.TIMEOUT})
@@ -60,14 +53,11 @@ class StepOutcome:
 
         Only what the model can mend counts; what the person has to say is not for it to guess.
         """
-        return (
-            self.failure is not None
-            and self.failure.refusal in GUIDANCE
-            and (
-                self.failure.suggested_action in (Action.retry, Action.narrow_scope)
-                or self.failure.kind is FailureKind.loop_detected
-            )
-        )
+        failure = self.failure
+        if failure is None or failure.refusal not in GUIDANCE:
+            return False
+        is_mendable = failure.suggested_action in (Action.retry, Action.narrow_scope)
+        return is_mendable or failure.kind is FailureKind.loop_detected
 
 
 class Gate:
@@ -76,7 +66,8 @@ class Gate:
     Args:
         tools: what may be called, by name.
         timeout_s: seconds that a body may take, where its tool sets none.
-        stages: the checks before a body runs, in their order; the first failure wins.
+        stages: the checks before a body runs, in their order, behind those that the action exists
+            and is possible now; the first failure wins.
         effects: the record of writes; a record of this process without one.
         run_id: the run whose writes these are.
         walker: where the run stands in its procedure, if it has one.
@@ -99,31 +90,21 @@ class Gate:
         self._tools = tools
         self._approvals = approvals
         self._timeout_s = timeout_s
-        self._walker = walker
+        self._walker = walker or Walker()
         asked = () if approvals is None else (approvals.stage,)
-        self._stages = (*(stages if walker is None else _walked(stages, walker)), *asked)
+        self._stages = (known, self._walker.stage, *stages, *asked)
         self._writes = Writes(effects or MemoryEffects(), run_id, self._run)
         self._breakers = breakers or Breakers()
-        self._over = False
 
     @property
     def valid_next_actions(self) -> tuple[str, ...]:
         """What may be requested now; empty only when the run is over."""
-        if self._over:
-            return ()
-        if self._walker is not None:
-            return self._walker.valid_next_actions(self._tools)
-        return tuple(self._tools)
+        return self._walker.valid_next_actions(self._tools)
 
     @property
     def place(self) -> str:
         """Where the run stands in its procedure, as JSON for a record; empty without one."""
-        return "" if self._walker is None else self._walker.place
-
-    @property
-    def _state(self) -> str:
-        """The state of the procedure; without one, that the run goes on."""
-        return "running" if self._walker is None else self._walker.state
+        return self._walker.place
 
     async def step(
         self,
@@ -149,17 +130,17 @@ class Gate:
         Raises:
             Cancelled: the run was stopped meanwhile.
         """
-        standing = self._standing(action, inputs)
-        attempt = Attempt(
-            action, inputs, self._tools, self._over, approved, recorded=standing is not None
-        )
+        tool = self._tools.get(action)
+        standing = None  # what is on record of a write that was begun before
+        if tool is not None and tool.effect == "write":
+            standing = self._writes.standing(tool, inputs)
+        attempt = Attempt(action, inputs, self._tools, approved, recorded=standing is not None)
         for stage in self._stages:
             failure = _asked(stage, attempt)
             if failure is not None:
                 return self._refuse(action, failure)
         admitted()
-        tool = self._tools[action]
-        approvals = self._approvals
+        tool, approvals = attempt.tool, self._approvals
         permit = None if approvals is None else approvals.permit(attempt)
         with permitting(permit):
             if standing is not None:
@@ -176,45 +157,51 @@ class Gate:
             return self._refuse(action, result.failure)
         return self._accept(action, result, attempt.not_found)
 
-    def _standing(self, action: str, inputs: Mapping[str, Any]) -> Standing | None:
-        """What is on record of a write that was begun before."""
-        tool = self._tools.get(action)
-        if tool is None or tool.effect != "write":
-            return None
-        return self._writes.standing(tool, inputs)
-
     async def _guarded(
         self, tool: Tool, inputs: Mapping[str, Any], cancellation: CancellationRequest | None
     ) -> ToolResult:
-        """Run ``tool`` behind its breaker; a call that is stopped frees the place of a probe."""
+        """Run ``tool`` behind its breaker, which code has none of, nor what ends a run.
+
+        A call that is stopped frees the place of a probe.
+        """
         run = self._writes.run if tool.effect == "write" else self._run
-        permit = admit(self._breakers, tool, self._deadline_s(tool))
-        if permit is None:
+        if tool.tool_type == "code" or tool.terminal:
             return await run(tool, inputs, cancellation)
-        if isinstance(permit, Failure):
-            return ToolResult.from_failure(permit)
+        # A write whose end is not known is looked up, under a deadline of its own.
+        lease_s = max(PROBE_LEASE_S, 2 * self._deadline_s(tool) + _GRACE_S)
+        breaker = self._breakers.of(service_of(tool), probe_lease_s=lease_s)
+        try:
+            permit = breaker.admit()
+        except CircuitOpenError as exc:
+            since = f"it is left alone for {exc.retry_in_s:.0f} s more"
+            if breaker.state == "half_open":
+                since = "one call finds out just now whether it works again"
+            reason = f"it failed {breaker.failure_count} times in a row; {since}"
+            return ToolResult.from_failure(_left_alone(tool, reason, exc.retry_in_s))
         try:
             result = await run(tool, inputs, cancellation)
-            tell(permit, tool, result)
+            if result.failure is None:
+                permit.succeeded()
+            elif _is_of_service(tool, result.failure):
+                permit.failed()
             return result
         finally:
             permit.released()
 
     def _accept(self, action: str, result: ToolResult, not_found: list[str]) -> StepOutcome:
-        data = result.data
+        data, walker = result.data, self._walker
         is_request = issubclass(type(data), TerminationRequest | SuspensionRequest)
         request: TerminationRequest | SuspensionRequest | None = data if is_request else None
-        if request is not None:
-            self._over = True
-        if self._walker is not None:
-            self._walker.advance(action)
-        state, told = (self._state, data) if request is None else _ended(request)
+        walker.is_over = walker.is_over or is_request
+        walker.advance(action)
+        state, told = (walker.state, data) if request is None else _ended(request)
+        following = self.valid_next_actions
         envelope = succeeded(
             action,
             told,
             state=state,
+            valid_next_actions=following,
             note=result.note,
-            valid_next_actions=self.valid_next_actions,
             not_found=not_found,
         )
         return StepOutcome(envelope, result, request=request)
@@ -224,12 +211,8 @@ class Gate:
         read, following = told(failure), self.valid_next_actions
         if "breaker" in failure.metadata:  # its service is down; better than nothing all the same
             following = tuple(name for name in following if name != action) or following
-        envelope = refused(
-            action,
-            read,
-            state="over" if self._over else self._state,
-            valid_next_actions=following,
-        )
+        state = "over" if self._walker.is_over else self._walker.state
+        envelope = refused(action, read, state=state, valid_next_actions=following)
         return StepOutcome(envelope, ToolResult.from_failure(read), read)
 
     async def _run(
@@ -240,18 +223,10 @@ class Gate:
         *,
         key: str = "",
     ) -> ToolResult:
-        seconds = self._deadline_s(tool)
-        ended = await run_body(tool, inputs, seconds, cancellation, key=key)
-        return answer_of(tool, ended, seconds)
+        return await run_body(tool, inputs, self._deadline_s(tool), cancellation, key=key)
 
     def _deadline_s(self, tool: Tool) -> float:
         return self._timeout_s if tool.timeout_s is None else tool.timeout_s
-
-
-def _walked(stages: tuple[Stage, ...], walker: Walker) -> tuple[Stage, ...]:
-    """``stages`` with the walker's directly behind ``reachable``."""
-    behind = stages.index(reachable) + 1
-    return (*stages[:behind], reachable_in(walker), *stages[behind:])
 
 
 def _asked(stage: Stage, attempt: Attempt) -> Failure | None:
@@ -286,20 +261,6 @@ def _ended(request: TerminationRequest | SuspensionRequest) -> tuple[str, str]:
 # the code of a tool or its arguments have done wrong says nothing about the service.
 
 
-def admit(breakers: Breakers, tool: Tool, deadline_s: float) -> Permit | Failure | None:
-    """A permit for one call of ``tool``, which takes at most ``deadline_s`` seconds; a refusal
-    while its breaker is open. Code has none, nor has what ends a run."""
-    if tool.tool_type == "code" or tool.terminal:
-        return None
-    # A write whose end is not known is looked up, under a deadline of its own.
-    lease_s = max(PROBE_LEASE_S, 2 * deadline_s + _GRACE_S)
-    breaker = breakers.of(service_of(tool), probe_lease_s=lease_s)
-    try:
-        return breaker.admit()
-    except CircuitOpenError as exc:
-        return _left_alone(tool, breaker, exc.retry_in_s)
-
-
 def service_of(tool: Tool) -> str:
     """The name of what stands behind ``tool``: another one when the tool is defined otherwise.
 
@@ -315,24 +276,14 @@ def service_of(tool: Tool) -> str:
     return f"tool:{tool.name}:{hashlib.sha256(made_of.encode()).hexdigest()[:16]}"
 
 
-def tell(permit: Permit, tool: Tool, result: ToolResult) -> None:
-    """Say what the end of the call means for the service behind ``tool``."""
-    failure = result.failure
-    if failure is None:
-        permit.succeeded()
-    elif failure.kind is not FailureKind.capability_gap and (  # where something of ours is missing
-        type_of_end(failure, tool.name) in _TROUBLE
-    ):
-        permit.failed()
-    else:
-        permit.released()
+def _is_of_service(tool: Tool, failure: Failure) -> bool:
+    """Whether a failure speaks against the service behind ``tool``; not where something of ours is
+    missing."""
+    is_gap = failure.kind is FailureKind.capability_gap
+    return not is_gap and type_of_end(failure, tool.name) in _TROUBLE
 
 
-def _left_alone(tool: Tool, breaker: CircuitBreaker, seconds: float) -> Failure:
-    since = f"it is left alone for {seconds:.0f} s more"
-    if breaker.state == "half_open":
-        since = "one call finds out just now whether it works again"
-    reason = f"it failed {breaker.failure_count} times in a row; {since}"
+def _left_alone(tool: Tool, reason: str, seconds: float) -> Failure:
     return TOOL_BREAKER_OPEN.failure(
         f"{tool.name} is not reachable: {reason}. Nothing was run: another way is needed.",
         tool_name=tool.name,

@@ -6,7 +6,7 @@ it errs towards saying nothing. Names of calls are in ``analysis/calls.toml``.
 """
 
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,35 +15,23 @@ from parsimony_kernel.analysis.calls import PATTERNS, SQL_CALLS, WRITES_BY_MODE,
 from parsimony_kernel.analysis.cell import Call, Magic
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.analysis.values import Ref, Text, Value
-from parsimony_kernel.core.reach import Finding, Reach, ReachKind
+from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.core.redaction import NAMES_A_KEY
 from parsimony_kernel.gate.origins import Origins, PathPolicy, Said
 
 _MAX_WHAT = 120
-_MAX_SOURCE = 200
+_MAX_LINE = 200
 _MAX_DEPTH = 5
 _MAX_COMMAND = 4_000
 
 _MODE = re.compile(r"[rwaxbtcn+]{1,3}")
-
-_ADDRESS, _LOOPBACK = PATTERNS["address"], PATTERNS["loopback"]
-_KEY_FILE, _KEY_NAME = PATTERNS["key_file"], NAMES_A_KEY
 _CALLS = {name: kind for kind in ReachKind for name in names(kind, "calls")}
 _MODULES = {name: kind for kind in ReachKind for name in names(kind, "modules")}
 _MAGICS = {name: kind for kind in ReachKind for name in names(kind, "magics")}
-_LIBRARIES, _VERBS = names("network", "libraries"), names("network", "verbs")
-_HOSTS, _READERS = names("network", "hosts"), names("network", "readers")
-_DISPLAYS = names("network", "shows")
-_MOVING, _PATH_DELETIONS = names("deletion", "moves"), names("deletion", "methods")
-_FIRST, _SECOND = names("outside_write", "first"), names("outside_write", "second")
-_PATH_WRITES, _GOING = names("outside_write", "methods"), names("outside_write", "moves")
-_LOOKS = names("installation", "looks")
-_ONE_KEY, _ALL_KEYS = names("secret", "one"), names("secret", "all")
-_SHOWING, _KEY_READERS = names("secret", "shows"), names("secret", "readers")
-_LOADS = names("unpickling", "loads")
-_HANDING, _HARMLESS = names("handing", "calls"), names("handing", "harmless")
-# By the names of the arguments that say it.
-_HOSTED, _FILED = names("network", "named"), names("outside_write", "named")
+# What writes a file, and which of its arguments names that.
+_WRITERS = dict.fromkeys(names("outside_write", "first"), 0) | dict.fromkeys(
+    names("outside_write", "second"), 1
+)
 
 
 def preview(
@@ -65,20 +53,17 @@ def preview(
             Without it, ``os``, ``pd`` and their like stand for what they usually do.
     """
     paths = PathPolicy(str(workspace), str(folder or workspace))
-    reader = _Preview(paths, Origins(namespace or {}))
+    reader = _Preview(code, paths, Origins(namespace or {}))
     reader.read(code)
-    lines = re.split(r"\r\n|\r|\n", code)  # as Python counts them
-    return tuple(
-        Reach(kind, _flat(what, _MAX_WHAT), line, _flat(_line(lines, line), _MAX_SOURCE))
-        for kind, what, line in sorted(dict.fromkeys(reader.found), key=lambda each: each[2])
-    )
+    return tuple(sorted(dict.fromkeys(reader.found), key=lambda each: each.line))
 
 
 class _Preview:
-    """Reads cells in line order; ``found`` collects what they reach, and where."""
+    """Reads a cell in line order; ``found`` collects what it reaches."""
 
-    def __init__(self, paths: PathPolicy, origins: Origins) -> None:
-        self.found: list[Finding] = []
+    def __init__(self, code: str, paths: PathPolicy, origins: Origins) -> None:
+        self.found: list[Reach] = []
+        self._lines = re.split(r"\r\n|\r|\n", code)  # as Python counts them
         self._paths = paths
         self._origins = origins
         # Files that the code makes itself, by their full names.
@@ -100,12 +85,19 @@ class _Preview:
                 self._call(each)
 
     def _add(self, kind: ReachKind, what: str) -> None:
-        self.found.append((kind, what, self._line))
+        source = "".join(self._lines[self._line - 1 : self._line])
+        reach = Reach(kind, _flat(what, _MAX_WHAT), self._line, _flat(source, _MAX_LINE))
+        self.found.append(reach)
+
+    def _link(self, address: str, by: str = "") -> None:
+        """Report an address, unless it is this machine's own."""
+        if not PATTERNS["loopback"].match(address):
+            self._add(ReachKind.network, f"{by} {address}".strip())
 
     # Calls
 
     def _call(self, call: Call) -> None:
-        if call.last in _HANDING:
+        if call.last in names("handing", "calls"):
             for number, each in enumerate(call.args):
                 if isinstance(each, Ref) and self._origins.name(each):
                     rest = call.args[number + 1 :]
@@ -114,32 +106,35 @@ class _Preview:
         name = self._origins.name(call.origin)
         # A method is known by its own name, whatever it is called on.
         last = name.rpartition(".")[2] if call.name == call.root else call.last
-        kind = _kind_of(name)
-        if kind is ReachKind.shell:
-            command = self._command(call)
-            self._add(_kind_of_command(command), command or name)
-        elif kind is ReachKind.network:
-            self._connect(name, call)
-        elif kind is ReachKind.deletion:
-            self._delete(name, call)
-        elif kind is ReachKind.dynamic_code:
-            self._run(name, call)
-        elif kind is not None:
-            told = self._text(call, 0)
-            self._add(kind, name if told is None else f"{name} {told.text}")
-        else:
-            self._read_address(name or last, last, call)
+        match kind := _kind_of(name):
+            case ReachKind.shell:
+                command = self._command(call)
+                self._add(_kind_of_command(command), command or name)
+            case ReachKind.deletion:
+                value = _argument(call, 0, "path", "src", "name", "paths")
+                to = self._text(call, 1, "dst") if name in names("deletion", "moves") else None
+                self._remove(f"{name} {{}}", value if isinstance(value, tuple) else (value,), to)
+            case ReachKind.dynamic_code:
+                self._run(name, call)
+            case ReachKind.network | None:
+                self._connect(name, last, call, is_link=kind is not None)
+            case _:
+                told = self._text(call, 0)
+                self._add(kind, name if told is None else f"{name} {told.text}")
         self._look_for_keys(name, last, call)
         self._use_file(name, last, call)
         if last in SQL_CALLS:
             self._query(self._text(call, 0, "sql", "query"))
-        if last in _DISPLAYS:
+        if last in names("network", "shows"):
             for text in self._strings:
                 self._show(last, text)
 
     def _text(self, call: Call, position: int, *keywords: str) -> Said | None:
         """A call's argument, by position or by keyword."""
         return self._origins.text(_argument(call, position, *keywords))
+
+    def _texts(self, values: Iterable[Value | None]) -> list[Said]:
+        return [said for each in values if (said := self._origins.text(each)) is not None]
 
     def _command(self, call: Call) -> str:
         """The command that is run, as far as it is known."""
@@ -148,27 +143,21 @@ class _Preview:
         said = [self._origins.text(each) for each in parts]
         return " ".join("…" if each is None else each.text for each in said) if any(said) else ""
 
-    def _connect(self, name: str, call: Call) -> None:
-        texts = self._addressed(call)
-        address = next(filter(_ADDRESS.match, texts), next(iter(texts), ""))
-        if not _LOOPBACK.match(address) and (address or name not in _HOSTS):
-            self._add(ReachKind.network, f"{name} {address}".strip())
-
-    def _read_address(self, name: str, last: str, call: Call) -> None:
-        if last in _READERS:
-            for address in filter(_ADDRESS.match, self._addressed(call)):
-                if not _LOOPBACK.match(address):
-                    self._add(ReachKind.network, f"{name} {address}")
-
-    def _addressed(self, call: Call) -> list[str]:
-        """The string arguments that may be a host or an address."""
-        named = (value for name, value in call.keywords.items() if name in _HOSTED)
-        said = (self._origins.text(each) for each in (*call.args[:2], *named))
-        return [each.text for each in said if each is not None]
+    def _connect(self, name: str, last: str, call: Call, *, is_link: bool) -> None:
+        """Report the addresses that a call is given; what links anyway, without one too."""
+        named = (each for key, each in call.keywords.items() if key in names("network", "named"))
+        texts = [each.text for each in self._texts((*call.args[:2], *named)) if each.text]
+        addresses = [*filter(PATTERNS["address"].match, texts)]
+        if is_link:
+            nowhere = [] if name in names("network", "hosts") else [""]
+            addresses = (addresses or texts or nowhere)[:1]
+        if is_link or last in names("network", "readers"):
+            for each in addresses:
+                self._link(each, name or last)
 
     def _show(self, name: str, text: str) -> None:
         if image := PATTERNS["remote_image"].search(text):
-            self._add(ReachKind.network, f"{name} {image[1] or image[2]}")
+            self._link(image[1] or image[2], name)
 
     def _run(self, name: str, call: Call) -> None:
         first = call.args[0] if call.args else Text(())
@@ -186,89 +175,80 @@ class _Preview:
         text = "" if query is None else query.text
         for found in PATTERNS["sql_file"].finditer(text):
             self._write(Said(found[1] or found[2] or found[3]))
-        for found in (
-            *PATTERNS["sql_address"].finditer(text),
-            *PATTERNS["sql_install"].finditer(text),
-        ):
-            self._add(ReachKind.network, found[1])
+        for pattern in ("sql_address", "sql_install"):
+            for found in PATTERNS[pattern].finditer(text):
+                self._link(found[1])
 
     # Keys
 
     def _look_for_keys(self, name: str, last: str, call: Call) -> None:
-        if name in _ONE_KEY:
+        if name in names("secret", "one"):
             key = self._text(call, 0, "key")
-            if key is not None and _KEY_NAME.search(key.text):
+            if key is not None and NAMES_A_KEY.search(key.text):
                 self._add(ReachKind.secret, f"the environment variable {key.text}")
-        elif name in _ALL_KEYS or (
-            name in _SHOWING and "os.environ" in map(self._origins.name, call.args)
+        elif name in names("secret", "all") or (
+            name in names("secret", "shows") and "os.environ" in map(self._origins.name, call.args)
         ):
             self._add(ReachKind.secret, "the whole environment")
-        elif last in _KEY_READERS:
-            for value in (call.receiver, *call.args, *call.keywords.values()):
-                said = self._origins.text(value)
-                if said is not None and _KEY_FILE.search(said.text):
+        elif last in names("secret", "readers"):
+            for said in self._texts((call.receiver, *call.args, *call.keywords.values())):
+                if PATTERNS["key_file"].search(said.text):
                     self._add(ReachKind.secret, said.text)
 
     # Files
 
     def _use_file(self, name: str, last: str, call: Call) -> None:
         on = self._origins.text(call.receiver)
-        if name in _GOING:
+        if name in names("outside_write", "moves"):
             self._go(self._text(call, 0, "path"))
-        elif name in _LOADS:
-            said = self._text(call, 0, *_FILED)
+        elif name in names("unpickling", "loads"):
+            said = self._text(call, 0, *names("outside_write", "named"))
             if said is not None and self._paths.is_outside(said):
                 self._add(ReachKind.unpickling, f"{name} {said.text}")
         elif on is not None and on.path:
-            if last in _PATH_DELETIONS:
-                self._remove("", [on], f".{last}()", self._text(call, 0, "target"))
-            elif last in _PATH_WRITES or (last == "open" and self._writes(call, 0, "r")):
+            if last in names("deletion", "methods"):
+                self._remove(f"{{}}.{last}()", (call.receiver,), self._text(call, 0, "target"))
+            elif last in names("outside_write", "methods") or (
+                last == "open" and self._writes(call, 0, "r")
+            ):
                 self._write(on)
         else:
-            written = name if name in _FIRST | _SECOND else last
-            reads = "read_only" in call.keywords or "os.O_RDONLY" in map(
+            writer = name if name in _WRITERS else last
+            writes = "read_only" not in call.keywords and "os.O_RDONLY" not in map(
                 self._origins.name, call.args
             )
-            if written in WRITES_BY_MODE:
-                reads = not self._writes(call, 1, WRITES_BY_MODE[written])
-            if written in _FIRST | _SECOND and not reads:
-                self._write(self._text(call, int(written in _SECOND), *_FILED))
+            if writer in WRITES_BY_MODE:
+                writes = self._writes(call, 1, WRITES_BY_MODE[writer])
+            if writes and (place := _WRITERS.get(writer)) is not None:
+                self._write(self._text(call, place, *names("outside_write", "named")))
 
     def _writes(self, call: Call, position: int, mode: str) -> bool:
         """Whether a file is opened for writing; ``mode`` is the default."""
         given = (call.keywords.get("mode", call.keywords.get("flag")), *call.args[position:])
-        said = (self._origins.text(each) for each in given)
-        modes = [each.text for each in said if each is not None and _MODE.fullmatch(each.text)]
+        modes = [each.text for each in self._texts(given) if _MODE.fullmatch(each.text)]
         return not set("wax+cn").isdisjoint(modes[0] if modes else mode)
 
     def _write(self, said: Said | None) -> None:
         if said is None:
             return
-        if _ADDRESS.match(said.text):
-            if not _LOOPBACK.match(said.text):
-                self._add(ReachKind.network, said.text)
+        if PATTERNS["address"].match(said.text):
+            self._link(said.text)
         elif self._paths.is_outside(said):
             of_record = " (the record)" if self._paths.is_of_record(said) else ""
             self._add(ReachKind.outside_write, said.text + of_record)
         elif said.whole:
             self._made.add(self._paths.reached(said.text))
 
-    def _delete(self, name: str, call: Call) -> None:
-        value = _argument(call, 0, "path", "src", "name", "paths")
-        said = map(self._origins.text, value if isinstance(value, tuple) else (value,))
-        gone = [each for each in said if each is not None]
-        to = self._text(call, 1, "dst") if name in _MOVING else None
-        self._remove(f"{name} ", gone, "", to)
-
-    def _remove(self, before: str, gone: list[Said], after: str, to: Said | None) -> None:
-        """Report files that are deleted or moved ``to`` a place, unless the code made them."""
-        others = [each for each in gone if self._paths.reached(each.text) not in self._made]
+    def _remove(self, did: str, values: Iterable[Value | None], to: Said | None) -> None:
+        """Report files that are deleted, or moved ``to`` a place, unless the code made them."""
+        said = self._texts(values)
+        gone = [each for each in said if self._paths.reached(each.text) not in self._made]
         if to is not None:
             self._made.add(self._paths.reached(to.text))
-        if others:
-            went = f" to {self._paths.shown(to)}" if to is not None else ""
-            names_of = " or ".join(map(self._paths.shown, others))
-            self._add(ReachKind.deletion, before + names_of + after + went)
+        if gone:
+            went = "" if to is None else f" to {self._paths.shown(to)}"
+            what = " or ".join(map(self._paths.shown, gone))
+            self._add(ReachKind.deletion, did.format(what) + went)
         elif to is not None and self._paths.is_outside(to):
             self._write(to)
 
@@ -281,45 +261,40 @@ class _Preview:
     # Lines and cells of IPython
 
     def _magic(self, magic: Magic) -> None:
-        name, text, body = magic.name, magic.text, magic.body
-        kind = _MAGICS.get(name)
-        said = f"%{'' if body is None else '%'}{name} {text}".strip()
+        name, text, body = magic.name, magic.text, magic.body or ""
+        said = f"%{'' if magic.body is None else '%'}{name} {text}".strip()
         words = [each.strip("'\"") for each in text.split() if not each.startswith("-")]
         last = Said(words[-1] if words else "", path=True)
-        if name in ("", "!"):
-            self._add(_kind_of_command(text), f"!{text}")
-        elif kind is ReachKind.shell:
-            self._add(_kind_of_command(f"{text}\n{body or ''}"), f"{said} {body or ''}".strip())
-        elif kind is ReachKind.installation:
-            if not words or words[0] not in _LOOKS:
+        match name, _MAGICS.get(name):
+            case "" | "!", _:
+                self._add(_kind_of_command(text), f"!{text}")
+            case "store", _ if ">" in text:
+                self._write(Said(text.rpartition(">")[2].strip(" '\""), path=True))
+            case "store", _ if text:  # to the home folder, and back
+                is_read = text.startswith("-r")
+                self._add(ReachKind.dynamic_code if is_read else ReachKind.outside_write, said)
+            case "cd", _:
+                self._go(last if text else Said("~"))
+            case "run", _:
+                if words and self._paths.is_outside(Said(words[0])):
+                    self._add(ReachKind.dynamic_code, said)
+            case "env" | "set_env", _:
+                if "=" not in text and " " not in text and (not text or NAMES_A_KEY.search(text)):
+                    self._add(ReachKind.secret, said)
+            case "html" | "markdown" | "svg" | "HTML", _:
+                self._show(f"%%{name}", body)
+            case _, ReachKind.shell:
+                self._add(_kind_of_command(f"{text}\n{body}"), f"{said} {body}".strip())
+            case _, ReachKind.installation:
+                if not words or words[0] not in names("installation", "looks"):
+                    self._add(ReachKind.installation, said)
+            case _, ReachKind.outside_write:
+                self._write(Said(words[0], path=True) if name == "save" and words else last)
+            case _, ReachKind.secret:
+                if PATTERNS["key_file"].search(text):
+                    self._add(ReachKind.secret, said)
+            case _, ReachKind() as kind:
                 self._add(kind, said)
-        elif kind is ReachKind.outside_write:
-            self._write(Said(words[0], path=True) if name == "save" and words else last)
-        elif name == "store":
-            self._store(text, said)
-        elif name == "cd":
-            self._go(last if text else Said("~"))
-        elif name == "run":
-            if words and self._paths.is_outside(Said(words[0])):
-                self._add(ReachKind.dynamic_code, said)
-        elif name in ("env", "set_env"):
-            if "=" not in text and " " not in text and (not text or _KEY_NAME.search(text)):
-                self._add(ReachKind.secret, said)
-        elif kind is ReachKind.secret:
-            if _KEY_FILE.search(text):
-                self._add(kind, said)
-        elif name in ("html", "markdown", "svg", "HTML"):
-            self._show(f"%%{name}", body or "")
-        elif kind is not None:
-            self._add(kind, said)
-
-    def _store(self, text: str, said: str) -> None:
-        """``%store`` writes variables to the home folder, and reads them back."""
-        if ">" in text:
-            self._write(Said(text.rpartition(">")[2].strip(" '\""), path=True))
-        elif text:
-            is_read = text.startswith("-r")
-            self._add(ReachKind.dynamic_code if is_read else ReachKind.outside_write, said)
 
 
 def _kind_of(name: str) -> ReachKind | None:
@@ -327,10 +302,13 @@ def _kind_of(name: str) -> ReachKind | None:
     if name in _CALLS or not name:
         return _CALLS.get(name)
     owner, _, last = name.rpartition(".")
-    if name in _HOSTS or (last in _VERBS and _home(owner.removesuffix("()"), _LIBRARIES)):
+    if name in names("network", "hosts") or (
+        last in names("network", "verbs")
+        and _home(owner.removesuffix("()"), names("network", "libraries"))
+    ):
         return ReachKind.network
-    known = "" if _home(name, _HARMLESS) else _home(owner, _MODULES)
-    return _MODULES.get(known)
+    is_harmless = _home(name, names("handing", "harmless"))
+    return None if is_harmless else _MODULES.get(_home(owner, _MODULES))
 
 
 def _home(name: str, modules: Container[str]) -> str:
@@ -342,21 +320,14 @@ def _home(name: str, modules: Container[str]) -> str:
 
 def _kind_of_command(text: str) -> ReachKind:
     """Whether a command installs packages or only starts another program."""
-    return (
-        ReachKind.installation
-        if PATTERNS["install"].search(text[:_MAX_COMMAND])
-        else ReachKind.shell
-    )
+    installs = PATTERNS["install"].search(text[:_MAX_COMMAND])
+    return ReachKind.installation if installs else ReachKind.shell
 
 
 def _argument(call: Call, position: int, *keywords: str) -> Value | None:
     """A call's argument, by position or by keyword."""
     named = (call.keywords[each] for each in keywords if each in call.keywords)
     return next(named, call.args[position] if len(call.args) > position else None)
-
-
-def _line(lines: Sequence[str], number: int) -> str:
-    return lines[number - 1] if 0 < number <= len(lines) else ""
 
 
 def _flat(text: str, limit: int) -> str:

@@ -15,7 +15,7 @@ from parsimony_kernel.core.cancellation import Cancelled
 from parsimony_kernel.core.causes import GUARD_BROKEN, NOT_REACHABLE
 from parsimony_kernel.core.fuzzy import suggestion
 from parsimony_kernel.core.kinds import Failure
-from parsimony_kernel.gate.stages import Attempt, CheckError, Stage, run_check
+from parsimony_kernel.gate.stages import Attempt, CheckError, run_check
 from parsimony_kernel.tools import Tools, is_bool
 
 Guard = Callable[[], bool]
@@ -31,15 +31,6 @@ class ProcedureError(ValueError):
     def __init__(self, name: str, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
         super().__init__(f"procedure {name!r}: " + " ".join(self.problems))
-
-
-class GuardError(Exception):
-    """A guard gave no answer. The procedure is at fault; whether its edge is open is not known."""
-
-    def __init__(self, edge: "Edge", why: str) -> None:
-        super().__init__(f"the guard {edge.guard!r} of {edge} {why}")
-        self.edge = edge
-        self.why = why
 
 
 @dataclass(frozen=True)
@@ -87,11 +78,6 @@ class Procedure:
             raise ProcedureError(self.name, problems)
 
     @property
-    def actions(self) -> tuple[str, ...]:
-        """Every action that an edge names, in the order of the edges."""
-        return tuple(dict.fromkeys(edge.action for edge in self.edges))
-
-    @property
     def digest(self) -> str:
         """A hash of the definition, names of the guards included."""
         edges = [[edge.action, edge.source, edge.target, edge.guard] for edge in self.edges]
@@ -112,121 +98,110 @@ class Procedure:
         """The edges from ``state``, of ``action`` alone where it is given; closed ones too."""
         return tuple(e for e in self.edges if e.source == state and action in (None, e.action))
 
-    def edge(self, action: str, state: str) -> Edge | None:
-        """The edge that ``action`` takes from ``state`` now, if any.
+    def is_open(self, edge: Edge) -> bool | str:
+        """Whether the edge can be taken now; why that cannot be told, where its guard is at fault.
 
-        ``GuardError`` when it cannot be told.
+        One that may be open counts as open to whoever asks what is possible: asking for it says
+        what is wrong, and a state with a broken guard is not one in which all is done.
         """
-        return next((e for e in self.leading_on(state, action) if self._is_open(e)), None)
-
-    def valid_next_actions(self, state: str) -> tuple[str, ...]:
-        """The actions that lead on from ``state`` now, in the order of the edges.
-
-        An action whose guard gives no answer is among them: asking for it says what is wrong, and
-        a state with a broken guard is not one in which all is done.
-        """
-        return tuple(dict.fromkeys(e.action for e in self.leading_on(state) if self._may(e)))
-
-    def _may(self, edge: Edge) -> bool:
-        try:
-            return self._is_open(edge)
-        except GuardError:
-            return True
-
-    def _is_open(self, edge: Edge) -> bool:
         if edge.guard is None:
             return True
         try:
             answer = run_check(GUARD_S, self.guards[edge.guard])
         except (CheckError, Cancelled) as exc:
-            raise GuardError(edge, str(exc)) from exc
+            return str(exc)
         if not is_bool(answer):
-            raise GuardError(edge, f"gave {type(answer).__name__}, not True or False")
+            return f"gave {type(answer).__name__}, not True or False"
         return bool(answer)
 
 
 @dataclass
 class Walker:
-    """Where a run stands in its procedure."""
+    """Where a run stands: in its procedure, if it has one, and whether it is over."""
 
-    procedure: Procedure
+    procedure: Procedure | None = None
     state: str = ""
+    is_over: bool = False
     _admitted: Edge | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self.state = self.state or self.procedure.start
+        self.state = self.state or ("running" if self.procedure is None else self.procedure.start)
 
     def valid_next_actions(self, tools: Tools) -> tuple[str, ...]:
-        """What may be requested here: actions that lead on, then the free tools: those
-        that end the run, and the plan."""
-        onward = self.procedure.valid_next_actions(self.state)
-        return (*(name for name in onward if name in tools), *_free(self.procedure, tools))
+        """What may be requested here; nothing only when the run is over.
 
-    def admit(self, action: str) -> Edge | None:
-        """The edge that ``action`` may take now; ``advance`` will take this one, whatever the
-        action does to the guards meanwhile.
-
-        ``GuardError`` when it cannot be told.
+        In a procedure the actions that lead on, in the order of the edges, then the free tools:
+        those that end the run, and the plan.
         """
-        self._admitted = None
-        self._admitted = self.procedure.edge(action, self.state)
-        return self._admitted
+        if self.is_over or self.procedure is None:
+            return () if self.is_over else tuple(tools)
+        edges = self.procedure.leading_on(self.state)
+        onward = (e.action for e in edges if e.action in tools and self.procedure.is_open(e))
+        return (*dict.fromkeys(onward), *_free(self.procedure, tools))
 
-    def advance(self, action: str) -> str:
-        """Move on after ``action`` succeeded, if it was admitted; the new state."""
+    def stage(self, attempt: Attempt) -> Failure | None:
+        """The action is possible now: nothing runs after the run has ended, and in a procedure it
+        leads on from here. The first open edge is the one that ``advance`` takes, whatever the
+        action does to the guards meanwhile."""
+        action, walked, self._admitted = attempt.action, self.procedure, None
+        if self.is_over:
+            return NOT_REACHABLE.failure(
+                f"{action!r} is not reachable: the run has ended. Nothing was run."
+            )
+        if walked is None or action in _free(walked, attempt.tools):
+            return None
+        edges = walked.leading_on(self.state, action)
+        for edge in edges:
+            is_open = walked.is_open(edge)
+            if isinstance(is_open, str):
+                return _broken(walked, edge, is_open)
+            if is_open:
+                self._admitted = edge
+                return None
+        fields: dict[str, Any] = {}
+        if edges:
+            guards = " and ".join(repr(edge.guard) for edge in edges)
+            fields["reason"] = f"in state {self.state!r} it is closed until {guards} holds"
+        return NOT_REACHABLE.failure(
+            f"action {action!r} is not reachable from current state. "
+            f"Valid actions now: {list(self.valid_next_actions(attempt.tools))}.",
+            envelope=fields,
+        )
+
+    def advance(self, action: str) -> None:
+        """Move on after ``action`` succeeded, if it was admitted."""
         edge, self._admitted = self._admitted, None
         if edge is not None and edge.action == action:
             self.state = edge.target
-        return self.state
 
     @property
     def place(self) -> str:
-        """What ``at`` takes, as JSON for a record."""
+        """What ``at`` takes, as JSON for a record; empty without a procedure."""
         walked = self.procedure
+        if walked is None:
+            return ""
         return json.dumps({"procedure": walked.name, "digest": walked.digest, "state": self.state})
 
     @classmethod
-    def at(cls, procedure: Procedure, place: str) -> "Walker":
+    def at(cls, procedure: Procedure | None, place: str) -> "Walker":
         """The walker at ``place``; at the start where that is empty.
 
         ``ProcedureError`` when ``procedure`` is not the one that was walked.
         """
-        if not place:
+        if procedure is None or not place:
             return cls(procedure)
         kept = json.loads(place)
-        if kept["digest"] != procedure.digest or kept["state"] not in procedure.states:
-            raise ProcedureError(
-                procedure.name,
-                [
-                    f"The run walks {kept['procedure']!r} as it was written when the run was "
-                    "suspended; resume with that file, or start a new run."
-                ],
-            )
-        return cls(procedure, kept["state"])
-
-
-def reachable_in(walker: Walker) -> Stage:
-    """The action leads on from where ``walker`` stands.
-
-    Stands behind ``stages.reachable``, which knows whether the run is over. Call
-    ``walker.advance`` once the action has succeeded.
-    """
-
-    def stage(attempt: Attempt) -> Failure | None:
-        if attempt.action in _free(walker.procedure, attempt.tools):
-            return None
-        try:
-            if walker.admit(attempt.action) is not None:
-                return None
-        except GuardError as exc:
-            return _broken(walker.procedure, exc)
-        return _unreachable(walker, attempt)
-
-    return stage
+        if kept["digest"] == procedure.digest and kept["state"] in procedure.states:
+            return cls(procedure, kept["state"])
+        problem = (
+            f"The run walks {kept['procedure']!r} as it was written when the run was suspended; "
+            "resume with that file, or start a new run."
+        )
+        raise ProcedureError(procedure.name, [problem])
 
 
 def _free(procedure: Procedure, tools: Tools) -> tuple[str, ...]:
-    named = set(procedure.actions)
+    named = {edge.action for edge in procedure.edges}
     return tuple(
         name
         for name, tool in tools.items()
@@ -234,29 +209,16 @@ def _free(procedure: Procedure, tools: Tools) -> tuple[str, ...]:
     )
 
 
-def _unreachable(walker: Walker, attempt: Attempt) -> Failure:
-    fields: dict[str, Any] = {}
-    if closed := walker.procedure.leading_on(walker.state, attempt.action):
-        guards = " and ".join(repr(edge.guard) for edge in closed)
-        fields["reason"] = f"in state {walker.state!r} it is closed until {guards} holds"
-    return NOT_REACHABLE.failure(
-        f"action {attempt.action!r} is not reachable from current state. "
-        f"Valid actions now: {list(walker.valid_next_actions(attempt.tools))}.",
-        envelope=fields,
+def _broken(procedure: Procedure, edge: Edge, why: str) -> Failure:
+    where = f" ({edge.place})" if edge.place else ""
+    blocker = (
+        f"the guard {edge.guard!r} of {edge} {why}{where}; mend the guard, or take it off the edge"
     )
-
-
-def _broken(procedure: Procedure, exc: GuardError) -> Failure:
-    where = f" ({exc.edge.place})" if exc.edge.place else ""
-    blocker = f"{exc}{where}; mend the guard, or take it off the edge"
     return GUARD_BROKEN.failure(
-        f"the procedure {procedure.name!r} cannot tell whether {exc.edge.action!r} is reachable: "
+        f"the procedure {procedure.name!r} cannot tell whether {edge.action!r} is reachable: "
         f"{blocker}. Nothing was run.",
         blockers=(blocker,),
-        envelope={
-            "reason": f"the guard {exc.edge.guard!r} {exc.why}",
-            "details": {"guard": exc.edge.guard},
-        },
+        envelope={"reason": f"the guard {edge.guard!r} {why}", "details": {"guard": edge.guard}},
         quotes_a_guard=True,
     )
 

@@ -6,12 +6,14 @@ be a way out.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationInfo
 
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.causes import GOAL_DRIFT, PLAN_OPEN, RULE_BROKEN, Cause
 from parsimony_kernel.core.contract import ActionContract
+from parsimony_kernel.core.fuzzy import suggestion
 from parsimony_kernel.core.kinds import Action, Failure
 from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.core.taxonomy import Step, TriageContext
@@ -28,8 +30,30 @@ _RAN = frozenset({RefusalError.action_error, RefusalError.action_timeout})
 Made = Callable[[], Sequence[Step]]
 
 
-@dataclass(frozen=True)
-class Rules:
+def listed(value: Any) -> Any:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def _tool(name: str, info: ValidationInfo) -> str:
+    """The name of a tool; of those in the context of the validation, where it has any."""
+    tools = info.context
+    if tools is None or name in tools:
+        return name
+    raise ValueError(f"there is no tool {name!r}; {suggestion(name, tools)}")
+
+
+Name = Annotated[str, Field(pattern=r"\S")]
+Names = Annotated[tuple[Name, ...], BeforeValidator(listed)]
+Count = Annotated[int, Field(ge=0)]
+ToolName = Annotated[Name, AfterValidator(_tool)]
+ToolNames = Annotated[tuple[ToolName, ...], BeforeValidator(listed)]
+
+
+class Fields(BaseModel, extra="forbid", frozen=True):
+    """Fields of a task's file; no others may stand there."""
+
+
+class Rules(Fields):
     """What a task forbids. Without a value a rule forbids nothing.
 
     Args:
@@ -41,28 +65,28 @@ class Rules:
         max_words: how many words the answer may have.
     """
 
-    forbid_tools: tuple[str, ...] = ()
-    only_tools: tuple[str, ...] = ()
-    forbid_imports: tuple[str, ...] = ()
-    forbid_text: tuple[str, ...] = ()
-    max_tool_calls: int | None = None
-    max_words: int | None = None
+    forbid_tools: ToolNames = ()
+    only_tools: ToolNames = ()
+    forbid_imports: Names = ()
+    forbid_text: Names = ()
+    max_tool_calls: Count | None = None
+    max_words: Count | None = None
 
     def __bool__(self) -> bool:
-        return self != NO_RULES
+        return bool(self.in_words())
 
     def in_words(self) -> tuple[str, ...]:
         """A line for each rule: the key, and what it says."""
-        held = ((each.name, getattr(self, each.name)) for each in fields(self))
+        held = ((name, getattr(self, name)) for name in Rules.model_fields)
         told = ((name, ", ".join(v) if isinstance(v, tuple) else v) for name, v in held)
         return tuple(f"{name}: {value}" for name, value in told if value not in ("", None))
 
     def broken_by(self, attempt: Attempt, made: Made) -> Iterator[str]:
         """The rules that an action breaks."""
-        tool, inputs = attempt.tools[attempt.action], attempt.inputs
+        tool, summary = attempt.tool, attempt.inputs.get("summary")
         if is_work(tool):
             yield from self._broken_by_work(attempt, made)
-        elif tool.terminal and isinstance(summary := inputs.get("summary"), str):
+        elif tool.terminal and isinstance(summary, str):
             yield from self._texts_in(summary)
             words = len(summary.split())
             if self.max_words is not None and words > self.max_words:
@@ -74,8 +98,8 @@ class Rules:
             yield f"forbid_tools: {action}"
         if self.only_tools and action not in self.only_tools:
             yield f"only_tools: {', '.join(self.only_tools)}"
-        if attempt.tools[action].tool_type == "code":
-            imported = read(str(attempt.inputs.get("code", ""))).imported
+        if attempt.tool.tool_type == "code":
+            imported = read(attempt.code).imported
             for module in self.forbid_imports:
                 if any(each == module or each.startswith(f"{module}.") for each in imported):
                     yield f"forbid_imports: {module}"
@@ -119,12 +143,12 @@ def nothing_open(open_parts: Callable[[], Sequence[str]]) -> Stage:
         waiting = tuple(open_parts()) if attempt.action == DONE else ()
         if not waiting:
             return None
-        return _not_done(
-            PLAN_OPEN,
-            f"the plan is open: {'; '.join(waiting)}",
+        remedy = (
             f"Go on with {waiting[0]!r}; call plan again with what is done, or without a part that "
-            "is not needed any more.",
-            {"open": list(waiting)},
+            "is not needed any more."
+        )
+        return _not_done(
+            PLAN_OPEN, f"the plan is open: {'; '.join(waiting)}", remedy, open=list(waiting)
         )
 
     return stage
@@ -145,38 +169,32 @@ def _against_a_rule(rules: Rules, attempt: Attempt, made: Made) -> Failure | Non
     rule = next(rules.broken_by(attempt, made), None)
     if rule is None:
         return None
-    said = f"breaks a rule of this task: {rule}"
     remedy = "Keep to the rule, or end the run and say what it leaves undone."
-    return _breaking(attempt, said, remedy, f"it breaks the rule {rule}", {"rule": rule})
+    reason = f"it breaks the rule {rule}"
+    return _breaking(attempt, f"a rule of this task: {rule}", remedy, reason, rule=rule)
 
 
 def _out_of_contract(contract: ActionContract, attempt: Attempt) -> Failure | None:
-    tool = attempt.tools[attempt.action]
-    parameters = tool.parameters_schema.get("properties", {})
+    parameters = attempt.tool.parameters_schema.get("properties", {})
     broken = contract.violation(attempt.action, attempt.inputs, parameters)
-    if broken is None or not is_work(tool):
+    if broken is None or not is_work(attempt.tool):
         return None
     working = {name for name, each in attempt.tools.items() if is_work(each)}
     serving = sorted(working if contract.tools is None else contract.tools)
-    kept = ", ".join(f"{name}={value!r}" for name, value in contract.identifiers.items())
-    return _breaking(
-        attempt,
-        f"breaks the contract of this task: {broken}",
-        f"The task allows: {', '.join(serving) or 'no tool'}{f', with {kept}' if kept else ''}.",
-        broken,
-        {"allowed_tools": serving, "identifiers": dict(contract.identifiers)},
-    )
+    identifiers = dict(contract.identifiers)
+    kept = f", with {_listing(identifiers)}" if identifiers else ""
+    remedy = f"The task allows: {', '.join(serving) or 'no tool'}{kept}."
+    terms = f"the contract of this task: {broken}"
+    return _breaking(attempt, terms, remedy, broken, allowed_tools=serving, identifiers=identifiers)
 
 
-def _breaking(
-    attempt: Attempt, said: str, remedy: str, reason: str, details: Mapping[str, Any]
-) -> Failure:
+def _breaking(attempt: Attempt, terms: str, remedy: str, reason: str, **details: Any) -> Failure:
     return RULE_BROKEN.failure(
-        f"{attempt.action} {said}. Nothing was run. {remedy}",
+        f"{attempt.action} breaks {terms}. Nothing was run. {remedy}",
         # The model may send another action; one that breaks a rule again goes to a person.
         action=Action.retry,
         tool_name=attempt.action,
-        envelope={"reason": reason, "details": dict(details)},
+        envelope={"reason": reason, "details": details},
     )
 
 
@@ -184,22 +202,24 @@ def _beside_the_goal(goal: Mapping[str, str], attempt: Attempt, made: Made) -> F
     summary = attempt.inputs.get("summary")
     if attempt.action != DONE or not isinstance(summary, str):
         return None
-    known = TriageContext(summary=summary, identifiers=dict(goal))
-    if not changed_an_identifier(made(), known):
+    if not changed_an_identifier(made(), TriageContext(summary=summary, identifiers=goal)):
         return None
-    named = ", ".join(f"{name}={value!r}" for name, value in goal.items())
-    return _not_done(
-        GOAL_DRIFT,
-        f"the answer is to another question than was asked, which is about {named}",
+    named = _listing(goal)
+    reason = f"the answer is to another question than was asked, which is about {named}"
+    remedy = (
         f"Do what was asked with {named}, and name it in the summary; or call return_unable with "
-        "what stands in the way.",
-        {"identifiers": dict(goal)},
+        "what stands in the way."
     )
+    return _not_done(GOAL_DRIFT, reason, remedy, identifiers=goal)
 
 
-def _not_done(cause: Cause, reason: str, remedy: str, details: Mapping[str, Any]) -> Failure:
+def _not_done(cause: Cause, reason: str, remedy: str, **details: Any) -> Failure:
     return cause.failure(
         f"The run has not ended, for {reason}. {remedy}",
         tool_name=DONE,
-        envelope={"reason": reason, "details": dict(details)},
+        envelope={"reason": reason, "details": details},
     )
+
+
+def _listing(identifiers: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in identifiers.items())

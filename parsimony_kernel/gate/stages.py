@@ -5,20 +5,20 @@ failure wins. A refusal tells what to send instead. What a host wrote, validator
 guards of procedures, runs on the event loop, where everything waits for it, and may do anything.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from parsimony_kernel.core.cancellation import Cancelled
-from parsimony_kernel.core.causes import BAD_ARGUMENTS, NOT_REACHABLE, NOT_REGISTERED
+from parsimony_kernel.core.causes import BAD_ARGUMENTS, NOT_REGISTERED
 from parsimony_kernel.core.fuzzy import nearest
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.text import words_of
 from parsimony_kernel.execution.interrupt import CodeGuard
-from parsimony_kernel.gate.jsonable import plain
-from parsimony_kernel.gate.tool_result import refused_output
+from parsimony_kernel.gate.body import refused_output
+from parsimony_kernel.gate.envelope import plain
 from parsimony_kernel.tools import Tool, ToolResult, Tools, is_bool
 
 T = TypeVar("T")
@@ -32,21 +32,29 @@ _GOT = 80
 class Attempt:
     """One action as it was requested.
 
-    ``over`` says that the run has ended already; ``approved`` is the hash of the one action that
-    the person has allowed; ``recorded`` says of a write that it was begun before, so that it is
-    answered from its record and not run. The stages add to ``outside`` what they find that the
-    action would do outside the notebook, a sentence each, and to ``not_found`` what it says and no
-    result supports.
+    ``approved`` is the hash of the one action that the person has allowed; ``recorded`` says of a
+    write that it was begun before, so that it is answered from its record and not run. The stages
+    add to ``outside`` what they find that the action would do outside the notebook, a sentence
+    each, and to ``not_found`` what it says and no result supports.
     """
 
     action: str
     inputs: Mapping[str, Any]
     tools: Tools
-    over: bool = False
     approved: str | None = None
     recorded: bool = False
     outside: list[str] = field(default_factory=list)
     not_found: list[str] = field(default_factory=list)
+
+    @property
+    def tool(self) -> Tool:
+        """The tool that it calls; ``KeyError`` where there is none."""
+        return self.tools[self.action]
+
+    @property
+    def code(self) -> str:
+        """The code that it would run; empty without any."""
+        return str(self.inputs.get("code", ""))
 
 
 Stage = Callable[[Attempt], Failure | None]
@@ -56,11 +64,8 @@ class CheckError(Exception):
     """A check gave no answer; says why, in words that follow its name."""
 
 
-class Objection(NamedTuple):
-    """Why a validator refuses, and the fields that it names, if any."""
-
-    reason: str
-    fields: tuple[str, ...] = ()
+# What a validator has against a value: fields and reasons, a field empty where it names none.
+Objections = list[tuple[str, str]]
 
 
 def known(attempt: Attempt) -> Failure | None:
@@ -68,10 +73,9 @@ def known(attempt: Attempt) -> Failure | None:
     if attempt.action in attempt.tools:
         return None
     names = list(attempt.tools)
-    likely = nearest(attempt.action, names)
     fields: dict[str, Any] = {"known_actions": names}
     hint = ""
-    if likely is not None:
+    if likely := nearest(attempt.action, names):
         fields["did_you_mean"] = likely
         hint = f" Did you mean {likely!r}?"
     return NOT_REGISTERED.failure(
@@ -80,47 +84,32 @@ def known(attempt: Attempt) -> Failure | None:
     )
 
 
-def reachable(attempt: Attempt) -> Failure | None:
-    """The action is possible now: nothing runs after the run has ended."""
-    if not attempt.over:
-        return None
-    return NOT_REACHABLE.failure(
-        f"{attempt.action!r} is not reachable: the run has ended. Nothing was run."
-    )
-
-
 def arguments(attempt: Attempt) -> Failure | None:
     """The inputs fit the tool's whole signature; every bad field is named."""
     if "_raw_args" in attempt.inputs:
-        return _invalid(attempt, "the arguments are not a JSON object", {"field": "arguments"})
-    tool = attempt.tools[attempt.action]
+        return _invalid(attempt, "the arguments are not a JSON object", [{"field": "arguments"}])
     try:
-        tool.arguments.model_validate(dict(attempt.inputs))
+        attempt.tool.arguments.model_validate(dict(attempt.inputs))
     except ValidationError as exc:
-        return _from_validation(attempt, exc)
+        errors = exc.errors(include_url=False, include_context=False)
+        told = [_misfit(attempt.tool, error) for error in errors]
+        return _invalid(attempt, "; ".join(why for why, _ in told), [each for _, each in told])
     return None
 
 
-def _from_validation(attempt: Attempt, exc: ValidationError) -> Failure:
-    properties = list(attempt.tools[attempt.action].parameters_schema.get("properties", {}))
-    problems: list[str] = []
-    fields: list[dict[str, Any]] = []
-    for error in exc.errors(include_url=False, include_context=False):
-        path = ".".join(str(part) for part in error["loc"]) or "arguments"
-        detail: dict[str, Any] = {"field": path, "problem": error["msg"]}
-        if error["type"] == "missing":
-            problems.append(f"{path!r} is missing")
-        elif error["type"] == "extra_forbidden":
-            likely = nearest(path, properties)
-            problems.append(
-                f"{path!r} is not a field"
-                + (f" (did you mean {likely!r}?)" if likely else f" (fields: {properties})")
-            )
-        else:
-            detail["got"] = _told(error["input"])
-            problems.append(f"{path!r}: {error['msg']}, got {repr(error['input'])[:_GOT]}")
-        fields.append(detail)
-    return _invalid(attempt, "; ".join(problems), fields[0] if len(fields) == 1 else fields)
+def _misfit(tool: Tool, error: Any) -> tuple[str, dict[str, Any]]:
+    """What is wrong with an argument, as a clause and as fields."""
+    path = ".".join(map(str, error["loc"])) or "arguments"
+    fields = {"field": path, "problem": error["msg"]}
+    if error["type"] == "missing":
+        return f"{path!r} is missing", fields
+    if error["type"] == "extra_forbidden":
+        known = list(tool.parameters_schema.get("properties", {}))
+        likely = nearest(path, known)
+        hint = f"did you mean {likely!r}?" if likely else f"fields: {known}"
+        return f"{path!r} is not a field ({hint})", fields
+    got = error["input"]
+    return f"{path!r}: {error['msg']}, got {repr(got)[:_GOT]}", {**fields, "got": _told(got)}
 
 
 def _told(value: Any) -> Any:
@@ -130,30 +119,28 @@ def _told(value: Any) -> Any:
     return (value if isinstance(value, str) else repr(value))[:_GOT]
 
 
-def _invalid(attempt: Attempt, reason: str, details: Any) -> Failure:
+def _invalid(attempt: Attempt, reason: str, details: Sequence[Any]) -> Failure:
     return BAD_ARGUMENTS.failure(
         f"{attempt.action}: {reason}. Nothing was run.",
-        envelope={"reason": reason, "details": details},
+        envelope={"reason": reason, "details": details[0] if len(details) == 1 else details},
     )
 
 
 def validators(attempt: Attempt) -> Failure | None:
     """The tool's own checks have nothing against the inputs."""
-    for validator in attempt.tools[attempt.action].validators:
-        against = objection(validator, attempt.inputs)
-        if against is not None:
-            return _invalid(attempt, against.reason, _blamed(attempt.inputs, against))
+    inputs = attempt.inputs
+    # Without a name it is certain where there is only one.
+    otherwise = next(iter(inputs)) if len(inputs) == 1 else "arguments"
+    for validator in attempt.tool.validators:
+        if against := objections(validator, inputs):
+            names = [name or otherwise for name, _ in against]
+            got = {name: {"got": _told(inputs[name])} for name in names if name in inputs}
+            blamed = [{"field": name, **got.get(name, {})} for name in names]
+            return _invalid(attempt, _in_words(against), blamed)
     return None
 
 
-def _blamed(inputs: Mapping[str, Any], against: Objection) -> Any:
-    """The fields that a validator names; without a name it is certain where there is only one."""
-    names = against.fields or (tuple(inputs) if len(inputs) == 1 else ("arguments",))
-    told = [{"field": n} | ({"got": _told(inputs[n])} if n in inputs else {}) for n in names]
-    return told[0] if len(told) == 1 else told
-
-
-STAGES: tuple[Stage, ...] = (known, reachable, arguments, validators)
+STAGES: tuple[Stage, ...] = (arguments, validators)
 
 
 # -- what a host wrote
@@ -183,35 +170,32 @@ def run_check(seconds: float, check: Callable[..., T], *arguments: Any) -> T:
     return answer
 
 
-def objection(validator: Callable[[Any], Any], value: Any) -> Objection | None:
-    """Why ``validator`` refuses ``value``; ``None`` when it accepts it in time."""
+def objections(validator: Callable[[Any], Any], value: Any) -> Objections:
+    """What ``validator`` has against ``value``; nothing when it accepts it in time."""
     try:
         return run_check(VALIDATOR_S, _verdict, validator, value)
     except CheckError as exc:
-        return Objection(f"a check of it {exc}")
+        return [("", f"a check of it {exc}")]
 
 
-def _verdict(validator: Callable[[Any], Any], value: Any) -> Objection | None:
+def _verdict(validator: Callable[[Any], Any], value: Any) -> Objections:
     try:
         said = validator(value)
-        if said is None or isinstance(said, str):
-            return None if said is None else Objection(said)
         if isinstance(said, Mapping):
-            return _of_fields([(str(name), str(why)) for name, why in said.items()])
-        if is_bool(said):
-            return None if said else Objection(_REFUSED)
-        return None if said.valid else Objection(said.reason or _REFUSED)
+            return [(str(name), str(why)) for name, why in said.items()]
+        if said is None or isinstance(said, str):
+            return [] if said is None else [("", said)]
+        is_fine = said if is_bool(said) else said.valid
+        return [] if is_fine else [("", getattr(said, "reason", "") or _REFUSED)]
     except ValidationError as exc:
         errors = exc.errors(include_url=False, include_context=False, include_input=False)
-        return _of_fields([(".".join(map(str, each["loc"])), each["msg"]) for each in errors])
+        return [(".".join(map(str, each["loc"])), each["msg"]) for each in errors]
     except ValueError as exc:
-        return Objection(words_of(exc) or _REFUSED)
+        return [("", words_of(exc) or _REFUSED)]
 
 
-def _of_fields(whys: list[tuple[str, str]]) -> Objection | None:
-    """The objection of a validator that names its fields; one without a name is of them all."""
-    told = "; ".join(why if name in why else f"{name}: {why}" for name, why in whys)
-    return Objection(told, tuple(name or "arguments" for name, _ in whys)) if whys else None
+def _in_words(against: Objections) -> str:
+    return "; ".join(why if name in why else f"{name}: {why}" for name, why in against)
 
 
 def validated_output(tool: Tool, result: ToolResult) -> ToolResult:
@@ -224,7 +208,6 @@ def validated_output(tool: Tool, result: ToolResult) -> ToolResult:
         return result
     judged = plain(result.data) if tool.effect == "write" else result.data
     for validator in tool.output_validators:
-        against = objection(validator, judged)
-        if against is not None:
-            return refused_output(tool, against.reason, result.data)
+        if against := objections(validator, judged):
+            return refused_output(tool, _in_words(against), result.data)
     return result

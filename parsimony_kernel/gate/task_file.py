@@ -27,27 +27,27 @@ Each part is optional. Every error names the line.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NoReturn
 
 import yaml
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    NonNegativeInt,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator
 
 from parsimony_kernel.core.config import MAX_PINNED, MAX_PINNED_LENGTH
 from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.core.fuzzy import suggestion
 from parsimony_kernel.gate.procedure import Edge, Guard, Procedure, ProcedureError
-from parsimony_kernel.gate.rules import NO_RULES, Rules
+from parsimony_kernel.gate.rules import (
+    NO_RULES,
+    Fields,
+    Name,
+    Names,
+    Rules,
+    ToolName,
+    ToolNames,
+    listed,
+)
 from parsimony_kernel.tools import Tools
 from parsimony_kernel.triage.policy import FailurePolicy
 
@@ -55,85 +55,9 @@ from parsimony_kernel.triage.policy import FailurePolicy
 MAX_CHARACTERS = 262_144
 
 RULES = "rules"
-PROCEDURE = ("start", "final", "states", "edges")
-_RULES = tuple(each.name for each in fields(Rules))
 
-
-class Written:
-    """The ``value`` of ``text``; its ``problems`` say where, what is wrong, and what to do.
-
-    Values are texts, lists and mappings, so that a state called ``no`` is one; those of a policy
-    are what YAML takes them for. ``ProcedureError`` for no YAML, and for what is too large or has
-    aliases.
-    """
-
-    def __init__(self, text: str, source: str) -> None:
-        self.source = source
-        self.problems: list[tuple[int, str]] = []
-        self._lines: dict[tuple[Any, ...], int] = {}
-        self._met: set[int] = set()
-        if len(text) > MAX_CHARACTERS:
-            self._refuse(f": it has more than {MAX_CHARACTERS} characters; shorten it.")
-        try:
-            self._loader = yaml.SafeLoader(text)
-            root = self._loader.get_single_node()
-            self.value: Any = None if root is None else self._plain(root, ())
-        except RecursionError:
-            self._refuse(": it is nested too deeply; write it flat.")
-        except yaml.YAMLError as exc:
-            mark = getattr(exc, "problem_mark", None)
-            line = "" if mark is None else f", line {mark.line + 1}"
-            said = getattr(exc, "problem", None) or " ".join(str(exc).split())
-            self._refuse(f"{line}: this is no YAML ({said}); mend it.")
-
-    def say(self, at: tuple[Any, ...], problem: str) -> None:
-        """Note a problem of the value at the path ``at``, or of the nearest around it."""
-        while at not in self._lines and at:
-            at = at[:-1]
-        self._say(self._lines.get(at, 0), problem)
-
-    def line(self, at: tuple[Any, ...]) -> str:
-        """Where the value at the path ``at`` stands."""
-        return f"{self.source}, line {self._lines[at]}"
-
-    def error(self, name: str) -> ProcedureError:
-        """All problems, by their lines."""
-        return ProcedureError(name, (problem for _, problem in sorted(self.problems)))
-
-    def _say(self, line: int, problem: str) -> None:
-        where = f", line {line}" if line else ""
-        self.problems.append((line, f"{self.source}{where}: {problem}"))
-
-    def _refuse(self, problem: str) -> NoReturn:
-        raise ProcedureError(self.source, [f"{self.source}{problem}"]) from None
-
-    def _plain(self, node: Any, at: tuple[Any, ...]) -> Any:
-        self._lines[at] = line = node.start_mark.line + 1
-        if id(node) in self._met:  # few lines with aliases may stand for millions
-            self._refuse(f", line {line}: an alias (*) repeats this; write it out instead.")
-        self._met.add(id(node))
-        if isinstance(node, yaml.SequenceNode):
-            return [self._plain(each, (*at, number)) for number, each in enumerate(node.value)]
-        if isinstance(node, yaml.ScalarNode):
-            return self._scalar(node, line) if at[:1] == ("policy",) else node.value
-        values: dict[str, Any] = {}
-        for key, value in node.value:
-            line = key.start_mark.line + 1
-            if not isinstance(key, yaml.ScalarNode):
-                self._say(line, "a key is a name; write a name before the ':'.")
-            elif key.value in values:
-                self._say(line, f"{key.value!r} stands twice; leave one out.")
-            else:
-                values[key.value] = self._plain(value, here := (*at, key.value))
-                self._lines[here] = line
-        return values
-
-    def _scalar(self, node: yaml.ScalarNode, line: int) -> Any:
-        try:
-            return self._loader.construct_object(node)
-        except Exception:  # boundary: tool - a constructor of YAML, for a value that is none
-            self._say(line, "this value does not fit its tag; mend it, or drop the tag.")
-            return None
+# Where a value stands in the file: the keys and the places in lists that lead to it.
+Path = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -178,81 +102,120 @@ def from_yaml(
     Raises:
         ProcedureError: each problem with its line: first those of shape, then those of meaning.
     """
-    written = Written(text, source)
+    written = _Written(text, source)
     try:
         task = TaskFile.model_validate(written.value, context=tools)
     except ValidationError as exc:
-        errors = exc.errors()
-        within = {each["loc"][:-1] for each in errors}
-        for error in errors:
-            # What stands there and is wrong was said.
-            if error["type"] != "too_short" or error["loc"] not in within:
-                _say(written, error)
-        raise written.error(source) from None
-    procedure = _procedure(written, task, guards or {}, tools)
+        for error in sorted(exc.errors(), key=lambda each: written.line(each["loc"])):
+            written.say(error["loc"], _in_words(error))
+        raise ProcedureError(source, written.problems) from None
+    procedure = _procedure(written, task, guards or {})
+    policy = None if task.policy is None else _policy(written, task.policy)
     if task.model_fields_set <= {"name"}:
         written.say((), f"the file says nothing; give it some of {', '.join(_PARTS)}.")
-    policy = None if task.policy is None else _policy(written, task.policy)
     if written.problems:
-        raise written.error(task.name or source)
-    rules = Rules(**{each: getattr(task, each) for each in _RULES})
+        raise ProcedureError(task.name or source, written.problems)
+    rules = Rules(**task.model_dump(include={*Rules.model_fields}, exclude_unset=True))
     contract = None if task.contract is None else task.contract.as_value()
     return Playbook(procedure, contract, rules, task.constraints, policy, task.classifier)
+
+
+class _Written:
+    """The ``value`` of a YAML text; its ``problems`` say where, what is wrong, and what to do.
+
+    Values are texts, lists and mappings, so that a state called ``no`` is one; those of a policy
+    are what YAML takes them for. ``ProcedureError`` for what is no YAML, is too large, or stands
+    there twice.
+    """
+
+    def __init__(self, text: str, source: str) -> None:
+        self.source = source
+        self.problems: list[str] = []
+        self._lines: dict[Path, int] = {}
+        self._met: set[int] = set()
+        if len(text) > MAX_CHARACTERS:
+            self._refuse(None, f"it has more than {MAX_CHARACTERS} characters; shorten it.")
+        try:
+            root = yaml.compose(text, Loader=yaml.SafeLoader)
+            self.value: Any = None if root is None else self._read(root, ())
+        except RecursionError:
+            self._refuse(None, "it is nested too deeply; write it flat.")
+        except yaml.YAMLError as exc:
+            said = getattr(exc, "problem", None) or " ".join(str(exc).split())
+            self._refuse(getattr(exc, "problem_mark", None), f"this is no YAML ({said}); mend it.")
+
+    def line(self, at: Path) -> int:
+        """The line of the value at a path, or of the nearest around it; 0 where there is none."""
+        while at not in self._lines and at:
+            at = at[:-1]
+        return self._lines.get(at, 0)
+
+    def place(self, line: int) -> str:
+        """The line for a person."""
+        return f"{self.source}, line {line}" if line else self.source
+
+    def say(self, at: Path, problem: str) -> None:
+        """Note a problem of the value at the path ``at``."""
+        self.problems.append(f"{self.place(self.line(at))}: {problem}")
+
+    def _refuse(self, mark: Any, problem: str) -> NoReturn:
+        place = self.place(0 if mark is None else mark.line + 1)
+        raise ProcedureError(self.source, [f"{place}: {problem}"]) from None
+
+    def _read(self, node: Any, at: Path) -> Any:
+        self._lines.setdefault(at, node.start_mark.line + 1)
+        if id(node) in self._met:  # few lines with aliases may stand for millions
+            self._refuse(node.start_mark, "an alias (*) repeats this; write it out instead.")
+        self._met.add(id(node))
+        if isinstance(node, yaml.ScalarNode):
+            return _typed(node.value) if at[:1] == ("policy",) and not node.style else node.value
+        if not node.value:
+            self._refuse(node.start_mark, "nothing stands in here; write it, or leave it out.")
+        if isinstance(node, yaml.SequenceNode):
+            return [self._read(each, (*at, number)) for number, each in enumerate(node.value)]
+        values: dict[str, Any] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                self._refuse(key.start_mark, "a key is a name; write a name before the ':'.")
+            if key.value in values:
+                self._refuse(key.start_mark, f"{key.value!r} stands twice; leave one out.")
+            self._lines[(*at, key.value)] = key.start_mark.line + 1
+            values[key.value] = self._read(value, (*at, key.value))
+        return values
+
+
+def _typed(text: str) -> Any:
+    """What YAML takes a text for; the text itself where that has no value."""
+    with suppress(ValueError, yaml.YAMLError):
+        return yaml.safe_load(text)
+    return text
 
 
 # -- the fields of the file
 
 
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
-def _tool(name: str, info: ValidationInfo) -> str:
-    tools = info.context
-    if tools is None or name in tools:
-        return name
-    raise ValueError(f"there is no tool {name!r}; {suggestion(name, tools)}")
-
-
-_Some = Field(min_length=1)
-Name = Annotated[str, Field(pattern=r"\S")]
-Names = Annotated[tuple[Name, ...], BeforeValidator(_listed)]
-Named = Annotated[Names, _Some]
-ToolNames = Annotated[
-    tuple[Annotated[Name, AfterValidator(_tool)], ...], BeforeValidator(_listed), _Some
-]
 Reminder = Annotated[
     str,
     Field(min_length=1, max_length=MAX_PINNED_LENGTH),
     BeforeValidator(lambda it: " ".join(it.split()) if isinstance(it, str) else it),
 ]
-Reminders = Annotated[
-    tuple[Reminder, ...], Field(min_length=1, max_length=MAX_PINNED), BeforeValidator(_listed)
-]
-Guarded = Annotated[
-    Name | None, BeforeValidator(lambda it: None if it in ("", "~", "null") else it)
-]
 
 
-class _Fields(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class EdgeFields(_Fields):
+class EdgeFields(Fields):
     """An edge of the procedure, or one from each of several states."""
 
-    action: Name
+    action: ToolName
     from_: Names = Field(alias="from")
     to: Name
-    guard: Guarded = None
+    guard: Name | None = None
 
 
-class ContractFields(_Fields):
+class ContractFields(Fields):
     """What the task allows: tools, those that serve it, and what it is about."""
 
     tools: ToolNames | None = None
     intent_tools: ToolNames | None = None
-    identifiers: dict[Name, Name] = {}
+    identifiers: dict[Name, Name] = Field(default_factory=dict)
 
     @field_validator("intent_tools")
     @classmethod
@@ -266,13 +229,12 @@ class ContractFields(_Fields):
 
     def as_value(self) -> ActionContract:
         """The contract."""
-        tools, serving = (
-            None if each is None else frozenset(each) for each in (self.tools, self.intent_tools)
-        )
+        named = (self.tools, self.intent_tools)
+        tools, serving = (None if each is None else frozenset(each) for each in named)
         return ActionContract(tools, serving, self.identifiers)
 
 
-class TaskFile(_Fields):
+class TaskFile(Rules):
     """What may stand in the file."""
 
     name: Name = ""
@@ -281,72 +243,65 @@ class TaskFile(_Fields):
     states: Names = ()
     edges: tuple[EdgeFields, ...] = ()
     contract: ContractFields | None = None
-    forbid_tools: ToolNames = ()
-    only_tools: ToolNames = ()
-    forbid_imports: Named = ()
-    forbid_text: Named = ()
-    max_tool_calls: NonNegativeInt | None = None
-    max_words: NonNegativeInt | None = None
-    constraints: Reminders = ()
-    policy: Annotated[dict[str, Any], _Some] | None = None
+    constraints: Annotated[
+        tuple[Reminder, ...], Field(max_length=MAX_PINNED), BeforeValidator(listed)
+    ] = ()
+    policy: dict[str, Any] | None = None
     classifier: Literal["", "rules", "hybrid", "llm"] = ""
 
 
 _PARTS = tuple(each for each in TaskFile.model_fields if each != "name")
-_MODELS: Mapping[Any, tuple[str, type[BaseModel]]] = {
+_OF_PROCEDURE = ("start", "final", "states", "edges")
+_MODELS: Mapping[Any, tuple[str, type[Fields]]] = {
     "contract": ("the contract", ContractFields),
     "edges": ("an edge", EdgeFields),
 }
 
 
-def _say(written: Written, error: Any) -> None:
-    """Say one of pydantic's errors as this file's."""
-    at, kind = error["loc"], error["type"]
+def _in_words(error: Any) -> str:
+    """One of pydantic's errors, for who wrote the file."""
+    at = error["loc"]
     what, model = _MODELS.get(at[0] if at else "", ("the file", TaskFile))
-    known = ", ".join(each.alias or name for name, each in model.model_fields.items())
+    known = [each.alias or name for name, each in model.model_fields.items()]
     name = next((each for each in reversed(at) if isinstance(each, str)), "")
-    said = f"{name}: {error['msg']}."
-    if kind == "extra_forbidden":
-        said = f"{name!r} is not a field; {suggestion(name, known.split(', '))}"
-    elif kind == "missing":
-        said = f"{what} lacks {name!r}; add it."
-    elif kind == "model_type":
-        said = f"{what} has to be fields: {known}."
-    elif kind == "string_type":
-        said = f"{name}: a line of text is expected; write one, in quotes if it has a colon."
-    elif kind == "value_error":
-        said = str(error["ctx"]["error"])
-    written.say(at, said)
+    match error["type"]:
+        case "extra_forbidden":
+            return f"{name!r} is not a field; {suggestion(name, known)}"
+        case "missing":
+            return f"{what} lacks {name!r}; add it."
+        case "model_type":
+            return f"{what} has to be fields: {', '.join(known)}."
+        case "string_type":
+            return f"{name}: a line of text is expected; write one, in quotes if it has a colon."
+        case "value_error":
+            return str(error["ctx"]["error"])
+    return f"{name}: {error['msg']}."
 
 
 # -- what they say
 
 
-def _procedure(
-    written: Written, task: TaskFile, guards: Mapping[str, Guard], tools: Tools | None
-) -> Procedure | None:
-    missing = [each for each in PROCEDURE if each not in task.model_fields_set]
+def _procedure(written: _Written, task: TaskFile, guards: Mapping[str, Guard]) -> Procedure | None:
+    missing = [each for each in _OF_PROCEDURE if each not in task.model_fields_set]
     if missing:
-        for each in missing if len(missing) < len(PROCEDURE) else ():
+        for each in missing if len(missing) < len(_OF_PROCEDURE) else ():
             written.say((), f"the procedure lacks {each!r}; add it.")
         return None
     edges = tuple(
-        Edge(each.action, start, each.to, each.guard, written.line(("edges", number)))
-        for number, each in enumerate(task.edges)
+        Edge(each.action, start, each.to, each.guard, written.place(written.line(("edges", n))))
+        for n, each in enumerate(task.edges)
         for start in each.from_
     )
-    name = task.name or written.source
     try:
-        procedure = Procedure(name, task.states, task.start, task.final, edges, dict(guards))
-        if tools is not None:
-            procedure.check_actions(tuple(tools))
+        return Procedure(
+            task.name or written.source, task.states, task.start, task.final, edges, dict(guards)
+        )
     except ProcedureError as exc:
-        written.problems += ((0, problem) for problem in exc.problems)
+        written.problems += exc.problems
         return None
-    return procedure
 
 
-def _policy(written: Written, entries: Mapping[str, Any]) -> FailurePolicy:
+def _policy(written: _Written, entries: Mapping[str, Any]) -> FailurePolicy:
     stated: dict[str, Any] = {}
     for key, entry in entries.items():
         name = key.upper()

@@ -16,8 +16,8 @@ from parsimony_kernel.core.choices import OUTCOME
 from parsimony_kernel.core.effects import Effects, Standing, action_sha
 from parsimony_kernel.core.kinds import EFFECT_KEY, Action, Effect, Failure
 from parsimony_kernel.core.text import words_of
-from parsimony_kernel.gate.jsonable import plain
-from parsimony_kernel.gate.running import goes_on
+from parsimony_kernel.gate.body import goes_on
+from parsimony_kernel.gate.envelope import plain
 from parsimony_kernel.tools import Tool, ToolFunction, ToolResult, is_bool
 
 T = TypeVar("T")

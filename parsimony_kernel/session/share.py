@@ -16,9 +16,8 @@ from parsimony_kernel.core.kinds import HELD, Failure
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
 from parsimony_kernel.core.refusals import GUIDANCE, RefusalError
 from parsimony_kernel.gate.column_check import LISTS_COLUMNS
-from parsimony_kernel.gate.envelope import Envelope, bounded
+from parsimony_kernel.gate.envelope import Envelope, bounded, plain
 from parsimony_kernel.gate.gate import StepOutcome
-from parsimony_kernel.gate.jsonable import plain
 from parsimony_kernel.gate.procedure import QUOTES_A_GUARD
 from parsimony_kernel.tools import ToolResult, Tools
 

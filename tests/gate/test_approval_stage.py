@@ -19,7 +19,7 @@ from parsimony_kernel.gate.stages import STAGES
 from parsimony_kernel.toolbox.code import code_tools
 from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
 
-Reaches = Callable[[str], Sequence[Reach | str]]
+Reaches = Callable[[str], Sequence[Reach]]
 
 
 def gate_of(
@@ -169,7 +169,7 @@ def place(kind: ReachKind) -> Reach:
     return Reach(kind, "there", 1, "x")
 
 
-async def ran(answer: Any, mode: Approval, *places: Reach | str) -> StepOutcome:
+async def ran(answer: Any, mode: Approval, *places: Reach) -> StepOutcome:
     gate = gate_of(code_that(answer), mode, lambda code: places)
     outcome = await gate.step("run_code", CODE)
     if outcome.failure is not None and HELD in outcome.failure.metadata:
@@ -179,26 +179,18 @@ async def ran(answer: Any, mode: Approval, *places: Reach | str) -> StepOutcome:
 
 
 @pytest.mark.parametrize("mode", Approval)
-@pytest.mark.parametrize(
-    "where",
-    [
-        *map(place, sorted(ACTING)),
-        "Line 1 talks to the network: there.",
-    ],
-    ids=lambda where: where if isinstance(where, str) else where.kind,
-)
+@pytest.mark.parametrize("kind", sorted(ACTING))
 async def test_code_that_reaches_outside_and_is_late_is_asked_about_and_not_tried_again(
-    where: Reach | str, mode: Approval
+    kind: ReachKind, mode: Approval
 ) -> None:
-    failure = (await ran(ToolResult.from_failure(LATE), mode, where)).failure
+    failure = (await ran(ToolResult.from_failure(LATE), mode, place(kind))).failure
     assert failure is not None
     assert failure.effect is Effect.uncertain
     assert failure.suggested_action is Action.ask_user
     assert failure.metadata["question"] == "Did run_code take effect?"
     assert failure.metadata["choices"] == OUTCOME
     assert failure.metadata[EFFECT_KEY] == action_sha("run_code", CODE, run_id="r1")
-    said = where if isinstance(where, str) else where.sentence
-    assert said.rstrip(".") in failure.explanation
+    assert place(kind).sentence.rstrip(".") in failure.explanation
 
 
 @pytest.mark.parametrize("mode", Approval)
@@ -249,3 +241,97 @@ async def test_real_code_that_its_executor_cuts_off_is_uncertain_where_it_reache
     assert outcome.failure is not None
     assert outcome.failure.type is FailureType.TIMEOUT
     assert outcome.failure.effect is effect
+
+
+# Leave is for exactly one action, looked at again when it runs.
+
+FULL = {"payment": "P9", "amount": 10, "to": "ann"}
+CHANGES: list[dict[str, Any]] = [
+    {"amount": 11},
+    {"amount": "10"},
+    {"amount": 10.5},
+    {"payment": "p9"},
+    {"to": "ann "},
+    {"to": ""},
+    {"note": None},
+]
+
+
+class Bank:
+    """Pays, and notes what."""
+
+    def __init__(self) -> None:
+        self.paid: list[tuple[str, str, Any]] = []
+        self.reached = (Reach(ReachKind.shell, "ls", 1, "go()"),)
+
+    @property
+    def gate(self) -> Gate:
+        """A gate of a run of its own."""
+
+        @tool(effect="write")
+        async def refund(payment: str, amount: float | str, to: str, note: str | None = "") -> str:
+            """Pay back."""
+            self.paid.append(("refund", payment, amount))
+            return "paid"
+
+        @tool(effect="write")
+        async def transfer(
+            payment: str, amount: float | str, to: str, note: str | None = ""
+        ) -> str:
+            """Pay on."""
+            self.paid.append(("transfer", payment, amount))
+            return "paid"
+
+        @tool(tool_type="code", effect="none")
+        async def run_code(code: str) -> str:
+            """Run code."""
+            self.paid.append(("run_code", code, None))
+            return "ran"
+
+        stages = (*STAGES, Approving(Approval.guarded, lambda code: self.reached).stage)
+        return Gate(Tools([refund, transfer, run_code]), timeout_s=5, stages=stages)
+
+
+def leave_of(outcome: StepOutcome) -> str:
+    """The hash that the person is asked to allow."""
+    assert outcome.failure is not None
+    return str(outcome.failure.metadata[HELD])
+
+
+async def test_a_write_waits_and_runs_with_leave_for_exactly_itself() -> None:
+    bank = Bank()
+    waiting = await bank.gate.step("refund", FULL)
+    assert bank.paid == []
+    reordered = dict(reversed(FULL.items()))
+    assert (await bank.gate.step("refund", reordered, approved=leave_of(waiting))).ok
+    assert bank.paid == [("refund", "P9", 10)]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=str)
+async def test_whatever_was_changed_since_is_asked_about_anew_and_not_run(
+    change: dict[str, Any],
+) -> None:
+    bank = Bank()
+    leave = leave_of(await bank.gate.step("refund", FULL))
+    changed = await bank.gate.step("refund", {**FULL, **change}, approved=leave)
+    assert leave_of(changed) != leave
+    other = await bank.gate.step("transfer", FULL, approved=leave)
+    assert leave_of(other) != leave
+    assert bank.paid == []
+
+
+@pytest.mark.parametrize("forged", ["", "0" * 64, "not-approved", "approved"])
+async def test_words_that_are_no_hash_of_it_are_no_leave(forged: str) -> None:
+    bank = Bank()
+    assert not (await bank.gate.step("refund", FULL, approved=forged)).ok
+    assert bank.paid == []
+
+
+async def test_code_that_reaches_something_else_by_now_is_asked_about_anew() -> None:
+    bank = Bank()
+    leave = leave_of(await bank.gate.step("run_code", {"code": "go()"}))
+    bank.reached = (Reach(ReachKind.deletion, "a.csv", 1, "go()"),)
+    assert leave_of(await bank.gate.step("run_code", {"code": "go()"}, approved=leave)) != leave
+    bank.reached = (Reach(ReachKind.shell, "ls", 1, "go()"),)
+    assert (await bank.gate.step("run_code", {"code": "go()"}, approved=leave)).ok
+    assert bank.paid == [("run_code", "go()", None)]

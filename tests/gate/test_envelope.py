@@ -1,13 +1,29 @@
-"""The envelope stays small and can be sent, whatever is put in."""
+"""The envelope stays small and can be sent, whatever is put in: any value becomes JSON, and none
+gets its own way."""
 
 import json
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from parsimony_kernel.core.kinds import Effect, Failure, FailureKind
+from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.core.refusals import RefusalError
-from parsimony_kernel.gate.envelope import MAX_BYTES, Envelope, refused, succeeded, to_text, told
+from parsimony_kernel.gate.envelope import (
+    MAX_BYTES,
+    MAX_DEPTH,
+    MAX_ITEMS,
+    MAX_TEXT,
+    Envelope,
+    Renderer,
+    plain,
+    refused,
+    succeeded,
+    to_text,
+    told,
+)
 
 BIG = 5_000_000
 
@@ -23,7 +39,7 @@ def failed(requested: str = "look", /, **fields: Any) -> Envelope:
         partial_data=fields.pop("partial_data", None),
         metadata={"envelope": fields},
     )
-    return refused(requested, failure, state="running", valid_next_actions=["look"])
+    return refused(requested, told(failure), state="running", valid_next_actions=["look"])
 
 
 @pytest.mark.parametrize(
@@ -109,3 +125,247 @@ def test_a_failure_is_told_short_and_keeps_what_it_is() -> None:
     assert short.metadata["seconds"] == 5
     assert len(short.blockers) == 20
     assert len(repr(short)) < 30_000
+
+
+# Any value as JSON.
+
+
+def breaks(*_: Any, **__: Any) -> Any:
+    raise RuntimeError("mine")
+
+
+def leaves(*_: Any, **__: Any) -> Any:
+    raise SystemExit(3)
+
+
+class BadStr:
+    __str__ = breaks
+
+
+class Leaves:
+    __str__ = leaves
+
+
+class NoText:
+    def __str__(self) -> str:
+        return 5  # type: ignore[return-value]
+
+
+class BadForModel:
+    for_model = breaks
+
+
+class BadDump(BaseModel):
+    def model_dump(self, **_: Any) -> Any:
+        return breaks()
+
+
+class BadClass:
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return breaks()  # type: ignore[no-any-return]
+
+
+class LyingClass:
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return str
+
+
+class BadList(list[int]):
+    __iter__ = breaks
+
+
+class BadLength(list[int]):
+    __len__ = breaks
+
+
+class BadDict(dict[str, int]):
+    items = breaks
+
+
+class BadKey:
+    __str__ = breaks
+
+
+class Meta(type):
+    def __getattribute__(cls, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+class OfMeta(metaclass=Meta):
+    pass
+
+
+BROKEN: dict[str, Callable[[], Any]] = {
+    "BadStr": BadStr,
+    "Leaves": Leaves,
+    "NoText": NoText,
+    "BadForModel": BadForModel,
+    "BadDump": BadDump,
+    "BadClass": BadClass,
+    "LyingClass": LyingClass,
+    "BadList": lambda: BadList([1]),
+    "BadLength": lambda: BadLength([1]),
+    "BadDict": lambda: BadDict(a=1),
+    "OfMeta": lambda: OfMeta(),
+}
+
+
+def as_sent(value: Any) -> str:
+    """The JSON of the strictest reader: UTF-8, and no word but JSON's."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    text.encode()
+    return text
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_an_object_that_cannot_be_shown_is_described_and_noticed(name: str) -> None:
+    rendition = Renderer()
+    value = BROKEN[name]()
+    shown = rendition.of({"kept": 1, "value": value})
+    assert shown["kept"] == 1
+    assert shown["value"].startswith(f"a {name} that cannot be shown (")
+    assert not rendition.is_whole
+    as_sent(shown)
+
+
+def test_a_key_that_cannot_be_shown_is_described() -> None:
+    assert list(plain({BadKey(): 1}).values()) == [1]
+
+
+def test_a_keyboard_interrupt_is_not_kept_back() -> None:
+    class Interrupted:
+        def __str__(self) -> str:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        plain(Interrupted())
+
+
+def referring_to_itself() -> Any:
+    ring: list[Any] = []
+    ring += [ring] * 50
+    return ring
+
+
+def a_ring_of_dicts() -> Any:
+    ring: dict[str, Any] = {}
+    ring["again"] = ring
+    return ring
+
+
+def deep(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+class Itself:
+    def for_model(self) -> "Itself":
+        return self
+
+
+class Endless(list[int]):
+    def __iter__(self) -> Iterator[int]:
+        while True:
+            yield 1
+
+
+@pytest.mark.parametrize(
+    "value",
+    [referring_to_itself(), a_ring_of_dicts(), deep(100_000), Itself()],
+    ids=["ring", "dict ring", "deep", "itself"],
+)
+def test_what_has_no_bottom_is_cut_and_says_where(value: Any) -> None:
+    text = as_sent(plain(value))
+    assert f"deeper than {MAX_DEPTH} levels" in text
+    assert len(text) < 1_000_000
+
+
+def test_what_is_within_the_depth_is_whole() -> None:
+    value = deep(MAX_DEPTH)
+    assert plain(value) == value
+    assert plain(deep(MAX_DEPTH + 1)) != deep(MAX_DEPTH + 1)
+
+
+def test_what_is_wide_is_cut_and_says_how_much_is_missing() -> None:
+    many = MAX_ITEMS + 7
+    assert plain(list(range(many)))[MAX_ITEMS:] == ["… 7 more left out"]
+    pairs = plain({str(each): each for each in range(many)})
+    assert len(pairs) == MAX_ITEMS + 1
+    assert pairs["…"] == "… 7 more left out"
+    assert len(plain(Endless())) == MAX_ITEMS
+
+
+def test_all_texts_together_are_cut() -> None:
+    text = as_sent(plain([["x" * MAX_TEXT] * 900] * 900))
+    assert len(text) < 300_000
+    assert "more left out" in text
+
+
+def test_a_long_text_keeps_head_and_tail() -> None:
+    shown = plain("a" + "x" * 5_000_000 + "z")
+    assert (shown[0], shown[-1]) == ("a", "z")
+    assert f"{5_000_002 - MAX_TEXT} characters left out" in shown
+    assert len(shown) < MAX_TEXT + 100
+
+
+def test_a_secret_is_taken_out_of_keys_and_of_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "hush-hush-1234567890"
+    monkeypatch.setenv("SERVICE_API_KEY", secret)
+    long = secret + "x" * 1_000_000 + secret
+    assert secret not in as_sent(plain({secret: [secret, long]}))
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (float("nan"), "NaN"),
+        (float("-inf"), "-Infinity"),
+        ("half \ud800", "half ?"),
+        ({"\ud800": 1}, {"?": 1}),
+        ({1: "a", "1": "b"}, {"1": "a", "1 (1)": "b"}),
+        ({"b", 2, "a", (1,)}, ["a", "b", 2, [1]]),
+        (b"\xff\x00", "2 bytes: b'\\xff\\x00'"),
+        (1 << 5_000, "an integer of 5,001 bits"),
+        (True, True),
+        (object, "<class 'object'>"),
+    ],
+)
+def test_what_json_has_no_word_for_is_said_in_words(value: Any, shown: Any) -> None:
+    assert plain(value) == shown
+    assert json.loads(as_sent(plain(value))) == shown
+
+
+def test_the_order_of_a_set_is_always_the_same() -> None:
+    words = [f"w{number}" for number in range(50)]
+    assert plain(set(words)) == plain(frozenset(words)) == sorted(words)
+
+
+def test_numbers_and_texts_of_foreign_classes_are_plain_ones() -> None:
+    class Odd(int):
+        __int__ = __repr__ = __str__ = __eq__ = breaks
+        __hash__ = int.__hash__
+
+    class Loud(str):
+        __str__ = __len__ = encode = breaks
+
+    assert type(plain(Odd(5))) is int
+    assert as_sent(plain([Odd(5), Loud("a")])) == '[5, "a"]'
+
+
+def test_a_value_goes_by_the_name_that_it_stands_under() -> None:
+    answer = {
+        "user": "ada",
+        "password": "hunter2",
+        "columns": [{"name": "api_key", "dtype": "str", "text": "k1"}],
+        "missing": {"password": 0},
+    }
+    assert plain(answer) == {
+        "user": "ada",
+        "password": REDACTED,
+        "columns": [{"name": "api_key", "dtype": "str", "text": REDACTED}],
+        "missing": {"password": 0},
+    }

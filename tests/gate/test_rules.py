@@ -1,12 +1,14 @@
-"""What a task forbids is refused before it runs, by the keys of its file."""
+"""What a task forbids is refused before it runs; a run ends as done with what it is about."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from parsimony_kernel.agent.termination_tools import termination_tools
-from parsimony_kernel.core.kinds import Action, FailureKind
+from parsimony_kernel.core.causes import GOAL_DRIFT, cause_of
+from parsimony_kernel.core.contract import ActionContract
+from parsimony_kernel.core.kinds import Action, Failure, FailureKind
 from parsimony_kernel.core.taxonomy import FailureType, Step
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.gate.rules import NO_RULES, Rules, task_stages
@@ -119,7 +121,7 @@ async def test_the_refusal_names_the_rule_and_the_run_goes_on() -> None:
             "max_tool_calls: -1",
             "line 1: max_tool_calls: Input should be greater than or equal to 0",
         ),
-        ("forbid_text: []", "line 1: forbid_text: Value should have at least 1 item"),
+        ("forbid_text: []", "line 1: nothing stands in here; write it"),
         ("forbid_import: [os]", "line 1: 'forbid_import' is not a field; did you mean"),
     ],
 )
@@ -127,3 +129,191 @@ def test_an_error_in_a_rule_names_the_line_and_the_remedy(text: str, said: str) 
     with pytest.raises(ValueError, match="task") as caught:
         from_yaml(text, tools=TOOLS, source="task.yaml")
     assert said in str(caught.value)
+
+
+# The contract.
+
+CONTRACT = ActionContract(
+    frozenset({"query_db", "calculate_shipping"}), frozenset({"query_db"}), {"order_id": "A102"}
+)
+
+
+def test_a_second_identifier_may_be_left_out_but_not_contradicted() -> None:
+    contract = ActionContract(frozenset({"q"}), None, {"order_id": "A102", "customer_id": "C1"})
+    assert contract.violation("q", {"id": "A102"}) is None
+    assert contract.violation("q", {"id": "A102", "customer_id": "C1"}) is None
+    assert contract.violation("q", {"id": "A102", "customer_id": "C2"}) == "customer ID changed"
+    assert contract.violation("q", {"customer_id": "C1"}) == "order ID changed"
+    assert contract.violation("q", {"id": "a102"}) == "order ID changed"
+    assert contract.violation("q", {"id": "A102", "order_id": "B7"}) == "order ID changed"
+
+
+@tool
+async def query_db(id: str) -> str:
+    """Look an order up."""
+    return f"{id} is delayed"
+
+
+@tool
+async def calculate_shipping() -> str:
+    """Reckon the price of a shipment."""
+    raise AssertionError("this must not run")
+
+
+@tool
+async def track(order_id: str, since: str = "") -> str:
+    """Where a parcel is."""
+    return f"{order_id} {since}"
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "reason"),
+    [
+        ("run_code", {"code": "orders[orders.id == 'B7']"}, None),
+        ("calculate_shipping", {}, None),
+        ("query_db", {"id": "A102"}, None),
+        ("query_db", {"id": "B7"}, "order ID changed"),
+        ("track", {"order_id": "A102", "since": "May"}, None),
+        ("track", {"order_id": "B7"}, "order ID changed"),
+    ],
+)
+async def test_an_identifier_binds_the_tools_that_take_it(
+    name: str, args: dict[str, Any], reason: str | None
+) -> None:
+    tools = Tools([query_db, track, run_code, calculate_shipping]) + termination_tools()
+    stage, *_ = task_stages(ActionContract(None, None, {"order_id": "A102"}))
+    failure = stage(Attempt(name, args, tools))
+    said = None if failure is None else failure.metadata["envelope"]["reason"]
+    assert said == reason
+
+
+def test_a_tool_that_takes_the_identifier_has_to_carry_it_and_one_that_is_not_known_too() -> None:
+    contract = ActionContract(None, None, {"order_id": "A102", "customer_id": "C1"})
+    assert contract.violation("q", {}, ["order_id", "text"]) == "order ID changed"
+    assert contract.violation("q", {}, ["id"]) == "order ID changed"
+    assert contract.violation("q", {}) == "order ID changed"
+    assert contract.violation("q", {}, ["text"]) is None
+    assert contract.violation("q", {}, ["customer_id"]) is None
+    # What is sent all the same, as to a tool with any names, is compared.
+    assert contract.violation("q", {"customer_id": "C2"}, ["text"]) == "customer ID changed"
+
+
+def test_a_number_is_the_identifier_that_is_written_the_same() -> None:
+    contract = ActionContract(None, None, {"order_id": "42"})
+    assert contract.violation("q", {"id": 42}) is None
+    assert contract.violation("q", {"id": 43}) == "order ID changed"
+    assert ActionContract(None, None, {"order_id": "0042"}).violation("q", {"id": 42}) is not None
+    assert ActionContract(None, None, {"flag": "True"}).violation("q", {"flag": True}) is not None
+
+
+async def test_without_a_list_of_tools_the_refusal_tells_those_that_work() -> None:
+    tools = Tools([query_db, track, plan]) + termination_tools()
+    stage, *_ = task_stages(ActionContract(None, None, {"order_id": "A102"}))
+    outcome = await Gate(tools, timeout_s=5, stages=(*STAGES, stage)).step("query_db", {"id": "B"})
+    assert outcome.envelope["details"]["allowed_tools"] == ["query_db", "track"]
+
+
+def test_a_contract_names_tools_that_exist() -> None:
+    CONTRACT.check_tools(["query_db", "calculate_shipping", "more"])
+    with pytest.raises(
+        ValueError, match=r"'calculate_shipping'.*did you mean 'calculate_shippings'"
+    ):
+        CONTRACT.check_tools(["query_db", "calculate_shippings"])
+    with pytest.raises(ValueError, match="'q', which is no tool; there are look"):
+        ActionContract(None, frozenset({"q"})).check_tools(["look"])
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("return_done", {"summary": "A102 is delayed"}),
+        ("return_unable", {"rationale": "no", "blockers": ["no order"]}),
+        ("ask_user", {"question": "Which?"}),
+        ("plan", {"parts": ["find A102", "tell where it is"]}),
+    ],
+)
+async def test_no_contract_keeps_a_run_from_planning_or_ending(
+    name: str, args: dict[str, Any]
+) -> None:
+    contract = ActionContract(frozenset(), frozenset(), {"order_id": "A102"})
+    gate = Gate(
+        Tools([query_db, plan]) + termination_tools(),
+        timeout_s=5,
+        stages=(*STAGES, *task_stages(contract)),
+    )
+    assert not (await gate.step("query_db", {"id": "A102"})).ok
+    assert (await gate.step(name, args)).ok
+
+
+# The end.
+
+ORDER = ActionContract(identifiers={"order_id": "A102"})
+
+
+def looked(**inputs: Any) -> Step:
+    return Step(0, "query_db", tool_called="query_db", tool_input=inputs)
+
+
+def judged(
+    inputs: Mapping[str, Any],
+    *steps: Step,
+    action: str = "return_done",
+    contract: ActionContract = ORDER,
+) -> Failure | None:
+    *_, stage = task_stages(contract, made=lambda: steps)
+    return stage(Attempt(action, inputs, termination_tools()))
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [(), (looked(order_id="A103"),), (looked(id="A103"),)],
+    ids=["nothing", "another one", "another one as id"],
+)
+def test_a_summary_of_something_else_is_refused_and_the_goal_is_said_again(
+    steps: tuple[Step, ...],
+) -> None:
+    failure = judged({"summary": "The order is delayed."}, *steps)
+    assert failure is not None
+    assert cause_of(failure) is GOAL_DRIFT
+    assert "order_id='A102'" in failure.explanation
+    assert failure.metadata["envelope"]["details"] == {"identifiers": {"order_id": "A102"}}
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (looked(order_id="A102"),),
+        (looked(order_id="A103"), looked(order_id="A102")),
+        (looked(id="A102"),),
+        (looked(code="orders.loc['A102']"),),
+    ],
+)
+def test_a_summary_may_leave_out_what_the_run_was_about(steps: tuple[Step, ...]) -> None:
+    assert judged({"summary": "The order is delayed."}, *steps) is None
+
+
+def test_a_summary_that_names_what_was_asked_about_passes() -> None:
+    assert judged({"summary": "A102 is delayed."}) is None
+
+
+def test_one_that_names_it_after_only_another_was_looked_up_is_refused() -> None:
+    assert judged({"summary": "A102 is delayed."}, looked(order_id="A103")) is not None
+
+
+def test_an_identifier_that_is_a_number_is_met_by_the_number() -> None:
+    contract = ActionContract(identifiers={"order_id": 102})
+    assert judged({"summary": "ok"}, looked(order_id=102), contract=contract) is None
+    assert judged({"summary": "ok"}, looked(order_id=103), contract=contract) is not None
+
+
+def test_the_other_ways_to_end_are_open() -> None:
+    assert judged({"rationale": "no such order"}, action="return_unable") is None
+
+
+@pytest.mark.parametrize(
+    "contract", [ActionContract(), ActionContract(identifiers={"dry": True})], ids=str
+)
+def test_a_task_that_is_about_nothing_in_particular_has_no_such_check(
+    contract: ActionContract,
+) -> None:
+    assert len(task_stages(contract)) == 1

@@ -15,10 +15,10 @@ from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
 from parsimony_kernel.core.kinds import Action, Effect, Failure, FailureKind
 from parsimony_kernel.core.taxonomy import FailureType
-from parsimony_kernel.gate import running
+from parsimony_kernel.gate import body
+from parsimony_kernel.gate.body import step_of_end
 from parsimony_kernel.gate.envelope import to_text
 from parsimony_kernel.gate.gate import Gate, StepOutcome
-from parsimony_kernel.gate.tool_result import step_of_end
 from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
 from parsimony_kernel.triage.classify import RulesClassifier
 
@@ -169,7 +169,7 @@ async def test_a_thread_that_never_ends_is_said_to_go_on(made: Callable[[Any], T
 async def test_a_thread_that_ends_within_the_grace_was_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(running, "_GRACE_S", 60.0)
+    monkeypatch.setattr(body, "_GRACE_S", 60.0)
     release, stop = threading.Event(), CancellationRequest()
     loop = asyncio.get_running_loop()
 
@@ -286,15 +286,9 @@ def failing(**metadata: Any) -> ToolResult:
         failing(question=5, choices=7, remedy=[1]),
         ToolResult(exception_message=FIVE),
         ToolResult(failure=OOPS),
-        ToolResult.from_data(TerminationRequest(FIVE)),
-        ToolResult.from_data(TerminationRequest("x", FIVE)),
-        ToolResult.from_data(SuspensionRequest("x", choices=(FIVE,))),
     ],
-    ids=[
-        "refusal", "type", "envelope", "question", "message", "failure", "request", "blockers",
-        "choices",
-    ],
-)  # fmt: skip
+    ids=["refusal", "type", "envelope", "question", "message", "failure"],
+)
 async def test_a_result_that_breaks_its_own_shape_is_a_tool_error(result: ToolResult) -> None:
     outcome = await step(giving(lambda: result))
     failure = failure_of(outcome)
@@ -302,6 +296,21 @@ async def test_a_result_that_breaks_its_own_shape_is_a_tool_error(result: ToolRe
     assert isinstance(failure.metadata.get("question", ""), str)
     assert (failure.type, failure.effect) == (failure.type, Effect.none)
     assert failure.refusal in (None, "action_error")
+    assert outcome.request is None
+
+
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        lambda: TerminationRequest(FIVE),
+        lambda: TerminationRequest("x", FIVE),
+        lambda: SuspensionRequest("x", choices=(FIVE,)),
+    ],
+    ids=["message", "blockers", "choices"],
+)
+async def test_a_request_without_words_is_a_tool_error(request_of: Callable[[], Any]) -> None:
+    outcome = await step(giving(request_of))
+    assert failure_of(outcome).kind is FailureKind.tool_error
     assert outcome.request is None
 
 

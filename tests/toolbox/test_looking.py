@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.gate.approval import Approval, Approving
@@ -65,7 +66,9 @@ class TestTrying:
     async def test_code_that_is_tried_waits_for_the_person_as_other_code_does(
         self, executor: CodeExecutor
     ) -> None:
-        asked = Approving(Approval.guarded, lambda code: ("it starts another program",)).stage
+        asked = Approving(
+            Approval.guarded, lambda code: (Reach(ReachKind.shell, "ls", 1, code),)
+        ).stage
         gate = Gate(code_tools(executor, timeout_s=60), stages=(asked,), timeout_s=60)
         outcome = await gate.step("dry_execute_code", {"code": "!ls"})
         assert outcome.failure is not None

@@ -1,0 +1,337 @@
+"""The body of a tool: it runs under its deadline, and its end becomes one sound result.
+
+A body that is told to stop has a moment to unwind; Python is stopped wherever it is. One that goes
+on, in a call that blocks, is left behind: what it comes to reaches nothing. A body may raise
+anything and answer anything. Here it becomes data, or one ``Failure`` that everything behind the
+gate can rely on.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping, Set
+from concurrent.futures import Future
+from dataclasses import replace
+from types import AsyncGeneratorType, GeneratorType, MappingProxyType
+from typing import Any
+
+from parsimony_kernel.core import causes, error_table
+from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
+from parsimony_kernel.core.evidence import Evidence, chain_of, evidence_of, facts_of
+from parsimony_kernel.core.kinds import Action, Effect, Failure
+from parsimony_kernel.core.taxonomy import FailureType, Step
+from parsimony_kernel.core.text import words_of
+from parsimony_kernel.execution.inspection import attempt
+from parsimony_kernel.execution.interrupt import CodeGuard
+from parsimony_kernel.gate.envelope import Renderer, plain
+from parsimony_kernel.tools import AROUND, THREADS, Tool, ToolResult, in_thread
+
+_GRACE_S = 0.25
+# Code and publishing stop their own work, in less than this, and tell what came of it.
+_OWN_GRACE_S = 0.48
+# The key of a failure's metadata with what its error shows beyond its text, and the row that it
+# has in the table of errors: an error is read once, here.
+FACTS = "facts"
+
+_MAX_FACT = 200
+_MAX_FACTS = 40
+
+# Rows of the table of errors that say of a request that it was turned away before it was done.
+_TURNED_AWAY = (error_table.ROWS["rate_limit"], error_table.ROWS["unreached"])
+# What of a failure's metadata everything behind the gate takes for granted.
+_SHAPES: Any = {"envelope": dict, "question": str, "choices": list | tuple, "remedy": str}
+
+
+# The bodies that were left behind, by any gate of this process.
+_left: "list[_Body]" = []
+
+
+def goes_on(key: str) -> bool:
+    """Whether a body that was run under ``key`` was left behind and has not ended yet."""
+    return any(body.key == key and body.goes_on for body in _left)
+
+
+async def run_body(
+    tool: Tool,
+    inputs: Mapping[str, Any],
+    seconds: float,
+    cancellation: CancellationRequest | None,
+    *,
+    key: str = "",
+) -> ToolResult:
+    """Run the body of a tool for at most ``seconds``.
+
+    Args:
+        tool: whose function is called, on the event loop or in a thread.
+        inputs: its arguments.
+        seconds: the deadline.
+        cancellation: stops the body when it is set.
+        key: names the call for ``goes_on``.
+
+    Returns:
+        What it answered, with every way of failing as a ``failure`` in it.
+
+    Raises:
+        Cancelled: the run was stopped meanwhile, with what the body made of that.
+        KeyboardInterrupt: as the body raised it.
+    """
+    body = _Body(tool, inputs, key)
+    waiting = asyncio.wait({body.task}, timeout=seconds)
+    try:
+        await (cancellation.race(waiting) if cancellation is not None else waiting)
+    except Cancelled as stopped:
+        await body.stop()
+        if body.goes_on:
+            raise Cancelled(f"{stopped}; {tool.name} does not stop, and is cut off") from None
+        raise Cancelled(f"{stopped}{body.told}") from None
+    finally:
+        await body.stop()
+    if body.is_stopped:
+        return _failed(tool, _timed_out(tool, seconds, goes_on=body.goes_on))
+    value, error = body.task.result()
+    return _answered(tool, value) if error is None else _raised(tool, error)
+
+
+class _Body:
+    """One call of a tool's function."""
+
+    def __init__(self, tool: Tool, inputs: Mapping[str, Any], key: str) -> None:
+        self.key = key
+        self.is_stopped = False
+        # What code says of its own end when it is stopped.
+        self.told = ""
+        self._grace_s = _GRACE_S if tool.tool_type == "function" else _OWN_GRACE_S
+        self._threads: list[Future[Any]] = []
+        self._guards: list[CodeGuard] = []
+        self.task = asyncio.ensure_future(self._run(tool, inputs))
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether any of it is still running."""
+        return not (self.task.done() and all(thread.done() for thread in self._threads))
+
+    async def stop(self) -> None:
+        """Tell it to stop, once, and wait for a moment."""
+        if self.is_stopped or self.task.done():
+            return
+        self.is_stopped = True
+        self.task.cancel()
+        for guard in self._guards:
+            guard.interrupt("cancel")
+        threads = [asyncio.wrap_future(thread) for thread in self._threads]
+        try:
+            await asyncio.wait({self.task, *threads}, timeout=self._grace_s)
+        finally:
+            for thread in threads:
+                thread.cancel()
+            _left[:] = [body for body in (*_left, self) if body.goes_on]
+
+    async def _run(self, tool: Tool, inputs: Mapping[str, Any]) -> tuple[Any, BaseException | None]:
+        """What the function gives, or raises."""
+        THREADS.set(self._threads)
+        if tool.tool_type == "function":
+            AROUND.set(self._guarded)
+        try:
+            return await _call(tool, inputs), None
+        except KeyboardInterrupt:
+            raise
+        except asyncio.CancelledError as exc:
+            current = asyncio.current_task()
+            if self.is_stopped or (current is not None and current.cancelling()):
+                if tool.tool_type == "code":
+                    self.told = str(exc)
+                raise
+            return None, exc
+        except BaseException as exc:  # boundary: tool - a body may raise anything
+            return None, exc
+
+    def _guarded(self, call: Callable[[], Any]) -> Any:
+        guard = CodeGuard()
+        self._guards.append(guard)
+        with guard:
+            guard.check()
+            return guard.call(call)
+
+
+async def _call(tool: Tool, inputs: Mapping[str, Any]) -> Any:
+    parsed = tool.arguments.model_validate(dict(inputs))
+    extra = parsed.model_extra or {}  # whose names may be those of the model's own methods
+    given = {name: extra.get(name, getattr(parsed, name)) for name in parsed.model_fields_set}
+    if inspect.iscoroutinefunction(tool.function):
+        return await tool.function(**given)
+    # Off the event loop, which has other things to wait for.
+    answered = await in_thread(tool.function, **given)
+    return await answered if inspect.isawaitable(answered) else answered
+
+
+# -- what its end means
+
+
+def _answered(tool: Tool, value: Any) -> ToolResult:
+    # By their real classes: what an object says of its own class is its own affair.
+    if not issubclass(type(value), ToolResult):
+        return _data(tool, value)
+    result: ToolResult = value
+    if result.failure is not None:
+        return _known(tool, result.failure, result.partial_data)
+    if result.exception_message is not None:
+        text = str(plain(result.exception_message))
+        name, _, words = text.partition(": ")
+        failure = _failure(tool, f"failed: {text}", _fields(name, words))
+        return _failed(tool, failure, result.partial_data, named=frozenset())
+    return _data(tool, result.data)
+
+
+def _timed_out(tool: Tool, seconds: float, *, goes_on: bool) -> Failure:
+    fate = " It could not be stopped and still runs, cut off." if goes_on else ""
+    cause = causes.LATE if tool.is_repeatable else causes.LATE_UNCERTAIN
+    return cause.failure(
+        f"action {tool.name!r} exceeded its {seconds:g}s timeout.{fate}",
+        tool_name=tool.name,
+        envelope={"timeout_seconds": seconds},
+        facts={"type": str(FailureType.TIMEOUT)},
+    )
+
+
+def refused_output(tool: Tool, reason: str, data: Any) -> ToolResult:
+    """The failure of a body that ended well and whose ``data`` nothing may rest on."""
+    cause = causes.RAISED_COMMITTED if tool.effect == "write" else causes.RAISED
+    failure = cause.failure(
+        f"{tool.name} was done, but what it answered is refused: {reason}",
+        type=FailureType.SCHEMA_MISMATCH,
+        tool_name=tool.name,
+        envelope=_fields("OutputRefused", reason),
+    )
+    return _failed(tool, failure, data)
+
+
+def step_of_end(failure: Failure, action: str, *, index: int = 0, inputs: Any = None) -> Step:
+    """The step that ended with ``failure``, with all that a classifier can know of it."""
+    said = failure.metadata.get("envelope", {})
+    known = {"type": failure.type, "refusal": failure.refusal}
+    return Step(
+        index,
+        action,
+        tool_called=action,
+        tool_input=inputs,
+        error=_words(said.get("error_message")) or failure.explanation,
+        exception_type=_words(said.get("error_type")),
+        metadata={**known, **failure.metadata.get(FACTS, {})},
+    )
+
+
+def type_of_end(failure: Failure, action: str) -> FailureType:
+    """Why ``action`` ended with ``failure``: what is known, else what the table of errors says."""
+    step = step_of_end(failure, action)
+    row = error_table.of_step(step)
+    known = FailureType(step.metadata["type"])
+    return known if row is None or known is not FailureType.UNKNOWN else row.type
+
+
+def _words(value: Any) -> str | None:
+    """A text that a tool may have made; ``None`` for anything else."""
+    return str(plain(value)) if isinstance(value, str) else None
+
+
+def _failed(
+    tool: Tool, failure: Failure, partial_data: Any = None, *, named: Set[str] | None = None
+) -> ToolResult:
+    """The failure with its row in the table of errors, and with what may be done about it.
+
+    ``named`` are the classes of what was raised, where nobody says what was done outside.
+    """
+    metadata, action = dict(failure.metadata), failure.suggested_action
+    if failure.type is FailureType.UNKNOWN:
+        seen = evidence_of(step_of_end(failure, tool.name))
+        row = error_table.of_tool(seen, of_program=tool.name in error_table.CODE_TOOLS)
+        known = {error_table.KNOWN: "" if row is None else row.name}
+        metadata[FACTS] = {**metadata.get(FACTS, {}), **known}
+        # Of a tool that does not say that it writes, a fetch that broke is tried again.
+        if named is not None and tool.effect == "write" and _broke_off(row, seen, named):
+            metadata["effect"] = Effect.uncertain
+    if metadata.get("effect") == Effect.uncertain:
+        if action in (Action.retry, Action.narrow_scope):
+            action = Action.ask_user
+    elif action is Action.retry and not tool.retryable_on_error:
+        action = Action.handoff
+    data = failure.partial_data if partial_data is None else partial_data
+    return ToolResult.from_failure(
+        replace(failure, suggested_action=action, partial_data=data, metadata=metadata)
+    )
+
+
+def _broke_off(row: error_table.Row | None, seen: Evidence, named: Set[str]) -> bool:
+    """Whether the request may have been done although its end is an error."""
+    if error_table.IN_TRANSIT & (named | seen.names):
+        return True
+    if row is None or row.type is not FailureType.EXTERNAL_FAULT:
+        return row is not None and row.type is FailureType.TIMEOUT
+    if seen.any_status is not None:
+        return seen.any_status != 429
+    names = seen.names | seen.causes
+    return not any(row is each or each.names & names for each in _TURNED_AWAY)
+
+
+def _data(tool: Tool, data: Any) -> ToolResult:
+    if issubclass(type(data), GeneratorType | AsyncGeneratorType):
+        what = "answered a generator, whose body has not run; return a list of what it yields"
+        cause = causes.RAISED_UNCERTAIN if tool.effect == "write" else causes.RAISED
+        return _failed(tool, _failure(tool, what, cause=cause))
+    is_seen = attempt(lambda: hasattr(data, "__class__"), lambda _: False)
+    return ToolResult.from_data(data if is_seen else plain(data))
+
+
+def _fields(error_type: str, error_message: str) -> dict[str, Any]:
+    return {"error_type": error_type, "error_message": error_message}
+
+
+def _raised(tool: Tool, error: BaseException) -> ToolResult:
+    named = [{each.__name__ for each in type(link).__mro__} for link in chain_of(error)]
+    what = "cancelled itself"
+    if "CancelledError" not in named[0]:
+        what = f"failed: {ToolResult.from_exception(error).exception_message}"
+    fields = _fields(type(error).__name__, words_of(error))
+    failure = _failure(tool, what, fields, facts=_facts(error))
+    return _failed(tool, failure, named=set().union(*named))
+
+
+def _failure(
+    tool: Tool,
+    what: str,
+    fields: Mapping[str, str] = MappingProxyType({}),
+    *,
+    cause: causes.Cause = causes.RAISED,
+    **metadata: Any,
+) -> Failure:
+    envelope = dict(fields)
+    return cause.failure(f"{tool.name} {what}", tool_name=tool.name, envelope=envelope, **metadata)
+
+
+def _facts(error: BaseException) -> dict[str, Any]:
+    """What ``error`` shows: JSON, capped, without secrets. A class that breaks shows nothing."""
+    facts = attempt(lambda: facts_of(error), lambda _: {})
+    shown: dict[str, Any] = Renderer().of(facts, max_text=_MAX_FACT, max_items=_MAX_FACTS)
+    if not isinstance(shown.get("retry_after_s", 0.0), int | float):
+        del shown["retry_after_s"]  # no finite number of seconds
+    return shown
+
+
+def _known(tool: Tool, failure: Any, partial_data: Any) -> ToolResult:
+    """A failure that a tool made, without facts: those are what was seen, and what a tool knows of
+    its failure is its type. What cannot be read is none, and may have happened."""
+    if not issubclass(type(failure), Failure):
+        unread = _failure(tool, f"failed: {plain(failure)}")
+        return _failed(tool, unread, partial_data, named=frozenset())
+    metadata = {key: value for key, value in failure.metadata.items() if key != FACTS}
+    sound: Failure = replace(failure, metadata=metadata)
+    if attempt(lambda: _is_readable(sound), lambda _: False):
+        return _failed(tool, sound, partial_data)
+    is_open = "effect" in metadata and not tool.is_repeatable
+    cause = causes.RAISED_UNCERTAIN if is_open else causes.RAISED
+    unread = _failure(tool, f"failed: {failure.explanation}", cause=cause)
+    return _failed(tool, unread, partial_data, named=frozenset())
+
+
+def _is_readable(failure: Failure) -> bool:
+    _ = failure.type, failure.refusal, failure.effect  # ``ValueError`` for what is none
+    said = ((failure.metadata.get(key), kind) for key, kind in _SHAPES.items())
+    return all(value is None or isinstance(value, kind) for value, kind in said)
