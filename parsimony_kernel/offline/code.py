@@ -227,9 +227,6 @@ class Writer:
             return [grouped, f".agg({', '.join(every)})", ".reset_index()"]
         if first.column is None:
             return [grouped, ".size()", reset]
-        if first.agg == "ratio":
-            a, b = (literal(c.name) for c in first.column.made_of)
-            return [grouped, f"[[{a}, {b}]].sum()", f".pipe(lambda d: d[{a}] / d[{b}])", reset]
         return [f"{grouped}[{literal(first.column.name)}]", f".{first.call}", reset]
 
     def _along(self, value: str) -> str:
@@ -246,12 +243,7 @@ class Writer:
         query, values = self.q, m.column.of(self.source) if m.column else self.source
         words, label = f"{m.name}{query.by}", query.superlative or m.label
         value = f"{values}.{m.call}" if m.column else f"len({values})"
-        if m.over:
-            total = "sum" if m.column else "size"
-            value = f"{values}.groupby({m.over.of(self.source)}).{total}().mean()"
-        elif m.column and m.agg == "ratio":
-            value = " / ".join(f"{c.of(self.source)}.sum()" for c in m.column.made_of)
-        elif m.column and m.column.made_of and not m.column.part:
+        if m.column and m.column.made_of and not m.column.part:
             value = f"({values}).{m.call}"
         if query.share:
             words, label = f"share{query.by}", query.what

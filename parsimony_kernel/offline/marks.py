@@ -16,7 +16,7 @@ from parsimony_kernel.offline.code import values_like
 from parsimony_kernel.offline.patterns import aggregate, keywords, table
 from parsimony_kernel.offline.query import MONTHS, Query
 from parsimony_kernel.offline.schema import Column, Table
-from parsimony_kernel.offline.words import Token, canonical, fold, literal, singular, spoken
+from parsimony_kernel.offline.words import Token, canonical, fold, singular, spoken
 
 STOP = "Stop here"
 MOST = 4
@@ -308,11 +308,9 @@ class Marks:
         """A column of dates like 03/04/2024, once it is known which is the day."""
         if column.dates != "slashes":
             return column
-        parts = f'{self.table.name}[{literal(column.name)}].dropna().str.split("/").str'
-        why = f"Look which part of {column.name} is the day"
-        first, second = (self.fetch(f"{parts}[{at}].astype(int).max()", why) for at in (0, 1))
-        begins = first > 12
-        if begins == (second > 12):
+        pairs = [[int(part) for part in each.split("/")[:2]] for each in column.samples]
+        begins = any(first > 12 for first, _ in pairs)
+        if begins == any(second > 12 for _, second in pairs):
             kinds = [f"{column.samples[0]} begins with the {part}" for part in ("day", "month")]
             question = f"How are the dates of {column.name} written?"
             begins = kinds[0] == self.choose(question, kinds)

@@ -23,8 +23,7 @@ def rows() -> list[tuple[re.Pattern[str], Mapping[str, Any]]]:
         "the": "(?:(?:the|a|an|its|their|all|my|each|only) )*",
         "agg": f"(?:{'|'.join(table()['words'].values())})",
         "op": f"(?:{'|'.join(map(_escaped, _operators()))})",
-        "comparative": f"(?:{'|'.join(w for w in _adjectives() if not w.endswith('st'))})",
-        "superlative": f"(?:{'|'.join(w for w in _adjectives() if not w.endswith('er'))})",
+        "superlative": f"(?:{'|'.join(_adjectives())})",
         # The second letter of a column's mark says what it holds.
         "C": r"C[mtfk]\d+",
         **{f"C{kind}": rf"C{kind}\d+" for kind in "mtf"},

@@ -214,11 +214,7 @@ class _Planner:
             listed = (read_table(v) for v in self.turn.variables if v.get("name") == name)
             had = next(listed, None)
             if had is not None and (now.rows, len(now.columns)) != (had.rows, len(had.columns)):
-                question = (
-                    f"`{name}` had {had.rows:,} rows and {len(had.columns)} columns before it was "
-                    f"gone, and {found[0]} has {now.rows:,} and {len(now.columns)}. What now?"
-                )
-                self._choose(question, ["Go on with the file", STOP])
+                raise No(f"{found[0]} has changed since `{name}` was loaded: load it again.")
 
     def _choose(self, question: str, choices: Sequence[str]) -> str:
         return choose(self.turn.answers, question, choices)

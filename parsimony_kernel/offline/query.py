@@ -57,24 +57,15 @@ def flagged(column: Column, *, is_so: bool = True) -> Filter:
 
 @dataclass(frozen=True)
 class Measure:
-    """A function over a column; without a column, rows are counted.
-
-    Args:
-        q: the percentile.
-        over: the part of a date of which it is summed first.
-    """
+    """A function over a column; without a column, rows are counted. ``q`` is the percentile."""
 
     agg: str
     column: Column | None = None
     q: float = 0
-    over: Column | None = None
 
     @property
     def label(self) -> str:
         """What it is, in words."""
-        if self.over:
-            what = f"total {self.column.label}" if self.column else "rows"
-            return f"mean {what} per {self.over.label}"
         if self.column is None:
             return "number of rows"
         if self.agg == "nunique" and self.column.part:
@@ -98,9 +89,7 @@ class Measure:
     @property
     def unit(self) -> str:
         """The unit of its values."""
-        return (
-            self.column.unit if self.column and self.agg not in ("nunique", "var", "ratio") else ""
-        )
+        return self.column.unit if self.column and self.agg not in ("nunique", "var") else ""
 
 
 @dataclass

@@ -145,6 +145,8 @@ class Reader(Marks):
     def _apply(self, given: _Given, row: _Row, words: str) -> None:
         """Set the slots that a row and its words name."""
         query, slots = self.query, dict(row.get("set", {}))
+        if "no" in row:
+            raise No(row["no"])
         if query.do and "do" in slots:
             raise No(IN_PARTS)
         if "kind" in given:
@@ -196,19 +198,12 @@ class Reader(Marks):
             self.query.measures = [replace(m, agg=agg) for m in before.measures]
         return None
 
-    def _compare(self, given: _Given, row: _Row, words: str) -> None:
-        self.compares = True
-
-    def _pair(self, given: _Given, row: _Row, words: str) -> None:
-        pair, sign = (self.pick(given["a"]), self.pick(given["b"])), row["sign"]
-        name, agg = f" {sign} ".join(c.name for c in pair), aggregate(given.get("agg", ""))
+    def _difference(self, given: _Given, row: _Row, words: str) -> None:
+        pair = (self.pick(given["a"]), self.pick(given["b"]))
+        name, agg = f"{pair[0].name} - {pair[1].name}", aggregate(given.get("agg", ""))
         options = {f"the mean of {name}": "mean", f"the total of {name}": "sum"}
-        if sign == "/":
-            total = " / ".join(f"total {c.name}" for c in pair)
-            options = {total: "ratio", f"the mean of {name} in each row": "mean"}
-        if sign == "/" or not agg:
-            agg = options[self.choose(f"What is {name}?", list(options))]
-        column = Column(name, "number", made_of=pair, how=f"{{0}} {sign} {{1}}")
+        agg = agg or options[self.choose(f"What is {name}?", list(options))]
+        column = Column(name, "number", made_of=pair, how="{0} - {1}")
         self.query.measures.append(Measure(agg, column))
 
     def _measure(self, given: _Given, row: _Row, words: str) -> None:
@@ -233,22 +228,6 @@ class Reader(Marks):
             if self.choose(f"What are {said!r}?", options) == options[0]:
                 measure = Measure("count")
         self.query.measures.append(measure)
-        return None
-
-    def _per_period(self, given: _Given, row: _Row, words: str) -> bool | None:
-        over, mark = self._groups(given["over"])[0], given["c"]
-        if over.is_cycle or not over.is_time:
-            return False
-        column = self.pick(mark) if mark[0] == "C" else None
-        total = f"the mean of the totals of each {over.label}"
-        each = f"the mean of each {over.label}"
-        if column is None or adds_up(column) or total == self.choose(
-            f"What is the average {column.name} of a {over.label}?", [total, each]
-        ):  # fmt: skip
-            self.query.measures.append(Measure("mean", column, over=over))
-        else:
-            self.query.groups.append(over)
-            self.query.measures.append(Measure("mean", column))
         return None
 
     def _rank(self, given: _Given, row: _Row, words: str) -> None:
@@ -299,19 +278,6 @@ class Reader(Marks):
         op = "present" if "there" in given else "missing"
         self.query.filters.append(Filter(self.pick(given["c"]), op))
 
-    def _without(self, given: _Given, row: _Row, words: str) -> bool | None:
-        column = self.pick(given["c"])
-        if column.is_flag:
-            return False
-        kept = Filter(column, "missing")
-        if column.kind == "number":
-            options = [f"{column.name} is missing", f"{column.name} is 0"]
-            said = " ".join(self.raw.get(each, each) for each in words.split())
-            if options[1] == self.choose(f"What does {said!r} mean?", options):
-                kept = Filter(column, "in", (0,))
-        self.query.filters.append(kept)
-        return None
-
     def _flag(self, given: _Given, row: _Row, words: str) -> None:
         self.query.filters.append(flagged(self.pick(given["c"]), is_so=False))
 
@@ -336,28 +302,9 @@ class Reader(Marks):
 
     def _adjective(self, given: _Given, row: _Row, words: str) -> None:
         query = self.query
-        column, is_low = self.adjective(given["adjective"])
-        if "a" in given:
-            self._unit(given, column)
-            value = self.marks[given["a"]]
-            query.filters.append(Filter(column, "<" if is_low else ">", (value,)))
-        else:
-            query.sort, query.ascending = column, is_low
-            query.limit = self._size(given) if "n" in given else query.limit or 1
-            query.superlative = given["adjective"]
-
-    def _months(self, given: _Given, row: _Row, words: str) -> bool | None:
-        """Keep rows from one month to another, of a year or of every year."""
-        first, last = (self.marks[given[name]] for name in "ab")
-        column = self.time(words)
-        if first > last or column.is_year:
-            return False
-        kept = Filter(part_of(column, "month_name"), "in", tuple(range(first, last + 1)))
-        if "n" in given:
-            span = tuple(f"{self.marks[given['n']]}-{month:02}" for month in (first, last))
-            kept = Filter(part_of(column, "M"), "between", span)
-        self.query.filters.append(kept)
-        return None
+        query.sort, query.ascending = self.adjective(given["adjective"])
+        query.limit = self._size(given) if "n" in given else query.limit or 1
+        query.superlative = given["adjective"]
 
     def _dated(self, given: _Given, row: _Row, words: str) -> bool | str | None:
         """Keep rows by a year, a month, a day, or a span of them."""
@@ -449,7 +396,6 @@ class Reader(Marks):
         """Decide what the slots come to, and ask where that is open."""
         query = self.query
         used = {c.base for c in (*query.groups, *(f.column for f in query.filters))}
-        used |= {m.over.base for m in query.measures if m.over}
         bare = [c for c in self.columns if not (c.is_date and c in used)]
         if not query.do:
             query.filters += [flagged(c) for c in bare if c.is_flag]
@@ -502,11 +448,8 @@ class Reader(Marks):
                 raise No(f'The built-in model doesn\'t know what to do with "{numbers[0].name}".')
             if query.sort in [m.column for m in query.measures]:
                 query.sort = None
-            days = [m.column for m in query.measures if m.agg == "nunique" and m.column]
-            if days and days[0].part and query.filters:
-                options = [f"different {days[0].label}s", "rows"]
-                if self.choose("Count what?", options) == "rows":
-                    query.measures = [Measure("count")]
+            if query.filters and any(m.column and m.column.part for m in query.measures):
+                raise No("The built-in model can't tell what to count here: rows, or times?")
         elif query.sort or (numbers and query.limit):
             if query.groups:
                 self._rank_groups(query.sort or numbers[0])
@@ -570,7 +513,7 @@ class Reader(Marks):
 
     def _rolls(self, numbers: list[Column]) -> None:
         """Over rows that follow one another in time; else a person says what a period comes to."""
-        query, agg = self.query, self.query.agg
+        query = self.query
         if not numbers:
             raise No("The built-in model can't tell what to roll: name a column of numbers.")
         times = [g for g in query.groups if g.is_time] or [self.time("rolling")]
@@ -583,11 +526,8 @@ class Reader(Marks):
             f"Look whether a {time.label} has several rows",
         )
         if several:
-            kinds = {f"by the total of each {time.label}": "sum"}
-            kinds[f"by the mean of each {time.label}"] = "mean"
-            question = f"A {time.label} has several rows. Roll over {query.rows} how?"
-            agg = kinds[self.choose(question, list(kinds))]
-        query.measures = [Measure(agg, each) for each in numbers]
+            raise No(f"A {time.label} has several rows, so there is nothing to roll over.")
+        query.measures = [Measure(query.agg, each) for each in numbers]
 
     def _check(self, text: str) -> None:
         """Every slot is of use, and something was asked."""

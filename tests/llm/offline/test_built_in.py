@@ -141,7 +141,6 @@ ROWS_KEPT = [
     ("top 10 % of cars by horsepower", 41),
     ("the 2 heaviest cars", 2),
     ("keep only the cars from Japan", (CARS.Origin == "Japan").sum()),
-    ("cars heavier than 4500", (CARS.Weight_in_lbs > 4500).sum()),
     ("cars after 1980", (CARS.Year.dt.year > 1980).sum()),
     ("cars from 1975 to 1980", CARS.Year.dt.year.between(1975, 1980).sum()),
 ]
@@ -183,11 +182,7 @@ async def test_a_chart(
 @pytest.mark.parametrize(
     ("request_", "choice"),
     [
-        ("horsepower per weight by origin", "total Horsepower / total Weight_in_lbs"),
-        ("average precipitation per week", "the mean of the totals of each week"),
-        ("7 week rolling mean of temp_max", "by the total of each week"),
         ("gap between temp_max and temp_min", "the mean of temp_max - temp_min"),
-        ("average weekly precipitation", "the mean of the totals of each week"),
         ("plot the mean temperature by month", "temp_max"),
         ("only the top 3 origins", "the number of rows"),
         ("horsepower by origin", "mean Horsepower"),
@@ -207,6 +202,10 @@ async def test_two_readings_are_a_question(notebook: Notebook, request_: str, ch
     [
         ("predict horsepower with a random forest", "predict"),
         ("mean horsepower by customer", "customer"),
+        ("horsepower per weight by origin", "which ratio"),
+        ("average weekly precipitation", "of totals"),
+        ("average precipitation per week", "of totals"),
+        ("7 week rolling mean of temp_max", "several rows"),
         ("mean customer churn by origin", "customer"),
         ("cluster the cars", "cluster"),
         ("share of the cars from Japan after 1980", "the share of what"),
@@ -314,7 +313,6 @@ OF_RACES = [
     ("mean finish time of the women", "Mean finish (sex is F): 220 min."),
     ("the fastest race", "Fastest: b, 190 min."),
     ("the latest race", "Rows: 1 of 4."),
-    ("races between february and march 2024", "Rows: 2 of 4."),
     ("races with a finish above 2 hours", '"2 hours"'),
     ("number of races in Leeds", "start_club"),
     ("how many events are there", "Number of rows: 4."),
