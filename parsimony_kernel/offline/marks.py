@@ -5,20 +5,18 @@ a mark may stand for is decided where it is used; where that is open, a person s
 """
 
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from rapidfuzz import fuzz, process
 
 from parsimony_kernel.core.fuzzy import alike
 from parsimony_kernel.offline.code import values_like
-from parsimony_kernel.offline.query import MONTHS, Query, is_part_of, unit_of, without_unit
+from parsimony_kernel.offline.patterns import aggregate, keywords, table
+from parsimony_kernel.offline.query import MONTHS, Query
 from parsimony_kernel.offline.schema import Column, Table
-from parsimony_kernel.offline.words import Token, canonical, fold, literal, singular, spoken
+from parsimony_kernel.offline.words import Token, canonical, fold, singular, spoken
 
 STOP = "Stop here"
 MOST = 4
@@ -31,10 +29,6 @@ class Ask(Exception):
     def __init__(self, question: str, choices: Sequence[str]) -> None:
         super().__init__(question)
         self.question, self.choices = question, tuple(choices)
-
-
-class Guess(Ask):
-    """A person must say which column, for the one that was named is not there."""
 
 
 class Look(Exception):
@@ -53,71 +47,30 @@ class Stopped(Exception):
     """The person said to stop."""
 
 
-# -- the table of patterns -----------------------------------------------------------------------
+def choose(answers: Mapping[str, str], question: str, choices: Sequence[str]) -> str:
+    """Return the choice that the person made.
 
+    Args:
+        answers: what the person has replied, by question.
 
-@cache
-def table() -> Mapping[str, Any]:
-    """The table of patterns."""
-    text = files("parsimony_kernel.offline").joinpath("patterns.toml").read_text("utf-8")
-    return tomllib.loads(text)
-
-
-@cache
-def rows() -> list[tuple[re.Pattern[str], Mapping[str, Any]]]:
-    """The rows of the table, with what their braces mean put in."""
-    operators = {k: "|".join(map(_escaped, v.split("|"))) for k, v in table()["operators"].items()}
-    adjectives = [w for _, *sides in table()["adjectives"].values() for w in _split(sides)]
-    macros = {
-        "the": "(?:(?:the|a|an|its|their|all|my|each) )*",
-        "agg": f"(?:{'|'.join(table()['words'].values())})",
-        "op": f"(?:{'|'.join(operators.values())})",
-        "comparative": f"(?:{'|'.join(w for w in adjectives if not w.endswith('st'))})",
-        "superlative": f"(?:{'|'.join(w for w in adjectives if not w.endswith('er'))})",
-        **{each: rf"{each}\d+" for each in "CVNTQFPDM"},
-        **{f"{e}s": rf"{e}\d+(?: (?:,|and|or|&|, and|, or) (?:the )?{e}\d+)*" for e in "CV"},
-        "Gs": r"[CP]\d+(?: (?:,|and|&|, and|by|, by) (?:the |by )*[CP]\d+)*",
-    }
-    found = []
-    for row in table()["row"]:
-        text = re.sub(r"\{(\w+)\}", lambda m: macros[m[1]], row["re"])
-        found.append((re.compile(rf"(?<![^ ])(?:{text})(?![^ ])"), row))
-    return found
-
-
-def _split(sides: Sequence[str]) -> list[str]:
-    return [word for side in sides for word in side.split("|") if word]
-
-
-def _escaped(word: str) -> str:
-    return word if word.replace(" ", "").isalpha() else re.escape(word)
-
-
-@cache
-def fillers() -> frozenset[str]:
-    """Words that say nothing of their own."""
-    return frozenset(table()["fillers"]["words"].split())
-
-
-@cache
-def keywords() -> frozenset[str]:
-    """The words that the patterns are made of: no part of a name is guessed from them."""
-    texts = [row["re"] for row in table()["row"]]
-    texts += [w for part in ("words", "parts", "operators") for w in table()[part].values()]
-    texts += [words for row in table()["adjectives"].values() for words in row[1:]]
-    plain = re.sub(r"\(\?P<\w+>|\{\w+\}|\\\w", " ", " ".join(texts))
-    whole = re.findall(r"[a-z]{2,}", plain.replace("?", "") + " " + re.sub(r"\w\?", "", plain))
-    return frozenset(whole) | fillers()
-
-
-def aggregate(word: str) -> str:
-    """The function that a word names; empty for any other word."""
-    word = {"in total": "total", "on average": "average"}.get(word.strip(), word.strip())
-    found = (name for name, words in table()["words"].items() if re.fullmatch(words, word))
-    return next(found, "")
-
-
-# -- marks ---------------------------------------------------------------------------------------
+    Raises:
+        Ask: until there is a reply that is one of the choices.
+        Stopped: when the reply is to stop.
+    """
+    if len(choices) > MOST:
+        question = f"{question} (of {len(choices)})"
+    reply = answers.get(question)
+    if reply is None:
+        raise Ask(question, choices[:MOST])
+    low = reply.strip().casefold().rstrip(".!")
+    if low in ("stop", STOP.casefold(), "no", "cancel", "never mind"):
+        raise Stopped
+    found = [c for c in choices if c.casefold() == low] or [
+        c for c in choices if low and low in c.casefold()
+    ]
+    if len(found) != 1:
+        return choose(answers, f"{reply[:80]!r} is none of the choices. {question}", choices)
+    return found[0]
 
 
 class Marks:
@@ -137,33 +90,29 @@ class Marks:
         about: Table,
         *,
         answers: Mapping[str, str],
-        known: Mapping[str, Any] | None = None,
-        tables: Sequence[str] = (),
-        before: Callable[[], Query | None] = lambda: None,
-        told: str = "",
+        known: Mapping[str, Any],
+        tables: Sequence[str],
+        before: Callable[[], Query | None],
+        told: str,
     ) -> None:
         self.tokens, self.table, self.answers = tokens, about, answers
-        self.known, self.tables, self.before, self.told = known or {}, tables, before, told
+        self.known, self.tables, self.before, self.told = known, tables, before, told
         self.query = Query(about.name)
         # What the marks stand for, by their text, and the words as they were written.
         self.marks: dict[str, Any] = {}
         self.raw: dict[str, str] = {}
-        # Parts of a date that follow a number, and may be its unit.
-        self.units: dict[str, str] = {}
+        # Values that were found in the data, beyond the samples.
         self.values: list[tuple[Column, str]] | None = None
 
     def marked(self) -> str:
-        """The request with its marks."""
+        """Write the request with its marks."""
         said: list[str] = []
         at = 0
         while at < len(self.tokens):
-            found = next(self._names_at(at, said), None)
-            if found is not None:
-                said.append(found[0])
-                at += found[1]
-                continue
-            said.append(self._plain(self.tokens[at]))
-            at += 1
+            found = next(self._names_at(at, said[-1] if said else ""), None)
+            mark, size = found or (self._plain(self.tokens[at]), 1)
+            said.append(mark)
+            at += size
         return " ".join(filter(None, said))
 
     def _plain(self, token: Token) -> str:
@@ -172,30 +121,36 @@ class Marks:
                 return self.mark("Q", token.bare)
             case "number":
                 return self.mark("N", token.number)
-            case "file" | "date":
-                return self.mark(token.kind[0].upper(), token.bare)
+            case "date":
+                return self.mark("D", token.bare)
             case "sign":
-                return {";": "~", "\n": "~"}.get(token.text, token.text.strip("?.!:"))
+                return "" if token.text in "?.!:" else token.text
         word = token.low
-        if len(word) > 5 and word not in keywords() and not self._is_value(word):
+        samples = (each.casefold() for c in self.table.columns for each in c.samples)
+        if len(word) > 5 and word not in keywords() and not any(word in each for each in samples):
             near = process.extractOne(word, keywords(), scorer=fuzz.ratio, score_cutoff=88)
             word = near[0] if near and near[0][0] == word[0] else word
         self.raw.setdefault(word, token.text)
         return word
 
-    def _is_value(self, word: str) -> bool:
-        samples = (s.casefold() for c in self.table.columns for s in c.samples)
-        return any(word in each for each in samples)
-
     def mark(self, letter: str, value: Any, words: str = "") -> str:
-        """A new mark for ``value``, which the request calls ``words``."""
+        """Make a new mark for ``value``, which the request calls ``words``.
+
+        Args:
+            letter: its kind. That of a column gets a second letter: whether it is a measure, a
+                time, a flag or any other.
+        """
+        if letter == "C":
+            kinds = {"m": "is_measure", "t": "is_time", "f": "is_flag"}
+            every = (k for k, name in kinds.items() if all(getattr(c, name) for c in value))
+            letter = f"C{next(every, 'k')}"
         mark = f"{letter}{len(self.marks) + 1}"
         self.marks[mark] = value
         self.raw[mark] = words or str(value)
         return mark
 
-    def _names_at(self, at: int, said: Sequence[str]) -> Iterator[tuple[str, int]]:
-        """Marks for the names that begin with the token there, longest first, with their length."""
+    def _names_at(self, at: int, behind: str) -> Iterator[tuple[str, int]]:
+        """Mark the names that begin with the token there, longest first, with their length."""
         for size in range(min(5, len(self.tokens) - at), 0, -1):
             piece = self.tokens[at : at + size]
             kinds = {each.kind for each in piece}
@@ -204,45 +159,37 @@ class Marks:
                 if values := self._values_of(text.replace(" - ", "-")):
                     yield self.mark("V", values, text), size
                 continue
-            is_name = not kinds - ({"word", "number"} if size > 1 else {"word", "quoted"})
-            if not is_name or kinds == {"number"}:
-                continue
-            if mark := self._name(piece, said[-1] if said else "", at + size):
+            is_name = kinds != {"number"} and kinds <= {"word", "number" if size > 1 else "quoted"}
+            quoted = piece[0].kind == "quoted"
+            if is_name and (mark := self._name(text, quoted, behind, at + size)):
                 yield mark, size
 
-    def _name(self, piece: Sequence[Token], behind: str, end: int) -> str:
-        text = " ".join(each.bare for each in piece)
-        words, is_quoted = fold(text), piece[0].kind == "quoted"
+    def _name(self, text: str, is_quoted: bool, behind: str, end: int) -> str:
+        words = fold(text)
         low = " ".join(words)
-        if is_quoted and behind in ("as", "titled", "called", "named", "title", "to", "into"):
-            return ""
+        exact = [c for c in self.table.columns if _is_name(words, c)]
         is_key = len(words) == 1 and low in keywords() and not is_quoted
         is_key = is_key and not (text.isupper() and len(text) > 1)
-        exact = [c for c in self.table.columns if _is_name(words, c.name)]
-        if self._is_rows(words) and not is_key and not is_quoted:
+        if self._is_rows(words, exact) and not is_key and not is_quoted:
             return self.mark("T", self.table.name, text)
-        named = [t for t in self.tables if low == t.casefold() or words == fold(t)]
+        named = [t for t in self.tables if text.casefold() == t.casefold()]
         if named and not exact:
             return self.mark("T", named[0], text)
         if exact and not (is_key and aggregate(low) and self._is_column(end)):
             return self.mark("C", exact, text)
-        parts = [p for p, w in table()["parts"].items() if re.fullmatch(w, text.casefold())]
-        if parts:
-            mark = self.mark("P", parts[-1], text)
-            if behind.startswith("N"):
-                self.units[mark] = f"{self.raw[behind]} {text}"
-            return mark
+        parts = table()["parts"].items()
+        if found := [p for p, row in parts if re.fullmatch(row.get("words", ""), low)]:
+            return self.mark("P", found[-1], text)
         values = self._values_of(text)
-        partly = [] if is_key or is_quoted else self._partly(piece, words)
-        if partly and values and aggregate(behind) and any(c.is_measure for c in partly):
-            values = []
+        partly = [] if is_key or is_quoted else self._partly(words)
         if is_key:
             values = [p for p in values if p[1] == text and behind.startswith("C")]
-        if values and (measures := [c.name for c in partly if c.is_measure]):
+        measures = [c.name for c in partly if c.is_measure]
+        if values and measures and not aggregate(behind):
             value = f"{values[0][0].name} is {values[0][1]}"
-            if self.choose(f"What do you mean by {text!r}?", [value, *measures]) != value:
-                values = []
-        if values:
+            if self.choose(f"What do you mean by {text!r}?", [value, *measures]) == value:
+                measures = []
+        if values and not measures:
             return self.mark("V", values, text)
         months = [i for i, m in enumerate(MONTHS, 1) if low in (m.lower(), m[:3].lower())]
         is_month = low != "may" or behind in table()["fillers"]["months"].split()
@@ -250,72 +197,60 @@ class Marks:
             return self.mark("M", months[0], text)
         if partly:
             return self.mark("C", partly, text)
-        if len(words) == 1 and singular(low) in table()["events"]["words"].split():
+        if len(words) == 1 and singular(low) in table()["fillers"]["events"].split():
             self.note(f"Read {text!r} as the rows of {self.table.name}")
             return self.mark("T", self.table.name, text)
         return ""
 
     def _is_column(self, at: int) -> bool:
         """Whether a column is named from the token there on: then a function stands before it."""
-        pieces = (self.tokens[at : at + size] for size in (1, 2, 3))
-        folded = [fold(" ".join(t.bare for t in piece)) for piece in pieces if piece]
-        return any(_is_name(w, c.name) for w in folded for c in self.table.columns) or (
-            bool(folded) and bool(self._partly(self.tokens[at : at + 1], folded[0]))
+        texts = (" ".join(t.bare for t in self.tokens[at : at + size]) for size in (1, 2, 3))
+        folded = list(filter(None, map(fold, texts)))
+        return any(_is_name(words, c) for words in folded for c in self.table.columns) or (
+            bool(folded) and bool(self._partly(folded[0]))
         )
 
-    def _is_rows(self, words: tuple[str, ...]) -> bool:
+    def _is_rows(self, words: tuple[str, ...], exact: Sequence[Column]) -> bool:
         """Whether ``words`` are what the rows are called: the table, or what its ids number."""
-        mine = tuple(map(singular, words))
-        table = tuple(map(singular, fold(self.table.name)))
-        first = self.table.columns[0] if self.table.columns else None
-        id_of = tuple(w for w in fold(first.name) if w not in _CODES) if first else ()
-        if first and first.is_code and id_of and mine == tuple(map(singular, id_of)):
-            return len(words) == len(id_of)
-        named = any(_is_name(words, c.name) for c in self.table.columns)
-        return not named and mine in (table, table[-1:])
+        mine, named = tuple(map(singular, words)), tuple(map(singular, fold(self.table.name)))
+        ids = [c for c in self.table.columns[:1] if c.is_code]
+        numbered = [tuple(singular(w) for w in fold(c.name) if w not in _CODES) for c in ids]
+        return mine in numbered or (not exact and mine in (named, named[-1:]))
 
-    def _partly(self, piece: Sequence[Token], words: tuple[str, ...]) -> list[Column]:
-        """The columns of whose names all ``words`` are a part, or nearly the whole."""
-        if any(w in keywords() - {"time"} for w in words) or any(t.kind != "word" for t in piece):
+    def _partly(self, words: tuple[str, ...]) -> list[Column]:
+        """Find the columns of whose names all ``words`` are a part, or nearly the whole."""
+        if any(w in keywords() - {"time"} or w.isdigit() for w in words):
             return []
-        mine, said = canonical(words), table()["units"]
-        own = {c: (*canonical(fold(c.name)), *said.get(unit_of(c), "").split())
-               for c in self.table.columns}  # fmt: skip
+        mine, units = canonical(words), table()["units"].items()
+        own = {c: [*canonical(fold(c.name))] for c in self.table.columns}
+        for column, names in own.items():
+            names += [w for said, of in units if column.unit in of.split() for w in said.split()]
         found = [c for c in own if all(any(alike(w, each) for each in own[c]) for w in mine)]
         joined = "".join(words)
         if not found and len(joined) > 4:
-            near = [
-                (fuzz.ratio(joined, "".join(fold(c.name))), c)
-                for c in self.table.columns
-                if len(words) in (1, len(fold(c.name)))
-            ]
-            found = [c for score, c in near if score >= 84]
-        same = [c for c in found if canonical(fold(c.name)) == mine]
-        return same or found
+            sized = [c for c in own if len(words) in (1, len(fold(c.name)))]
+            found = [c for c in sized if fuzz.ratio(joined, "".join(fold(c.name))) >= 84]
+        return [c for c in found if canonical(fold(c.name)) == mine] or found
 
     def _values_of(self, text: str) -> list[tuple[Column, str]]:
+        """Find the columns that hold the value ``text``, with the value as they write it."""
         low = text.casefold()
-        listed = (words.split() for words in table()["same"].values())
-        same: list[str] = next((words for words in listed if low in words), [])
-        seen = [
-            (column, sample)
-            for column in self.table.columns
-            if column.kind == "text" and not column.is_date
-            for sample in column.samples
-        ]
+        seen = [(c, sample) for c in self.table.texts for sample in c.samples]
         fit = [p for p in (*seen, *(self.values or ())) if p[1].casefold() in (low, singular(low))]
-        fit = fit or [p for p in seen if p[1].casefold() in same and _is_of_sexes(p[0])]
-        fit += self._in_twins(text, fit)
-        return list(dict.fromkeys(fit))
+        sexes = [words.split() for words in table()["same"].values()]
+        same: list[str] = next((words for words in sexes if low in words), [])
+        if same and not fit:
+            fit = [p for p in seen if p[1].casefold() in same and {
+                each.casefold() for each in p[0].samples} <= {*sexes[0], *sexes[1]}]  # fmt: skip
+        return list(dict.fromkeys([*fit, *self._in_twins(text, fit)]))
 
     def _in_twins(self, text: str, fit: Sequence[tuple[Column, str]]) -> list[tuple[Column, str]]:
-        """Where a value stands, too, in columns that share a word with those of ``fit``: the away
-        team beside the home team. A few samples don't tell."""
+        """Find where a value stands, too, in columns that share a word with those of ``fit``: the
+        away team beside the home team. A few samples don't tell."""
         own = [c for c, _ in fit]
-        words = {word for c in own for word in fold(c.name)}
-        twins = {c.name: c for c in self.table.columns if c not in own and c.kind == "text"
-                 and not c.is_date and is_part_of([*words], c)}  # fmt: skip
-        if not own or not twins:
+        words = [word for c in own for word in fold(c.name)]
+        twins = {c.name: c for c in self.table.texts if c not in own and c.has_word(words)}
+        if not twins:
             return []
         found = self.fetch(values_like(self.table, [text]), f"Look for {text!r}", ())
         low = text.casefold()
@@ -324,7 +259,7 @@ class Marks:
     # -- looking and choosing ----------------------------------------------------------------
 
     def fetch(self, expression: str, why: str, otherwise: Any = None) -> Any:
-        """What an expression gives on the data; raises ``Look`` until that is known.
+        """Return what an expression gives on the data; raises ``Look`` until that is known.
 
         Where the values are kept from the model it is ``otherwise``, and without that a no.
         """
@@ -335,29 +270,16 @@ class Marks:
             raise No("That depends on values of the data, which the model is not shown here.")
         return otherwise if value is None else value
 
-    def choose(self, question: str, choices: Sequence[str], kind: type[Ask] = Ask) -> str:
-        """The choice that the person made; raises ``Ask`` until one was."""
-        if len(choices) > MOST:
-            question = f"{question} (of {len(choices)})"
-        reply = self.answers.get(question)
-        if reply is None:
-            raise kind(question, choices[:MOST])
-        low = reply.strip().casefold().rstrip(".!")
-        if low in ("stop", STOP.casefold(), "no", "cancel", "never mind"):
-            raise Stopped
-        found = [c for c in choices if c.casefold() == low] or [
-            c for c in choices if low and low in c.casefold()
-        ]
-        if len(found) != 1:
-            return self.choose(f"{reply[:80]!r} is none of the choices. {question}", choices)
-        return found[0]
+    def choose(self, question: str, choices: Sequence[str]) -> str:
+        """Return the choice that the person made; raises ``Ask`` until one was."""
+        return choose(self.answers, question, choices)
 
     def note(self, text: str) -> None:
         """Say what has changed the meaning, once."""
         self.query.notes += [text] if text not in self.query.notes else []
 
     def pick(self, mark: str, want: str = "") -> Column:
-        """The column that is meant, of those that a mark may stand for."""
+        """Return the column that is meant, of those that a mark may stand for."""
         listed: list[Column] = self.marks[mark]
         words = self.raw[mark]
         fit = {
@@ -366,63 +288,53 @@ class Marks:
         }.get(want, listed)
         if not fit:
             raise No(f"{spoken(c.name for c in listed)} holds no numbers.")
-        chosen = fit[0]
+        name, said = fit[0].name, f"Read {words!r} as "
         if len(fit) > 1:
-            before = re.findall(rf"Read {re.escape(repr(words))} as ([^.]+?)(?:, as before)?\.",
-                                self.told)  # fmt: skip
             names = [c.name for c in fit]
+            before = re.findall(rf"{re.escape(said)}([^.]+?)(?:, as before)?\.", self.told)
             if before and before[-1] in names:
                 name = before[-1]
-                self.note(f"Read {words!r} as {name}, as before")
+                self.note(f"{said}{name}, as before")
             else:
                 question = f"Which column of `{self.table.name}` do you mean by {words!r}?"
                 name = self.choose(question, names)
-            chosen = next(c for c in fit if c.name == name)
-        if canonical(fold(words)) != canonical(fold(chosen.name)) and not any(
-            each.startswith(f"Read {words!r} as {chosen.name}") for each in self.query.notes
+        if canonical(fold(words)) != canonical(fold(name)) and not any(
+            each.startswith(f"{said}{name}") for each in self.query.notes
         ):
-            self.note(f"Read {words!r} as {chosen.name}")
-        return self._ordered(chosen)
+            self.note(f"{said}{name}")
+        return self._ordered(self.table.column(name))
 
     def _ordered(self, column: Column) -> Column:
         """A column of dates like 03/04/2024, once it is known which is the day."""
         if column.dates != "slashes":
             return column
-        dates = f"{self.table.name}[{literal(column.name)}]"
-        first, second = (
-            self.fetch(
-                f'{dates}.dropna().str.split("/").str[{at}].astype(int).max()',
-                f"Look which part of {column.name} is the day",
-            )
-            for at in (0, 1)
-        )
-        begins = first > 12 if (first > 12) != (second > 12) else None
-        if begins is None:
-            sample = column.samples[0]
-            days, months = f"{sample} begins with the day", f"{sample} begins with the month"
-            begins = days == self.choose(f"How are the dates of {column.name} written?",
-                                         [days, months])  # fmt: skip
+        pairs = [[int(part) for part in each.split("/")[:2]] for each in column.samples]
+        begins = any(first > 12 for first, _ in pairs)
+        if begins == any(second > 12 for _, second in pairs):
+            kinds = [f"{column.samples[0]} begins with the {part}" for part in ("day", "month")]
+            question = f"How are the dates of {column.name} written?"
+            begins = kinds[0] == self.choose(question, kinds)
         return replace(column, dates="dayfirst=True" if begins else "")
 
     def time(self, why: str) -> Column:
-        """The column of dates that is meant."""
+        """Return the column of dates that is meant."""
         times = self.table.times
         if not times:
             raise No(f"{self.table.name} has no column of dates for {why!r}.")
         said = [c for m in self.marks if m[0] == "C" for c in self.marks[m] if c in times]
-        listed = list(dict.fromkeys(said)) or times
-        name = listed[0].name
-        if len(listed) > 1:
-            name = self.choose(f"Which date do you mean for {why!r}?", [c.name for c in listed])
-        return self._ordered(next(c for c in listed if c.name == name))
+        names = list(dict.fromkeys(c.name for c in said or times))
+        name = names[0]
+        if len(names) > 1:
+            name = self.choose(f"Which date do you mean for {why!r}?", names)
+        return self._ordered(self.table.column(name))
 
     def adjective(self, word: str) -> tuple[Column, bool]:
-        """The column that an adjective measures, and whether it means the low end."""
+        """Return the column that an adjective measures, and whether it means the low end."""
         fit: dict[Column, bool] = {}
-        for nouns, *sides in table()["adjectives"].values():
-            if word in _split(sides):
-                columns = (c for c in self.table.measures if is_part_of(nouns.split(), c))
-                fit |= dict.fromkeys(columns, word in sides[1].split("|"))
+        for nouns, high, low in table()["adjectives"].values():
+            if word in (*high.split("|"), *low.split("|")):
+                columns = (c for c in self.table.measures if c.has_word(nouns.split()))
+                fit |= dict.fromkeys(columns, word in low.split("|"))
         if not fit:
             raise No(f'The built-in model doesn\'t know which column "{word}" is about.')
         column = self.pick(self.mark("C", [*fit], word), "measure")
@@ -431,22 +343,9 @@ class Marks:
         self.note(f'Ranked "{word}" by {column.name}')
         return column, fit[column]
 
-    def is_low_best(self, column: Column) -> bool:
-        """Whether the best of a column is its lowest value; a person says so, but of ratings."""
-        if is_part_of(table()["adjectives"]["good"][0].split(), column):
-            return False
-        options = [f"the highest {column.name}", f"the lowest {column.name}"]
-        return self.choose(f"Which {column.name} is best?", options) == options[1]
 
-
-def _is_of_sexes(column: Column) -> bool:
-    """Whether a column holds words for men and women, or their letters."""
-    known = {word for words in table()["same"].values() for word in words.split()}
-    return {each.casefold() for each in column.samples} <= known
-
-
-def _is_name(words: tuple[str, ...], name: str) -> bool:
+def _is_name(words: tuple[str, ...], column: Column) -> bool:
     mine = [*map(singular, words)]
-    own = fold(name)
+    own = fold(column.name)
     whole = mine == [*map(singular, own)] or "".join(words) == "".join(own)
-    return whole or mine == [*map(singular, fold(without_unit(name)))]
+    return whole or mine == [*map(singular, fold(column.plain))]

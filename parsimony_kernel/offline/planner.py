@@ -14,13 +14,15 @@ from rapidfuzz import fuzz
 
 from parsimony_kernel.offline import code
 from parsimony_kernel.offline.code import Cell
-from parsimony_kernel.offline.marks import STOP, Ask, Guess, Look, Marks, No, Stopped, table
+from parsimony_kernel.offline.marks import STOP, Ask, Look, No, Stopped, choose
+from parsimony_kernel.offline.patterns import asides, examples, keywords
 from parsimony_kernel.offline.query import Query
 from parsimony_kernel.offline.reader import Reader
 from parsimony_kernel.offline.schema import Table, read_table
 from parsimony_kernel.offline.transcript import Call, Transcript, bound_names
 from parsimony_kernel.offline.words import (
     Token,
+    canonical,
     fold,
     for_markdown,
     identifier,
@@ -37,21 +39,20 @@ REAL_MODEL = (
     "in the environment: %agent model openai/gpt-5 (OPENAI_API_KEY), or %%agent --model NAME for "
     "one cell."
 )
-_VERBS = (
+_VERBS = re.compile(
     "plot|draw|chart|graph|show|list|give|describe|summari[sz]e|publish|export|make|write|create|"
-    "add|rename|sort|count|compute|calculate|drop|fill|keep|refresh|save|find|tell|load"
+    "add|rename|sort|count|compute|calculate|drop|fill|keep|refresh|save|find|tell|load|then"
 )
 _LOADING = re.compile(
     "load|read|open|import|the|file|please|data|from|and|table|it|me|show|let's|sheet|of|to|for|in|"
     "with|as|into"
 )
-# What a thing is published as, where that is no title.
-_KINDS = re.compile(
-    r"(?i:new|stacked|data ?set|table|report|bar|line|area|chart|plot|graph|csv|excel|xlsx|parquet|"
-    r"json|histogram|scatter|box|file|title|titled|called|named|as)s?\b")  # fmt: skip
-_IT = re.compile(r"\bpublish (?:it|this|that|them)\b.*? as (?:\w+ )?[CVTPM]\d")
+_IT = re.compile(
+    r"(?i)(?:the |,|and )*(?:it|this|that|them|charts?|plot|graph|table|results?|data)?"
+)
 # What a number or a date looks like in text: such a file may be written in another way.
 _ODD = re.compile(r"[-$€£ ]*\d[\d.,]*[ ]?[€$£%]?|\d{1,2}[./-]\d{1,2}[./-]\d{4}.*")
+_SEPARATORS = re.compile(r"[;\t|]")
 _FIX = re.compile(
     r"\s*(?:a cell of this notebook failed\b|(?:please )?(?:fix|mend|repair|debug)\b"
     r"[^.\n]{0,60}\b(?:error|cell|code|bug|exception)\b)",
@@ -87,7 +88,7 @@ class _First(Exception):
 
 
 def next_step(turn: Transcript, tools: Sequence[str]) -> Step:
-    """What to say and which tools to call next; ``tools`` are the names that may be called."""
+    """Decide what to say and which tools to call next; only ``tools`` may be called."""
     planner = _Planner(turn, frozenset(tools))
     try:
         return planner.finish(planner.plan())
@@ -99,11 +100,6 @@ def next_step(turn: Transcript, tools: Sequence[str]) -> Step:
         return planner.unable(str(no))
     except Stopped:
         return planner.finish("Stopped, as you said. Nothing more was done.")
-
-
-def examples() -> list[str]:
-    """A request for each row of the table of patterns."""
-    return [str(row["example"]) for row in table()["row"] if "example" in row]
 
 
 @dataclass
@@ -144,18 +140,17 @@ class _Planner:
         """Two requests that would work, of the person's own columns."""
         for each in self._originals():
             measures = [c.name for c in each.measures]
-            kinds = [c.name for c in each.columns if c.kind == "text" and not c.is_date]
-            kinds = [k for k in kinds if not (c := each.column(k)) or not c.is_code] or kinds
+            kinds = [c.name for c in sorted(each.texts, key=lambda c: c.is_code)]
             if measures and kinds:
                 return [f"mean {measures[0]} by {kinds[0]}", f"top 5 {each.name} by {measures[0]}"]
             return [f"describe {each.name}", f"show the first 5 rows of {each.name}"]
         files = [each for each in self.turn.files if is_data_file(each)][:2]
-        return [f"load {each}" for each in files] or examples()[:2]
+        return [f"load {each}" for each in files] or examples()[-2:]
 
     # -- the turn ----------------------------------------------------------------------------
 
     def plan(self) -> str:
-        """The summary, once everything is done."""
+        """Give the summary, once everything is done."""
         request = self.turn.request
         stops = ("stop", "cancel", STOP.casefold())
         if any(each.strip().casefold() in stops for each in self.turn.remarks):
@@ -176,25 +171,25 @@ class _Planner:
         return self._summary()
 
     def _do(self, clause: list[Token], before: Query | None) -> Query | None:
-        clause = self._load(clause)
-        if not any(t.kind in ("word", "quoted", "number") for t in clause):
-            return None
-        if not self.turn.tables() and " ".join(t.low for t in clause if t.kind == "word") in (
-            "help", "what can you do", "what can it do", "what can i ask"):  # fmt: skip
+        text = " ".join(t.text for t in clause)
+        found = ((kind, pattern.fullmatch(text)) for pattern, kind in asides())
+        kind, aside = next(((kind, match) for kind, match in found if match), ("", None))
+        if kind == "help":
             self._help()
             return None
-        reader, query = self._read(clause, before)
-        is_all = query == Query(query.table, "rows", notes=query.notes)
-        if is_all and clause[0].low in ("use", "take", "with", "using"):
-            self.subject = query.table
-        elif query.do == "help":
-            self._help()
-        elif reader.publishes and not is_all and _IT.search(reader.text):
-            raise No("The built-in model can't tell what to publish: put its title in quotes.")
-        elif not (reader.publishes and is_all):
-            self._compute(query)
-        for kind, title, is_new in reader.publishes:
-            self._publish(kind, title, query, is_new=is_new)
+        if aside:
+            rest = aside.groupdict().get("rest") or ""
+            clause = [] if _IT.fullmatch(rest) else tokenize(rest, self.turn.files)
+        clause, query = self._load(clause), None
+        if any(t.kind in ("word", "quoted", "number") for t in clause):
+            query = self._read(clause, before)
+            is_all = query == Query(query.table, "rows", notes=query.notes)
+            if is_all and clause[0].low in ("use", "take", "with", "using"):
+                self.subject = query.table
+            elif not (aside and is_all):
+                self._compute(query)
+        if aside:
+            self._publish(kind, aside.groupdict(), query.table if query else self.subject)
         return query
 
     def _help(self) -> None:
@@ -204,7 +199,6 @@ class _Planner:
 
     def _restore(self) -> None:
         """Load again what has gone with its kernel, where the request is about it."""
-        listed = {str(v.get("name")): read_table(v) for v in self.turn.variables}
         for name in sorted(self.turn.gone):
             is_said = name in self.turn.request
             if not is_said and self.turn.tables():
@@ -217,16 +211,13 @@ class _Planner:
                 continue
             self._load_file(found[0], name)
             _, now = self.loaded.pop()
-            had = listed.get(name)
+            listed = (read_table(v) for v in self.turn.variables if v.get("name") == name)
+            had = next(listed, None)
             if had is not None and (now.rows, len(now.columns)) != (had.rows, len(had.columns)):
-                question = (
-                    f"`{name}` had {had.rows:,} rows and {len(had.columns)} columns before it was "
-                    f"gone, and {found[0]} has {now.rows:,} and {len(now.columns)}. What now?"
-                )
-                self._choose(question, ["Go on with the file", STOP])
+                raise No(f"{found[0]} has changed since `{name}` was loaded: load it again.")
 
     def _choose(self, question: str, choices: Sequence[str]) -> str:
-        return Marks([], Table("", None, ()), answers=self.turn.answers).choose(question, choices)
+        return choose(self.turn.answers, question, choices)
 
     # -- files -------------------------------------------------------------------------------
 
@@ -240,15 +231,15 @@ class _Planner:
         return [] if self.loaded and all(map(_LOADING.fullmatch, words)) else left
 
     def _load_file(self, path: str, name: str, said: set[str] | None = None) -> None:
-        if near := self._near(path):
-            path = self._choose(f"There is no file {path!r}. Which one do you mean?", near)
-        options: dict[str, Any] = {}
         path = self._path(path)
+        options: dict[str, Any] = {}
+        is_binary = path.casefold().endswith(("xlsx", "xls", "parquet", "pq"))
         if path.casefold().endswith(("xlsx", "xls")):
             heads = f"pd.read_excel({literal(path)}, sheet_name=None, nrows=0)"
             of = f'pd.Series(list({heads})).to_json(orient="values")'
-            call = self._done(code.looked(of, f"Look which sheets {path} has"))
-            listed = json.loads(call.printed or "[]")
+            listed = json.loads(
+                self._done(code.looked(of, f"Look which sheets {path} has")).printed
+            )
             if len(listed) > 1:
                 named = [each for each in listed if str(each).casefold() in (said or ())]
                 question = f"{path} has several sheets. Which one do you mean?"
@@ -257,20 +248,18 @@ class _Planner:
         name = name or code.name_for_file(path)
         call = self._ran(code.load(path, name, options))
         table = self._table_of(call, name)
-        if not path.casefold().endswith(("xlsx", "xls", "parquet", "pq")) and (
-            "FileNotFoundError" not in call.error and (table is None or _is_odd(table))
-        ):
+        is_found = "FileNotFoundError" not in call.error
+        if is_found and not is_binary and (table is None or _is_odd(table)):
             call, options = self._read_otherwise(path, name, call)
             table = self._table_of(call, name)
         if table is None:
             raise No(f"{path} cannot be read. {call.error[:300]}" if call.failed else
                      f"{path} was loaded, and what it holds is not a table.")  # fmt: skip
-        if len(table.columns) == 1 and any(sep in table.columns[0].name for sep in ";\t|"):
+        if len(table.columns) == 1 and _SEPARATORS.search(table.columns[0].name):
             raise No(f"{path} cannot be read: its header is {table.columns[0].name[:60]!r}.")
         if options.get("encoding"):
             self.notes.append(f"{path} is not UTF-8, so it was read as {options['encoding']}")
-        others = [each for each in code.arguments(options) if not each.startswith("encoding")]
-        if others:
+        if others := code.arguments({k: v for k, v in options.items() if k != "encoding"}):
             self.notes.append(f"Read {path} with {', '.join(others)}")
         self.loaded.append((path, table))
         self.subject = name
@@ -287,9 +276,8 @@ class _Planner:
         if "json" in path.casefold().rpartition(".")[2]:
             options: dict[str, Any] = {"lines": True} if "Trailing data" in call.error else {}
             return (self._ran(code.load(path, name, options)) if options else call), options
-        looked = self._ran(code.sniffed(path))
         try:
-            readings = json.loads(looked.printed)
+            readings = json.loads(self._ran(code.sniffed(path)).printed)
         except ValueError:
             return call, {}
         says = [each["says"] for each in readings]
@@ -305,24 +293,21 @@ class _Planner:
         return self._ran(code.load(path, name, options, signed)), options
 
     def _path(self, path: str) -> str:
-        """Where a file lies, as far as the listing tells."""
-        low = path.casefold()
-        found = [f for f in self.turn.files if f.casefold() in (low,) or
-                 f.casefold().endswith("/" + low)]  # fmt: skip
-        folder = self.turn.working_folder.strip("/")
+        """Find where a file lies, as far as the listing tells; a near miss is a question."""
+        low, listed = path.casefold(), [f for f in self.turn.files if is_data_file(f)]
+        found = [f for f in listed if f"/{f}".casefold().endswith(f"/{low}")]
         if len(found) == 1:
             return found[0]
+        base = low.rpartition("/")[2]
+        names = {f: f.casefold().rpartition("/")[2] for f in listed}
+        if not path.startswith(("/", "..", "~")) and base not in names.values():
+            near = [f for f, other in names.items() if fuzz.ratio(base, other) >= 80]
+            if near:
+                return self._choose(f"There is no file {path!r}. Which one do you mean?", near)
+        folder = self.turn.working_folder.strip("/")
         above = f"{'../' * len(folder.split('/'))}{path}" if folder not in ("", ".") else ""
         failed = [c for c in self.turn.calls if "FileNotFoundError" in c.error and path in c.code]
         return above if above and failed else path
-
-    def _near(self, path: str) -> list[str]:
-        """The files whose names come near one that is not there."""
-        base = path.casefold().rpartition("/")[2]
-        names = {f: f.casefold().rpartition("/")[2] for f in self.turn.files if is_data_file(f)}
-        if path.startswith(("/", "..", "~")) or base in names.values():
-            return []
-        return [f for f, other in names.items() if fuzz.ratio(base, other) >= 80][:4]
 
     # -- code --------------------------------------------------------------------------------
 
@@ -347,56 +332,45 @@ class _Planner:
         tables = self.turn.tables().values()
         return [t for t in tables if t.name not in made] or list(tables)
 
-    def _read(self, clause: list[Token], before: Query | None) -> tuple[Reader, Query]:
-        tables = self._candidates(clause, before)
-        if not tables:
+    def _about(self, clause: Sequence[Token], before: Query | None) -> Table:
+        """Choose the table that a request is about: named, in hand, or whose names it says most."""
+        known, said = self.turn.tables(), {t.low for t in clause if t.kind in ("word", "quoted")}
+        subject = self.subject or (before.table if before else "")
+        words = set(canonical(w for t in clause for w in fold(t.bare))) - keywords()
+        named = [t for t in known.values() if t.name.casefold() in said]
+        named = named or [t for t in self._originals() if set(fold(t.name)) <= said]
+        pool = named[:1] or ([known[subject]] if subject in known else [])
+        rest = words - {w for each in pool[:1] for w in canonical(fold(each.name))}
+        most = max((each.knows(rest) for each in self._originals()), default=0)
+        if not pool or (most and not pool[0].knows(rest)):
+            # A column of another table may have the name of the one that is named.
+            pool = [each for each in self._originals() if each.knows(rest) == most]
+        if pool[1:]:
+            pool = [each for each in pool if self._is_about(each, clause, before)] or pool[-1:]
+        if not pool:
             untold = "The model was not told what is in this notebook."
             nothing = f"There is no table for {self.turn.request[:80]!r}: load a file first."
             raise No(untold if self.turn.kept_back else nothing)
-        fit = self._fitting(tables, clause, before)
-        # A column of another table may have the name of the one that is named.
-        fit = fit or self._fitting(self._originals(), clause, before)
         # The newest that has all that the others have is meant, and said.
-        names = [{c.name for c in t.columns} for t in fit]
-        wide = [t for t, own in zip(fit, names, strict=True) if all(own >= n for n in names)]
-        fit = wide[-1:] or fit
-        if len(fit) > 1:
-            reader, query = self._read_about(fit[-1], clause, before)
-            if reader.publishes and query == Query(query.table, "rows"):
-                return reader, query
-            name = self._choose("Which table do you mean?", [t.name for t in fit])
-            fit = [t for t in fit if t.name == name]
-        return self._read_about((fit or tables)[0], clause, before)
+        names = [{c.name for c in t.columns} for t in pool]
+        if all(names[-1] >= each for each in names):
+            return pool[-1]
+        name = self._choose("Which table do you mean?", [t.name for t in pool])
+        return known[name]
 
-    def _fitting(
-        self, tables: Sequence[Table], clause: Sequence[Token], before: Query | None
-    ) -> list[Table]:
-        """The tables that a request can be about, else those about which it leaves a question."""
-        fit, asks = list[Table](), list[Table]()
-        for each in tables:
-            with suppress(No, Guess):
-                try:
-                    self._read_about(each, clause, before)
-                    fit.append(each)
-                except Guess:
-                    raise
-                except (Ask, Stopped):
-                    asks.append(each)
-        return fit or asks
+    def _is_about(self, about: Table, clause: Sequence[Token], before: Query | None) -> bool:
+        try:
+            self._read_about(about, clause, before)
+        except No:
+            return False
+        except (Ask, Stopped):
+            return True
+        return True
 
-    def _candidates(self, clause: Sequence[Token], before: Query | None) -> list[Table]:
-        known, said = self.turn.tables(), {t.low for t in clause if t.kind in ("word", "quoted")}
-        named = [t for t in known.values() if t.name.casefold() in said]
-        named = named or [t for t in self._originals() if set(fold(t.name)) <= said]
-        subject = self.subject or (before.table if before else "")
-        return named[:1] or ([known[subject]] if subject in known else self._originals())
+    def _read(self, clause: Sequence[Token], before: Query | None) -> Query:
+        return self._read_about(self._about(clause, before), clause, before)
 
-    def _read_about(
-        self, about: Table, clause: Sequence[Token], before: Query | None
-    ) -> tuple[Reader, Query]:
-        said = {t.bare.casefold() for t in clause}
-        own = [t.name for t in self._originals()]
-        names = [*own, *(n for n in self.turn.tables() if n.casefold() in said and n not in own)]
+    def _read_about(self, about: Table, clause: Sequence[Token], before: Query | None) -> Query:
         known: dict[str, Any] = {}
         while True:
             reader = Reader(
@@ -404,12 +378,12 @@ class _Planner:
                 about,
                 answers=self.turn.answers,
                 known=known,
-                tables=names,
+                tables=[*self.turn.tables()],
                 before=lambda: before or self._before(about),
                 told=self.told,
             )
             try:
-                return reader, reader.read()
+                return reader.read()
             except Look as look:
                 call = self._done(code.looked(look.expression, look.why))
                 known[look.expression] = None
@@ -428,12 +402,11 @@ class _Planner:
                     continue
                 with suppress(Ask, No, Stopped):
                     # The first of them goes on from nothing.
-                    _, query = self._read_about(about, left, query or Query(about.name))
+                    query = self._read_about(about, left, query or Query(about.name))
         return query
 
     def _compute(self, query: Query) -> None:
-        about = self.turn.tables().get(query.table)
-        assert about is not None
+        about = self.turn.tables()[query.table]
         if query.do == "line" and about.rows and about.rows > 5_000:
             query.notes.append(f"{about.rows:,} points")
         cell = code.write(query, about, sorted(self.taken))
@@ -448,46 +421,44 @@ class _Planner:
         if not (told or cell.table or cell.chart) and query.do != "head":
             told = f"{query.title}: printed by the step below, and no model is told values here."
         self.made.append(_Made(query.title, cell.table, cell.chart, told, about.name))
-        if query.do in ("rows", "derive", "rename", "dropna", "fillna") and cell.table:
+        if query.do in ("rows", "rename", "dropna") and cell.table:
             self.subject = cell.table
 
     # -- afterwards --------------------------------------------------------------------------
 
-    def _latest(self, query: Query, *, chart: bool = False) -> _Made:
+    def _latest(self, table: str, *, chart: bool = False) -> _Made:
         """What is meant by "it": what this turn has made, else what the last one has."""
-        made = [m for m in self.made if (m.chart if chart else m.table)]
-        if made:
+        if made := [m for m in self.made if (m.chart if chart else m.table)]:
             return made[-1]
-        saved = re.findall(r"Saved as ([^.]*)\.", self.told)
-        named = re.findall(r"`(\w+)`", saved[-1]) if saved else []
+        saved = re.findall(r"Saved as ([^.]*)\.", self.told)[-1:]
+        named = re.findall(r"`(\w+)`", "".join(saved))
         names = self.turn.figures() if chart else [n for n in named if n in self.turn.tables()]
-        names = names or ([query.table] if query.table and not chart else [])
+        names = names or ([table] if table and not chart else [])
         if not names:
             raise No(f"There is no {'chart' if chart else 'table'} to publish yet.")
         name = names[0] if len(names) == 1 else self._choose("Which one do you mean?", names[::-1])
-        title = name.replace("_", " ").strip()
-        return _Made(title[:1].upper() + title[1:], *(("", name) if chart else (name, "")))
+        title = name.replace("_", " ").strip().capitalize()
+        return _Made(title, chart=name) if chart else _Made(title, name)
 
-    def _publish(self, kind: str, title: str, query: Query, *, is_new: bool) -> None:
-        match kind:
-            case "refresh":
-                return self._refresh(title, is_new=is_new)
-            case "export":
-                name = self._latest(query).table
-                path = f"{name}{title}" if title.startswith(".") else title
-                path = path if is_data_file(path) else f"{path}.csv"
-                self._done(code.export(name, path))
-                self.published.append(f"Wrote `{name}` to {path}.")
-                return None
+    def _publish(self, kind: str, given: dict[str, str | None], table: str) -> None:
+        """Publish what was made as ``kind``, or write it to a file."""
+        title = re.sub(r"(?i)^(the|an?) ", "", (given.get("title") or "").strip("\"'“”‘’`"))
+        if kind == "file":
+            name, suffix = self._latest(table).table, given.get("suffix") or "csv"
+            path = title or f"{name}.{suffix.casefold().replace('excel', 'xlsx')}"
+            path = path if is_data_file(path) else f"{path}.csv"
+            self._done(code.export(name, path))
+            self.published.append(f"Wrote `{name}` to {path}.")
+            return
         has_chart = any(m.chart for m in self.made) or (not self.made and self.turn.figures())
-        as_kind = ("chart" if has_chart else "dataset") if kind in ("", "report") else kind
-        made = self._latest(query, chart=as_kind == "chart")
+        as_kind = kind if kind == "dataset" else "chart" if has_chart else "dataset"
+        made = self._latest(table, chart=as_kind == "chart")
         variable = made.chart if as_kind == "chart" else made.table
         own = made.title if kind == "report" else title or made.title
         self._tool(f"return_{as_kind}", {"variable": variable, "title": own})
         if kind != "report":
             self.published.append(f"Published the {as_kind} {own!r}.")
-            return None
+            return
         files = [p for p, t in self.loaded if t.name == made.source] or [made.source or variable]
         body = [f"![{for_markdown(own)}](artifact:{variable})", for_markdown(made.told)]
         how = f"The {as_kind} `{variable}` was made from {for_markdown(spoken(files))}."
@@ -496,7 +467,6 @@ class _Planner:
         call = self._tool("return_report", {"title": title or own, "body": text, "language": "en"})
         place = call.result.get("page") or call.result.get("path") or ""
         self.published.append(f"Published the report {title or own!r}{f': {place}' * bool(place)}.")
-        return None
 
     def _tool(self, name: str, arguments: dict[str, Any]) -> Call:
         if name not in self.tools:
@@ -507,17 +477,6 @@ class _Planner:
         if not found[-1].ok:
             raise No(found[-1].error[:400])
         return found[-1]
-
-    def _refresh(self, title: str, *, is_new: bool) -> None:
-        listed = [str(a.get("title")) for a in self.turn.artifacts]
-        if not title and not listed:
-            raise No("Nothing is published in this workspace yet.")
-        title = title or (
-            listed[0] if len(listed) == 1 else self._choose("Which one should I refresh?", listed)
-        )
-        done = self._tool("refresh", {"artifact": title, "accept_changed_sources": is_new}).result
-        changed = "its content has changed" if done.get("changed") else "nothing has changed"
-        self.published.append(f"Refreshed the {done.get('kind', 'artifact')} {title!r}: {changed}.")
 
     def _summary(self) -> str:
         parts = [made.told or f"{made.title}." for made in self.made]
@@ -537,35 +496,13 @@ def _clauses(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     clause: list[Token] = []
     for at, token in enumerate(tokens):
         following = tokens[at + 1].low if at + 1 < len(tokens) else ""
-        is_verb = re.fullmatch(f"{_VERBS}|then", following)
         ends = token.text in (";", "\n", ".") or token.low == "then"
-        if ends or (token.low in (",", "and") and is_verb):
-            yield _titled(clause)
+        if ends or (token.low in (",", "and") and _VERBS.fullmatch(following)):
+            yield clause
             clause = []
         else:
             clause.append(token)
-    yield _titled(clause)
-
-
-def _titled(clause: list[Token]) -> list[Token]:
-    """A clause whose title is quoted: what follows "publish it as" names no column."""
-    verbs = [at for at, t in enumerate(clause) if t.low in ("publish", "report")]
-    for at in range(verbs[0] + 1 if verbs else len(clause), len(clause)):
-        if clause[at].low not in ("as", "titled", "called", "named", "title"):
-            continue
-        rest = clause[at + 1 :]
-        while rest and rest[-1].low in (",", "?", "!", ":", "please", "pls", "thanks"):
-            rest.pop()
-        title = re.sub(r"(?i)^(the|an?) ", "", " ".join(t.bare for t in rest))
-        if title and not _KINDS.match(title):
-            odd = [t for t in rest if t.kind in ("quoted", "file") or t.low in (",", "and")]
-            if odd and (rest[1:] or rest[0].kind == "file"):
-                return clause
-            begin, said = verbs[0] + 1, [clause[at], Token("quoted", f'"{title}"')]
-            if any(_KINDS.match(t.low) for t in clause[begin:at]):
-                return [*clause[:at], *said]
-            return [*clause[:begin], *said, *clause[begin:at]]
-    return clause
+    yield clause
 
 
 def _apart(clause: Sequence[Token]) -> tuple[list[Token], list[tuple[str, str]]]:
@@ -589,7 +526,7 @@ def _apart(clause: Sequence[Token]) -> tuple[list[Token], list[tuple[str, str]]]
 def _is_odd(table: Table) -> bool:
     """Whether what was loaded may be written in another way than pandas expects."""
     names = [c.name for c in table.columns]
-    if any(sep in "".join(names) for sep in ";\t|") or any(n.startswith("Unnamed:") for n in names):
+    if any(_SEPARATORS.search(n) or n.startswith("Unnamed:") for n in names):
         return True
     texts = [c for c in table.columns if c.kind == "text" and c.samples]
     return any(all(map(_ODD.fullmatch, c.samples)) for c in texts)

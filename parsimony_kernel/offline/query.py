@@ -1,20 +1,12 @@
 """What a request asks for, with everything decided: real columns, real values, and its words."""
 
-import re
 from calendar import month_name
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from parsimony_kernel.offline.schema import Column
-from parsimony_kernel.offline.words import fold, slug, spoken
+from parsimony_kernel.offline.words import slug, spoken
 
 MONTHS = month_name[1:]
-# Parts of a calendar that come again: the columns they make, and their words.
-CYCLES = {
-    "weekday": ("weekday", "day of the week"),
-    "month_name": ("month", "month of the year"),
-    "hour_name": ("hour", "hour of the day"),
-}
 _WORDS = {
     "mean": "mean",
     "sum": "total",
@@ -22,52 +14,38 @@ _WORDS = {
     "min": "lowest",
     "std": "standard deviation of",
     "var": "variance of",
-    "nunique": "number of different",
+    "nunique": "number of different values of",
     "count": "number of",
 }
-_UNITS = re.compile(
-    r"(?:[ _]|(?<=[a-z])(?= ?\())"
-    r"\(?(°?C|kg|mg/kg|g|lbs|km|cm|mm|m²|mins?|minutes|hours|h|seconds|sec|km/h|mph|miles|kWh|EUR|USD"
-    r"|[kMB]?[$€£][kMB]?|%)\)?$"
-)
-
-
-def without_unit(name: str) -> str:
-    """The name of a column without the unit that it ends with."""
-    return _UNITS.sub("", name).strip() or name
-
-
-def in_words(column: Column) -> str:
-    """A column's name as people say it, without its unit."""
-    return " ".join(without_unit(column.name).replace("_", " ").split()) or column.name
-
-
-def unit_of(column: Column) -> str:
-    """The unit that a column's name ends with; empty without one."""
-    found = _UNITS.search(column.name)
-    return found[1] if found and _UNITS.sub("", column.name) else ""
+_OPERATORS = {"in": "is", "not in": "is not"}
+_TITLES = {
+    "histogram": "distribution",
+    "box": "spread",
+    "describe": "summary",
+    "dropna": "complete rows",
+    "missing": "missing values",
+}
 
 
 @dataclass(frozen=True)
 class Filter:
-    """Rows to keep. ``part`` is the part of a date that is compared: a period, a year, a month."""
+    """Rows to keep."""
 
     column: Column
     op: str
     values: tuple[str | int | float | bool, ...] = ()
-    part: str = ""
 
     def __str__(self) -> str:
-        name = in_words(self.column)
-        shown = [MONTHS[int(v) - 1] if self.part == "month" else str(v) for v in self.values]
-        if self.op in ("missing", "present"):
-            return f"{name} is {'not ' * (self.op == 'present')}missing"
-        if self.op in ("true", "false"):
-            return name if self.op == "true" else f"not {name}"
-        if self.op == "between":
-            return f"{name} {shown[0]} to {shown[1]}"
-        word = {"in": "is", "not in": "is not"}.get(self.op, self.op)
-        return f"{name} {word} {spoken(shown, 'or')}"
+        name, is_month = self.column.base.label, self.column.part == "month_name"
+        shown = [MONTHS[int(v) - 1] if is_month else str(v) for v in self.values]
+        match self.op:
+            case "missing" | "present":
+                return f"{name} is {'not ' * (self.op == 'present')}missing"
+            case "true" | "false":
+                return name if self.op == "true" else f"not {name}"
+            case "between":
+                return f"{name} {shown[0]} to {shown[1]}"
+        return f"{name} {_OPERATORS.get(self.op, self.op)} {spoken(shown, 'or')}"
 
 
 def flagged(column: Column, *, is_so: bool = True) -> Filter:
@@ -78,84 +56,40 @@ def flagged(column: Column, *, is_so: bool = True) -> Filter:
 
 
 @dataclass(frozen=True)
-class Group:
-    """What rows are grouped by; ``part`` is the part of a date, empty for the values themselves."""
-
-    column: Column
-    part: str = ""
-
-    @property
-    def key(self) -> str:
-        """The column that it becomes."""
-        return "year" if self.part == "year" else CYCLES.get(self.part, (self.column.name, ""))[0]
-
-    @property
-    def label(self) -> str:
-        """What it is, in words."""
-        return CYCLES.get(self.part, ("", self.part))[1] or in_words(self.column)
-
-    @property
-    def is_time(self) -> bool:
-        """Whether it runs along a time axis."""
-        return self.part not in CYCLES and (self.column.is_date or self.column.is_year)
-
-    @property
-    def is_ordered(self) -> bool:
-        """Whether its values have an order of their own."""
-        return self.part in CYCLES or self.is_time or self.column.kind == "number"
-
-
-@dataclass(frozen=True)
 class Measure:
-    """A function over a column, or over two by ``sign``; without a column, rows are counted.
-
-    ``over`` is a part of a date by which it is summed first, or for ``first`` and ``last`` the
-    column that orders the rows; ``q`` the percentile.
-    """
+    """A function over a column; without a column, rows are counted. ``q`` is the percentile."""
 
     agg: str
     column: Column | None = None
-    other: Column | None = None
-    sign: str = ""
-    over: Group | None = None
     q: float = 0
-
-    @property
-    def source(self) -> str:
-        """The name of the column that the function is over."""
-        if self.column is None:
-            return ""
-        return (
-            f"{self.column.name} {self.sign} {self.other.name}" if self.other else self.column.name
-        )
 
     @property
     def label(self) -> str:
         """What it is, in words."""
-        what = in_words(self.column) if self.column else "rows"
-        if self.other:
-            what = f"{what} {self.sign} {in_words(self.other)}"
-        if self.agg == "percentile":
-            return f"{self.q:g}th percentile of {what}"
-        if self.agg == "nunique" and self.over:
-            return f"number of {self.over.label}s"
-        per = f" per {self.over.label}" if self.over and self.agg not in ("first", "last") else ""
-        total = "total " if per and self.column and self.agg != "count" else ""
-        return f"{_WORDS.get(self.agg, self.agg)} {total}{what}{per}".strip()
+        if self.column is None:
+            return "number of rows"
+        if self.agg == "nunique" and self.column.part:
+            return f"number of {self.column.label}s"
+        word = f"{self.q:g}th percentile of" if self.q else _WORDS.get(self.agg, self.agg)
+        return f"{word} {self.column.label}"
 
     @property
     def name(self) -> str:
         """The column that it becomes."""
-        if self.column is None and not self.over:
+        if self.column is None:
             return "count"
-        word = {"sum": "total", "nunique": "distinct", "percentile": f"p{self.q:g}"}
-        return f"{word.get(self.agg, self.agg)}_{slug(self.source) or 'rows'}"
+        word = {"sum": "total", "nunique": "distinct", "quantile": f"p{self.q:g}"}
+        return f"{word.get(self.agg, self.agg)}_{slug(self.column.name) or 'rows'}"
+
+    @property
+    def call(self) -> str:
+        """The method that computes it."""
+        return f"quantile({self.q / 100:g})" if self.q else f"{self.agg}()"
 
     @property
     def unit(self) -> str:
         """The unit of its values."""
-        counts = self.agg in ("count", "nunique", "ratio", "var") or self.sign == "/"
-        return unit_of(self.column) if self.column and not counts else ""
+        return self.column.unit if self.column and self.agg not in ("nunique", "var") else ""
 
 
 @dataclass
@@ -166,7 +100,7 @@ class Query:
     do: str = ""
     filters: list[Filter] = field(default_factory=list)
     any_of: bool = False
-    groups: list[Group] = field(default_factory=list)
+    groups: list[Column] = field(default_factory=list)
     measures: list[Measure] = field(default_factory=list)
     columns: list[Column] = field(default_factory=list)
     sort: Column | None = None
@@ -182,8 +116,6 @@ class Query:
     agg: str = ""
     rows: int = 0
     text: str = ""
-    unit: str = ""
-    expression: str = ""
     superlative: str = ""
     notes: list[str] = field(default_factory=list)
 
@@ -200,16 +132,18 @@ class Query:
         return f" ({word.join(map(str, self.filters))})" if self.filters else ""
 
     @property
+    def side(self) -> str:
+        """The end of a ranking that is shown."""
+        return "lowest" if self.ascending else "highest"
+
+    @property
     def what(self) -> str:
         """What is computed, in words."""
-        text = spoken(m.label for m in self.measures) or spoken(map(in_words, self.columns))
-        if self.window == "rolling":
-            is_other = any(m.agg != self.agg for m in self.measures)
-            names = spoken(in_words(m.column) for m in self.measures if m.column)
-            rolled = f"the {text}" if is_other else names
-            return f"{self.rows}-{self.unit or 'row'} rolling {self.agg} of {rolled}"
-        window = {"growth": "growth of ", "cumulative": "cumulative "}.get(self.window, "")
-        return f"{window}{'share of the ' * self.share}{text}"
+        text = spoken(m.label for m in self.measures) or spoken(c.label for c in self.columns)
+        unit = self.groups[0].part if self.groups else ""
+        rolling = f"{self.rows}-{unit or 'row'} rolling "
+        windows = {"growth": "growth of ", "cumulative": "cumulative ", "rolling": rolling}
+        return f"{windows.get(self.window, '')}{'share of the ' * self.share}{text}"
 
     @property
     def title(self) -> str:
@@ -218,32 +152,23 @@ class Query:
         return text if text.startswith(self.table) else text[:1].upper() + text[1:]
 
     def _words(self) -> str:
-        names = spoken(map(in_words, self.columns))
-        side = "lowest" if self.ascending else "highest"
-        size = f"{self.limit:g} %" if self.is_percent else f"{self.limit:g}" if self.limit else ""
+        names = spoken(c.label for c in self.columns)
+        size = f"{self.limit:g}{' %' * self.is_percent}" if self.limit else ""
         match self.do:
             case "aggregate":
-                return f"{size} {side}: {self.what}" if size and self.groups else self.what
+                return f"{size} {self.side}: {self.what}" if size and self.groups else self.what
+            case "rows" if self.superlative or (self.sort is not None and not size):
+                return self.superlative or f"rows sorted by {self.sort.label if self.sort else ''}"
             case "rows" if self.sort is not None:
-                return f"{size} {side} rows by {in_words(self.sort)}" if size else (
-                    f"rows sorted by {in_words(self.sort)}"
-                )  # fmt: skip
+                return f"{size} {self.side} rows by {self.sort.label}"
             case "rows":
                 return names or f"rows of {self.table}"
             case "head":
                 return f"the {'last' if self.ascending else 'first'} {size} rows"
             case "scatter":
-                return f"{in_words(self.columns[1])} against {in_words(self.columns[0])}"
+                return f"{self.columns[1].label} against {self.columns[0].label}"
             case "line":
                 return f"{names} over time"
-            case "derive" | "rename":
+            case "rename":
                 return f"{self.table} with {self.text}"
-            case _:
-                words = {"histogram": "distribution", "box": "spread", "describe": "summary"}
-                words |= {"dropna": "complete rows", "missing": "missing values"}
-                return f"{words.get(self.do, self.do)} of {names or self.table}"
-
-
-def is_part_of(words: Sequence[str], column: Column) -> bool:
-    """Whether a column's name has one of the words."""
-    return bool(set(fold(column.name)) & set(words))
+        return f"{_TITLES.get(self.do, self.do)} of {names or self.table}"

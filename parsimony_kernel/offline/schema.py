@@ -1,14 +1,15 @@
-"""What is known about a table: its columns, and what kind of values they hold.
+"""What is known about a table: its columns, what they hold, and how code reads them.
 
 Read from the summaries in the context and in tool results; nothing is looked up anywhere else.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from parsimony_kernel.offline.words import fold
+from parsimony_kernel.offline.patterns import table as patterns
+from parsimony_kernel.offline.words import canonical, fold, literal
 
 Kind = Literal["number", "date", "boolean", "text"]
 
@@ -23,18 +24,65 @@ _DATES = (
 )
 _YES_NO = ({"yes", "no"}, {"y", "n"}, {"true", "false"})
 _MISSING = frozenset({"nan", "none", "nat", "<na>", "null", ""})
+_UNIT = re.compile(
+    r"(?:[ _]|(?<=[a-z])(?= ?\())"
+    r"\(?(°?C|kg|mg/kg|g|lbs|km|cm|mm|m²|mins?|minutes|hours|h|seconds|sec|km/h|mph|miles|kWh|EUR|USD"
+    r"|[kMB]?[$€£][kMB]?|%)\)?$"
+)
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column. ``dates`` are the arguments that read its text as dates, ``None`` where it is no
-    such text; ``slashes`` where day and month cannot be told apart."""
+    """A column of a table, or one that code computes from others.
+
+    Args:
+        dates: the arguments that read its text as dates, ``None`` where it is no such text;
+            ``slashes`` where day and month cannot be told apart.
+        made_of: the columns that it is computed from, by the template ``how``.
+        part: the part of a date that it is, by its row in the table of patterns.
+    """
 
     name: str
     kind: Kind
     dtype: str = ""
     samples: tuple[str, ...] = ()
     dates: str | None = None
+    made_of: tuple["Column", ...] = ()
+    how: str = ""
+    part: str = ""
+
+    def of(self, frame: str) -> str:
+        """Write the expression of its values in ``frame``."""
+        if self.made_of:
+            return self.how.format(*(each.of(frame) for each in self.made_of))
+        text = f"{frame}[{literal(self.name)}]"
+        if self.dates is None:
+            return text
+        return f"pd.to_datetime({', '.join(filter(None, (text, self.dates)))})"
+
+    @property
+    def base(self) -> "Column":
+        """The column of dates that it is a part of, else itself."""
+        return self.made_of[0] if self.part else self
+
+    @property
+    def plain(self) -> str:
+        """Its name without the unit."""
+        return _UNIT.sub("", self.name).strip() or self.name
+
+    @property
+    def unit(self) -> str:
+        """The unit that its name ends with; empty without one."""
+        name = self.made_of[0].name if self.made_of else self.name
+        found = _UNIT.search(name)
+        return found[1] if found and not self.part and _UNIT.sub("", name) else ""
+
+    @property
+    def label(self) -> str:
+        """What it is, in words."""
+        if self.part:
+            return str(patterns()["parts"][self.part].get("label", self.part))
+        return " ".join(self.plain.replace("_", " ").split()) or self.name
 
     @property
     def yes_no(self) -> tuple[str, ...]:
@@ -55,10 +103,30 @@ class Column:
         return self.kind == "date" or self.dates is not None
 
     @property
+    def is_text(self) -> bool:
+        """Whether it holds words."""
+        return self.kind == "text" and not self.is_date
+
+    @property
     def is_year(self) -> bool:
         """Whole numbers that are years."""
         years = all(re.fullmatch(r"1[5-9]\d\d|20\d\d", each) for each in self.samples)
         return self.kind == "number" and "year" in fold(self.name) and years
+
+    @property
+    def is_cycle(self) -> bool:
+        """Whether it is a part of the calendar that comes again."""
+        return bool(self.part) and "label" in patterns()["parts"][self.part]
+
+    @property
+    def is_time(self) -> bool:
+        """Whether it runs along a time axis."""
+        return (self.is_date or self.is_year) and not self.is_cycle
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether its values have an order of their own."""
+        return self.is_time or self.is_cycle or self.kind == "number"
 
     @property
     def is_code(self) -> bool:
@@ -77,6 +145,17 @@ class Column:
         """Numbers of which a sum or a mean says something."""
         return self.kind == "number" and not self.is_code and "year" not in fold(self.name)[-1:]
 
+    def has_word(self, words: Sequence[str]) -> bool:
+        """Whether its name has one of the words."""
+        return bool(set(fold(self.name)) & set(words))
+
+
+def part_of(column: Column, part: str) -> Column:
+    """The part of a date as a column."""
+    row = patterns()["parts"][part]
+    name = row.get("key", column.name)
+    return Column(name, "date", made_of=(column,), how=row["code"], part=part)
+
 
 @dataclass(frozen=True)
 class Table:
@@ -88,14 +167,25 @@ class Table:
     columns: tuple[Column, ...]
     library: str = ""
 
-    def column(self, name: str) -> Column | None:
+    def column(self, name: str) -> Column:
         """The column of that name."""
-        return next((each for each in self.columns if each.name == name), None)
+        return next(each for each in self.columns if each.name == name)
+
+    def knows(self, words: Iterable[str]) -> int:
+        """Count the words that are in the name of a column, or are a sample of its values."""
+        known = {w for c in self.columns for w in canonical(fold(c.name))}
+        known |= {each.casefold() for c in self.columns for each in c.samples}
+        return sum(each in known for each in words)
 
     @property
     def measures(self) -> list[Column]:
         """Columns that can be measured."""
         return [each for each in self.columns if each.is_measure]
+
+    @property
+    def texts(self) -> list[Column]:
+        """Columns of words."""
+        return [each for each in self.columns if each.is_text]
 
     @property
     def times(self) -> list[Column]:
@@ -104,8 +194,8 @@ class Table:
         return dates or [each for each in self.columns if each.is_year]
 
 
-def read_table(summary: Mapping[str, Any], name: str = "") -> Table | None:
-    """The table that a summary describes; ``None`` when it is not one."""
+def read_table(summary: Mapping[str, Any]) -> Table | None:
+    """Read the table that a summary describes; ``None`` when it is not one."""
     columns, rows = summary.get("columns"), summary.get("rows")
     if summary.get("type") != "dataframe" or not isinstance(columns, list):
         return None
@@ -115,22 +205,21 @@ def read_table(summary: Mapping[str, Any], name: str = "") -> Table | None:
         if isinstance(each, dict) and "name" in each
     ]
     more = summary.get("more_columns")
-    extra = [Column(str(each), "text") for each in more] if isinstance(more, list) else []
+    known += [Column(str(each), "text") for each in more] if isinstance(more, list) else []
     whole = rows if isinstance(rows, int) else None
     library = str(summary.get("library") or "")
-    return Table(str(name or summary.get("name") or ""), whole, (*known, *extra), library)
+    return Table(str(summary.get("name") or ""), whole, tuple(known), library)
 
 
 def _column(name: str, dtype: str, samples: Any) -> Column:
     listed = samples if isinstance(samples, list | tuple) else ()
     seen = tuple(each for each in map(str, listed) if each.strip().casefold() not in _MISSING)
-    low = dtype.lower()
     kinds: tuple[tuple[str, Kind], ...] = (
         ("datetime|date|timestamp", "date"),
         ("bool", "boolean"),
         ("u?int|float|double|decimal|number", "number"),
     )
-    kind: Kind = next((kind for words, kind in kinds if re.match(words, low)), "text")
+    kind: Kind = next((kind for words, kind in kinds if re.match(words, dtype.lower())), "text")
     if kind != "text":
         return Column(name, kind, dtype, seen)
     shapes = (how for shape, how in _DATES if seen and all(re.fullmatch(shape, s) for s in seen))

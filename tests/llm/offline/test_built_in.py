@@ -7,7 +7,7 @@ import pytest
 from offline_data import cars, done, weather
 from offline_notebook import Notebook, Turn, encodings, mark
 
-from parsimony_kernel.offline.marks import table
+from parsimony_kernel.offline.patterns import table
 from parsimony_kernel.offline.transcript import read
 
 TABLES = """
@@ -18,7 +18,7 @@ origins = pd.DataFrame({"Origin": ["USA", "Japan", "Europe"], "continent": ["A",
 weather = pd.read_csv("data/seattle-weather.csv")
 stocks = pd.read_csv("data/stocks.csv")
 """
-ROWS = [row for row in table()["row"] if "example" in row]
+ROWS = [row for row in (*table()["aside"], *table()["row"]) if "example" in row]
 
 
 async def to_the_end(notebook: Notebook, request: str) -> Turn:
@@ -34,9 +34,8 @@ async def test_every_example_of_the_table_is_understood(
     notebook: Notebook, row: dict[str, Any]
 ) -> None:
     await notebook.run(TABLES)
-    if row.get("act") == "publish":
+    if "kind" in row:
         await to_the_end(notebook, "plot mean horsepower by origin")
-    if "publish" in row.get("act", ""):
         notebook.tools += [{"type": "function", "function": {"name": n}}
                            for n in ("refresh", "return_report")]  # fmt: skip
     if "after" in row:
@@ -126,7 +125,7 @@ async def test_two_months_are_set_side_by_side(notebook: Notebook) -> None:
         ("share of the cars by origin", "Highest share of the number of rows: USA, 62.56 %"),
         (
             "7 day rolling mean of temp_max",
-            "Highest 7-day rolling mean of temp max: 2015-07-06, 32.21",
+            "Highest 7-day rolling mean temp max: 2015-07-06, 32.21",
         ),
     ],
 )
@@ -142,7 +141,6 @@ ROWS_KEPT = [
     ("top 10 % of cars by horsepower", 41),
     ("the 2 heaviest cars", 2),
     ("keep only the cars from Japan", (CARS.Origin == "Japan").sum()),
-    ("cars heavier than 4500", (CARS.Weight_in_lbs > 4500).sum()),
     ("cars after 1980", (CARS.Year.dt.year > 1980).sum()),
     ("cars from 1975 to 1980", CARS.Year.dt.year.between(1975, 1980).sum()),
 ]
@@ -184,21 +182,14 @@ async def test_a_chart(
 @pytest.mark.parametrize(
     ("request_", "choice"),
     [
-        ("horsepower per weight by origin", "total Horsepower / total Weight_in_lbs"),
-        ("average precipitation per week", "the mean of the totals of each week"),
-        ("7 week rolling mean of temp_max", "by the total of each week"),
         ("gap between temp_max and temp_min", "the mean of temp_max - temp_min"),
-        ("average weekly precipitation", "the mean of the totals of each week"),
         ("plot the mean temperature by month", "temp_max"),
         ("only the top 3 origins", "the number of rows"),
         ("horsepower by origin", "mean Horsepower"),
-        ("mean customer churn by origin", "Horsepower"),
     ],
 )
 async def test_two_readings_are_a_question(notebook: Notebook, request_: str, choice: str) -> None:
     await notebook.run(TABLES)
-    if "churn" in request_:
-        await notebook.run("del weather, stocks, origins")
     turn = await notebook.ask(request_)
     assert turn.ending == "ask_user"
     assert choice in turn.choices
@@ -211,6 +202,11 @@ async def test_two_readings_are_a_question(notebook: Notebook, request_: str, ch
     [
         ("predict horsepower with a random forest", "predict"),
         ("mean horsepower by customer", "customer"),
+        ("horsepower per weight by origin", "which ratio"),
+        ("average weekly precipitation", "of totals"),
+        ("average precipitation per week", "of totals"),
+        ("7 week rolling mean of temp_max", "several rows"),
+        ("mean customer churn by origin", "customer"),
         ("cluster the cars", "cluster"),
         ("share of the cars from Japan after 1980", "the share of what"),
         ("share of weight after 1980 by origin", "the share of what"),
@@ -317,7 +313,6 @@ OF_RACES = [
     ("mean finish time of the women", "Mean finish (sex is F): 220 min."),
     ("the fastest race", "Fastest: b, 190 min."),
     ("the latest race", "Rows: 1 of 4."),
-    ("races between february and march 2024", "Rows: 2 of 4."),
     ("races with a finish above 2 hours", '"2 hours"'),
     ("number of races in Leeds", "start_club"),
     ("how many events are there", "Number of rows: 4."),

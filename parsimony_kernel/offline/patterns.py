@@ -1,0 +1,90 @@
+"""The table of patterns, read once: its rows as regular expressions, and the words they know."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+
+@cache
+def table() -> Mapping[str, Any]:
+    """Read ``patterns.toml``."""
+    text = files("parsimony_kernel.offline").joinpath("patterns.toml").read_text("utf-8")
+    return tomllib.loads(text)
+
+
+@cache
+def rows() -> list[tuple[re.Pattern[str], Mapping[str, Any]]]:
+    """Compile the rows of the table, with the meaning of their braces filled in."""
+    several = r"(?: (?:,|and|or|&|, and|, or) (?:the )?{0})*"
+    macros = {
+        "the": "(?:(?:the|a|an|its|their|all|my|each|only) )*",
+        "agg": f"(?:{'|'.join(table()['words'].values())})",
+        "op": f"(?:{'|'.join(map(_escaped, _operators()))})",
+        "superlative": f"(?:{'|'.join(_adjectives())})",
+        # The second letter of a column's mark says what it holds.
+        "C": r"C[mtfk]\d+",
+        **{f"C{kind}": rf"C{kind}\d+" for kind in "mtf"},
+        **{each: rf"{each}\d+" for each in "VNTQPDM"},
+        "unit": r"(?: (?P<unit>P\d+|kg|g|lbs|cm|m|km|min|minutes|h|mm))?",
+    }
+    macros |= {f"{each}s": macros[each] + several.format(macros[each]) for each in "CV"}
+    macros["Gs"] = r"(?:C[mtfk]|P)\d+(?: (?:,|and|&|, and|by|, by) (?:the |by )*(?:C[mtfk]|P)\d+)*"
+    found = []
+    for row in table()["row"]:
+        text = re.sub(r"\{(\w+)\}", lambda m: macros[m[1]], row["re"])
+        found.append((re.compile(rf"(?<![^ ])(?:{text})(?![^ ])"), row))
+    return found
+
+
+@cache
+def asides() -> list[tuple[re.Pattern[str], str]]:
+    """Compile what a part of a request may say as a whole, with what that is."""
+    end = r"(?: please| pls| thanks|[ ,.?!:])*"
+    listed = table()["aside"]
+    return [(re.compile(f"(?i){row['re']}{end}"), row["kind"]) for row in listed]
+
+
+def examples() -> list[str]:
+    """List a request for each row."""
+    listed = [*table()["aside"], *table()["row"]]
+    return [str(row["example"]) for row in listed if "example" in row]
+
+
+def _operators() -> list[str]:
+    return [word for words in table()["operators"].values() for word in words.split("|")]
+
+
+def _adjectives() -> list[str]:
+    sides = [side for _, *sides in table()["adjectives"].values() for side in sides]
+    return [word for side in sides for word in side.split("|")]
+
+
+def _escaped(word: str) -> str:
+    return word if word.replace(" ", "").isalpha() else re.escape(word)
+
+
+@cache
+def fillers() -> frozenset[str]:
+    """List the words that say nothing of their own."""
+    return frozenset(table()["fillers"]["words"].split())
+
+
+@cache
+def keywords() -> frozenset[str]:
+    """List the words that the patterns are made of: no part of a name is guessed from them."""
+    texts = [row["re"] for row in table()["row"]]
+    texts += [*table()["words"].values(), *_operators(), *_adjectives()]
+    texts += [part.get("words", "") for part in table()["parts"].values()]
+    plain = re.sub(r"\(\?P<\w+>|\{\w+\}|\\\w", " ", " ".join(texts))
+    whole = re.findall(r"[a-z]{2,}", plain.replace("?", "") + " " + re.sub(r"\w\?", "", plain))
+    return frozenset(whole) | fillers()
+
+
+def aggregate(word: str) -> str:
+    """Name the function of a word; empty for any other word."""
+    word = {"in total": "total", "on average": "average"}.get(word.strip(), word.strip())
+    found = (name for name, words in table()["words"].items() if re.fullmatch(words, word))
+    return next(found, "")
