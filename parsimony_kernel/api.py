@@ -326,4 +326,4 @@ def _shown(number: int, events: tuple[ev.AgentEvent, ...]) -> Iterator[Block]:
             yield block
     changes = [each for each in events if isinstance(each, ev.TurnTakenBack)]
     if changes and not changes[-1].redone:
-        yield NotesBlock("undone", (f"Step {number} was undone.",))
+        yield NotesBlock((f"Step {number} was undone.",))

@@ -84,7 +84,7 @@ def _words(result: AgentResult) -> bl.EndBlock:
         for kind, published in by_kind.items()
         for each in published
     )
-    return bl.EndBlock("result", "result", result.text, artifacts=artifacts)
+    return bl.EndBlock("result", result.text, artifacts=artifacts)
 
 
 class _Screen(Protocol):

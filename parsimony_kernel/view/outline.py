@@ -174,9 +174,9 @@ def _step(step: bl.StepBlock) -> pt.Section:
     return pt.Section("step", name, tuple(parts), state=step.state)
 
 
-def _output(output: DataFrameObject | PrimitiveObject | bl.FigureMention) -> tuple[pt.Part, ...]:
+def _output(output: DataFrameObject | PrimitiveObject | bl.FigureBlock) -> tuple[pt.Part, ...]:
     match output:
-        case bl.FigureMention():
+        case bl.FigureBlock():
             # An exporter may show the picture of a figure and none of its words.
             said = dict.fromkeys(each.strip() for each in (output.title, output.description))
             words = ", ".join(filter(None, said))

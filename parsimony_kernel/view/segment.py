@@ -63,11 +63,11 @@ def segment_of(
     is_answer = isinstance(outcome, bl.EndBlock) and outcome.kind == "result"
     table = _table(steps) if is_answer and figure is None else None
     if table is not None:
-        head.append(bl.TableBlock("table", table))
+        head.append(bl.TableBlock(table))
     answered = [each for each in blocks if isinstance(each, bl.QuestionBlock) and each != outcome]
     head += answered
     if lines := tuple(dict.fromkeys(_notes(settled, is_reply_told or bool(answered)))):
-        head.append(bl.NotesBlock("notes", lines))
+        head.append(bl.NotesBlock(lines))
     first = {each.key for each in head} | ({figure.key} if figure is not None else set())
     work: list[bl.Block] = [each for each in told if _is_long(each)]
     work += [_without(each, table) for each in blocks if each.key not in first and _is_work(each)]
@@ -76,7 +76,7 @@ def segment_of(
         work += [each for each in asked if each.lines]
         work += [replace(each, words="") for each in requests if each.shared]
     if any(each.tool_type == "code" and each.state == "done" for each in steps) and is_end:
-        work.append(bl.NotesBlock("commands", (_COMMANDS,)))
+        work.append(bl.NotesBlock((_COMMANDS,)))
     work += [each for each in blocks if isinstance(each, bl.FooterBlock) and each.model != OFFLINE]
     if not work:
         return Segment(tuple(head), figure)
@@ -90,12 +90,12 @@ def _is_long(request: bl.RequestBlock) -> bool:
 def _asked(question: bl.QuestionBlock) -> bl.NotesBlock:
     """What stood in the card of an answered question and does not stand in its line."""
     if question.reply is None:
-        return bl.NotesBlock(f"asked-{question.key}", ())
+        return bl.NotesBlock(())
     others = [f"{at + 1}. {each}" for at, each in enumerate(question.choices)]
     if question.chosen is not None:
         del others[question.chosen]
     lines = [question.context, *([f"Not chosen: {'; '.join(others)}"] if others else [])]
-    return bl.NotesBlock(f"asked-{question.key}", tuple(filter(str.strip, lines)))
+    return bl.NotesBlock(tuple(filter(str.strip, lines)))
 
 
 def _is_work(block: bl.Block) -> bool:

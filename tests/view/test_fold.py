@@ -148,7 +148,7 @@ def test_a_figure_that_was_published_stays_mentioned_when_its_step_ends() -> Non
     shown = published({"mark": "bar"})
     ended = begun.model_copy(update={"completed": True, "ok": True, "result": {"result": {}}})
     step = only(replay([started(), begun, shown, ended]), bl.StepBlock)
-    assert [type(each).__name__ for each in step.outputs] == ["FigureMention"]
+    assert [type(each).__name__ for each in step.outputs] == ["FigureBlock"]
 
 
 def test_what_a_tool_of_ones_own_answers_is_shown() -> None:

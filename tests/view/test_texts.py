@@ -16,7 +16,7 @@ from parsimony_kernel.view.html import html_of
 from parsimony_kernel.view.markdown import markdown_of
 from parsimony_kernel.view.outline import outline
 from parsimony_kernel.view.parts import Printed, Title
-from parsimony_kernel.view.run_view import metadata_of, using
+from parsimony_kernel.view.run_view import metadata_of
 from parsimony_kernel.view.text import text_of
 
 SENTENCES = {
@@ -108,7 +108,8 @@ def test_what_differs_from_run_to_run_is_only_in_the_metadata(name: str) -> None
 
 @pytest.mark.parametrize("absurd", [math.inf, -math.inf, math.nan])
 def test_an_absurd_number_of_a_provider_is_null_in_the_metadata(absurd: float) -> None:
-    view = using(replay(RUNS["done"]), priced_usd=absurd, elapsed_s=absurd, model="\ud800")
+    view = replay(RUNS["done"])
+    view.use(priced_usd=absurd, elapsed_s=absurd, model="\ud800")
     written = json.dumps(metadata_of(view), allow_nan=False, ensure_ascii=False).encode()
     assert json.loads(written)["parsimony"]["cost_usd"] is None
 
