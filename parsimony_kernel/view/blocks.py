@@ -243,20 +243,6 @@ class ProgressBlock(Block):
     hint: str = ""
 
 
-@dataclass(frozen=True)
-class TableBlock(Block):
-    """The table that answers."""
-
-    table: DataFrameObject
-
-
-@dataclass(frozen=True)
-class NotesBlock(Block):
-    """What changed the meaning or the course of a turn, a line each, as the model marks it up."""
-
-    lines: tuple[str, ...]
-
-
 def lasting(blocks: Iterable[Block]) -> tuple[Block, ...]:
     """``blocks`` without the volatile ones: what a static display shows."""
     return tuple(block for block in blocks if not block.volatile)

@@ -9,12 +9,11 @@ from collections.abc import Iterable
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view import parts as pt
 from parsimony_kernel.view.escape import fenced, fit, markdown_code, markdown_inline, plain
-from parsimony_kernel.view.outline import outline
 
 
-def markdown_of(blocks: Iterable[bl.Block], summary: pt.Sentence = ()) -> str:
-    """``blocks`` as Markdown, under a ``summary`` if there is one."""
-    pieces = [_sentence(summary), *(_section(outline(block)) for block in blocks)]
+def markdown_of(sections: Iterable[pt.Section], summary: pt.Sentence = ()) -> str:
+    """``sections`` as Markdown, under a ``summary`` if there is one."""
+    pieces = [_sentence(summary), *map(_section, sections)]
     return "\n\n".join(fit([piece for piece in pieces if piece], lambda note: f"*{note}*"))
 
 
