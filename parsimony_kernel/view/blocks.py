@@ -36,6 +36,14 @@ class Passage:
         room = max(0, limit - len(self.head))
         return Passage(self.head + piece[:room], self.omitted + max(0, len(piece) - room))
 
+    @property
+    def joined(self) -> str:
+        """What is there, and between its ends how much is not."""
+        if not self.omitted:
+            return self.head
+        gap = f"\n… {self.omitted:,} characters left out …\n"
+        return self.head.rstrip("\n") + gap + self.tail.lstrip("\n")
+
     def __bool__(self) -> bool:
         return bool(self.head.strip() or self.tail.strip())
 
@@ -112,7 +120,8 @@ class FigureBlock(Block):
 class StepBlock(Block):
     """One tool at work: what it was given, what came of it, and how it stands.
 
-    A chart among its ``outputs`` is shown in a block of its own, and here by its number.
+    ``code`` is whole, as it ran. A chart among its ``outputs`` is shown in a block of its own, and
+    here by its number.
     """
 
     number: int
@@ -120,7 +129,7 @@ class StepBlock(Block):
     call_id: str = ""
     tool_type: str = "function"
     purpose: str = ""
-    code: Passage = field(default_factory=Passage)
+    code: str = ""
     arguments: tuple[tuple[str, str], ...] = ()
     state: StepState = "running"
     stdout: Passage = field(default_factory=Passage)

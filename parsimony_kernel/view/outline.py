@@ -5,7 +5,9 @@ parts. So the texts hold the same information by construction. A string in a par
 and is escaped by the writer; a state is said in words.
 """
 
+import tomllib
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from parsimony_kernel.core.outputs import DataFrameObject, PrimitiveObject
 from parsimony_kernel.view import blocks as bl
@@ -13,31 +15,12 @@ from parsimony_kernel.view import parts as pt
 from parsimony_kernel.view.tabulate import counted, table_of
 
 LISTED = 40
+CODE_CHARS = 20_000
 NAMED = 24
 
-KIND_WORDS = {
-    "transient_provider": "The model could not be reached",
-    "output_truncated": "The model's answer was cut off",
-    "output_refused": "The model declined to answer",
-    "ambiguous_input": "The request can be read in several ways",
-    "scope_too_large": "The task is too large to do at once",
-    "capability_gap": "Something that is needed is missing",
-    "no_progress": "The run made no progress",
-    "loop_detected": "The same action brought nothing new",
-    "tool_error": "A step failed",
-    "policy_violation": "A rule does not allow this",
-    "kernel_invalidated": "The kernel lost its state",
-    "iteration_limit": "The limit of rounds is reached",
-    "time_limit": "The time limit is reached",
-}
-
-ACTION_WORDS = {
-    "retry": "trying again",
-    "narrow_scope": "going on with a smaller task",
-    "ask_user": "asking you",
-    "handoff": "handing over to you",
-    "stop": "stopping",
-}
+_WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+KIND_WORDS: dict[str, str] = _WORDS["kinds"]
+ACTION_WORDS: dict[str, str] = _WORDS["actions"]
 
 _UNDESCRIBED = "A chart without a description"
 # The arguments of a tool that publishes which say what it is about, the best first.
@@ -144,8 +127,9 @@ def _purpose(step: bl.StepBlock) -> str:
 
 def _step(step: bl.StepBlock, label: str) -> Iterator[pt.Part]:
     yield pt.Title(label, _purpose(step), "" if step.state == "done" else step.state)
-    if step.code:
-        yield pt.Listing(step.code, f"Code of step {step.number}")
+    if step.code.strip():
+        code = bl.Passage.of(step.code, CODE_CHARS)
+        yield pt.Listing(code, f"Code of step {step.number}")
     elif step.tool_type in ("function", "plan") and step.arguments:
         yield pt.Items(tuple((f"{name}: ", pt.Mono(value)) for name, value in step.arguments))
     for stream, passage in (("Printed", step.stdout), ("Messages on stderr", step.stderr)):

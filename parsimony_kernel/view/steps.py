@@ -29,7 +29,7 @@ from parsimony_kernel.view.run_view import (
     cut_steady,
 )
 
-CODE_CHARS = 20_000
+SUMMARY_CHARS = 20_000
 STREAM_CHARS = 4_000
 VALUE_CHARS = 4_000
 OUTPUTS = 20
@@ -72,7 +72,7 @@ def _add_step(view: RunView, event: ev.ToolEvent, number: int = 0) -> int:
             call_id=event.tool_call_id,
             tool_type=event.tool_type,
             purpose=purpose,
-            code=bl.Passage.of(code, CODE_CHARS) if isinstance(code, str) else bl.Passage(),
+            code=code if isinstance(code, str) else "",
             arguments=tuple(arguments)[:12],
             note="" if event.around is None else _WRITTEN,
         )
@@ -112,7 +112,7 @@ def end(view: RunView, event: ev.ToolEvent) -> None:
     failed = event.ok is False or "error" in envelope or raised is not None
     not_found = cut_each(envelope.get("not_found") or ())
     if event.tool_name == "return_done":
-        said = cut(str(event.arguments.get("summary", "")), CODE_CHARS)
+        said = cut(str(event.arguments.get("summary", "")), SUMMARY_CHARS)
         view.not_found, view.withheld = not_found, said if failed and not_found else ""
     if event.tool_type == "termination" and not failed:
         return

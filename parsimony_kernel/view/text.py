@@ -91,21 +91,14 @@ def _part(part: pt.Part, width: int, indent: str, after: Sequence[str]) -> list[
         case pt.Table():
             return _table(part, width, indent)
         case pt.Folded():
-            spans: pt.Sentence = (part.passage.head,)
-            lines = wrapped(spans, width, indent + "  ", indent + "  ")
-            if part.passage.omitted:
-                lines.append(f"{indent}  … {part.passage.omitted:,} more characters …")
+            lines = wrapped((part.passage.joined,), width, indent + "  ", indent + "  ")
             return [f"{indent}{part.summary}:", *lines, ""]
         case pt.Picture():
             return []
 
 
 def _verbatim(passage: bl.Passage, lead: str) -> list[str]:
-    lines = plain(passage.head).strip("\n").split("\n")
-    if passage.omitted:
-        lines.append(f"… {passage.omitted:,} characters left out …")
-        if passage.tail.strip():
-            lines.extend(plain(passage.tail).strip("\n").split("\n"))
+    lines = plain(passage.joined).strip("\n").split("\n")
     return [f"{lead}{line}".rstrip() for line in lines]
 
 
@@ -120,17 +113,12 @@ def _items(part: pt.Items, width: int, indent: str) -> list[str]:
 
 def _table(table: pt.Table, width: int, indent: str) -> list[str]:
     lines = wrapped(table.caption, width, indent, indent) if table.is_captioned else []
-    if not table.columns:
-        return lines
     lead = f"{indent}  " if table.is_captioned else indent
     widest = max(1, min(pt.CELL_CHARS, width - len(lead)))
-    header = [shortened(inline(name), widest) for name in table.columns]
-    rows = [
-        [shortened(inline(cell), widest) for cell in row[: len(header)]]
-        + [""] * (len(header) - len(row))
-        for row in table.rows
-    ]
-    widths = [max(columns(row[at]) for row in [header, *rows]) for at in range(len(header))]
+    header, *rows = (
+        [shortened(inline(cell), widest) for cell in row] for row in (table.columns, *table.rows)
+    )
+    widths = [max(map(columns, column)) for column in zip(header, *rows, strict=True)]
 
     def padded(cell: str, at: int) -> str:
         gap = " " * (widths[at] - columns(cell))
