@@ -167,7 +167,10 @@ def _recovered(block: bl.RecoveryBlock, *, is_under_way: bool) -> Iterator[str]:
 
 
 def _summary(steps: Sequence[bl.StepBlock], outcome: bl.Block | None) -> Sentence:
-    taken = len({step.number for step in steps})
+    shown = {step.number for step in steps if _is_work(step)}
+    told = counted(len(shown), "step") if shown else "Details"
+    if shown and isinstance(outcome, bl.EndBlock) and outcome.kind == "handoff":
+        told += " tried"
     names = getattr(outcome, "variables", ())
     made = (" · ", *enumerated([(Mono(name),) for name in names], _NAMED)) if names else ()
-    return (counted(taken, "step") if taken else "Details", *made)
+    return (told, *made)
