@@ -28,9 +28,11 @@ from parsimony_kernel.lineage.why import Explanation
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turns import TurnOptions
-from parsimony_kernel.view.blocks import Block, FigureBlock, NotesBlock, QuestionBlock, StepBlock
+from parsimony_kernel.view.blocks import FigureBlock, QuestionBlock, StepBlock
 from parsimony_kernel.view.bundle import bundle
 from parsimony_kernel.view.fold import replay
+from parsimony_kernel.view.outline import notes, outline
+from parsimony_kernel.view.parts import Section
 
 # How often a call looks whether the one before it has ended, in seconds.
 _WAIT_S = 0.01
@@ -225,11 +227,11 @@ class Notebook(AbstractContextManager["Notebook"]):
         return file
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        blocks: list[Block] = []
+        sections: list[Section] = []
         for turn in self._session.turns()[self._earlier :]:
             if turn.model == self._agent:
-                blocks += _shown(turn.ordinal, self._session.events(turn.run_id))
-        return bundle(blocks)[0]
+                sections += _shown(turn.ordinal, self._session.events(turn.run_id))
+        return bundle(sections)
 
     def close(self) -> None:
         """Release the journal. Inside IPython it stays with the notebook."""
@@ -317,13 +319,13 @@ def _finished(work: Awaitable[CodeResult]) -> CodeResult:
         asyncio._set_running_loop(outer)
 
 
-def _shown(number: int, events: tuple[ev.AgentEvent, ...]) -> Iterator[Block]:
+def _shown(number: int, events: tuple[ev.AgentEvent, ...]) -> Iterator[Section]:
     """What is shown of a turn: the step and its charts, the question, and that it was undone."""
     for block in replay(events).blocks:
         if isinstance(block, StepBlock):
-            yield replace(block, number=number)
+            yield outline(replace(block, number=number))
         elif isinstance(block, FigureBlock | QuestionBlock):
-            yield block
+            yield outline(block)
     changes = [each for each in events if isinstance(each, ev.TurnTakenBack)]
     if changes and not changes[-1].redone:
-        yield NotesBlock("undone", (f"Step {number} was undone.",))
+        yield notes(f"Step {number} was undone.")

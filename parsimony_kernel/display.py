@@ -17,8 +17,8 @@ from parsimony_kernel.view.bundle import Bundle, segment_bundles
 from parsimony_kernel.view.escape import inline, shortened
 from parsimony_kernel.view.fold import fold, replay
 from parsimony_kernel.view.run_view import EMPTY
-from parsimony_kernel.view.segment import OUTCOMES, segment_of
-from parsimony_kernel.view.text import record_of, text_of
+from parsimony_kernel.view.segment import OUTCOMES, progress_of, segment_of
+from parsimony_kernel.view.text import record_of
 
 _WIDTH = 80
 _WIDEST = 100
@@ -84,7 +84,7 @@ def _words(result: AgentResult) -> bl.EndBlock:
         for kind, published in by_kind.items()
         for each in published
     )
-    return bl.EndBlock("result", "result", result.text, artifacts=artifacts)
+    return bl.EndBlock("result", result.text, artifacts=artifacts)
 
 
 class _Screen(Protocol):
@@ -145,7 +145,7 @@ class _Text:
         self._status = StatusLine(file)
 
     def update(self, blocks: Sequence[bl.Block]) -> None:
-        self._status.show(text_of([each for each in blocks if isinstance(each, bl.ProgressBlock)]))
+        self._status.show(progress_of(blocks))
 
     def end(self, blocks: Sequence[bl.Block]) -> None:
         self._status.show("")

@@ -33,8 +33,7 @@ from parsimony_kernel.view.bundle import (
 from parsimony_kernel.view.fold import fold
 from parsimony_kernel.view.html import png_of
 from parsimony_kernel.view.run_view import EMPTY, RunView, metadata_of
-from parsimony_kernel.view.segment import Segment, segment_of
-from parsimony_kernel.view.text import text_of
+from parsimony_kernel.view.segment import Segment, progress_of, segment_of
 
 _log = logging.getLogger(__name__)
 
@@ -170,8 +169,7 @@ class StaticPlace(Place):
 
     def draw(self, blocks: Sequence[bl.Block], *, ended: bool, facts: Mapping[str, Any]) -> None:
         if self._status is not None:
-            going_on = [each for each in blocks if isinstance(each, bl.ProgressBlock)]
-            self._status.show("" if ended else text_of(going_on))
+            self._status.show("" if ended else progress_of(blocks))
         if not ended:
             return
         new = [each for each in bl.lasting(blocks) if each.key not in self._emitted]

@@ -36,6 +36,14 @@ class Passage:
         room = max(0, limit - len(self.head))
         return Passage(self.head + piece[:room], self.omitted + max(0, len(piece) - room))
 
+    @property
+    def joined(self) -> str:
+        """What is there, and between its ends how much is not."""
+        if not self.omitted:
+            return self.head
+        gap = f"\n… {self.omitted:,} characters left out …\n"
+        return self.head.rstrip("\n") + gap + self.tail.lstrip("\n")
+
     def __bool__(self) -> bool:
         return bool(self.head.strip() or self.tail.strip())
 
@@ -65,21 +73,12 @@ class StepError:
 
 
 @dataclass(frozen=True)
-class FigureMention:
-    """A chart of this step, by the number under which it is shown in a block of its own."""
-
-    number: int
-    title: str
-    description: str = ""
-
-
-@dataclass(frozen=True)
 class Block:
     """The base of all blocks. ``key`` is stable and unique in the run."""
 
     volatile: ClassVar[bool] = False
 
-    key: str
+    key: str = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -100,28 +99,8 @@ class ProseBlock(Block):
     text: Passage = field(default_factory=Passage)
     reasoning: Passage = field(default_factory=Passage)
 
-
-@dataclass(frozen=True)
-class StepBlock(Block):
-    """One tool at work: what it was given, what came of it, and how it stands."""
-
-    number: int
-    tool: str
-    call_id: str = ""
-    tool_type: str = "function"
-    purpose: str = ""
-    code: Passage = field(default_factory=Passage)
-    arguments: tuple[tuple[str, str], ...] = ()
-    state: StepState = "running"
-    stdout: Passage = field(default_factory=Passage)
-    stderr: Passage = field(default_factory=Passage)
-    outputs: tuple[DataFrameObject | PrimitiveObject | FigureMention, ...] = ()
-    more_outputs: int = 0
-    deleted: tuple[str, ...] = ()
-    overwritten: tuple[str, ...] = ()
-    note: str = ""
-    error: StepError | None = None
-    published: tuple[Artifact, ...] = ()
+    def __bool__(self) -> bool:
+        return bool(self.text or self.reasoning)
 
 
 @dataclass(frozen=True)
@@ -135,6 +114,33 @@ class FigureBlock(Block):
     png_base64: str | None = field(default=None, repr=False)
     svg: str | None = field(default=None, repr=False)
     identity: str = ""
+
+
+@dataclass(frozen=True)
+class StepBlock(Block):
+    """One tool at work: what it was given, what came of it, and how it stands.
+
+    ``code`` is whole, as it ran. A chart among its ``outputs`` is shown in a block of its own, and
+    here by its number.
+    """
+
+    number: int
+    tool: str
+    call_id: str = ""
+    tool_type: str = "function"
+    purpose: str = ""
+    code: str = ""
+    arguments: tuple[tuple[str, str], ...] = ()
+    state: StepState = "running"
+    stdout: Passage = field(default_factory=Passage)
+    stderr: Passage = field(default_factory=Passage)
+    outputs: tuple[DataFrameObject | PrimitiveObject | FigureBlock, ...] = ()
+    more_outputs: int = 0
+    deleted: tuple[str, ...] = ()
+    overwritten: tuple[str, ...] = ()
+    note: str = ""
+    error: StepError | None = None
+    published: tuple[Artifact, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -244,20 +250,6 @@ class ProgressBlock(Block):
     activity: str
     elapsed_s: float = 0.0
     hint: str = ""
-
-
-@dataclass(frozen=True)
-class TableBlock(Block):
-    """The table that answers."""
-
-    table: DataFrameObject
-
-
-@dataclass(frozen=True)
-class NotesBlock(Block):
-    """What changed the meaning or the course of a turn, a line each, as the model marks it up."""
-
-    lines: tuple[str, ...]
 
 
 def lasting(blocks: Iterable[Block]) -> tuple[Block, ...]:

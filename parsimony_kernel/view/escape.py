@@ -8,6 +8,7 @@ import html
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 _ANSI = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # control sequences: colours, cursor
@@ -115,42 +116,46 @@ def columns(text: str) -> int:
     )
 
 
+def broken(text: str, width: int) -> list[str]:
+    """``text`` in pieces of at most ``width`` columns and at least one character."""
+    if columns(text) <= width:
+        return [text]
+    pieces, taken = [""], 0
+    for char in text:
+        taken += columns(char)
+        if taken > width and pieces[-1]:
+            pieces.append("")
+            taken = columns(char)
+        pieces[-1] += char
+    return pieces
+
+
 def shortened(text: str, width: int) -> str:
     """``text`` in at most ``width`` columns, the cut marked with an ellipsis."""
-    if columns(text) <= width:
-        return text
-    kept = []
-    room = width - 1
-    for char in text:
-        room -= columns(char)
-        if room < 0:
-            break
-        kept.append(char)
-    return "".join(kept) + "…"
+    return text if columns(text) <= width else broken(text, width - 1)[0] + "…"
 
 
 # The most that a whole text takes.
 TEXT_BYTES = 256 * 1024
 
 
-def fit(pieces: Sequence[str], said: Callable[[str], str], limit: int = TEXT_BYTES) -> list[str]:
-    """``pieces`` within ``limit`` bytes of UTF-8; what is left out is told by ``said``.
+def _size(piece: str) -> int:
+    return len(piece.encode("utf-8", "replace"))
+
+
+def fit(
+    pieces: Sequence[str], said: Callable[[str], str], weight: Callable[[str], int] = _size
+) -> list[str]:
+    """``pieces`` within ``TEXT_BYTES``; what is left out is told by ``said``.
 
     A record that outgrows its budget loses its middle, never its first or last piece.
     """
-    sizes = [len(piece.encode("utf-8", "replace")) + 2 for piece in pieces]
-    if sum(sizes) <= limit:
+    sizes = [weight(piece) + 2 for piece in pieces]
+    if sum(sizes) <= TEXT_BYTES:
         return list(pieces)
-    half = (limit - 200) // 2
-    first, room = 0, half
-    while first < len(pieces) and sizes[first] <= room:
-        room -= sizes[first]
-        first += 1
-    last, room = len(pieces), half
-    while last > first and sizes[last - 1] <= room:
-        last -= 1
-        room -= sizes[last]
-    left_out = last - first
-    parts = "1 part" if left_out == 1 else f"{left_out:,} parts"
+    half = (TEXT_BYTES - 200) // 2
+    first = sum(total <= half for total in accumulate(sizes))
+    last = len(pieces) - sum(total <= half for total in accumulate(reversed(sizes[first:])))
+    parts = "1 part" if last - first == 1 else f"{last - first:,} parts"
     note = f"{parts} of this record left out here to keep it small"
     return [*pieces[:first], said(note), *pieces[last:]]

@@ -4,7 +4,7 @@ From the blocks of its record, so that both tell the same, with the numbers of t
 Texts are foreign and are escaped by whoever writes them.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from parsimony_kernel.core import events as ev
@@ -91,7 +91,7 @@ def _step_words(step: bl.StepBlock) -> str:
         place = "" if error.line is None else f" at line {error.line}: {error.source_line.strip()}"
         return _typed(error.reason, f"{error.sentence}{place}")
     given = ", ".join(f"{name}: {value}" for name, value in step.arguments)
-    return step.purpose or cut(step.code.head.strip() or given, ARGUMENT_CHARS)
+    return step.purpose or cut(step.code.strip() or given, ARGUMENT_CHARS)
 
 
 def _recovered(block: bl.RecoveryBlock) -> tuple[str, str]:
@@ -145,17 +145,11 @@ class CodeStep:
         return f"# %% {inline(self.purpose) or f'step {self.number}'}\n{self.source.rstrip()}"
 
 
-def code_that_worked(events: Sequence[ev.AgentEvent]) -> tuple[CodeStep, ...]:
+def code_that_worked(events: Iterable[ev.AgentEvent]) -> tuple[CodeStep, ...]:
     """The steps that the record calls done, in order, each with its code exactly as it ran."""
-    begun: dict[str, list[str]] = {}
-    for event in events:
-        if isinstance(event, ev.ToolEvent) and event.tool_type == "code" and not event.completed:
-            begun.setdefault(event.tool_call_id, []).append(str(event.arguments.get("code", "")))
-    steps = []
-    for block in replay(events).blocks:
-        if isinstance(block, bl.StepBlock) and block.tool_type == "code":
-            whole = begun.get(block.call_id)
-            code = whole.pop(0) if whole else block.code.head
-            if block.state == "done":
-                steps.append(CodeStep(block.number, block.purpose, code))
-    return tuple(steps)
+    steps = [each for each in replay(events).closed if isinstance(each, bl.StepBlock)]
+    return tuple(
+        CodeStep(step.number, step.purpose, step.code)
+        for step in steps
+        if step.tool_type == "code" and step.state == "done"
+    )

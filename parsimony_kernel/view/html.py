@@ -18,43 +18,47 @@ from typing import Any
 from markupsafe import Markup
 
 from parsimony_kernel.core.templates import macros
-from parsimony_kernel.view.blocks import Block, FigureBlock
+from parsimony_kernel.view.blocks import FigureBlock
 from parsimony_kernel.view.escape import fit, html_text, inline, plain, unbroken
-from parsimony_kernel.view.outline import outline
-from parsimony_kernel.view.parts import CELL_CHARS, Listing, Mono, Sentence, Strong, words_of
+from parsimony_kernel.view.parts import (
+    CELL_CHARS,
+    Listing,
+    Mono,
+    Section,
+    Sentence,
+    Strong,
+    words_of,
+)
 
 HIGHLIGHTED_CHARS = 8_000
 COLOURED_CHARS = 64_000
-PICTURES_CHARS = 4 << 20
+# By how much less than words the characters of pictures count.
+PICTURE_WEIGHT = 16
 
 _PNG = re.compile(r"iVBORw0KGgo[A-Za-z0-9+/]*={0,2}\Z")
+_PIXELS = re.compile(r'src="data:[^"]*"')
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
-def html_of(blocks: Iterable[Block], summary: Sentence = (), *, styled: bool = True) -> str:
-    """``blocks`` as one element, which is a polite live region; or, under a ``summary``, put away
-    in one closed fold.
+def html_of(sections: Iterable[Section], summary: Sentence = (), *, styled: bool = True) -> str:
+    """``sections`` as one element, which is a polite live region; or, under a ``summary``, put
+    away in one closed fold.
 
     Args:
         styled: with the style sheet, of which a turn needs one.
     """
     template = _template()
-    pieces: list[str] = []
-    pictures: list[str] = []
-    room = PICTURES_CHARS
-    for block in blocks:
-        source = picture_source(block) if isinstance(block, FigureBlock) else ""
-        is_drawn = bool(source) and len(source) <= room
-        # Put in after the words were fitted into their budget: pixels have one of their own.
-        pieces.append(str(template.section(outline(block), len(pictures) if is_drawn else None)))
-        if is_drawn:
-            pictures.append(source)
-            room -= len(source)
-    body = "".join(fit(pieces, lambda note: f'<p class="pk-note">{note}</p>'))
-    # No foreign text looks like this, since escaping takes its quotes away.
-    body = re.sub(r'src="picture-(\d+)"', lambda found: f'src="{pictures[int(found[1])]}"', body)
+    pieces = [str(template.section(each)) for each in sections]
+    body = "".join(fit(pieces, lambda note: f'<p class="pk-note">{note}</p>', _weight))
     sheet = style_sheet() if styled else ""
     return unbroken(str(template.record(Markup(body), summary, Markup(sheet))))
+
+
+def _weight(piece: str) -> int:
+    """How much room ``piece`` takes: pixels weigh little, for words are what must stay."""
+    # No foreign text looks like this, since escaping takes its quotes away.
+    pixels = sum(len(each[0]) for each in _PIXELS.finditer(piece))
+    return len(piece.encode("utf-8", "replace")) - pixels + pixels // PICTURE_WEIGHT
 
 
 @cache
@@ -94,6 +98,7 @@ def _template() -> Any:
         is_strong=lambda span: isinstance(span, Strong),
         kind_of=lambda part: type(part).__name__,
         lines=lambda text: plain(text).split("\n"),
+        source_of=picture_source,
         trimmed=lambda text: plain(text).strip("\n"),
         words_of=words_of,
     )

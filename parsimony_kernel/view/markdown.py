@@ -4,17 +4,19 @@ No headings: a front end would put them into the notebook's table of contents. N
 link. What is foreign is escaped, code stands in fences that are longer than any within.
 """
 
+import re
 from collections.abc import Iterable
 
-from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view import parts as pt
 from parsimony_kernel.view.escape import fenced, fit, markdown_code, markdown_inline, plain
-from parsimony_kernel.view.outline import outline
+
+_WITHIN_PARAGRAPH = re.compile(r"(?<=[^\n])\n(?=[^\n])")
+_LINE_START = re.compile("^", re.MULTILINE)
 
 
-def markdown_of(blocks: Iterable[bl.Block], summary: pt.Sentence = ()) -> str:
-    """``blocks`` as Markdown, under a ``summary`` if there is one."""
-    pieces = [_sentence(summary), *(_section(outline(block)) for block in blocks)]
+def markdown_of(sections: Iterable[pt.Section], summary: pt.Sentence = ()) -> str:
+    """``sections`` as Markdown, under a ``summary`` if there is one."""
+    pieces = [_sentence(summary), *map(_section, sections)]
     return "\n\n".join(fit([piece for piece in pieces if piece], lambda note: f"*{note}*"))
 
 
@@ -35,45 +37,35 @@ def _part(part: pt.Part) -> str:
                 for item in part.items
             )
         case pt.Listing():
-            return fenced(_joined(part.passage), part.language)
+            return fenced(part.passage.joined, part.language)
         case pt.Printed():
-            return f"{part.label}:\n\n{fenced(_joined(part.passage), 'text')}"
+            return f"{part.label}:\n\n{fenced(part.passage.joined, 'text')}"
         case pt.Table():
             return _table(part)
         case pt.Folded():
-            text = _sentence((_joined(part.passage),), quoted=True)
+            text = _sentence((part.passage.joined,), quoted=True)
             return f"> {part.summary}:\n{text}" if text else ""
         case pt.Picture():
             return ""
 
 
-def _joined(passage: bl.Passage) -> str:
-    if not passage.omitted:
-        return passage.head
-    return f"{passage.head}\n… {passage.omitted:,} characters left out …\n{passage.tail}"
-
-
 def _sentence(spans: pt.Sentence, *, quoted: bool = False) -> str:
     """``spans`` with hard breaks at their newlines; blank lines end a paragraph."""
-    lines: list[str] = [""]
-    for span in spans:
-        match span:
-            case pt.Mono():
-                lines[-1] += markdown_code(span.text)
-            case pt.Strong():
-                strong = markdown_inline(span.text)
-                lines[-1] += f"**{strong}**" if strong else ""
-            case str():
-                for number, line in enumerate(plain(span).split("\n")):
-                    if number:
-                        lines.append("")
-                    lines[-1] += _within(line)
+    lines = "".join(map(_escaped, spans)).split("\n")
     text = "\n".join(line.strip() for line in lines).strip("\n")
-    broken = [
-        line + "  " if line and after else line
-        for line, after in zip(text.split("\n"), [*text.split("\n")[1:], ""], strict=True)
-    ]
-    return "\n".join(f"> {line}" if quoted else line for line in broken) if text else ""
+    text = _WITHIN_PARAGRAPH.sub("  \n", text)
+    return _LINE_START.sub("> ", text) if quoted and text else text
+
+
+def _escaped(span: pt.Span) -> str:
+    match span:
+        case pt.Mono():
+            return markdown_code(span.text)
+        case pt.Strong():
+            strong = markdown_inline(span.text)
+            return f"**{strong}**" if strong else ""
+        case str():
+            return "\n".join(map(_within, plain(span).split("\n")))
 
 
 def _within(line: str) -> str:
@@ -87,17 +79,12 @@ def _within(line: str) -> str:
 
 def _table(table: pt.Table) -> str:
     written = [_sentence(table.caption).replace("\n", " ")] if table.is_captioned else []
-    if table.columns:
-        rows = [
-            [*row[: len(table.columns)], *[""] * (len(table.columns) - len(row))]
-            for row in table.rows
-        ]
-        lines = [
-            _row(markdown_inline(name) for name in table.columns),
-            _row("---:" if numeric else "---" for numeric in table.numeric),
-            *(_row(markdown_inline(cell[: pt.CELL_CHARS]) for cell in row) for row in rows),
-        ]
-        written.append("\n".join(lines))
+    lines = [
+        _row(map(markdown_inline, table.columns)),
+        _row("---:" if numeric else "---" for numeric in table.numeric),
+        *(_row(markdown_inline(cell[: pt.CELL_CHARS]) for cell in row) for row in table.rows),
+    ]
+    written.append("\n".join(lines))
     if table.note:
         written.append(f"*{markdown_inline(table.note)}*")
     return "\n\n".join(written)

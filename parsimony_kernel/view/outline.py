@@ -1,11 +1,13 @@
-"""What each block says, once, for both texts.
+"""What each block says, once, for all texts.
 
 ``outline`` turns a block into a section of a few kinds of parts; the writers know only the
 parts. So the texts hold the same information by construction. A string in a part may be foreign
 and is escaped by the writer; a state is said in words.
 """
 
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from parsimony_kernel.core.outputs import DataFrameObject, PrimitiveObject
 from parsimony_kernel.view import blocks as bl
@@ -13,38 +15,12 @@ from parsimony_kernel.view import parts as pt
 from parsimony_kernel.view.tabulate import counted, table_of
 
 LISTED = 40
+CODE_CHARS = 20_000
 NAMED = 24
 
-KIND_WORDS = {
-    "transient_provider": "The model could not be reached",
-    "output_truncated": "The model's answer was cut off",
-    "output_refused": "The model declined to answer",
-    "ambiguous_input": "The request can be read in several ways",
-    "scope_too_large": "The task is too large to do at once",
-    "capability_gap": "Something that is needed is missing",
-    "no_progress": "The run made no progress",
-    "loop_detected": "The same action brought nothing new",
-    "tool_error": "A step failed",
-    "policy_violation": "A rule does not allow this",
-    "kernel_invalidated": "The kernel lost its state",
-    "iteration_limit": "The limit of rounds is reached",
-    "time_limit": "The time limit is reached",
-}
-
-ACTION_WORDS = {
-    "retry": "trying again",
-    "narrow_scope": "going on with a smaller task",
-    "ask_user": "asking you",
-    "handoff": "handing over to you",
-    "stop": "stopping",
-}
-
-ENDS = {
-    "result": "Result",
-    "handoff": "I can't do this",
-    "partial": "Stopped early",
-    "cancelled": "Stopped",
-}
+_WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+KIND_WORDS: dict[str, str] = _WORDS["kinds"]
+ACTION_WORDS: dict[str, str] = _WORDS["actions"]
 
 _UNDESCRIBED = "A chart without a description"
 # The arguments of a tool that publishes which say what it is about, the best first.
@@ -55,202 +31,210 @@ def outline(block: bl.Block) -> pt.Section:
     """What ``block`` says."""
     match block:
         case bl.RequestBlock():
-            shared = "Read from your notebook: " + "; ".join(block.shared)
-            parts: list[pt.Part] = [pt.Paragraph((block.words,), "words")] if block.words else []
-            parts += [pt.Paragraph((shared,), "note")] if block.shared else []
-            return pt.Section("request", "Request", tuple(parts))
+            return pt.Section("request", "Request", tuple(_request(block)))
         case bl.ProseBlock():
-            return _prose(block)
+            return pt.Section("prose", "The agent", tuple(_prose(block)))
         case bl.StepBlock():
-            return _step(block)
+            label = f"Step {block.number}"
+            return pt.Section("step", label, tuple(_step(block, label)), block.state)
         case bl.FigureBlock():
-            return _figure(block)
+            return pt.Section("figure", f"Figure {block.number}", tuple(_figure(block)))
         case bl.RecoveryBlock():
-            return _recovery(block)
-        case bl.BudgetBlock():
-            name = "cost" if block.guard == "cost" else "token"
-            return pt.Section("budget", "Budget", (pt.Title(f"Most of the {name} budget is used"),))
+            return pt.Section("recovery", "Recovery", tuple(_recovery(block)))
         case bl.QuestionBlock():
-            return _question(block)
-        case bl.ReplyBlock():
-            said = pt.Paragraph(("Your answer: ", pt.Strong(block.reply)), "note")
-            gone = _names("No longer in the notebook since the question: ", block.gone)
-            return pt.Section("reply", "Your answer", (said, *gone))
+            state = "pending" if block.reply is None else "answered"
+            return pt.Section("question", "Question", tuple(_question(block)), state)
         case bl.EndBlock():
             return _end(block)
-        case bl.TableBlock():
-            return pt.Section("table", "Table", (table_of(block.table, is_captioned=False),))
-        case bl.NotesBlock():
-            notes = tuple(pt.Paragraph(pt.spans_of(line), "note") for line in block.lines)
-            return pt.Section("notes", "Notes", notes)
         case bl.FooterBlock():
-            used = pt.Paragraph((" · ".join(footer_facts(block)),), "note")
+            used = pt.note(" · ".join(footer_facts(block)))
             return pt.Section("footer", "What the run used", (used,))
         case bl.ProgressBlock():
-            told = (pt.Paragraph((" · ".join(progress_facts(block)),), "note"),)
-            return pt.Section("progress", "Progress", told)
+            told = pt.note(" · ".join(progress_facts(block)))
+            return pt.Section("progress", "Progress", (told,))
         case _:
             raise TypeError(f"no outline for {type(block).__name__}")
 
 
+def notes(*lines: str) -> pt.Section:
+    """What changed the meaning or the course of a turn, a line each, as a model marks it up."""
+    return pt.Section("notes", "Notes", tuple(pt.note(*pt.spans_of(line)) for line in lines))
+
+
+def _request(block: bl.RequestBlock) -> Iterator[pt.Part]:
+    if block.words:
+        yield pt.Paragraph((block.words,), "words")
+    if block.shared:
+        yield pt.note("Read from your notebook: " + "; ".join(block.shared))
+
+
 def _end(block: bl.EndBlock) -> pt.Section:
-    title = ENDS[block.kind]
-    parts: list[pt.Part] = []
+    label, parts = "Result", list[pt.Part](pt.written(block.words))
     match block.kind:
         case "result":
-            parts += pt.written(block.words)
             parts += _labelled("Not found in a result", ", ".join(block.not_found))
         case "cancelled":
-            parts.append(pt.Title(title, block.words or "the run was stopped"))
+            label = "Stopped"
+            parts = [pt.Title(label, block.words or "the run was stopped")]
         case "handoff":
-            parts += [pt.Title(title), *pt.written(block.words)]
+            label = "I can't do this"
+            parts = [pt.Title(label), *parts]
         case "partial":
-            parts += [pt.Title(title), *_labelled("Missing", block.words)]
-    for label, texts in block.lists:
-        parts += _list(label, texts)
-    return pt.Section(block.kind, title, (*parts, *_published(block.artifacts)))
+            label = "Stopped early"
+            parts = [pt.Title(label), *_labelled("Missing", block.words)]
+    for name, texts in block.lists:
+        parts += [pt.Paragraph((pt.Strong(name),)), _items(texts)] if texts else []
+    return pt.Section(block.kind, label, (*parts, *_published(block.artifacts)))
 
 
-def _prose(block: bl.ProseBlock) -> pt.Section:
-    parts: list[pt.Part] = []
+def _published(artifacts: Sequence[bl.Artifact]) -> Iterator[pt.Part]:
+    """What was published, by its titles, and the page of a report; ``%agent artifacts`` has the
+    paths."""
+    told: list[pt.Sentence] = []
+    for each in artifacts:
+        page = (" (open ", pt.Mono(each.page), ")") if each.page else ()
+        unchanged = " (unchanged)" * each.reused
+        told.append((f"{_kind(each)} ", pt.Strong(each.title), unchanged, *page))
+    if told:
+        yield pt.note("Published: ", *pt.enumerated(told, LISTED))
+
+
+def _kind(artifact: bl.Artifact) -> str:
+    return artifact.kind.replace("_", " ")
+
+
+def _prose(block: bl.ProseBlock) -> Iterator[pt.Part]:
     if block.reasoning:
-        parts.append(pt.Folded("Reasoning", block.reasoning))
-    parts.extend(pt.written(block.text.head))
+        yield pt.Folded("Reasoning", block.reasoning)
+    yield from pt.written(block.text.head)
     if block.text.omitted:
-        parts.append(pt.Paragraph((f"… {block.text.omitted:,} more characters …",), "note"))
-    return pt.Section("prose", "The agent", tuple(parts))
+        yield pt.note(f"… {block.text.omitted:,} more characters …")
 
 
-def step_detail(step: bl.StepBlock) -> str:
+def _purpose(step: bl.StepBlock) -> str:
     """What a step is for, in the model's words where it gave some."""
     if step.purpose:
         return step.purpose
     if step.tool_type == "code":
         return "Try code" if step.tool == "dry_execute_code" else "Run code"
     if step.tool_type == "publish":
-        what = step.tool.replace("return_", "publish ").replace("_", " ")
+        what = step.tool.replace("return_", "publish ").replace("_", " ").capitalize()
         given = dict(step.arguments)
         named = next((given[key] for key in _NAMING if given.get(key)), "")
-        return f"{what.capitalize()}: {named}" if named else what.capitalize()
+        return f"{what}: {named}" if named else what
     return step.tool
 
 
-def _step(step: bl.StepBlock) -> pt.Section:
-    name = f"Step {step.number}"
-    state = "" if step.state == "done" else step.state
-    parts: list[pt.Part] = [pt.Title(name, step_detail(step), state)]
-    if step.code:
-        parts.append(pt.Listing(step.code, f"Code of step {step.number}"))
+def _step(step: bl.StepBlock, label: str) -> Iterator[pt.Part]:
+    yield pt.Title(label, _purpose(step), "" if step.state == "done" else step.state)
+    if step.code.strip():
+        code = bl.Passage.of(step.code, CODE_CHARS)
+        yield pt.Listing(code, f"Code of step {step.number}")
     elif step.tool_type in ("function", "plan") and step.arguments:
-        parts.append(
-            pt.Items(tuple((f"{name}: ", pt.Mono(value)) for name, value in step.arguments))
-        )
-    if step.stdout:
-        parts.append(pt.Printed("Printed", step.stdout))
-    if step.stderr:
-        parts.append(pt.Printed("Messages on stderr", step.stderr))
+        yield pt.Items(tuple((f"{name}: ", pt.Mono(value)) for name, value in step.arguments))
+    for stream, passage in (("Printed", step.stdout), ("Messages on stderr", step.stderr)):
+        if passage:
+            yield pt.Printed(stream, passage)
     for output in step.outputs:
-        parts.extend(_output(output))
+        yield from _output(output)
     if step.more_outputs:
-        parts.append(pt.Paragraph((f"… {counted(step.more_outputs, 'more output')} …",), "note"))
-    parts.extend(_names("Deleted: ", step.deleted))
+        yield pt.note(f"… {counted(step.more_outputs, 'more output')} …")
+    yield from _names("Deleted: ", step.deleted)
     if not step.note:  # which says what became of them
-        parts.extend(_names("Changed, and yours: ", step.overwritten))
+        yield from _names("Changed, and yours: ", step.overwritten)
     if step.error is not None:
-        error = step.error
-        parts.append(pt.Paragraph((pt.Strong("Error: "), error.sentence)))
-        if error.line is not None:
-            place: pt.Sentence = (f"in line {error.line}",)
-            if error.source_line.strip():
-                place = (f"in line {error.line}: ", pt.Mono(error.source_line))
-            parts.append(pt.Paragraph(place, "note"))
-    if step.note:
-        parts.append(pt.Paragraph((pt.Strong("Note: "), step.note), "note"))
+        yield from _error(step.error)
+    yield from _labelled("Note", step.note, "note")
     for artifact in step.published:
         how = "Already published, unchanged" if artifact.reused else "Published"
         # Where it lies is told once, with the result.
-        told: pt.Sentence = (f"{how}: {_kind(artifact)} ", pt.Strong(artifact.title))
-        parts.append(pt.Paragraph(told, "note"))
-    return pt.Section("step", name, tuple(parts), state=step.state)
+        yield pt.note(f"{how}: {_kind(artifact)} ", pt.Strong(artifact.title))
 
 
-def _output(output: DataFrameObject | PrimitiveObject | bl.FigureMention) -> tuple[pt.Part, ...]:
+def _output(output: DataFrameObject | PrimitiveObject | bl.FigureBlock) -> Iterator[pt.Part]:
     match output:
-        case bl.FigureMention():
+        case bl.FigureBlock():
             # An exporter may show the picture of a figure and none of its words.
             said = dict.fromkeys(each.strip() for each in (output.title, output.description))
             words = ", ".join(filter(None, said))
             shown = f"Shown as figure {output.number}"
-            return (pt.Paragraph((f"{shown}: {words}" if words else shown,), "note"),)
+            yield pt.note(f"{shown}: {words}" if words else shown)
         case PrimitiveObject():
-            shown_whole: tuple[pt.Part, ...] = (pt.Printed("Output", bl.Passage(output.text, 0)),)
-            cut = (pt.Paragraph(("… the rest of this output is left out …",), "note"),)
-            return (*shown_whole, *cut) if output.truncated else shown_whole
+            yield pt.Printed("Output", bl.Passage(output.text))
+            if output.truncated:
+                yield pt.note("… the rest of this output is left out …")
         case DataFrameObject():
-            return (table_of(output),)
+            yield table_of(output)
 
 
-def _figure(block: bl.FigureBlock) -> pt.Section:
+def _error(error: bl.StepError) -> Iterator[pt.Part]:
+    yield from _labelled("Error", error.sentence)
+    if error.source_line.strip():
+        yield pt.note(f"in line {error.line}: ", pt.Mono(error.source_line))
+    elif error.line is not None:
+        yield pt.note(f"in line {error.line}")
+
+
+def alternative(figure: bl.FigureBlock) -> str:
+    """The words that stand for the picture of a chart."""
+    return figure.description.strip() or figure.title.strip() or _UNDESCRIBED
+
+
+def _figure(block: bl.FigureBlock) -> Iterator[pt.Part]:
     title, described = block.title.strip(), block.description.strip()
-    parts: list[pt.Part] = [pt.Title(title)] if title else []
-    parts.append(pt.Picture(described or title or _UNDESCRIBED))
+    if title:
+        yield pt.Title(title)
+    yield pt.Picture(alternative(block), block)
     if described != title or not title:
-        parts.append(pt.Paragraph((described or _UNDESCRIBED,), "note"))
-    return pt.Section("figure", f"Figure {block.number}", tuple(parts))
+        yield pt.note(described or _UNDESCRIBED)
 
 
-def _recovery(block: bl.RecoveryBlock) -> pt.Section:
-    what = KIND_WORDS.get(block.kind, "Something went wrong")
+def _recovery(block: bl.RecoveryBlock) -> Iterator[pt.Part]:
+    is_retried = block.action in ("retry", "narrow_scope")
     state = ACTION_WORDS.get(block.action, "going on")
     if block.put_back:
         state = "going back"
-    if not block.recoverable and block.action in ("", "retry", "narrow_scope"):
+    if not block.recoverable and (is_retried or not block.action):
         state = "this cannot be recovered"
     if block.fallback:
         state = f"going on with {block.fallback}"
-    elif block.budget > 0 and block.action in ("retry", "narrow_scope"):
+    elif block.budget > 0 and is_retried:
         after = f" after {block.delay_s:,} s" if block.delay_s else ""
         state = f"{state}{after}, attempt {block.attempt} of {block.budget}"
-    parts: list[pt.Part] = [pt.Title(what, state=state)]
+    yield pt.Title(KIND_WORDS.get(block.kind, "Something went wrong"), state=state)
     if block.message.strip():
-        parts.append(pt.Paragraph(pt.spans_of(block.message), "note"))
+        yield pt.note(*pt.spans_of(block.message))
     if block.blockers:
-        parts.append(_items(block.blockers))
-    parts.extend(_labelled("Gone back", block.put_back))
-    return pt.Section("recovery", "Recovery", tuple(parts))
+        yield _items(block.blockers)
+    yield from _labelled("Gone back", block.put_back)
 
 
-def _question(block: bl.QuestionBlock) -> pt.Section:
+def _question(block: bl.QuestionBlock) -> Iterator[pt.Part]:
+    question = pt.spans_of(block.question)
     if block.reply is not None:
+        is_own = block.chosen is None
         answer = block.reply if block.chosen is None else block.choices[block.chosen]
-        who = "your answer" if block.chosen is None else "you chose"
-        said: pt.Sentence = (*pt.spans_of(block.question), " → ", pt.Strong(answer), f" ({who})")
-        return pt.Section("question", "Question", (pt.Paragraph(said, "note"),), state="answered")
-    parts: list[pt.Part] = [pt.Paragraph(pt.spans_of(block.question), "words")]
+        who = " (your answer)" if is_own else " (you chose)"
+        yield pt.note(*question, " → ", pt.Strong(answer), who)
+        return
+    yield pt.Paragraph(question, "words")
     if block.context.strip():
-        parts.append(pt.Paragraph(pt.spans_of(block.context)))
-    how = "%agent answer YOUR WORDS"
-    if block.choices:
-        how = "%agent answer NUMBER"
-        if block.has_buttons:
-            choices = "\n".join(f"{at}. {each}" for at, each in enumerate(block.choices, start=1))
-            parts.append(pt.Folded("Answer without buttons", bl.Passage(f"{choices}\n{how}")))
-        else:
-            parts.append(pt.Items(tuple(map(pt.spans_of, block.choices)), is_ordered=True))
+        yield pt.Paragraph(pt.spans_of(block.context))
+    how = f"%agent answer {'NUMBER' if block.choices else 'YOUR WORDS'}"
     if block.has_buttons:
-        stopped = "Run All stopped here: answer, then run the cells below."
-        parts.append(pt.Paragraph((stopped,), "note"))
-    else:
-        parts.append(pt.Paragraph(("To answer, run ", pt.Mono(how), " in a cell."), "note"))
-    return pt.Section("question", "Question", tuple(parts), state="pending")
+        if block.choices:
+            choices = [f"{at}. {each}" for at, each in enumerate(block.choices, start=1)]
+            yield pt.Folded("Answer without buttons", bl.Passage("\n".join((*choices, how))))
+        yield pt.note("Run All stopped here: answer, then run the cells below.")
+        return
+    if block.choices:
+        yield pt.Items(tuple(map(pt.spans_of, block.choices)), is_ordered=True)
+    yield pt.note("To answer, run ", pt.Mono(how), " in a cell.")
 
 
-def _names(label: str, names: Sequence[str]) -> tuple[pt.Part, ...]:
-    if not names:
-        return ()
-    return (
-        pt.Paragraph((label, *pt.enumerated([(pt.Mono(name),) for name in names], NAMED)), "note"),
-    )
+def _names(label: str, names: Sequence[str]) -> Iterator[pt.Part]:
+    if names:
+        yield pt.note(label, *pt.enumerated([(pt.Mono(name),) for name in names], NAMED))
 
 
 def _items(texts: Sequence[str]) -> pt.Items:
@@ -260,29 +244,9 @@ def _items(texts: Sequence[str]) -> pt.Items:
     return pt.Items(tuple(items))
 
 
-def _list(label: str, texts: Sequence[str]) -> tuple[pt.Part, ...]:
-    return (pt.Paragraph((pt.Strong(label),)), _items(texts)) if texts else ()
-
-
-def _labelled(label: str, text: str) -> tuple[pt.Part, ...]:
-    return (pt.Paragraph((pt.Strong(f"{label}: "), text)),) if text.strip() else ()
-
-
-def _published(artifacts: Sequence[bl.Artifact]) -> tuple[pt.Part, ...]:
-    """What was published, by its titles, and the page of a report; ``%agent artifacts`` has the
-    paths."""
-    if not artifacts:
-        return ()
-    told: list[pt.Sentence] = []
-    for each in artifacts:
-        page = (" (open ", pt.Mono(each.page), ")") if each.page else ()
-        unchanged = " (unchanged)" * each.reused
-        told.append((f"{_kind(each)} ", pt.Strong(each.title), unchanged, *page))
-    return (pt.Paragraph(("Published: ", *pt.enumerated(told, LISTED)), "note"),)
-
-
-def _kind(artifact: bl.Artifact) -> str:
-    return artifact.kind.replace("_", " ")
+def _labelled(label: str, text: str, tone: pt.Tone = "body") -> Iterator[pt.Part]:
+    if text.strip():
+        yield pt.Paragraph((pt.Strong(f"{label}: "), text), tone)
 
 
 def footer_facts(block: bl.FooterBlock) -> tuple[str, ...]:
@@ -297,19 +261,14 @@ def footer_facts(block: bl.FooterBlock) -> tuple[str, ...]:
         facts.append(f"{tokens:,} of {block.max_tokens:,} tokens" if block.max_tokens else used)
     cost = cost_words(block.cost_usd, partial=block.cost_partial)
     facts.append(f"{cost} of {cost_words(block.max_cost_usd)}" if block.max_cost_usd else cost)
-    took = f"{block.elapsed_s:.1f} s"
-    if block.max_elapsed_s:
-        took += f" of {block.max_elapsed_s:,.0f} s"
-    facts.append(took)
-    return tuple(facts)
+    limit = f" of {block.max_elapsed_s:,.0f} s" if block.max_elapsed_s else ""
+    return (*facts, f"{block.elapsed_s:.1f} s{limit}")
 
 
 def progress_facts(block: bl.ProgressBlock) -> tuple[str, ...]:
     """What is going on, and the time as far as it has been told."""
-    facts = [f"{block.activity or 'Working'} …"]
-    if block.elapsed_s >= 1:
-        facts.append(f"{block.elapsed_s:.0f} s")
-    return (*facts, block.hint) if block.hint else tuple(facts)
+    took = f"{block.elapsed_s:.0f} s" if block.elapsed_s >= 1 else ""
+    return tuple(filter(None, (f"{block.activity or 'Working'} …", took, block.hint)))
 
 
 def cost_words(cost_usd: float | None, *, partial: bool = False) -> str:

@@ -4,11 +4,11 @@ A string in a part may be foreign; whoever writes it escapes it.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from parsimony_kernel.view.blocks import Passage
+from parsimony_kernel.view.blocks import FigureBlock, Passage
 
 CELL_CHARS = 60
 
@@ -29,6 +29,7 @@ class Strong:
 
 Span = str | Mono | Strong
 Sentence = tuple[Span, ...]
+Tone = Literal["body", "words", "note"]
 
 
 def words_of(sentence: Sentence) -> str:
@@ -60,7 +61,7 @@ class Paragraph:
     """Sentences. Newlines within stay."""
 
     spans: Sentence
-    tone: Literal["body", "words", "note"] = "body"
+    tone: Tone = "body"
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,7 @@ class Picture:
     """Where a chart stands, and the words that stand for it."""
 
     alternative: str
+    chart: FigureBlock
 
 
 Part = Title | Paragraph | Items | Listing | Printed | Table | Folded | Picture
@@ -124,7 +126,7 @@ Part = Title | Paragraph | Items | Listing | Printed | Table | Folded | Picture
 
 @dataclass(frozen=True)
 class Section:
-    """One block in words."""
+    """One block in words. ``label`` is its name for a screen reader."""
 
     kind: str
     label: str
@@ -132,11 +134,22 @@ class Section:
     state: str = ""
 
 
-_BULLET = re.compile(r"^ *[-*+•] +(\S.*)$")
-_NUMBERED = re.compile(r"^ *\d{1,3}[.)] +(\S.*)$")
-_HEADING = re.compile(r"^#{1,6} +(\S.*)$")
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,}) {0,3}([A-Za-z0-9+-]{0,20})[^`]*$")
-# Behind as many parts, text is one paragraph: so many small ones are no prose.
+def note(*spans: Span) -> Paragraph:
+    """A paragraph that is read second."""
+    return Paragraph(spans, "note")
+
+
+# A line that begins a heading or is an item of a list, else words.
+_LINE = re.compile(
+    r"^(?: *[-*+•] +(?P<bulleted>\S.*)| *\d{1,3}[.)] +(?P<numbered>\S.*)"
+    r"|#{1,6} +(?P<heading>\S.*))$"
+)
+_FENCED = re.compile(
+    r"^ {0,3}(?P<fence>`{3,}|~{3,}) {0,3}(?P<language>[A-Za-z0-9+-]{0,20})[^`\n]*\n"
+    r"(?P<body>.*?)(?:^[^\S\n]*(?P=fence)[`~]*[^\S\n]*(?:\n|\Z)|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+# Of more parts than these, text is one paragraph: so many small ones are no prose.
 _PARTS = 120
 
 _MARKS = re.compile(r"`([^`\n]{1,200})`|\*\*([^*\n]{1,300})\*\*")
@@ -147,52 +160,40 @@ def written(text: str) -> tuple[Part, ...]:
 
     Links, images and markup are not among it and stay the characters that they are.
     """
+    text = text.replace("\r\n", "\n")
     parts: list[Part] = []
-    lines: list[str] = []
-    items: list[Sentence] = []
-    ordered = False
+    at = 0
+    for found in _FENCED.finditer(text):
+        parts += _prose(text[at : found.start()])
+        at = found.end()
+        if found["body"].strip():
+            language = found["language"] or "text"
+            label = "Text" if language == "text" else "Code"
+            parts.append(Listing(Passage(found["body"].removesuffix("\n")), label, language))
+    parts += _prose(text[at:])
+    return tuple(parts) if len(parts) <= _PARTS else (Paragraph((text,)),)
 
-    def close() -> None:
-        if items:
-            parts.append(Items(tuple(items), ordered))
-        if lines:
-            parts.append(Paragraph(spans_of("\n".join(lines))))
-        items.clear()
-        lines.clear()
 
-    pending = iter(text.replace("\r\n", "\n").split("\n"))
-    for line in pending:
-        if len(parts) >= _PARTS:
-            lines.extend((line, *pending))
-        elif fence := _FENCE.match(line):
-            close()
-            body = []
-            for inner in pending:
-                if inner.strip().startswith(fence[1]) and not inner.strip().strip(fence[1][0]):
-                    break
-                body.append(inner)
-            if any(each.strip() for each in body):
-                language = fence[2] or "text"
-                label = "Text" if language == "text" else "Code"
-                parts.append(Listing(Passage("\n".join(body)), label, language=language))
-        elif (item := _BULLET.match(line)) or (item := _NUMBERED.match(line)):
-            numbered = _BULLET.match(line) is None
-            if lines or (items and ordered != numbered):
-                close()
-            ordered = numbered
-            items.append(spans_of(item[1]))
-        elif heading := _HEADING.match(line):
-            close()
-            parts.append(Paragraph((Strong(heading[1].rstrip(" #")),)))
-        elif not line.strip():
-            if lines:
-                close()
+def _prose(text: str) -> Iterator[Part]:
+    """Paragraphs, headings and lists; between the items of a list may be blank lines."""
+    kind = ""
+    runs: list[tuple[str, list[str]]] = []
+    for line in text.split("\n"):
+        found = _LINE.match(line)
+        if found is None and not line.strip():
+            kind = kind if kind in ("bulleted", "numbered") else ""
+            continue
+        before, kind = kind, found.lastgroup or "" if found else "words"
+        if kind != before or kind == "heading":
+            runs.append((kind, []))
+        runs[-1][1].append(found[kind] if found else line.strip())
+    for kind, lines in runs:
+        if kind == "words":
+            yield Paragraph(spans_of("\n".join(lines)))
+        elif kind == "heading":
+            yield Paragraph((Strong(lines[0].rstrip(" #")),))
         else:
-            if items:
-                close()
-            lines.append(line.strip())
-    close()
-    return tuple(parts)
+            yield Items(tuple(map(spans_of, lines)), is_ordered=kind == "numbered")
 
 
 def spans_of(text: str) -> Sentence:
@@ -200,10 +201,7 @@ def spans_of(text: str) -> Sentence:
     spans: list[Span] = []
     at = 0
     for mark in _MARKS.finditer(text):
-        if mark.start() > at:
-            spans.append(text[at : mark.start()])
+        spans.append(text[at : mark.start()])
         spans.append(Mono(mark[1]) if mark[1] is not None else Strong(mark[2]))
         at = mark.end()
-    if at < len(text):
-        spans.append(text[at:])
-    return tuple(spans)
+    return tuple(span for span in (*spans, text[at:]) if span)

@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 from parsimony_kernel.core.chat import OFFLINE
 from parsimony_kernel.core.outputs import DataFrameObject
 from parsimony_kernel.view import blocks as bl
-from parsimony_kernel.view.parts import Mono, Sentence, enumerated
-from parsimony_kernel.view.tabulate import counted
+from parsimony_kernel.view.outline import notes, outline, progress_facts
+from parsimony_kernel.view.parts import Mono, Section, Sentence, enumerated
+from parsimony_kernel.view.tabulate import counted, table_of
 
 # How a stretch ends.
 OUTCOMES = (bl.QuestionBlock, bl.EndBlock)
-# Steps of the agent's own housekeeping, of which nobody reads when they worked.
-_INTERNAL = frozenset({"plan"})
 _COMMANDS = "While this is the newest turn: `%agent code` shows its code, `%agent undo` undoes it."
 _TIMES = {1: "once", 2: "twice"}
 _NAMED = 6
@@ -31,9 +30,9 @@ class Segment:
     """``head`` is read first, ``figure`` is the chart, ``work`` stands in a fold that is called
     ``summary``; without any there is no fold."""
 
-    head: tuple[bl.Block, ...] = ()
+    head: tuple[Section, ...] = ()
     figure: bl.FigureBlock | None = None
-    work: tuple[bl.Block, ...] = ()
+    work: tuple[Section, ...] = ()
     summary: Sentence = ()
 
 
@@ -47,64 +46,76 @@ def segment_of(
         is_reply_told: the answer that this goes on from stands just above.
     """
     steps = [each for each in blocks if isinstance(each, bl.StepBlock)]
-    settled = [each for each in blocks if not isinstance(each, bl.ProgressBlock | bl.FooterBlock)]
     requests = [each for each in blocks if isinstance(each, bl.RequestBlock)]
     outcome = next((each for each in reversed(blocks) if isinstance(each, OUTCOMES)), None)
     figure = next((each for each in reversed(blocks) if isinstance(each, bl.FigureBlock)), None)
-    head: list[bl.Block] = [each for each in blocks if isinstance(each, bl.ProgressBlock)]
+    questions = [each for each in blocks if isinstance(each, bl.QuestionBlock)]
+    answered = [each for each in questions if each is not outcome]
     told = [replace(each, shared=()) for each in requests if echo]
-    head += [each for each in told if not _is_long(each)]
+
+    first: list[bl.Block] = [each for each in blocks if isinstance(each, bl.ProgressBlock)]
+    first += [each for each in told if not _is_long(each)]
     if outcome is not None:
-        head.append(outcome)
-        head += [each for each in steps if each.state == "waiting"]
+        first += [outcome, *(each for each in steps if each.state == "waiting")]
     else:
-        head += [each for each in blocks if isinstance(each, bl.StepBlock | bl.ProseBlock)][-1:]
-    is_end = isinstance(outcome, bl.EndBlock)
+        first += [each for each in blocks if isinstance(each, bl.StepBlock | bl.ProseBlock)][-1:]
+    head = list(map(outline, first))
     is_answer = isinstance(outcome, bl.EndBlock) and outcome.kind == "result"
     table = _table(steps) if is_answer and figure is None else None
     if table is not None:
-        head.append(bl.TableBlock("table", table))
-    answered = [each for each in blocks if isinstance(each, bl.QuestionBlock) and each != outcome]
-    head += answered
-    if lines := tuple(dict.fromkeys(_notes(settled, is_reply_told or bool(answered)))):
-        head.append(bl.NotesBlock("notes", lines))
-    first = {each.key for each in head} | ({figure.key} if figure is not None else set())
-    work: list[bl.Block] = [each for each in told if _is_long(each)]
-    work += [_without(each, table) for each in blocks if each.key not in first and _is_work(each)]
+        head.append(Section("table", "Table", (table_of(table, is_captioned=False),)))
+    head += map(outline, answered)
+    if changes := dict.fromkeys(_notes(blocks, is_reply_told or bool(answered))):
+        head.append(notes(*changes))
+
+    elsewhere = {each.key for each in (*first, *answered, figure) if each is not None}
+    behind: list[bl.Block] = [each for each in told if _is_long(each)]
+    behind += [each for each in blocks if each.key not in elsewhere and _is_work(each)]
+    work = [outline(_without(each, table)) for each in behind]
     if work:
-        asked = [_asked(each) for each in blocks if isinstance(each, bl.QuestionBlock)]
-        work += [each for each in asked if each.lines]
-        work += [replace(each, words="") for each in requests if each.shared]
-    if any(each.tool_type == "code" and each.state == "done" for each in steps) and is_end:
-        work.append(bl.NotesBlock("commands", (_COMMANDS,)))
-    work += [each for each in blocks if isinstance(each, bl.FooterBlock) and each.model != OFFLINE]
-    if not work:
-        return Segment(tuple(head), figure)
-    return Segment(tuple(head), figure, tuple(work), _summary(steps, outcome))
+        work += [notes(*lines) for each in questions if (lines := _asked(each))]
+        work += [outline(replace(each, words="")) for each in requests if each.shared]
+    is_over = isinstance(outcome, bl.EndBlock)
+    if is_over and any(each.tool_type == "code" and each.state == "done" for each in steps):
+        work.append(notes(_COMMANDS))
+    used = [each for each in blocks if isinstance(each, bl.FooterBlock) and each.model != OFFLINE]
+    work += map(outline, used)
+    summary = _summary(steps, outcome) if work else ()
+    return Segment(tuple(head), figure, tuple(work), summary)
+
+
+def progress_of(blocks: Sequence[bl.Block]) -> str:
+    """What is going on now, in one line; empty where nothing is."""
+    running = [each for each in blocks if isinstance(each, bl.ProgressBlock)]
+    return " · ".join(fact for each in running for fact in progress_facts(each))
 
 
 def _is_long(request: bl.RequestBlock) -> bool:
     return request.words.count("\n") >= _REQUEST_LINES
 
 
-def _asked(question: bl.QuestionBlock) -> bl.NotesBlock:
+def _asked(question: bl.QuestionBlock) -> list[str]:
     """What stood in the card of an answered question and does not stand in its line."""
     if question.reply is None:
-        return bl.NotesBlock(f"asked-{question.key}", ())
+        return []
     others = [f"{at + 1}. {each}" for at, each in enumerate(question.choices)]
     if question.chosen is not None:
         del others[question.chosen]
-    lines = [question.context, *([f"Not chosen: {'; '.join(others)}"] if others else [])]
-    return bl.NotesBlock(f"asked-{question.key}", tuple(filter(str.strip, lines)))
+    lines = [question.context, f"Not chosen: {'; '.join(others)}" if others else ""]
+    return [line for line in lines if line.strip()]
 
 
 def _is_work(block: bl.Block) -> bool:
-    if isinstance(block, bl.StepBlock):
-        # What was allowed goes on as a step of the same number.
-        is_told = block.tool_type in _INTERNAL and block.state in ("done", "running")
-        return not is_told and block.state != "allowed"
-    told_elsewhere = (bl.RequestBlock, bl.ReplyBlock, bl.BudgetBlock, bl.FooterBlock)
-    return not isinstance(block, told_elsewhere)
+    match block:
+        case bl.StepBlock(tool_type="plan"):
+            # Of the agent's own housekeeping nobody reads when it worked.
+            return block.state not in ("done", "running", "allowed")
+        case bl.StepBlock():
+            # What was allowed goes on as a step of the same number.
+            return block.state != "allowed"
+    return isinstance(
+        block, bl.ProseBlock | bl.FigureBlock | bl.RecoveryBlock | bl.QuestionBlock | bl.EndBlock
+    )
 
 
 def _table(steps: Sequence[bl.StepBlock]) -> DataFrameObject | None:
@@ -124,7 +135,8 @@ def _without(block: bl.Block, table: DataFrameObject | None) -> bl.Block:
 
 def _notes(blocks: Sequence[bl.Block], is_reply_told: bool) -> Iterator[str]:
     """What changed the meaning of the turn, or its course."""
-    for block in blocks:
+    settled = [each for each in blocks if not isinstance(each, bl.ProgressBlock | bl.FooterBlock)]
+    for block in settled:
         match block:
             case bl.RequestBlock() if block.notice.strip():
                 yield block.notice
@@ -135,7 +147,7 @@ def _notes(blocks: Sequence[bl.Block], is_reply_told: bool) -> Iterator[str]:
                     gone = ", ".join(f"`{name}`" for name in block.gone)
                     yield f"No longer in the notebook since the question: {gone}"
             case bl.RecoveryBlock():
-                yield from _recovered(block, is_under_way=block is blocks[-1])
+                yield from _recovered(block, is_under_way=block is settled[-1])
             case bl.BudgetBlock():
                 name = "cost" if block.guard == "cost" else "token"
                 yield f"Most of the {name} budget is used."
@@ -155,7 +167,10 @@ def _recovered(block: bl.RecoveryBlock, *, is_under_way: bool) -> Iterator[str]:
 
 
 def _summary(steps: Sequence[bl.StepBlock], outcome: bl.Block | None) -> Sentence:
-    taken = len({step.number for step in steps})
-    told = counted(taken, "step") if taken else "Details"
+    shown = {step.number for step in steps if _is_work(step)}
+    told = counted(len(shown), "step") if shown else "Details"
+    if shown and isinstance(outcome, bl.EndBlock) and outcome.kind == "handoff":
+        told += " tried"
     names = getattr(outcome, "variables", ())
-    return (told, " · " * bool(names), *enumerated([(Mono(name),) for name in names], _NAMED))
+    made = (" · ", *enumerated([(Mono(name),) for name in names], _NAMED)) if names else ()
+    return (told, *made)

@@ -14,7 +14,6 @@ from parsimony_kernel.core.outputs import (
     ExceptionObject,
     FigureObject,
     KernelOutput,
-    KernelOutputType,
     PrimitiveObject,
 )
 from parsimony_kernel.core.refusals import GUIDANCE
@@ -28,57 +27,66 @@ from parsimony_kernel.view.run_view import (
     cut,
     cut_each,
     cut_steady,
-    settled,
-    using,
-    with_block,
 )
 
-CODE_CHARS = 20_000
+SUMMARY_CHARS = 20_000
 STREAM_CHARS = 4_000
 VALUE_CHARS = 4_000
 OUTPUTS = 20
 
 # What is shown in a place of its own, not in the list of arguments.
 _CODE_ARGUMENTS = frozenset({"code", "purpose"})
-
-
 _WRITTEN = "The model wrote this call into its words."
 
 
-def _new_step(view: RunView, event: ev.ToolEvent, number: int = 0) -> RunView:
-    """With one step more: ``number`` where it is one that had to wait, which keeps its own."""
-    view = _without_call(view, event)
+def begin(view: RunView, event: ev.ToolEvent) -> None:
+    """A tool begins. What a terminating one says is told by the block of its outcome."""
+    if event.tool_type == "termination":
+        _settle_without_call(view, event)
+        view.activity = "Finishing"
+        return
+    waited = view.last(bl.StepBlock, state="answered", call_id=event.tool_call_id)
+    view.mark("answered", "allowed", call_id=event.tool_call_id)
+    # A step that had to wait keeps its number.
+    _add_step(view, event, _step_at(view, waited).number if waited is not None else 0)
+
+
+def _add_step(view: RunView, event: ev.ToolEvent, number: int = 0) -> int:
+    """Add a step and return its place; its number is the next one, unless it is given."""
+    _settle_without_call(view, event)
     number = number or view.used.steps + 1
     given = event.arguments
     code = given.get("code")
-    step = bl.StepBlock(
-        key=f"step-{len(view.closed)}",
-        number=number,
-        tool=cut(event.tool_name, ARGUMENT_CHARS),
-        call_id=event.tool_call_id,
-        tool_type=event.tool_type,
-        purpose=cut(str(given.get("purpose") or ""), ARGUMENT_CHARS),
-        code=bl.Passage.of(code, CODE_CHARS) if isinstance(code, str) else bl.Passage(),
-        arguments=tuple(
-            (cut(str(name), 80), cut(_as_text(value), ARGUMENT_CHARS))
-            for name, value in given.items()
-            if name not in _CODE_ARGUMENTS
-        )[:12],
-        note="" if event.around is None else _WRITTEN,
+    purpose = cut(str(given.get("purpose") or ""), ARGUMENT_CHARS)
+    arguments = (
+        (cut(str(name), 80), cut(_as_text(value), ARGUMENT_CHARS))
+        for name, value in given.items()
+        if name not in _CODE_ARGUMENTS
     )
-    about = f": {step.purpose}" if step.purpose else ""
-    view = using(view, steps=max(view.used.steps, number))
-    return replace(view, activity=f"Step {number} is running{about}", closed=(*view.closed, step))
+    view.use(steps=max(view.used.steps, number))
+    view.activity = f"Step {number} is running" + (f": {purpose}" if purpose else "")
+    return view.add(
+        bl.StepBlock(
+            number=number,
+            tool=cut(event.tool_name, ARGUMENT_CHARS),
+            call_id=event.tool_call_id,
+            tool_type=event.tool_type,
+            purpose=purpose,
+            code=code if isinstance(code, str) else "",
+            arguments=tuple(arguments)[:12],
+            note="" if event.around is None else _WRITTEN,
+        )
+    )
 
 
-def _without_call(view: RunView, event: ev.ToolEvent) -> RunView:
-    view = settled(view)
+def _settle_without_call(view: RunView, event: ev.ToolEvent) -> None:
+    """Close the open prose, without the call that a model wrote into it."""
+    view.settle()
     last = view.closed[-1] if view.closed else None
-    if event.around is None or not isinstance(last, bl.ProseBlock):
-        return view
-    said = replace(last, text=bl.Passage.of(event.around, READ_CHARS))
-    kept = (said,) if said.text or said.reasoning else ()
-    return replace(view, closed=(*view.closed[:-1], *kept))
+    if event.around is not None and isinstance(last, bl.ProseBlock):
+        view.closed = view.closed[:-1]
+        view.prose = replace(last, text=bl.Passage.of(event.around, READ_CHARS))
+        view.settle()
 
 
 def _as_text(value: Any) -> str:
@@ -90,95 +98,70 @@ def _as_text(value: Any) -> str:
         return type(value).__name__
 
 
-def step_begun(view: RunView, event: ev.ToolEvent) -> RunView:
-    # What a terminating tool says is told by the block of its outcome.
-    if event.tool_type == "termination":
-        return replace(_without_call(view, event), activity="Finishing")
-    waited = (
-        block.number
-        for block in reversed(view.closed)
-        if isinstance(block, bl.StepBlock)
-        and (block.state, block.call_id) == ("answered", event.tool_call_id)
-    )
-    number = next(waited, 0)
-    return _new_step(with_state(view, "answered", "allowed", event.tool_call_id), event, number)
+def _step_at(view: RunView, place: int) -> bl.StepBlock:
+    step = view.closed[place]
+    assert isinstance(step, bl.StepBlock)
+    return step
 
 
-def with_state(view: RunView, old: bl.StepState, new: bl.StepState, call_id: str = "") -> RunView:
-    """With the steps that stood as ``old``, of ``call_id`` if given, standing as ``new``."""
-    for index, block in enumerate(view.closed):
-        if (
-            isinstance(block, bl.StepBlock)
-            and block.state == old
-            and call_id in ("", block.call_id)
-        ):
-            view = with_block(view, index, replace(block, state=new))
-    return view
-
-
-def running_step(view: RunView, call_id: str | None = None) -> int | None:
-    for index in range(len(view.closed) - 1, -1, -1):
-        block = view.closed[index]
-        if (
-            isinstance(block, bl.StepBlock)
-            and block.state == "running"
-            and call_id in (None, block.call_id)
-        ):
-            return index
-    return None
-
-
-def step_ended(view: RunView, event: ev.ToolEvent) -> RunView:
+def end(view: RunView, event: ev.ToolEvent) -> None:
+    """A tool has ended."""
     envelope = event.result or {}
     output = _output_of(envelope)
-    failed = (
-        event.ok is False
-        or "error" in envelope
-        or (output is not None and output.error is not None)
-    )
+    raised = output.error if output is not None else None
+    failed = event.ok is False or "error" in envelope or raised is not None
     not_found = cut_each(envelope.get("not_found") or ())
     if event.tool_name == "return_done":
-        said = cut(str(event.arguments.get("summary", "")), CODE_CHARS)
-        view = replace(view, not_found=not_found, withheld=said if failed and not_found else "")
+        said = cut(str(event.arguments.get("summary", "")), SUMMARY_CHARS)
+        view.not_found, view.withheld = not_found, said if failed and not_found else ""
     if event.tool_type == "termination" and not failed:
-        return view
-    stopped = bool(envelope.get("stopped"))
-    index = running_step(view, event.tool_call_id)
-    if index is None:
-        view = _new_step(view, event)
-        index = len(view.closed) - 1
-    step = view.closed[index]
-    assert isinstance(step, bl.StepBlock)
-    said = cut_steady(str(envelope.get("variables" if failed else "note", ""))) or (
-        "" if failed else "Not found in a result: " * bool(not_found) + ", ".join(not_found)
+        return
+    running = view.last(bl.StepBlock, state="running", call_id=event.tool_call_id)
+    place = _add_step(view, event) if running is None else running
+    step = _step_at(view, place)
+    state = _state(envelope, failed=failed)
+    note = cut_steady(str(envelope.get("variables" if failed else "note", "")))
+    if not_found and not failed:
+        note = note or f"Not found in a result: {', '.join(not_found)}"
+    view.put(
+        place,
+        state=state,
+        error=_error_of(event, envelope, raised) if failed and state != "stopped" else None,
+        note=f"{step.note} {note}".strip(),
     )
-    step = replace(
-        step,
-        state=_state(envelope, failed=failed, stopped=stopped),
-        error=_error_of(event, envelope, output) if failed and not stopped else None,
-        note=f"{step.note} {said}".strip(),
-    )
-    view = using(view, elapsed_s=view.used.elapsed_s + (event.duration_s or 0.0))
-    view = replace(view, activity="Thinking")
+    view.use(elapsed_s=view.used.elapsed_s + (event.duration_s or 0.0))
+    view.activity = "Thinking"
     if output is None:
-        outputs = (*step.outputs, *_answer_of(event, envelope))
-        return with_block(view, index, replace(step, outputs=outputs))
-    step = replace(
-        step,
+        view.put(place, outputs=(*step.outputs, *_answer_of(event, envelope)))
+        return
+    shown = [each for each in output.shown[:OUTPUTS] if not isinstance(each, ExceptionObject)]
+    view.put(
+        place,
+        outputs=tuple(_shown(view, each) for each in shown),
         stdout=_printed(output.stdout),
         stderr=_printed(output.stderr),
         deleted=cut_each(output.deleted),
         overwritten=cut_each(output.overwritten),
         more_outputs=max(0, len(output.shown) - OUTPUTS),
     )
-    shown: list[DataFrameObject | PrimitiveObject | bl.FigureMention] = []
-    for each in output.shown[:OUTPUTS]:
-        if isinstance(each, FigureObject):
-            view, mention = drawn(view, each)
-            shown.append(mention)
-        elif not isinstance(each, ExceptionObject):
-            shown.append(_bounded(each))
-    return with_block(view, index, replace(step, outputs=tuple(shown)))
+
+
+def _shown(
+    view: RunView, output: DataFrameObject | FigureObject | PrimitiveObject
+) -> DataFrameObject | PrimitiveObject | bl.FigureBlock:
+    """``output`` as it stands in its step; a chart is shown in a block of its own."""
+    match output:
+        case FigureObject():
+            return _draw(view, output)
+        case PrimitiveObject():
+            return _bounded(output)
+    return output
+
+
+def _bounded(output: PrimitiveObject) -> PrimitiveObject:
+    text = steady(output.text[:READ_CHARS])
+    is_cut = output.truncated or len(output.text) > READ_CHARS or len(text) > VALUE_CHARS
+    return output.model_copy(update={"text": text[:VALUE_CHARS], "truncated": is_cut})
 
 
 def _printed(text: str) -> bl.Passage:
@@ -195,14 +178,12 @@ def _answer_of(event: ev.ToolEvent, envelope: dict[str, Any]) -> tuple[Primitive
     result = envelope.get("result")
     if event.tool_type != "function" or result in (None, {}, []):
         return ()
-    text = (
-        result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, default=str)
-    )
-    return (_bounded_value(PrimitiveObject(python_type=type(result).__name__, text=text)),)
+    answer = PrimitiveObject(python_type=type(result).__name__, text=_as_text(result))
+    return (_bounded(answer),)
 
 
-def _state(envelope: dict[str, Any], *, failed: bool, stopped: bool) -> bl.StepState:
-    if stopped:
+def _state(envelope: dict[str, Any], *, failed: bool) -> bl.StepState:
+    if envelope.get("stopped"):
         return "stopped"
     if "waiting" in envelope:
         return "waiting"
@@ -212,39 +193,10 @@ def _state(envelope: dict[str, Any], *, failed: bool, stopped: bool) -> bl.StepS
     return "refused" if envelope.get("error") in GUIDANCE else "failed"
 
 
-def _bounded(output: DataFrameObject | PrimitiveObject) -> DataFrameObject | PrimitiveObject:
-    if isinstance(output, PrimitiveObject):
-        return _bounded_value(output)
-    return DataFrameObject.model_validate(_cut_within(output.model_dump()))
-
-
-def _cut_within(value: Any) -> Any:
-    """``value`` with every text in it within the limit of an argument."""
-    if isinstance(value, str):
-        return cut(value, ARGUMENT_CHARS)
-    if isinstance(value, dict):
-        return {key: _cut_within(each) for key, each in value.items()}
-    return tuple(map(_cut_within, value)) if isinstance(value, list | tuple) else value
-
-
-def _bounded_value(output: PrimitiveObject) -> PrimitiveObject:
-    text = steady(output.text[:READ_CHARS])
-    return output.model_copy(
-        update={
-            "text": text[:VALUE_CHARS],
-            "truncated": output.truncated
-            or len(output.text) > READ_CHARS
-            or len(text) > VALUE_CHARS,
-        }
-    )
-
-
 def _output_of(envelope: dict[str, Any]) -> KernelOutput | None:
     data = envelope.get("output")
-    if not isinstance(data, dict):
-        return None
     try:
-        return KernelOutput.model_validate(data)
+        return KernelOutput.model_validate(data) if isinstance(data, dict) else None
     except ValidationError:  # what nothing of ours has written
         return None
 
@@ -256,19 +208,39 @@ def type_of(failure: Failure | None) -> str:
 
 
 def _error_of(
-    event: ev.ToolEvent, envelope: dict[str, Any], output: KernelOutput | None
+    event: ev.ToolEvent, envelope: dict[str, Any], raised: ExceptionObject | None
 ) -> bl.StepError:
     reason = str(envelope.get("error", ""))
     reason = reason if reason in GUIDANCE else type_of(event.failure)
-    raised: KernelOutputType | None = output.error if output is not None else None
-    if isinstance(raised, ExceptionObject):
+    if raised is not None:
         sentence = f"{raised.name}: {raised.message.strip()}".removesuffix(": ")
         return bl.StepError(cut_steady(sentence), raised.line, cut(raised.source_line, 400), reason)
-    for name in ("message", "reason", "error_message", "error"):
-        told = envelope.get(name)
-        if isinstance(told, str) and told.strip():
-            return bl.StepError(cut_steady(told), reason=reason)
-    return bl.StepError("It did not work, and the tool did not say why.", reason=reason)
+    told = (envelope.get(name) for name in ("message", "reason", "error_message", "error"))
+    said = next((each for each in told if isinstance(each, str) and each.strip()), None)
+    otherwise = "It did not work, and the tool did not say why."
+    return bl.StepError(cut_steady(said or otherwise), reason=reason)
+
+
+def publish(view: RunView, event: ev.ArtifactPublished) -> None:
+    """A snapshot was published, by the step that runs or has just ended."""
+    artifact = bl.Artifact(
+        kind=cut(event.kind, ARGUMENT_CHARS),
+        title=cut(event.title, ARGUMENT_CHARS),
+        path=cut(event.path, ARGUMENT_CHARS),
+        reused=event.reused,
+        page=cut("/".join(event.page.split("/")[-2:]), ARGUMENT_CHARS),
+    )
+    view.settle()
+    kept = tuple(each for each in view.artifacts if each.path != artifact.path)
+    view.artifacts = (*kept, artifact)
+    place = view.last(bl.StepBlock, state="running")
+    if place is None and view.closed and isinstance(view.closed[-1], bl.StepBlock):
+        place = len(view.closed) - 1
+    drawn = [_draw(view, _figure_of(event.figure, artifact.title))] if event.figure else []
+    if place is not None:
+        step = _step_at(view, place)
+        published = (*step.published, artifact)
+        view.put(place, published=published, outputs=(*step.outputs, *drawn))
 
 
 # -- charts: each shown once, and only what draws without loading anything
@@ -277,7 +249,7 @@ SPEC_CHARS = 1 << 20
 PICTURE_CHARS = 2 << 20
 
 
-def figure_of(data: dict[str, Any], title: str) -> FigureObject:
+def _figure_of(data: dict[str, Any], title: str) -> FigureObject:
     """``data`` as a figure: one as JSON, or a bare specification."""
     try:
         figure = FigureObject.model_validate(data)
@@ -286,40 +258,31 @@ def figure_of(data: dict[str, Any], title: str) -> FigureObject:
     return figure if figure.title else figure.model_copy(update={"title": title})
 
 
-def drawn(view: RunView, figure: FigureObject) -> tuple[RunView, bl.FigureMention]:
-    """With ``figure`` among the blocks, once: drawing it again only adds what it lacked."""
+def _draw(view: RunView, figure: FigureObject) -> bl.FigureBlock:
+    """Put ``figure`` among the blocks, once: drawing it again only adds what it lacked."""
     canonical = _canonical(figure.spec)
     told = canonical or figure.png_base64 or figure.svg or f"{figure.title}\n{figure.description}"
     identity = hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
-    drawn = bl.FigureBlock(
-        key=f"figure-{len(view.closed)}",
-        number=view.figures + 1,
-        title=cut(figure.title, ARGUMENT_CHARS),
-        description=cut(figure.description),
-        png_base64=figure.png_base64 if _fits(figure.png_base64) else None,
-        svg=figure.svg if _fits(figure.svg) else None,
-        identity=identity,
-    )
-    for index, block in enumerate(view.closed):
-        if isinstance(block, bl.FigureBlock) and block.identity == identity:
-            merged = replace(
-                block,
-                title=block.title or drawn.title,
-                description=block.description or drawn.description,
-                png_base64=block.png_base64 or drawn.png_base64,
-                svg=block.svg or drawn.svg,
-            )
-            return with_block(view, index, merged), bl.FigureMention(
-                merged.number, merged.title, merged.description
-            )
-    if canonical and len(canonical) <= SPEC_CHARS and self_contained(figure.spec):
-        drawn = replace(drawn, spec=_plain_json(canonical))
-    view = replace(view, figures=drawn.number, closed=(*view.closed, drawn))
-    return view, bl.FigureMention(drawn.number, drawn.title, drawn.description)
+    facts = {
+        "title": cut(figure.title, ARGUMENT_CHARS),
+        "description": cut(figure.description),
+        "png_base64": _fitting(figure.png_base64),
+        "svg": _fitting(figure.svg),
+    }
+    place = view.last(bl.FigureBlock, identity=identity)
+    if place is None:
+        figures = sum(isinstance(each, bl.FigureBlock) for each in view.closed)
+        is_drawn = 0 < len(canonical) <= SPEC_CHARS and self_contained(figure.spec)
+        spec = _plain_json(canonical) if is_drawn else None
+        place = view.add(bl.FigureBlock(figures + 1, spec=spec, identity=identity))
+    known = vars(view.closed[place])
+    block = view.put(place, **{name: known[name] or fact for name, fact in facts.items()})
+    assert isinstance(block, bl.FigureBlock)
+    return block
 
 
-def _fits(picture: str | None) -> bool:
-    return bool(picture) and len(picture or "") <= PICTURE_CHARS
+def _fitting(picture: str | None) -> str | None:
+    return picture if picture and len(picture) <= PICTURE_CHARS else None
 
 
 def _canonical(spec: dict[str, Any] | None) -> str:

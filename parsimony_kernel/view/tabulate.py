@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from parsimony_kernel.core.outputs import DataFrameObject
 from parsimony_kernel.view.parts import Mono, Sentence, Table
+from parsimony_kernel.view.run_view import ARGUMENT_CHARS, cut, cut_each
 
 ROWS = 10
 COLUMNS = 40
@@ -28,15 +29,16 @@ def table_of(frame: DataFrameObject, *, is_captioned: bool = True) -> Table:
     """``frame`` as a table; one without a preview as a list of its columns."""
     rows = "rows not counted" if frame.rows is None else counted(frame.rows, "row")
     size = f"{rows}, {counted(frame.column_count, 'column')}"
-    caption: Sentence = (Mono(frame.name), f": {size}") if frame.name else (size,)
+    name = cut(frame.name or "", ARGUMENT_CHARS)
+    caption: Sentence = (Mono(name), f": {size}") if name else (size,)
     if not frame.preview_columns:
         listed = frame.columns[:COLUMNS]
-        told = tuple((each.name, each.dtype, ", ".join(each.samples)) for each in listed)
+        told = tuple(cut_each((each.name, each.dtype, ", ".join(each.samples))) for each in listed)
         head = ("column", "type", "for example")
         more = _more(0, frame.column_count - len(listed))
         return Table(caption, head, told, (False,) * 3, more, is_captioned)
     names = frame.preview_columns[:COLUMNS]
-    shown = [row[: len(names)] for row in frame.preview[:ROWS]]
+    shown = [cut_each(row[: len(names)]) for row in frame.preview[:ROWS]]
     shown = [(*row, *("",) * (len(names) - len(row))) for row in shown]
     dtypes = {column.name: column.dtype for column in frame.columns}
     columns = [
@@ -45,7 +47,7 @@ def table_of(frame: DataFrameObject, *, is_captioned: bool = True) -> Table:
     ]
     return Table(
         caption,
-        names,
+        cut_each(names),
         tuple(zip(*(cells for cells, _ in columns), strict=True)),
         tuple(is_numeric for _, is_numeric in columns) or (False,) * len(names),
         _more((frame.rows or len(shown)) - len(shown), frame.column_count - len(names)),

@@ -8,23 +8,23 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view import parts as pt
-from parsimony_kernel.view.escape import columns, fit, inline, plain, shortened
+from parsimony_kernel.view.escape import broken, columns, fit, inline, plain, shortened
 from parsimony_kernel.view.outline import outline
 from parsimony_kernel.view.segment import segment_of
 
 
-def text_of(blocks: Iterable[bl.Block], width: int = 80, summary: pt.Sentence = ()) -> str:
-    """``blocks`` in lines of at most ``width`` columns where they can be broken, under a
+def text_of(sections: Iterable[pt.Section], width: int = 80, summary: pt.Sentence = ()) -> str:
+    """``sections`` in lines of at most ``width`` columns where they can be broken, under a
     ``summary`` if there is one."""
     pieces = ["\n".join(wrapped(summary, width))] if summary else []
-    pieces += ["\n".join(_section(outline(block), width)) for block in blocks]
+    pieces += ["\n".join(_section(section, width)) for section in sections]
     return "\n\n".join(fit([piece for piece in pieces if piece], lambda note: f"({note})"))
 
 
 def record_of(blocks: Sequence[bl.Block], width: int = 80) -> str:
     """A turn as it is read: the answer, what shows it, and the work behind it."""
     found = segment_of(blocks, echo=True)
-    shown = [] if found.figure is None else [found.figure]
+    shown = [] if found.figure is None else [outline(found.figure)]
     parts = (text_of([*found.head, *shown], width), text_of(found.work, width, found.summary))
     return "\n\n".join(filter(None, parts))
 
@@ -42,23 +42,18 @@ def wrapped(spans: pt.Sentence, width: int, first: str = "", rest: str = "") -> 
     """
     lines: list[str] = []
     for paragraph in "".join(map(_joinable, spans)).split("\n"):
-        words = paragraph.split()
-        if words and lines:
-            words[0] = " " * min(_DEEPEST, len(paragraph) - len(paragraph.lstrip())) + words[0]
-        line, empty = rest if lines else first, True
-        for marked in words:
+        line = rest if lines else first
+        if lines and paragraph.strip():
+            line += " " * min(_DEEPEST, len(paragraph) - len(paragraph.lstrip()))
+        gap = ""
+        for marked in paragraph.split():
             word = marked.replace(_WHOLE, "")
-            gap = "" if empty else " "
-            if not empty and columns(line) + 1 + columns(word) > width:
-                lines.append(line)
-                line, gap = rest, ""
-            while _WHOLE not in marked and columns(line) + columns(word) > width:
-                taken = _taken(word, width - columns(line))
-                if taken == len(word):
-                    break
-                lines.append(line + word[:taken])
-                line, word, gap = rest, word[taken:], ""
-            line, empty = line + gap + word, False
+            room = width - columns(rest)
+            for piece in [word] if word != marked else broken(word, room):
+                if gap and columns(line) + 1 + columns(piece) > width:
+                    lines.append(line)
+                    line, gap = rest, ""
+                line, gap = line + gap + piece, " "
         lines.append(line.rstrip())
     return lines
 
@@ -67,15 +62,6 @@ def _joinable(span: pt.Span) -> str:
     if isinstance(span, pt.Mono):
         return " ".join(_WHOLE + word for word in inline(span.text).split())
     return plain(span if isinstance(span, str) else span.text)
-
-
-def _taken(word: str, room: int) -> int:
-    """How many characters of ``word`` fit; at least one, so that it ends."""
-    for index, char in enumerate(word):
-        room -= columns(char)
-        if room < 0:
-            return max(1, index)
-    return len(word)
 
 
 def _section(section: pt.Section, width: int) -> list[str]:
@@ -105,21 +91,14 @@ def _part(part: pt.Part, width: int, indent: str, after: Sequence[str]) -> list[
         case pt.Table():
             return _table(part, width, indent)
         case pt.Folded():
-            spans: pt.Sentence = (part.passage.head,)
-            lines = wrapped(spans, width, indent + "  ", indent + "  ")
-            if part.passage.omitted:
-                lines.append(f"{indent}  … {part.passage.omitted:,} more characters …")
+            lines = wrapped((part.passage.joined,), width, indent + "  ", indent + "  ")
             return [f"{indent}{part.summary}:", *lines, ""]
         case pt.Picture():
             return []
 
 
 def _verbatim(passage: bl.Passage, lead: str) -> list[str]:
-    lines = plain(passage.head).strip("\n").split("\n")
-    if passage.omitted:
-        lines.append(f"… {passage.omitted:,} characters left out …")
-        if passage.tail.strip():
-            lines.extend(plain(passage.tail).strip("\n").split("\n"))
+    lines = plain(passage.joined).strip("\n").split("\n")
     return [f"{lead}{line}".rstrip() for line in lines]
 
 
@@ -134,17 +113,12 @@ def _items(part: pt.Items, width: int, indent: str) -> list[str]:
 
 def _table(table: pt.Table, width: int, indent: str) -> list[str]:
     lines = wrapped(table.caption, width, indent, indent) if table.is_captioned else []
-    if not table.columns:
-        return lines
     lead = f"{indent}  " if table.is_captioned else indent
     widest = max(1, min(pt.CELL_CHARS, width - len(lead)))
-    header = [shortened(inline(name), widest) for name in table.columns]
-    rows = [
-        [shortened(inline(cell), widest) for cell in row[: len(header)]]
-        + [""] * (len(header) - len(row))
-        for row in table.rows
-    ]
-    widths = [max(columns(row[at]) for row in [header, *rows]) for at in range(len(header))]
+    header, *rows = (
+        [shortened(inline(cell), widest) for cell in row] for row in (table.columns, *table.rows)
+    )
+    widths = [max(map(columns, column)) for column in zip(header, *rows, strict=True)]
 
     def padded(cell: str, at: int) -> str:
         gap = " " * (widths[at] - columns(cell))

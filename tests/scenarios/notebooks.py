@@ -28,7 +28,7 @@ from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
 from parsimony_kernel.tools import Tool
 from parsimony_kernel.view.blocks import lasting
 from parsimony_kernel.view.fold import replay
-from parsimony_kernel.view.text import text_of
+from parsimony_kernel.view.text import record_of
 
 ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}
 DONE = call("return_done", summary="ok")
@@ -119,7 +119,7 @@ async def told(stream: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
 
 def shown(events: Sequence[AgentEvent]) -> str:
     """What a person reads of ``events``."""
-    return text_of(lasting(replay(events).blocks))
+    return record_of(lasting(replay(events).blocks))
 
 
 def question(events: Sequence[AgentEvent]) -> UserInputRequested:

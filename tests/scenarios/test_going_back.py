@@ -31,9 +31,9 @@ from parsimony_kernel.testing.scripted import ScriptedModel, call, calls
 from parsimony_kernel.toolbox.plan import plan
 from parsimony_kernel.tools import Tools, tool
 from parsimony_kernel.triage.policy import FailurePolicy, replan, rollback_to_checkpoint
-from parsimony_kernel.view.bundle import bundle
 from parsimony_kernel.view.fold import fold
 from parsimony_kernel.view.run_view import RunView
+from parsimony_kernel.view.text import record_of
 
 Start = Callable[..., NotebookSession]
 DONE = call("return_done", summary="ok")
@@ -49,8 +49,7 @@ def drawn(events: Sequence[AgentEvent]) -> str:
     view = RunView()
     for event in events:
         view = fold(view, event)
-    text: str = bundle(view.blocks)[0]["text/plain"]
-    return text
+    return record_of(view.blocks)
 
 
 def last_answer(model: Any) -> str:

@@ -32,7 +32,7 @@ from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.provider import LoopbackProvider
 from parsimony_kernel.testing.scripted import ScriptedModel, call, say
 from parsimony_kernel.view.fold import replay
-from parsimony_kernel.view.text import text_of
+from parsimony_kernel.view.text import record_of
 
 from .session_steps import ASK, DONE, ENVIRON, LOAD, gather
 
@@ -259,7 +259,7 @@ async def test_a_model_that_writes_its_calls_into_words_finishes_an_analysis(sta
     assert isinstance(ended[-1], RunCompleted)
     assert ended[-1].summary == "North has 1 and south has 2."
     assert {"sales", "chart"} <= set(session.executor.variables())
-    shown = text_of(replay([*begun, *ended]).blocks)
+    shown = record_of(replay([*begun, *ended]).blocks)
     assert shown.count("read_csv") == 1, shown
     assert "I load the file first." in shown
     assert "<tool_call>" not in shown

@@ -1,10 +1,15 @@
 """Runs as events, for the tests of the record."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.state import SuspensionRecord
+from parsimony_kernel.view.blocks import Block
+from parsimony_kernel.view.outline import outline
+from parsimony_kernel.view.parts import Section
+from parsimony_kernel.view.segment import segment_of
 
 SPEC = {"mark": "line", "encoding": {"x": {"field": "year"}}, "title": "By year"}
 # One red pixel.
@@ -19,6 +24,13 @@ FRAME = {
     "preview_columns": ["year"],
     "preview": [["2001"]],
 }
+
+
+def sections(blocks: Sequence[Block]) -> list[Section]:
+    """All that is read of ``blocks``."""
+    found = segment_of(blocks, echo=True)
+    shown = [] if found.figure is None else [outline(found.figure)]
+    return [*found.head, *shown, *found.work]
 
 
 def started(words: str = "plot it", **fields: Any) -> ev.RunStarted:

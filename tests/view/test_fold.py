@@ -22,7 +22,7 @@ from parsimony_kernel.view.fold import fold, replay
 from parsimony_kernel.view.outline import footer_facts, progress_facts
 from parsimony_kernel.view.run_view import EMPTY, RunView
 from parsimony_kernel.view.segment import segment_of
-from parsimony_kernel.view.text import text_of
+from parsimony_kernel.view.text import record_of, text_of
 
 ENDED_WELL = {"answered", "recovered", "rerouted"}
 KINDS = {
@@ -148,7 +148,7 @@ def test_a_figure_that_was_published_stays_mentioned_when_its_step_ends() -> Non
     shown = published({"mark": "bar"})
     ended = begun.model_copy(update={"completed": True, "ok": True, "result": {"result": {}}})
     step = only(replay([started(), begun, shown, ended]), bl.StepBlock)
-    assert [type(each).__name__ for each in step.outputs] == ["FigureMention"]
+    assert [type(each).__name__ for each in step.outputs] == ["FigureBlock"]
 
 
 def test_what_a_tool_of_ones_own_answers_is_shown() -> None:
@@ -212,7 +212,7 @@ def test_what_leaves_the_machine_is_said_with_the_request() -> None:
 def test_a_pause_before_the_next_try_is_said_in_seconds() -> None:
     view = replay([started(), trouble()])
     assert view.activity == "Waiting 2 s before the next try"
-    assert "trying again after 2 s, attempt 1 of 3" in text_of(view.blocks)
+    assert "trying again after 2 s, attempt 1 of 3" in record_of(view.blocks)
 
 
 def test_pauses_that_grow_are_still_the_same_trouble() -> None:
@@ -225,7 +225,7 @@ def test_going_back_is_said_with_what_it_did() -> None:
     gone_back = trouble(FailureKind.no_progress).model_copy(
         update={"action": "narrow_scope", "put_back": "df is as before step 2.", "delay_s": 0.0}
     )
-    text = text_of(replay([started(), *code(), gone_back]).blocks)
+    text = record_of(replay([started(), *code(), gone_back]).blocks)
     assert "going back, attempt 1 of 3" in text
     assert "Gone back: df is as before step 2." in text
 
@@ -240,7 +240,7 @@ def test_a_question_about_a_step_names_it_and_its_code_is_shown() -> None:
     view = replay(held())
     assert only(view, bl.StepBlock).state == "waiting"
     head = segment_of(view.blocks).head
-    assert [type(block) for block in head] == [bl.QuestionBlock, bl.StepBlock]
+    assert [section.kind for section in head] == ["question", "step"]
     assert "df.drop(0, inplace=True)" in text_of(head)
 
 

@@ -6,18 +6,18 @@ import re
 
 import pytest
 from markup import Parsed
-from record_events import FRAME, PIXEL, RUNS, code, figure, started
+from record_events import FRAME, PIXEL, RUNS, code, figure, sections, started
 
 from parsimony_kernel.core.events import AgentEvent, Handoff, RunCompleted, ToolEvent
 from parsimony_kernel.view.blocks import FigureBlock, lasting
-from parsimony_kernel.view.bundle import VEGALITE_MIME, bundle
+from parsimony_kernel.view.bundle import VEGALITE_MIME, bundle, figure_bundle
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.html import html_of
 from parsimony_kernel.view.markdown import markdown_of
-from parsimony_kernel.view.outline import outline
 from parsimony_kernel.view.parts import Printed, Title
-from parsimony_kernel.view.run_view import metadata_of, using
-from parsimony_kernel.view.text import text_of
+from parsimony_kernel.view.run_view import metadata_of
+from parsimony_kernel.view.segment import segment_of
+from parsimony_kernel.view.text import record_of, text_of
 
 SENTENCES = {
     "done": ("plot it", "I look first.", "x = 1", "hello", "2001", "My chart", "Made"),
@@ -33,10 +33,10 @@ SENTENCES = {
 
 @pytest.mark.parametrize("name", RUNS)
 def test_all_three_say_the_same(name: str) -> None:
-    blocks = lasting(replay(RUNS[name]).blocks)
-    seen = Parsed(html_of(blocks)).words
-    marked = re.sub(r"\\(.)", r"\1", markdown_of(blocks))
-    plain = " ".join(text_of(blocks).split())
+    read = sections(lasting(replay(RUNS[name]).blocks))
+    seen = Parsed(html_of(read)).words
+    marked = re.sub(r"\\(.)", r"\1", markdown_of(read))
+    plain = " ".join(text_of(read).split())
     for sentence in SENTENCES[name]:
         assert sentence in seen, sentence
         assert sentence in marked, sentence
@@ -70,9 +70,9 @@ GIVEN_UP = Handoff(rationale="I cannot go on.", blockers=("none",))
 def test_an_answer_that_nothing_supports_is_shown_with_its_mark(
     events: list[AgentEvent], line: str
 ) -> None:
-    blocks = lasting(replay([started(), *events]).blocks)
-    marked = re.sub(r"\\(.)", r"\1", markdown_of(blocks))
-    for text in (Parsed(html_of(blocks)).words, marked, text_of(blocks)):
+    read = sections(lasting(replay([started(), *events]).blocks))
+    marked = re.sub(r"\\(.)", r"\1", markdown_of(read))
+    for text in (Parsed(html_of(read)).words, marked, text_of(read)):
         places = [text.index(each) for each in (SAID, "Not found in a result", line)]
         assert places == sorted(places)
 
@@ -80,19 +80,19 @@ def test_an_answer_that_nothing_supports_is_shown_with_its_mark(
 def test_a_refused_answer_is_not_shown_beside_a_better_one() -> None:
     better = MARKED.model_copy(update={"result": {"result": "The run has ended."}})
     events = [started(), REFUSED, better, RunCompleted(summary="The mean is 9.")]
-    plain = text_of(lasting(replay(events).blocks))
-    assert SAID not in plain.partition("The mean is 9.")[2]
+    plain = text_of(segment_of(lasting(replay(events).blocks)).head)
+    assert SAID not in plain
     assert "Not found" not in plain
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_the_plain_text_fits_eighty_columns(name: str) -> None:
-    for line in text_of(replay(RUNS[name]).blocks).splitlines():
+    for line in record_of(replay(RUNS[name]).blocks).splitlines():
         assert len(line) <= 80 or " " not in line.strip(), line
 
 
 def test_code_in_words_is_code_in_a_question_too() -> None:
-    written = html_of(lasting(replay(RUNS["suspended"]).blocks))
+    written = html_of(sections(replay(RUNS["suspended"]).blocks))
     assert re.search("Which column of <code[^>]*>df</code>\\?", written)
     assert "`df`" not in written
 
@@ -100,7 +100,7 @@ def test_code_in_words_is_code_in_a_question_too() -> None:
 @pytest.mark.parametrize("name", RUNS)
 def test_what_differs_from_run_to_run_is_only_in_the_metadata(name: str) -> None:
     view = replay(RUNS[name])
-    data, _ = bundle(lasting(view.blocks))
+    data = bundle(sections(lasting(view.blocks)))
     for volatile in ("0123456789abcdef", "1,234", "1234", "0.25", "1.5 s"):
         assert volatile not in str(data)
     assert metadata_of(view)["parsimony"]["run_id"] == "0123456789abcdef"
@@ -108,20 +108,21 @@ def test_what_differs_from_run_to_run_is_only_in_the_metadata(name: str) -> None
 
 @pytest.mark.parametrize("absurd", [math.inf, -math.inf, math.nan])
 def test_an_absurd_number_of_a_provider_is_null_in_the_metadata(absurd: float) -> None:
-    view = using(replay(RUNS["done"]), priced_usd=absurd, elapsed_s=absurd, model="\ud800")
+    view = replay(RUNS["done"])
+    view.use(priced_usd=absurd, elapsed_s=absurd, model="\ud800")
     written = json.dumps(metadata_of(view), allow_nan=False, ensure_ascii=False).encode()
     assert json.loads(written)["parsimony"]["cost_usd"] is None
 
 
 def test_the_same_run_gives_the_same_bytes() -> None:
     for name, events in RUNS.items():
-        first, again = (bundle(lasting(replay(events).blocks)) for _ in range(2))
+        first, again = (bundle(sections(lasting(replay(events).blocks))) for _ in range(2))
         assert first == again, name
 
 
 def test_a_chart_alone_is_drawn_by_the_front_end_with_pixels_and_words_beside_it() -> None:
     (chart,) = [b for b in replay(RUNS["done"]).blocks if isinstance(b, FigureBlock)]
-    data, metadata = bundle([chart])
+    data, metadata = figure_bundle(chart)
     assert set(data) == {VEGALITE_MIME, "image/png", "text/plain"}
     assert data[VEGALITE_MIME]["$schema"] == "https://vega.github.io/schema/vega-lite/v5.json"
     assert "line chart of x by year" in data["text/plain"]
@@ -131,7 +132,7 @@ def test_a_chart_alone_is_drawn_by_the_front_end_with_pixels_and_words_beside_it
 def test_a_chart_among_other_blocks_is_an_image_with_its_words() -> None:
     images = [
         attributes
-        for tag, attributes in Parsed(html_of(replay(RUNS["done"]).blocks)).tags
+        for tag, attributes in Parsed(html_of(sections(replay(RUNS["done"]).blocks))).tags
         if tag == "img"
     ]
     (image,) = images
@@ -142,7 +143,7 @@ def test_a_chart_among_other_blocks_is_an_image_with_its_words() -> None:
 @pytest.mark.parametrize("described", ["", "By year", "line chart of x by year"])
 def test_a_chart_that_cannot_be_drawn_is_told_once(described: str) -> None:
     told = {**figure(), "spec": None, "title": "", "description": described}
-    words = Parsed(html_of(replay([started(), *code(outputs=[told])]).blocks)).words
+    words = Parsed(html_of(sections(replay([started(), *code(outputs=[told])]).blocks))).words
     shown = words.partition("figure 1")[2]
     assert shown.count(described or "A chart without a description") == 1 + bool(described)
     assert described or ":" not in shown.partition("A chart")[0]
@@ -157,7 +158,7 @@ def test_a_wide_table_is_whole_in_eighty_columns() -> None:
         "preview_columns": names,
         "preview": [[f"value {number}" for number in range(12)]],
     }
-    text = text_of(replay([started(), *code(outputs=[wide])]).blocks)
+    text = record_of(replay([started(), *code(outputs=[wide])]).blocks)
     for number, name in enumerate(names):
         assert name in text
         assert f"value {number}" in text
@@ -166,7 +167,7 @@ def test_a_wide_table_is_whole_in_eighty_columns() -> None:
 
 def test_highlighted_code_reads_as_it_was_written() -> None:
     source = 'def f(x):\n\n    return "a < b" + str(x)  # why\n'
-    written = html_of(replay([started(), *code(source)]).blocks)
+    written = html_of(sections(replay([started(), *code(source)]).blocks))
     assert source.strip() in Parsed(written).words
     assert 'class="pk-keyword"' in written
     assert 'class="pk-string"' in written
@@ -174,7 +175,7 @@ def test_highlighted_code_reads_as_it_was_written() -> None:
 
 def test_what_scrolls_can_be_reached_by_keyboard_and_has_a_name() -> None:
     run = [started(), *code(stdout="hello", outputs=[{**FRAME, "name": "df"}])]
-    parsed = Parsed(html_of(replay(run).blocks))
+    parsed = Parsed(html_of(sections(replay(run).blocks)))
     scrolling = [
         attributes
         for tag, attributes in parsed.tags
@@ -190,7 +191,7 @@ def test_what_scrolls_can_be_reached_by_keyboard_and_has_a_name() -> None:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_display_has_one_live_region_and_code_and_tables_are_quiet_in_it(name: str) -> None:
-    (root, attributes), *rest = Parsed(html_of(replay(RUNS[name]).blocks)).tags
+    (root, attributes), *rest = Parsed(html_of(sections(replay(RUNS[name]).blocks))).tags
     assert (root, attributes["aria-live"]) == ("div", "polite")
     for tag, inner in rest:
         assert inner.get("aria-live", "off") == "off"
@@ -201,10 +202,10 @@ def test_a_display_has_one_live_region_and_code_and_tables_are_quiet_in_it(name:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_without_the_attributes_that_a_sanitiser_takes_the_words_still_say_all(name: str) -> None:
-    blocks = replay(RUNS[name]).blocks
+    read = sections(replay(RUNS[name]).blocks)
     taken = re.compile(r' (?:aria-[a-z]+|role|tabindex|style|class)="[^"]*"')
-    bare = Parsed(taken.sub("", html_of(blocks))).words
-    for section in map(outline, blocks):
+    bare = Parsed(taken.sub("", html_of(read))).words
+    for section in read:
         for part in section.parts:
             if isinstance(part, Title):
                 assert part.name in bare
@@ -215,7 +216,7 @@ def test_without_the_attributes_that_a_sanitiser_takes_the_words_still_say_all(n
 
 def test_a_request_with_code_keeps_its_indentation_in_the_plain_text() -> None:
     asked = "Mend this:\n```python\ndef f(a):\n    if a:\n\treturn a / 0\n```"
-    lines = text_of(replay([started(asked)]).blocks).splitlines()
+    lines = record_of(replay([started(asked)]).blocks).splitlines()
     assert "def f(a):" in lines
     assert "    if a:" in lines
     assert "    return a / 0" in lines
