@@ -19,7 +19,7 @@ from parsimony_agent import arguments
 from parsimony_agent.arguments import CellRequest
 from parsimony_agent.cell import Cells, working_folder
 from parsimony_agent.pending import Misuse, Silent, TurnError, TurnStopped
-from parsimony_agent.publisher import FirstSign, TextOutlet, outlet_of
+from parsimony_agent.publisher import Displays, outlet_of
 from parsimony_agent.sessions import Session, SessionFactory, open_in
 from parsimony_agent.settings import ParsimonyAgent
 from parsimony_agent.tables import note, words
@@ -143,14 +143,18 @@ class AgentMagics:
             return _nothing()
         return self._ask(request, cell_key, self._first_sign())
 
-    def _first_sign(self) -> FirstSign | None:
+    def _first_sign(self) -> Displays | None:
         """What can be seen of the turn before anything is imported for it, where that can be
         drawn over."""
         outlet = outlet_of(self.shell)
         is_live = self.cells.has_id() and self.settings.told("display")[0] in ("auto", "live")
-        return FirstSign(outlet) if is_live and not isinstance(outlet, TextOutlet) else None
+        if not is_live or outlet.is_terminal:
+            return None
+        sign = Displays(outlet)
+        sign.say("Starting …")
+        return sign
 
-    async def _ask(self, request: CellRequest, cell_key: str, sign: FirstSign | None) -> None:
+    async def _ask(self, request: CellRequest, cell_key: str, sign: Displays | None) -> None:
         def ask(turns: Turns, stop: CancellationRequest) -> Awaitable[None]:
             self.follow_settings()
             return turns.ask(request, cell_key, stop, sign)
@@ -189,7 +193,7 @@ class AgentMagics:
         for each in (told,) if isinstance(told, str | Mapping) else told or ():
             if not isinstance(each, str):
                 outlet.show(each)
-            elif isinstance(outlet, TextOutlet):
+            elif outlet.is_terminal:
                 print(plain(each).rstrip("\n"))
             else:
                 outlet.show(words(each))

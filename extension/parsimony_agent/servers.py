@@ -4,7 +4,6 @@ and said yes, by a click, at a prompt or with ``--yes``."""
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from parsimony_agent.asking import reader
 from parsimony_agent.controls import Prompt, StopButton
 from parsimony_agent.overview import first_line
 from parsimony_agent.pending import QuestionPending, TurnError, TurnStopped
-from parsimony_agent.publisher import Mime, outlet_of
+from parsimony_agent.publisher import Displays, outlet_of
 from parsimony_kernel.session.turns import sentence
 from parsimony_kernel.toolbox.mcp_servers import Server, ServerError
 from parsimony_kernel.tools import Tool
@@ -74,42 +73,35 @@ def tools_in_words(tools: Iterable[Tool]) -> str:
 
 
 def _ask(magics: AgentMagics, server: Server, by_hand: str) -> None:
-    """Ask with buttons whether ``server`` may be started; a click goes on behind the cell."""
+    """Ask with buttons whether ``server`` may be started; a click goes on behind the cell, and
+    what comes of it is shown in the place of the buttons."""
     servers, loop = magics.session.tools.servers, asyncio.get_running_loop()
-    outlet = outlet_of(magics.shell)
+    place = Displays(outlet_of(magics.shell))
 
-    def show(data: Mime, metadata: Mime, place: str = "") -> str:
-        display_id = place or uuid.uuid4().hex
-        outlet.show(data, metadata, display_id=display_id, update=bool(place))
-        return display_id
-
-    async def answered(is_yes: bool) -> None:
-        """Nobody awaits this: all is shown."""
-        told = _DECLINED
+    async def start() -> str:
+        server.allow()  # what was shown, whatever the file says by now
+        starting = servers.start(server.name)
+        stop = StopButton(starting.cancel, "Stops the start of this server.")
+        place.show([stop.bundle()])
         try:
-            if is_yes:
-                server.allow()  # what was shown, whatever the file says by now
-                starting = servers.start(server.name)
-                stop = StopButton(starting.cancel, "Stops the start of this server.")
-                stops = show(*stop.bundle())
-                try:
-                    tools = await asyncio.wrap_future(starting)
-                finally:
-                    stop.settle("")
-                    show(*stop.bundle(), stops)
-                told = f"Started. Its tools: {', '.join(tools)}."
+            tools = await asyncio.wrap_future(starting)
+            return f"Started. Its tools: {', '.join(tools)}."
         except asyncio.CancelledError:
-            told = _STOPPED
+            return _STOPPED
         except ServerError as error:
-            told = sentence(str(error))
-        prompt.settle(told)
-        show(*prompt.bundle(), asks)
+            return sentence(str(error))
+        finally:
+            stop.settle("")
+
+    async def answered(reply: str) -> None:
+        prompt.settle(await start() if reply == "1" else _DECLINED)
+        place.show([prompt.bundle()])
 
     def hear(reply: str) -> None:
         # Perhaps on another thread, perhaps inside a cell: the loop takes it from here.
-        asyncio.run_coroutine_threadsafe(answered(reply == "1"), loop)
+        asyncio.run_coroutine_threadsafe(answered(reply), loop)
 
     choices = ("Start it", "Don't start it")
     prompt = Prompt(choices, hear, free_words=False, magic=magics.name)
     data, metadata = prompt.bundle()
-    asks = show({**data, "text/plain": by_hand}, metadata)
+    place.show([({**data, "text/plain": by_hand}, metadata)])

@@ -204,6 +204,15 @@ class FakeSession(_Session):
                         continue
                     except Cancelled:
                         step = ev.RunCancelled(reason=self._cancellation.reason)
+                elif isinstance(step, ev.UserInputRequested):
+                    told = {
+                        "run_id": turn_id,
+                        "pending_question": step.question,
+                        "pending_question_context": step.context,
+                        "choices": list(step.choices),
+                    }
+                    asked = step.suspension_record.model_copy(update=told)
+                    step = step.model_copy(update={"suspension_record": asked})
                 kept.append(step)
                 yield step
                 if isinstance(step, ev.RunCancelled):
@@ -252,13 +261,7 @@ class FakeSession(_Session):
         for turn in self.turns():
             asked = self.by_turn[turn.run_id][-1]
             if isinstance(asked, ev.UserInputRequested):
-                told = {
-                    "run_id": turn.run_id,
-                    "pending_question": asked.question,
-                    "pending_question_context": asked.context,
-                    "choices": asked.choices,
-                }
-                found.append(PendingRow(asked.suspension_record.model_copy(update=told), turn))
+                found.append(PendingRow(asked.suspension_record, turn))
         return tuple(reversed(found))
 
     def events(self, turn_id: str) -> tuple[ev.AgentEvent, ...]:

@@ -16,7 +16,7 @@ from parsimony_agent.arguments import CellRequest
 from parsimony_agent.cell import Cells
 from parsimony_agent.controls import StopButton
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
-from parsimony_agent.publisher import FirstSign, outlet_of
+from parsimony_agent.publisher import Displays, outlet_of
 from parsimony_agent.settings import ParsimonyAgent
 from parsimony_agent.turns import Turns
 from parsimony_kernel.core.cancellation import CancellationRequest
@@ -127,7 +127,7 @@ class Notebook:
     def prompt(self) -> Any:
         """The prompt that is open."""
         (prompt,) = (
-            record.prompt for record in self.turns._records.values() if record.prompt is not None
+            record.prompt for record in self.turns._records.values() if record.can_be_answered
         )
         return prompt
 
@@ -334,8 +334,9 @@ async def test_a_stopped_turn_stops_what_is_queued_and_says_so() -> None:
     assert "stopped" in area.text.lower()
 
 
-async def test_a_cell_that_is_cancelled_shows_how_its_turn_ended() -> None:
-    notebook = Notebook([TextDelta(content="Waiting."), asyncio.Event(), DONE])
+@pytest.mark.parametrize("named", [True, False], ids=["live", "static"])
+async def test_a_cell_that_is_cancelled_shows_how_its_turn_ended(named: bool) -> None:
+    notebook = Notebook([TextDelta(content="Waiting."), asyncio.Event(), DONE], named=named)
     area = notebook.begin("c1")
     task = asyncio.create_task(notebook.ask("c1"))
     await settle()
@@ -658,8 +659,8 @@ async def test_a_notebook_whose_next_cell_answers_runs_through(
 async def test_a_first_sign_is_drawn_over_by_the_record_or_withdrawn() -> None:
     notebook = Notebook([DONE])
     area = notebook.begin("c1")
-    outlet = outlet_of(notebook.shell)
-    sign = FirstSign(outlet)
+    sign = Displays(outlet_of(notebook.shell))
+    sign.say("Starting …")
     assert area.texts == ["Starting …"]
     await notebook.turns.ask(
         CellRequest("plot it"), notebook.cells.next_turn("plot it"), None, sign
@@ -667,5 +668,7 @@ async def test_a_first_sign_is_drawn_over_by_the_record_or_withdrawn() -> None:
     sign.withdraw()
     assert len(area.displays) == 3
     assert area.texts[0] == "Finished as asked."
-    FirstSign(outlet).withdraw()
-    assert area.displays[-1].text == ""
+    nothing = Displays(outlet_of(notebook.shell))
+    nothing.say("Starting …")
+    nothing.withdraw()
+    assert area.displays[-1].text == " "
