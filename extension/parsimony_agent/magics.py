@@ -128,7 +128,7 @@ class AgentMagics:
 
     def _cell(self, line: str, body: str) -> Coroutine[Any, Any, None]:
         request = arguments.parse_cell(line, body, f"%{self.name}")
-        if request.help:
+        if "help" in request.flags:
             print(arguments.help_text(self.name[1:]))
             return _nothing()
         if not request.text:
@@ -137,7 +137,7 @@ class AgentMagics:
                 f"The request is empty. Say below the first line what you want:\n{example}"
             )
         cell_key = self.cells.next_turn(f"{line}\n{body}")
-        if request.dry_run:
+        if "dry_run" in request.flags:
             with _plainly():
                 self.show(doer("outgoing:preview")(self, request, cell_key))
             return _nothing()

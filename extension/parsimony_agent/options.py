@@ -26,21 +26,22 @@ def options_of(request: CellRequest, settings: ParsimonyAgent) -> TurnOptions:
     setting cannot be meant, ``Misuse`` when names are to be told and nothing is.
     """
 
+    flags = request.flags
+
     def chosen(name: str) -> Any:
-        said = getattr(request, name)
-        return value_of(settings, name) if said is None else said
+        return flags[name] if name in flags else value_of(settings, name)
 
     share = Share(chosen("share"))
-    if share is Share.none and request.context:
+    if share is Share.none and "context" in flags:
         raise Misuse(
             "--context names what the model is to be told of, and --share none tells it nothing: "
             "use --share schema with it."
         )
-    said = "record" if request.record else "replay" if request.replay else None
-    cassette = CassetteMode(said or value_of(settings, "cassette"))
+    said = [name for name in ("record", "replay") if name in flags]
+    cassette = CassetteMode(said[0] if said else value_of(settings, "cassette"))
     return TurnOptions(
-        model=request.model,
-        effort=request.effort or "",
+        model=flags.get("model"),
+        effort=flags.get("effort", ""),
         silence_s=value_of(settings, "silence"),
         max_iterations=chosen("max_steps"),
         max_time_s=chosen("max_time"),
@@ -50,7 +51,7 @@ def options_of(request: CellRequest, settings: ParsimonyAgent) -> TurnOptions:
         procedure=chosen("procedure"),
         cassette=None if cassette is CassetteMode.off else cassette,
         share=share,
-        context=() if request.no_context else request.context,
+        context=() if "no_context" in flags else flags.get("context"),
         share_figures=value_of(settings, "share_figures") == "yes",
         notebook_cost_usd=value_of(settings, "notebook_budget"),
         classifier=value_of(settings, "classifier"),

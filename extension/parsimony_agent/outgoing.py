@@ -36,12 +36,12 @@ def preview(
     chosen = options_of(request, magics.settings)
     options = in_notebook(chosen, session, magics.shell, magic or f"%{magics.name}")
     sent = session.preview(request.text, cell_key=cell_key, options=options)
-    return sent_words(sent, request.model or session.model_name)
+    return sent_words(sent, request.flags.get("model") or session.model_name)
 
 
 def context(magics: AgentMagics, words: str = _ANY_WORDS, **told: Any) -> Told:
     """What a turn with these words would send, under the flags of a cell that say what is told."""
-    return preview(magics, CellRequest(words, **told), magic=f"{magics.name} context")
+    return preview(magics, CellRequest(words, told), magic=f"{magics.name} context")
 
 
 def sent(magics: AgentMagics, turn: str | None = None, *, request: int | None = None) -> Told:

@@ -102,15 +102,16 @@ class Turns:
         record = TurnRecord(self._place(outlet, elsewhere=elsewhere, sign=sign), clock=self._clock)
         session, magic = self._open(), f"%{self._magic}"
         options = in_notebook(options_of(request, self._settings), session, self._shell, magic)
-        if request.out:
-            check_target(request.out, self._shell.user_ns, magic)
+        out = request.flags.get("out", "")
+        if out:
+            check_target(out, self._shell.user_ns, magic)
 
         def begun() -> None:
             self._leave(self._turn_of_cell.get(cell_key, ""), "The cell was run again.")
             self._turn_of_cell[cell_key] = record.run_id
             self._records[record.run_id] = record
-            if request.out:
-                self._outs[record.run_id] = request.out
+            if out:
+                self._outs[record.run_id] = out
             _pass_on(stop, session)
 
         events = session.turn(request.text, cell_key=cell_key, options=options)

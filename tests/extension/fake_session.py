@@ -32,13 +32,15 @@ Segment = Sequence[ev.AgentEvent | asyncio.Event]
 NO_OPTIONS = TurnOptions()
 
 
-def asks(question: str, *choices: str) -> ev.UserInputRequested:
+def asks(question: str, *choices: str, run_id: str = "") -> ev.UserInputRequested:
     """The event of a question."""
     record = SuspensionRecord(
-        run_id="",
+        run_id=run_id,
         session_id="",
         suspension_token=f"{question}.hex",
         suspended_at="2026-01-01T00:00:00Z",
+        pending_question=question,
+        choices=list(choices),
     )
     return ev.UserInputRequested(question=question, choices=choices, suspension_record=record)
 
@@ -205,13 +207,7 @@ class FakeSession(_Session):
                     except Cancelled:
                         step = ev.RunCancelled(reason=self._cancellation.reason)
                 elif isinstance(step, ev.UserInputRequested):
-                    told = {
-                        "run_id": turn_id,
-                        "pending_question": step.question,
-                        "pending_question_context": step.context,
-                        "choices": list(step.choices),
-                    }
-                    asked = step.suspension_record.model_copy(update=told)
+                    asked = step.suspension_record.model_copy(update={"run_id": turn_id})
                     step = step.model_copy(update={"suspension_record": asked})
                 kept.append(step)
                 yield step

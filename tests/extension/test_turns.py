@@ -156,7 +156,7 @@ def widgets(area: OutputArea) -> int:
 async def test_a_turn_is_shown_in_its_cell_and_the_session_hears_what_was_said() -> None:
     notebook = Notebook([TextDelta(content="Working."), DONE])
     area = notebook.begin("c1")
-    request = CellRequest("plot it", model="m", max_steps=3, max_time=60.0)
+    request = CellRequest("plot it", {"model": "m", "max_steps": 3, "max_time": 60.0})
     await notebook.turns.ask(request, notebook.cells.next_turn("plot it"))
     assert notebook.session.requests == [
         ("plot it", "c1", TurnOptions("m", max_iterations=3, max_time_s=60.0))
