@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from traitlets.config import Config
 
-from parsimony_agent.completion import matcher, sources
+from parsimony_agent.completion import matcher, source_of
 from parsimony_agent.magics import AgentMagics
 from parsimony_agent.pending import SilentStop
 from parsimony_agent.sessions import SessionFactory, open_in
@@ -55,7 +55,7 @@ class Extension:
             (shell.input_transformer_manager.token_transformers, asking(self.name)),
             (
                 shell.Completer.custom_matchers,
-                matcher(self.name, sources(shell, lambda: self.magics.opened)),
+                matcher(self.name, source_of(shell, lambda: self.magics.opened)),
             ),
             (shell.configurables, self.settings),
         )

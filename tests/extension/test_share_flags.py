@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsimony_agent.arguments import CellRequest
-from parsimony_agent.completion import sources
+from parsimony_agent.completion import source_of
 from parsimony_agent.extension import install, uninstall
 from parsimony_agent.options import in_notebook, options_of
 from parsimony_agent.outgoing import literal
@@ -180,10 +180,10 @@ def test_what_can_be_named_is_completed_before_and_after_a_session_is_open(
     shell: Any, session: FakeSession
 ) -> None:
     shell.user_ns["mine"] = 1
-    before = list(sources(shell, lambda: None)["context"]())
+    before = list(source_of(shell, lambda: None)("context"))
     assert "mine" in before
     assert "data/rain.csv" not in before
-    after = list(sources(shell, lambda: session)["context"]())
+    after = list(source_of(shell, lambda: session)("context"))
     assert after == ["prices", "rates", "data/rain.csv", "Overview"]
 
 
