@@ -4,10 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from traitlets import TraitError
-
 from parsimony_agent.arguments import CellRequest, nearest
-from parsimony_agent.pending import Misuse, TurnError
+from parsimony_agent.pending import Misuse
 from parsimony_agent.sessions import Session, known_names
 from parsimony_agent.settings import ParsimonyAgent
 from parsimony_kernel.core.results import AgentResult
@@ -29,7 +27,7 @@ def options_of(request: CellRequest, settings: ParsimonyAgent) -> TurnOptions:
     flags = request.flags
 
     def chosen(name: str) -> Any:
-        return flags[name] if name in flags else value_of(settings, name)
+        return flags[name] if name in flags else settings.value(name)
 
     share = Share(chosen("share"))
     if share is Share.none and "context" in flags:
@@ -38,11 +36,11 @@ def options_of(request: CellRequest, settings: ParsimonyAgent) -> TurnOptions:
             "use --share schema with it."
         )
     said = [name for name in ("record", "replay") if name in flags]
-    cassette = CassetteMode(said[0] if said else value_of(settings, "cassette"))
+    cassette = CassetteMode(said[0] if said else settings.value("cassette"))
     return TurnOptions(
         model=flags.get("model"),
         effort=flags.get("effort", ""),
-        silence_s=value_of(settings, "silence"),
+        silence_s=settings.value("silence"),
         max_iterations=chosen("max_steps"),
         max_time_s=chosen("max_time"),
         max_tokens=chosen("max_tokens"),
@@ -52,10 +50,10 @@ def options_of(request: CellRequest, settings: ParsimonyAgent) -> TurnOptions:
         cassette=None if cassette is CassetteMode.off else cassette,
         share=share,
         context=() if "no_context" in flags else flags.get("context"),
-        share_figures=value_of(settings, "share_figures") == "yes",
-        notebook_cost_usd=value_of(settings, "notebook_budget"),
-        classifier=value_of(settings, "classifier"),
-        claims=value_of(settings, "claims"),
+        share_figures=settings.value("share_figures") == "yes",
+        notebook_cost_usd=settings.value("notebook_budget"),
+        classifier=settings.value("classifier"),
+        claims=settings.value("claims"),
     )
 
 
@@ -89,14 +87,6 @@ def _unknown(name: str, known: Sequence[str], magic: str) -> str:
         return f"{said} There is none yet."
     more = f" and {len(known) - _MOST_LISTED} more" if len(known) > _MOST_LISTED else ""
     return f"{said}{nearest(name, known)} There are: {', '.join(known[:_MOST_LISTED])}{more}."
-
-
-def value_of(settings: ParsimonyAgent, name: str) -> Any:
-    """The value of a setting. ``TurnError`` when it cannot be meant."""
-    try:
-        return settings.value(name)
-    except TraitError as wrong:
-        raise TurnError(f"{wrong} See %agent config.") from None
 
 
 def check_target(name: str, variables: dict[str, Any], magic: str) -> None:

@@ -12,7 +12,6 @@ from traitlets import TraitError
 
 from parsimony_agent.arguments import command_named, help_text
 from parsimony_agent.cell import working_folder
-from parsimony_agent.options import value_of
 from parsimony_agent.settings import SETTINGS
 from parsimony_agent.tables import note, steps_table, table
 from parsimony_kernel.core.taxonomy import FailureType
@@ -201,12 +200,12 @@ def metrics(magics: AgentMagics, form: str = "") -> Told:
 def config(magics: AgentMagics) -> Told:
     """How the agent is set up here, and from where."""
     rows = []
-    for setting in SETTINGS:
+    for name, setting in SETTINGS.items():
         try:
-            value, source = magics.settings.told(setting.name)
+            value, source = magics.settings.told(name)
         except TraitError as wrong:
             value, source = "", str(wrong)
-        rows.append((setting.name, value, source, setting.help))
+        rows.append((name, value, source, setting.says))
     listed = table(("setting", "value", "from", "what it does"), rows, empty="", widest=_SAYS)
     return [listed, "To set one: %config ParsimonyAgent.budget = 0.50"]
 
@@ -247,7 +246,7 @@ def cost(magics: AgentMagics) -> Told:
     if not any(each.cached_tokens for _, each in turns):
         head, *rows = (each[:_CACHED] + each[_CACHED + 1 :] for each in (_USED, *rows))
     told = table(head, rows, empty="No turn of this notebook has asked a model yet.")
-    budget: float | None = value_of(magics.settings, "notebook_budget")
+    budget: float | None = magics.settings.value("notebook_budget")
     if budget is None:
         return told
     return [told, note(_of_budget(session.spent_usd(), budget, any(e.unpriced for _, e in turns)))]

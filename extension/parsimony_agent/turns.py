@@ -15,7 +15,7 @@ from parsimony_agent.arguments import CellRequest
 from parsimony_agent.asking import Read, ask_by_input, reader
 from parsimony_agent.cell import Cells, locate
 from parsimony_agent.controls import Control, Prompt, StopButton, is_heard_mid_cell
-from parsimony_agent.options import check_target, in_notebook, options_of, value_of
+from parsimony_agent.options import check_target, in_notebook, options_of
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
 from parsimony_agent.publisher import Displays, Outlet, outlet_of
 from parsimony_agent.record_display import Place, TurnRecord
@@ -193,7 +193,7 @@ class Turns:
 
     def _is_live(self, outlet: Outlet) -> bool:
         """Whether what is shown there can be drawn again."""
-        said = value_of(self._settings, "display")
+        said = self._settings.value("display")
         wanted = self._cells.has_id() if said == "auto" else said == "live"
         return wanted and not outlet.is_terminal
 
@@ -283,7 +283,7 @@ class Turns:
                 if not self._next_cell_answers():
                     raise QuestionPending("The agent asks; cells queued behind it were not run.")
             case UserInputRequested():
-                if value_of(self._settings, "on_question") == "raise":
+                if self._settings.value("on_question") == "raise":
                     raise QuestionUnanswered(
                         "The agent asks, and nobody answers; the question is in the record above."
                     )
@@ -314,7 +314,7 @@ class Turns:
             reply,
             turn_id=question.run_id,
             nonce=question.nonce,
-            notebook_cost_usd=value_of(self._settings, "notebook_budget"),
+            notebook_cost_usd=self._settings.value("notebook_budget"),
         )
 
     def _ask_again(self, record: TurnRecord) -> None:
