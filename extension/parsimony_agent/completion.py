@@ -12,7 +12,7 @@ from typing import Any
 from IPython.core.completer import CompletionContext, SimpleCompletion, context_matcher
 
 from parsimony_agent.arguments import CELL, COMMANDS, flags_of
-from parsimony_agent.sessions import Session, known_names
+from parsimony_agent.cell import Session, known_names
 
 # What a word may be, by the name that the tables give it.
 Source = Callable[[str], Iterable[str]]

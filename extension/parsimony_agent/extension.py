@@ -12,10 +12,10 @@ from weakref import WeakKeyDictionary
 
 from traitlets.config import Config
 
+from parsimony_agent.cell import SessionFactory, open_in
 from parsimony_agent.completion import matcher, source_of
 from parsimony_agent.magics import AgentMagics
 from parsimony_agent.pending import SilentStop
-from parsimony_agent.sessions import SessionFactory, open_in
 from parsimony_agent.settings import ParsimonyAgent, config_of_files
 from parsimony_agent.transform import asking, awaiting
 

@@ -17,10 +17,9 @@ from IPython.core.magic import no_var_expand
 
 from parsimony_agent import arguments
 from parsimony_agent.arguments import CellRequest
-from parsimony_agent.cell import Cells, working_folder
+from parsimony_agent.cell import Cells, Session, SessionFactory, open_in, working_folder
 from parsimony_agent.pending import Misuse, Silent, TurnError, TurnStopped
 from parsimony_agent.publisher import Displays, outlet_of
-from parsimony_agent.sessions import Session, SessionFactory, open_in
 from parsimony_agent.settings import ParsimonyAgent
 from parsimony_agent.tables import note, words
 from parsimony_agent.user_cells import UserCells
@@ -139,7 +138,7 @@ class AgentMagics:
         cell_key = self.cells.next_turn(f"{line}\n{body}")
         if "dry_run" in request.flags:
             with _plainly():
-                self.show(doer("outgoing:preview")(self, request, cell_key))
+                self.show(doer("overview:preview")(self, request, cell_key))
             return _nothing()
         return self._ask(request, cell_key, self._first_sign())
 
@@ -207,29 +206,27 @@ class AgentMagics:
         self.user_cells.leave_out()
         stop = CancellationRequest()
         try:
-            try:
-                with stop_on_sigint(stop), _plainly():
-                    await _take_late_stop(stop)
-                    working_folder()
-                    await self._import_what_a_turn_needs(stop)
-                    turns = None if stop.is_set else self.turns
-                    if turns is not None and not stop.is_set:
-                        _ = self.session
-                    if turns is None or stop.is_set:
-                        outlet_of(self.shell).show(note("Stopped before the turn began."))
-                        raise TurnStopped("The cell was stopped before its turn began.")
-                    await begin(turns, stop)
-            except asyncio.CancelledError:
-                # Somebody else's cancellation is theirs to see.
-                if not stop.is_set:
-                    raise
-                raise TurnStopped("The cell was stopped.") from None
-            except KeyboardInterrupt:
-                raise TurnStopped("The cell was stopped.") from None
+            with stop_on_sigint(stop), _plainly():
+                await _take_late_stop(stop)
+                working_folder()
+                await self._import_what_a_turn_needs(stop)
+                turns = None if stop.is_set else self.turns
+                if turns is not None and not stop.is_set:
+                    _ = self.session
+                if turns is None or stop.is_set:
+                    outlet_of(self.shell).show(note("Stopped before the turn began."))
+                    raise TurnStopped("The cell was stopped before its turn began.")
+                await begin(turns, stop)
         except Silent:
             # Whoever set a handler of exceptions since we did took the place of ours.
             self._silence()
             raise
+        except (asyncio.CancelledError, KeyboardInterrupt) as ended:
+            # Somebody else's cancellation is theirs to see.
+            if isinstance(ended, asyncio.CancelledError) and not stop.is_set:
+                raise
+            self._silence()
+            raise TurnStopped("The cell was stopped.") from None
 
     async def _import_what_a_turn_needs(self, stop: CancellationRequest) -> None:
         """Off the event loop, so that Stop is answered at once."""

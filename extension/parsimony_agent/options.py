@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from parsimony_agent.arguments import CellRequest, nearest
+from parsimony_agent.cell import Session, known_names
 from parsimony_agent.pending import Misuse
-from parsimony_agent.sessions import Session, known_names
 from parsimony_agent.settings import ParsimonyAgent
 from parsimony_kernel.core.results import AgentResult
 from parsimony_kernel.gate.approval import Approval

@@ -13,13 +13,12 @@ from typing import Any
 from parsimony_agent import tables
 from parsimony_agent.arguments import CellRequest
 from parsimony_agent.asking import Read, ask_by_input, reader
-from parsimony_agent.cell import Cells, locate
+from parsimony_agent.cell import Cells, Session, locate
 from parsimony_agent.controls import Control, Prompt, StopButton, is_heard_mid_cell
 from parsimony_agent.options import check_target, in_notebook, options_of
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
 from parsimony_agent.publisher import Displays, Outlet, outlet_of
 from parsimony_agent.record_display import Place, TurnRecord
-from parsimony_agent.sessions import Session
 from parsimony_agent.settings import ParsimonyAgent
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock

@@ -100,7 +100,7 @@ else:
 
 
 class FakeSession(_Session):
-    """Keeps the protocol of ``parsimony_agent.sessions``; remembers what it was asked."""
+    """Keeps what the extension uses of a session; remembers what it was asked."""
 
     def __init__(self, *segments: Segment) -> None:
         self._segments = list(segments)

@@ -15,7 +15,7 @@ from parsimony_agent.arguments import CellRequest
 from parsimony_agent.completion import source_of
 from parsimony_agent.extension import install, uninstall
 from parsimony_agent.options import in_notebook, options_of
-from parsimony_agent.outgoing import literal
+from parsimony_agent.overview import literal
 from parsimony_agent.pending import Misuse
 from parsimony_agent.settings import ParsimonyAgent
 from parsimony_kernel.artifacts.store import LogEntry
