@@ -32,8 +32,7 @@ class Control:
 
     def settle(self, text: str) -> None:
         """Close it; from now on the display is ``text``, or looks empty."""
-        if self.state is None:
-            self.state = text
+        self.state = text
 
     def bundle(self) -> Bundle:
         """What to show now."""
@@ -139,12 +138,11 @@ class Prompt(Control):
         comes of the answer is told in the widget too: ``tell``.
         """
         self._taken.acquire(blocking=False)
-        if self.state is None:
-            super().settle(text)
-            self._show(note(text)["text/html"] if text else self.said)
-            self.box.children = [self._note]
-            for widget in (*self.buttons, self.field, self.send):
-                widget.close()
+        super().settle(text)
+        self._show(note(text)["text/html"] if text else self.said)
+        self.box.children = [self._note]
+        for widget in (*self.buttons, self.field, self.send):
+            widget.close()
 
     def tell(self, markup: str) -> None:
         """Show how it went on, as HTML in which everything foreign is escaped."""

@@ -140,20 +140,17 @@ class AgentMagics:
             with _plainly():
                 self.show(doer("overview:preview")(self, request, cell_key))
             return _nothing()
-        return self._ask(request, cell_key, self._first_sign())
+        return self._ask(request, cell_key)
 
-    def _first_sign(self) -> Displays | None:
-        """What can be seen of the turn before anything is imported for it, where that can be
-        drawn over."""
+    async def _ask(self, request: CellRequest, cell_key: str) -> None:
         outlet = outlet_of(self.shell)
-        is_live = self.cells.has_id() and self.settings.told("display")[0] in ("auto", "live")
-        if not is_live or outlet.is_terminal:
-            return None
-        sign = Displays(outlet)
-        sign.say("Starting …")
-        return sign
+        can_be_redrawn = self.cells.has_id() and not outlet.is_terminal
+        sign = None
+        if can_be_redrawn and self.settings.value("display") != "static":
+            # Something can be seen of the turn before anything is imported for it.
+            sign = Displays(outlet)
+            sign.say("Starting …")
 
-    async def _ask(self, request: CellRequest, cell_key: str, sign: Displays | None) -> None:
         def ask(turns: Turns, stop: CancellationRequest) -> Awaitable[None]:
             self.follow_settings()
             return turns.ask(request, cell_key, stop, sign)

@@ -25,7 +25,7 @@ from parsimony_kernel.core.chat import OFFLINE, ModelRequest
 from parsimony_kernel.core.events import RunStarted
 from parsimony_kernel.core.pictures import pictures_in, size_of, tokens_of
 from parsimony_kernel.core.taxonomy import FailureType
-from parsimony_kernel.doctor import run_checks
+from parsimony_kernel.doctor import run_checks, to_text
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.picture import draw
 from parsimony_kernel.metrics import alerts, figures, prometheus
@@ -45,8 +45,6 @@ _ANY_WORDS = "(your request)"
 _SAYS = 600
 _PATH = 400
 _CHANGED = "you changed it since"
-_USED = ("turn", "model", "calls", "tokens in", "cached", "tokens out", "cost", "time")
-_CACHED = _USED.index("cached")
 
 
 def history(magics: AgentMagics, turn: str | None = None) -> Told:
@@ -227,16 +225,8 @@ def doctor(magics: AgentMagics) -> Told:
     """What the agent needs, and what to do about what is missing."""
     magics.follow_settings()
     environ = {**magics.environ, **magics.settings.of_models()}
-    found = run_checks(working_folder(), environ, model=magics.session.model_name)
-    rows = [
-        (
-            "ok" if each.ok else "to fix",
-            each.name,
-            ". ".join(filter(None, (each.says, each.remedy))),
-        )
-        for each in found
-    ]
-    return table(("", "what", "says"), rows, empty="", widest=_SAYS)
+    checks = run_checks(working_folder(), environ, model=magics.session.model_name)
+    return to_text(checks)
 
 
 def usage(magics: AgentMagics, command: str = "") -> Told:
@@ -252,45 +242,41 @@ def cost(magics: AgentMagics) -> Told:
     where the notebook has a budget, what of it is spent."""
     session = magics.session
     turns = [(turn, used(session.events(turn.run_id))) for turn in session.turns()]
+    whole = sum((each for _, each in turns), Used())
     rows = [_row(str(turn.ordinal), turn.model, each) for turn, each in turns]
     if len(rows) > 1:
-        rows.append(_row("all", "", sum((each for _, each in turns), Used())))
-    head: tuple[str, ...] = _USED
-    if not any(each.cached_tokens for _, each in turns):
-        head, *rows = (each[:_CACHED] + each[_CACHED + 1 :] for each in (_USED, *rows))
-    told = table(head, rows, empty="No turn of this notebook has asked a model yet.")
+        rows.append(_row("all", "", whole))
+    if not whole.cached_tokens:
+        rows = [{name: cell for name, cell in row.items() if name != "cached"} for row in rows]
+    head = tuple(rows[0]) if rows else ()
+    empty = "No turn of this notebook has asked a model yet."
+    told = table(head, [tuple(row.values()) for row in rows], empty=empty)
     budget: float | None = magics.settings.value("notebook_budget")
     if budget is None:
         return told
-    return [told, note(_of_budget(session.spent_usd(), budget, any(e.unpriced for _, e in turns)))]
-
-
-def _of_budget(spent: float, budget: float, some_unpriced: bool) -> str:
+    spent = session.spent_usd()
     said = f"Spent in this notebook: {cost_words(spent) if spent else 'nothing'} of "
     said += f"{cost_words(budget)}, its notebook_budget."
-    if some_unpriced:
+    if whole.unpriced:
         said += " Calls without a known price are not counted."
     if spent >= budget:
         said += " No turn begins until it is raised."
-    return said
+    return [told, note(said)]
 
 
-def _row(turn: str, model: str, spent: Used) -> tuple[str, ...]:
-    return (
-        turn,
-        model,
-        f"{spent.calls:,}",
-        f"{spent.prompt_tokens:,}",
-        f"{spent.cached_tokens:,}",
-        f"{spent.completion_tokens:,}",
-        _price(spent),
-        f"{spent.seconds:.0f} s",
-    )
-
-
-def _price(spent: Used) -> str:
-    unknown = spent.calls > 0 and spent.unpriced == spent.calls
-    return cost_words(None if unknown else spent.cost_usd, partial=spent.unpriced > 0)
+def _row(turn: str, model: str, spent: Used) -> dict[str, str]:
+    is_unknown = spent.calls > 0 and spent.unpriced == spent.calls
+    price = cost_words(None if is_unknown else spent.cost_usd, partial=spent.unpriced > 0)
+    return {
+        "turn": turn,
+        "model": model,
+        "calls": f"{spent.calls:,}",
+        "tokens in": f"{spent.prompt_tokens:,}",
+        "cached": f"{spent.cached_tokens:,}",
+        "tokens out": f"{spent.completion_tokens:,}",
+        "cost": price,
+        "time": f"{spent.seconds:.0f} s",
+    }
 
 
 # -- what goes to models

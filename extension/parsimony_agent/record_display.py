@@ -40,8 +40,7 @@ _STOP_IN_TOOLBAR = "Stop: ■ in the toolbar"
 
 
 class Place:
-    """Where one segment of a turn is drawn, with sentences of ours below what is read first, and
-    the control that can be clicked or was.
+    """Where one segment of a turn is drawn, with the control that can be clicked or was.
 
     Args:
         displays: its outputs; none for what stands elsewhere already. Those that cannot be redrawn
@@ -62,7 +61,6 @@ class Place:
         status: StatusLine | None = None,
     ) -> None:
         self.is_live = displays is not None and displays.is_live
-        self.notes: list[str] = []
         self.control: Control | None = None
         self._displays, self._status = displays, status
         self._elsewhere, self._goes_on = elsewhere, goes_on
@@ -91,13 +89,10 @@ class Place:
             if not isinstance(each, hidden)
         ]
         segment = segment_of(told, echo=self._elsewhere, is_reply_told=self._goes_on)
-        (head, about_head), figure, (work, about_work) = segment_bundles(segment)
-        for below in map(note, self.notes):
-            plain = "\n\n".join([head["text/plain"], below["text/plain"]])
-            head = {"text/plain": plain, "text/html": head["text/html"] + below["text/html"]}
+        head, figure, (work, about_work) = segment_bundles(segment)
         about_work = {**about_work, **facts} if ended else about_work
         control = [self.control.bundle()] if self.control is not None else []
-        self._displays.show([(head, about_head), figure, (work, about_work), *control])
+        self._displays.show([head, figure, (work, about_work), *control])
 
 
 def pixels_of(figure: bl.FigureBlock) -> str:
@@ -211,11 +206,6 @@ class TurnRecord:
     def add_prompt(self, prompt: Prompt) -> None:
         """Put ``prompt`` below what stands in the current place."""
         self.prompt = self._place.control = prompt
-        self.draw(ended=True)
-
-    def add_note(self, text: str) -> None:
-        """Put a sentence below what stands in the current place."""
-        self._place.notes.append(text)
         self.draw(ended=True)
 
     def settle_prompt(self, text: str = "") -> None:

@@ -325,7 +325,7 @@ class Turns:
         loop = asyncio.get_running_loop()
 
         def go_on(reply: str) -> None:
-            task = loop.create_task(self._answered(record, reply, question))
+            task = loop.create_task(self._answered(record, prompt, reply, question))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -338,12 +338,13 @@ class Turns:
             for block in record.view.blocks
         )
         free_words = not (is_approval and question.choices)
-        choices = question.choices
-        record.add_prompt(Prompt(choices, on_reply, free_words=free_words, magic=self._magic))
+        prompt = Prompt(question.choices, on_reply, free_words=free_words, magic=self._magic)
+        record.add_prompt(prompt)
 
-    async def _answered(self, record: TurnRecord, reply: str, question: SuspensionRecord) -> None:
+    async def _answered(
+        self, record: TurnRecord, prompt: Prompt, reply: str, question: SuspensionRecord
+    ) -> None:
         """Continue after a click, where the question stands. Nobody awaits this: all is shown."""
-        prompt = record.prompt
         try:
             events = self._resumed(reply, question)
             await self._follow(record, events, record.settle_prompt, in_cell=False)
@@ -357,12 +358,11 @@ class Turns:
                 _log.error("Turn %s broke off (%s)", record.run_id, type(error).__name__)
                 _log.debug("How that came about", exc_info=error)
                 sentence = f"The turn broke off ({type(error).__name__}: {error})."
-            if prompt is None or prompt.state is not None:
-                record.add_note(sentence)
-            elif record.prompt is prompt and self._is_over(question):
-                record.settle_prompt(sentence)
-            else:
+            if prompt.state is None and not self._is_over(question):
                 prompt.reopen(sentence)
+            else:
+                prompt.settle(sentence)
+                record.draw(ended=True)
 
     def _is_over(self, question: SuspensionRecord) -> bool:
         """Whether the question is known to wait no more."""

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +20,13 @@ from parsimony_agent.publisher import Displays, outlet_of
 from parsimony_agent.settings import ParsimonyAgent
 from parsimony_agent.turns import Turns
 from parsimony_kernel.core.cancellation import CancellationRequest
-from parsimony_kernel.core.events import RunCancelled, RunCompleted, TextDelta, ToolEvent
+from parsimony_kernel.core.events import (
+    AgentEvent,
+    RunCancelled,
+    RunCompleted,
+    TextDelta,
+    ToolEvent,
+)
 from parsimony_kernel.session.turns import SessionError, TurnOptions
 from parsimony_kernel.testing.clock import ManualClock
 
@@ -380,6 +386,20 @@ async def test_what_breaks_behind_a_click_is_shown_where_the_turn_stands(
     assert widgets(area) == 1
     assert "broke off (AssertionError)" in caplog.text
     assert "no segment" not in caplog.text
+
+
+async def test_what_breaks_once_it_has_gone_on_is_shown_where_it_was_asked() -> None:
+    def lost() -> Iterator[AgentEvent]:
+        yield TextDelta(content="Taken.")
+        raise RuntimeError("the line is cut")
+
+    notebook = Notebook([ASKS], lost())  # type: ignore[arg-type]
+    area = await asked(notebook)
+    click(notebook.buttons[0])
+    await settle()
+    assert "The turn broke off (RuntimeError: the line is cut)." in area.text
+    assert "Taken." in area.text
+    assert widgets(area) == 0
 
 
 @pytest.mark.parametrize(
