@@ -121,37 +121,27 @@ def forget(magics: AgentMagics, turn: str) -> Told:
     session = magics.session
     hidden = resolve_turn(session.turns(), turn)
     session.forget(hidden.run_id)
-    return "\n".join(
-        [
-            f"Turn {hidden.ordinal} is forgotten: hidden from later turns, and what it published "
-            "is no longer listed.",
-            *(["Its question no longer waits."] if hidden.status == "suspended" else []),
-            _ON_DISK,
-        ]
+    asked = "\nIts question no longer waits." if hidden.status == "suspended" else ""
+    return (
+        f"Turn {hidden.ordinal} is forgotten: hidden from later turns, and what it published is no "
+        f"longer listed.{asked}\n{_ON_DISK}"
     )
 
 
 def reset(magics: AgentMagics, *, yes: bool = False) -> Told:
     """Begin anew: no earlier turns, no own tools, the first model. Without ``yes``, say so only."""
     session = magics.session
-    tools = tuple(session.tools)
+    tools = ", ".join(session.tools)
     if yes:
-        told = f"{counted(session.reset(), 'turn')} forgotten. The model is {session.model_name}."
-        return "\n".join([told, *_taken_away("No longer tools", tools), _ON_DISK])
+        told = f"{counted(session.reset(), 'turn')} forgotten. The model is {session.model_name}.\n"
+        return told + (f"No longer tools: {tools}.\n" if tools else "") + _ON_DISK
     would = [turn for turn in session.turns() if turn.status not in ("running", "forgotten")]
-    return "\n".join(
-        [
-            f"This would forget {counted(len(would), 'turn')} and go back to the model that the "
-            f"notebook began with; it is {session.model_name} now.",
-            *_taken_away("Would no longer be tools", tools),
-            _ON_DISK,
-            f"To do it: {magics.name} reset --yes",
-        ]
+    told = (
+        f"This would forget {counted(len(would), 'turn')} and go back to the model that the "
+        f"notebook began with; it is {session.model_name} now.\n"
     )
-
-
-def _taken_away(what: str, tools: tuple[str, ...]) -> list[str]:
-    return [f"{what}: {', '.join(tools)}."] if tools else []
+    told += f"Would no longer be tools: {tools}.\n" if tools else ""
+    return f"{told}{_ON_DISK}\nTo do it: {magics.name} reset --yes"
 
 
 # -- the model, the tools, artifacts
@@ -405,11 +395,8 @@ def _create(place: Path, content: bytes) -> None:
 def _last_error() -> BaseException | None:
     # Python 3.12 renamed it; IPython sets both where they are.
     error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-    return error if isinstance(error, BaseException) and not _is_ours(error) else None
-
-
-def _is_ours(error: BaseException) -> bool:
-    return isinstance(error, OneLine | Silent)
+    is_theirs = isinstance(error, BaseException) and not isinstance(error, OneLine | Silent)
+    return error if is_theirs else None
 
 
 def described(error: BaseException, words: str = "", *, tells_values: bool = True) -> str:
@@ -451,12 +438,11 @@ def _fenced(code: str) -> str:
 
 def _cells_of(error: BaseException) -> list[tuple[str, int]]:
     """Where in cells the error went through, from the outermost: the cell's code and the line."""
-    found: list[tuple[str, int]] = []
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_globals.get("__name__") == "__main__":
-            found.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
-        trace = trace.tb_next
+    found = [
+        (frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if frame.f_globals.get("__name__") == "__main__"
+    ]
     if isinstance(error, SyntaxError) and error.filename:
         found = [(error.filename, error.lineno or 1)]
     return [(source, line) for name, line in found if (source := _source(name))]

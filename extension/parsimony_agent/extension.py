@@ -40,7 +40,10 @@ class Extension:
         )
         self.name = SECOND_NAME if taken else NAME
         self._silence = SilentStop(shell)
-        self.settings = ParsimonyAgent(environ=environ, config=_configuration(shell))
+        # IPython's configuration files have the last word over Jupyter's.
+        config = config_of_files()
+        config.merge(getattr(shell, "config", None) or Config())
+        self.settings = ParsimonyAgent(environ=environ, config=config)
         self.magics = AgentMagics(
             shell,
             name=self.name,
@@ -85,13 +88,6 @@ class Extension:
         for table in self._shell.magics_manager.magics.values():
             if table.get(self.name) == self.magics.agent:
                 del table[self.name]
-
-
-def _configuration(shell: Any) -> Config:
-    """What Jupyter's and IPython's configuration files say, the latter last."""
-    found = config_of_files()
-    found.merge(getattr(shell, "config", None) or Config())
-    return found
 
 
 _installed: WeakKeyDictionary[Any, Extension] = WeakKeyDictionary()

@@ -54,21 +54,13 @@ def history(magics: AgentMagics, turn: str | None = None) -> Told:
     if turn is not None:
         return steps_table(story(session.events(resolve_turn(turns, turn).run_id)))
     trouble = {each.run_id: _trouble(session, each.run_id) for each in turns[-RECENT_TURNS:]}
-    rows = [
-        (
-            str(each.ordinal),
-            each.status,
-            each.request or "(purged)",
-            trouble.get(each.run_id, "…"),
-            each.model,
-            # To the minute, as people write it.
-            each.started_at[:16].replace("T", " "),
-        )
-        for each in turns
-    ]
+    rows = []
+    for each in turns:
+        started = each.started_at[:16].replace("T", " ")  # to the minute, as people write it
+        told = (each.request or "(purged)", trouble.get(each.run_id, "…"), each.model, started)
+        rows.append((str(each.ordinal), each.status, *told))
     head = ("turn", "status", "request", "trouble", "model", "started (UTC)")
-    listed = table(head, rows, empty="This notebook has no turns yet.")
-    return [listed]
+    return table(head, rows, empty="This notebook has no turns yet.")
 
 
 def _trouble(session: Session, turn_id: str) -> str:
@@ -97,9 +89,8 @@ def put_back_words(ordinal: int, back: PutBack, *, is_redo: bool) -> str:
     names, and what follows from it.
     """
     done = "re-applied" if is_redo else "undone"
-    if back:
-        head = f"Turn {ordinal} {done}{' in part' if back.kept else ''}."
-    else:
+    head = f"Turn {ordinal} {done}{' in part' if back.kept else ''}."
+    if not back:
         head = f"Nothing of turn {ordinal} {done}."
     whys: dict[str, list[str]] = {}
     for name in back.kept:
@@ -141,12 +132,10 @@ def procedure(magics: AgentMagics, file: str) -> Told:
         rows += [("identifier", f"{name} is {value}") for name, value in identifiers]
     rows += [("rule, enforced", rule) for rule in said.rules.in_words()]
     rows += [("a reminder", rule) for rule in said.constraints]
-    if said.policy is not None:
-        rows += [
-            (kind.name, getattr(said.policy.stated(kind), "__name__", "a strategy"))
-            for kind in FailureType
-            if said.policy.stated(kind) is not None
-        ]
+    for kind in FailureType:
+        strategy = None if said.policy is None else said.policy.stated(kind)
+        if strategy is not None:
+            rows.append((kind.name, getattr(strategy, "__name__", "a strategy")))
     return table(("what", "says"), rows, empty="The file says nothing.", widest=_SAYS)
 
 

@@ -182,11 +182,8 @@ class TurnRecord:
         for figure in self._unpainted():
             self._pixels[figure.identity] = pixels_of(figure)
 
-    async def _paint_apart(self) -> None:
+    async def _draw_painted(self) -> None:
         await asyncio.to_thread(self._attempt, self.paint, "has a chart without pixels")
-
-    async def _paint_later(self) -> None:
-        await self._paint_apart()
         if not self.is_followed:
             self.draw(ended=True)
 
@@ -331,13 +328,14 @@ class TurnRecord:
                 task.cancel()
             if stop is not None:
                 self._attempt(lambda: stop.settle(""), "could not close its button")
-            if is_over and not self.is_live and self._unpainted():
-                await self._paint_apart()
+            lacks_pixels = is_over and bool(self._unpainted())
+            if lacks_pixels and not self.is_live:
+                await self._draw_painted()
             if self.last_event is not None and not is_cancelled:
                 self.draw(ended=True)
-            if is_over and self.is_live and self._unpainted():
+            if lacks_pixels and self.is_live:
                 # The front end draws the chart already; this is for exporters.
-                self._painting = asyncio.create_task(self._paint_later())
+                self._painting = asyncio.create_task(self._draw_painted())
             # A generator that was left before its end closes its turn now, not some day.
             close = getattr(events, "aclose", None)
             if close is not None:

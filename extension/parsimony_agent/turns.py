@@ -29,18 +29,12 @@ from parsimony_kernel.display import StatusLine
 from parsimony_kernel.session.identity import source_after
 from parsimony_kernel.session.turns import SessionError, resolve_turn
 from parsimony_kernel.storage.store import PendingRow
-from parsimony_kernel.view.blocks import QuestionBlock, StepBlock, lasting
+from parsimony_kernel.view.blocks import ReplyBlock, StepBlock, lasting
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.text import record_of
 
 _STOPPED = "stopped by the user"
 _log = logging.getLogger(__name__)
-
-
-def _reply(record: TurnRecord) -> str:
-    """What the newest question of ``record`` was answered with."""
-    asked = [block for block in record.view.blocks if isinstance(block, QuestionBlock)]
-    return (asked[-1].reply or "") if asked else ""
 
 
 def _pass_on(stop: CancellationRequest | None, session: Session) -> None:
@@ -147,8 +141,9 @@ class Turns:
                 record.settle_prompt()
             else:
                 record.go_on_in(Place() if here else self._place(outlet))
+                replies = [b.reply for b in record.view.blocks if isinstance(b, ReplyBlock)]
                 record.settle_prompt(
-                    f"Answered: {_reply(record)}. It goes on in the cell that answered."
+                    f"Answered: {replies[-1]}. It goes on in the cell that answered."
                 )
             _pass_on(stop, session)
 
