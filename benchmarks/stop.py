@@ -16,7 +16,7 @@ from parsimony_kernel.testing.kernel import LiveKernel, live_kernel
 
 SETUP = """
 from parsimony_agent import extension
-from parsimony_agent.sessions import open_in
+from parsimony_agent.cell import open_in
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.testing.scripted import HangingModel
 

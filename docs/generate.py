@@ -90,11 +90,11 @@ def configuration() -> str:
     rows = [
         (
             f"`{setting.name}`<br>`{setting.variable}`",
-            f"`{setting.default}`" if setting.default else "",
+            f"`{setting.usual}`" if setting.usual else "",
             f"`{setting.example}`",
-            setting.help,
+            setting.says,
         )
-        for setting in SETTINGS
+        for setting in SETTINGS.values()
     ]
     return "\n\n".join(
         [

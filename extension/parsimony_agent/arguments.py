@@ -151,14 +151,11 @@ class Command:
     def parse(self, line: str, prog: str) -> dict[str, Any]:
         """What ``line`` says, by the names of the arguments. ``Misuse`` when it cannot be meant."""
         parser = self.parser(prog)
-        words, rest = list[str](), line.replace("\t", " ").strip()
         if self.takes_text:
-            words, rest = _leading(rest, self.arguments, parser)
+            words, rest = _leading(line.strip(), self.arguments, parser)
             words += ["--", rest] if rest else []
         else:
-            while rest:
-                word, rest = _word(rest)
-                words.append(word)
+            words = [_said(found) for found in _WORD.finditer(line)]
         given = vars(parser.parse_args(words))
         return {name: value for name, value in given.items() if value not in (None, False)}
 
@@ -170,15 +167,18 @@ def _spelled(argument: tuple[str, Mapping[str, Any]]) -> str:
     return f"[{said}]" if names.startswith("-") or "nargs" in row else said
 
 
+# A word, or several in quotes, and the space around them.
+_WORD = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|(\S+))\s*""")
+
+
+def _said(found: re.Match[str]) -> str:
+    return str(found[found.lastindex or 0])
+
+
 def _word(text: str) -> tuple[str, str]:
     """The first word of ``text``, quotes taken off, and what follows it."""
-    text = text.lstrip()
-    if text[:1] in {'"', "'"}:
-        end = text.find(text[0], 1)
-        if end > 0:
-            return text[1:end], text[end + 1 :].lstrip()
-    head, _, tail = text.partition(" ")
-    return head, tail.lstrip()
+    found = _WORD.match(text)
+    return (_said(found), text[found.end() :]) if found else ("", "")
 
 
 def _leading(text: str, rows: Rows, parser: argparse.ArgumentParser) -> tuple[list[str], str]:
@@ -242,25 +242,10 @@ EXAMPLE = "%%agent\nLoad data/cars.csv and chart the mean horsepower by year."
 
 @dataclass(frozen=True, slots=True)
 class CellRequest:
-    """A parsed agent cell: its words and what its flags said."""
+    """A parsed agent cell: its words, and what its flags said, by their names."""
 
     text: str
-    help: bool = False
-    model: str | None = None
-    effort: str | None = None
-    max_steps: int | None = None
-    max_time: float | None = None
-    budget: float | None = None
-    max_tokens: int | None = None
-    approve: str | None = None
-    procedure: str | None = None
-    share: str | None = None
-    context: tuple[str, ...] | None = None
-    no_context: bool = False
-    out: str = ""
-    dry_run: bool = False
-    record: bool = False
-    replay: bool = False
+    flags: Mapping[str, Any] = field(default_factory=dict)
 
 
 def parse_cell(line: str, body: str, magic: str = "%%agent") -> CellRequest:
@@ -269,8 +254,7 @@ def parse_cell(line: str, body: str, magic: str = "%%agent") -> CellRequest:
     Words on the magic's own line belong to the request and stand before the body's.
     """
     said = CELL.parse(line, magic)
-    text = "\n".join(part for part in (said.pop("text", ""), body.strip()) if part)
-    return CellRequest(text=text, **said)
+    return CellRequest("\n".join(filter(None, (said.pop("text", ""), body.strip()))), said)
 
 
 def command_named(name: str, magic: str) -> Command:
@@ -286,15 +270,13 @@ def command_named(name: str, magic: str) -> Command:
 def parse_command(line: str, magic: str = "%agent") -> tuple[Command, dict[str, Any]] | None:
     """The command of ``line`` and its arguments, ``None`` when it is empty. ``Misuse`` when it
     cannot be meant."""
-    name, rest = _word(line.replace("\t", " "))
+    name, rest = _word(line)
     if not name:
         return None
-    if name in _HELP:
-        name = "help"
-    command = command_named(name, magic)
+    command = command_named("help" if name in _HELP else name, magic)
     if rest.strip() in _HELP:
         return COMMANDS["help"], {"command": name}
-    return command, command.parse(rest, f"{magic} {name}")
+    return command, command.parse(rest, f"{magic} {command.name}")
 
 
 def terms(rows: Iterable[tuple[str, str]], column: int = 24) -> str:
@@ -315,26 +297,10 @@ def help_text(name: str = "agent") -> str:
     groups: dict[str, list[tuple[str, str]]] = {}
     for command in COMMANDS.values():
         groups.setdefault(command.group, []).append((command.spelled, command.says))
-    flags = [
+    flags = (
         (f"{spelled} {row.get('metavar', '')}".strip(), row["help"])
         for spelled, row in _TABLES["cell"].items()
-    ]
-    return "\n".join(
-        [
-            f"%%{name} [flags]",
-            "<request>",
-            "",
-            "The agent works on the request, which is taken literally, in this notebook.",
-            "What it makes stays in your variables. For example:",
-            "",
-            f"%%{name} --max-steps 10",
-            EXAMPLE.partition("\n")[2],
-            "",
-            f"%{name} <sub-command>; TURN is a number of the history (default: newest).",
-            f"%{name} help <sub-command> tells its flags.",
-            "",
-            *(f"{group}:\n{terms(rows)}\n" for group, rows in groups.items()),
-            f"Flags of %%{name}, before the request:",
-            terms(flags),
-        ]
     )
+    commands = "\n\n".join(f"{group}:\n{terms(rows)}" for group, rows in groups.items())
+    about: str = _TABLES["about"]
+    return about.format(name=name, commands=commands, flags=terms(flags))

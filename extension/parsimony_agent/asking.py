@@ -28,7 +28,6 @@ def ask_by_input(question: str, choices: Sequence[str], read: Read = input) -> s
     line, the end of the input, or Ctrl-C.
     """
     count = len(choices)
-    numbers = {str(number) for number in range(1, count + 1)}
     how = {0: "In your words", 1: "1, or your own words"}.get(
         count, f"1 to {count}, or your own words"
     )
@@ -40,10 +39,8 @@ def ask_by_input(question: str, choices: Sequence[str], read: Read = input) -> s
                 reply = read(prompt).strip()
         except (EOFError, KeyboardInterrupt):
             return None
-        if not reply:
-            return None
-        if reply in numbers or not (choices and reply.isdecimal()):
-            return reply
+        if not (choices and reply.isdecimal()) or reply in map(str, range(1, count + 1)):
+            return reply or None
         prompt = f"There is no choice {inline(reply)}.\n{asked}"
 
 

@@ -1,17 +1,25 @@
-"""Which cell of which notebook is running.
+"""Which cell of which notebook is running, and the one session of its kernel process.
 
 The front end's cell id where it sends one, else the hash of the source, so that the same source
 is the same turn. A program that starts several turns in one cell gets one key for each.
 """
 
+from __future__ import annotations
+
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from parsimony_agent.pending import TurnError
+
+if TYPE_CHECKING:
+    from parsimony_kernel.session.session import NotebookSession
+
+Session: TypeAlias = "NotebookSession"
+SessionFactory = Callable[[Any], Session]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +94,29 @@ def locate(shell: Any, environ: Mapping[str, str] = os.environ) -> Location:
             )
             return Location(path.name, folder)
     return Location("untitled", working_folder())
+
+
+def known_names(session: Session, shell: Any) -> tuple[str, ...]:
+    """What of the notebook a turn can be told of by name: variables, data files, and the titles
+    of what is published."""
+    from parsimony_kernel.session.inventory import data_files
+
+    titles = (artifact.title for artifact in session.artifacts())
+    folder = locate(shell).folder
+    return tuple(dict.fromkeys((*session.executor.variables(), *data_files(folder), *titles)))
+
+
+def open_in(shell: Any) -> Session:
+    """The session of ``shell``'s notebook, running code in ``shell``."""
+    from parsimony_kernel.execution.notebook import NotebookExecutor
+    from parsimony_kernel.session.session import NotebookSession
+
+    where = locate(shell)
+    # The kernel's parent is its application, which knows how others can reach the kernel.
+    application = getattr(getattr(shell, "kernel", None), "parent", None)
+    return NotebookSession(
+        executor=NotebookExecutor(shell),
+        notebook=where.notebook,
+        folder=where.folder,
+        connection_file=getattr(application, "abs_connection_file", ""),
+    )

@@ -5,29 +5,40 @@ Each is named in the table of ``arguments``; this is imported when one of them i
 
 from __future__ import annotations
 
+import asyncio
 import linecache
 import sys
 import traceback
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from parsimony_agent.arguments import CellRequest
+from parsimony_agent.asking import reader
 from parsimony_agent.cell import working_folder
+from parsimony_agent.controls import Prompt, StopButton
 from parsimony_agent.options import options_of
-from parsimony_agent.overview import own_tools, put_back_words
-from parsimony_agent.pending import Misuse, OneLine, Silent, TurnError, TurnStopped
-from parsimony_agent.servers import add_server, tools_in_words
-from parsimony_agent.sessions import chosen_model
+from parsimony_agent.overview import first_line, own_tools, put_back_words
+from parsimony_agent.pending import (
+    Misuse,
+    OneLine,
+    QuestionPending,
+    Silent,
+    TurnError,
+    TurnStopped,
+)
+from parsimony_agent.publisher import Displays, outlet_of
 from parsimony_kernel.artifacts.refresh import in_words
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.core.chat import OFFLINE
+from parsimony_kernel.core.chat import OFFLINE, ChatModel
 from parsimony_kernel.llm.credentials import provider_of
 from parsimony_kernel.llm.providers import price_in_words, suggestion
 from parsimony_kernel.session.share import Share
-from parsimony_kernel.session.turns import MENDING, SessionError, resolve_turn
+from parsimony_kernel.session.turns import MENDING, SessionError, resolve_turn, sentence
 from parsimony_kernel.storage import durable
-from parsimony_kernel.toolbox.mcp_servers import PREFIX
-from parsimony_kernel.view.escape import html_text, plain, shortened, unbroken
+from parsimony_kernel.toolbox.mcp_servers import PREFIX, Server, ServerError
+from parsimony_kernel.tools import Tool
+from parsimony_kernel.view.escape import html_text, inline, plain, shortened, unbroken
 from parsimony_kernel.view.history import CodeStep, code_that_worked
 from parsimony_kernel.view.tabulate import counted
 
@@ -40,6 +51,8 @@ _ON_DISK = (
     "Variables, files and what is published stay as they are. The text stays on this disk until "
     "it is purged: jupyter parsimony purge --older-than 30d"
 )
+_STOPPED = "Stopped: the server was not started."
+_DECLINED = "It was not started."
 Stop = CancellationRequest | None
 
 # -- turns
@@ -108,37 +121,27 @@ def forget(magics: AgentMagics, turn: str) -> Told:
     session = magics.session
     hidden = resolve_turn(session.turns(), turn)
     session.forget(hidden.run_id)
-    return "\n".join(
-        [
-            f"Turn {hidden.ordinal} is forgotten: hidden from later turns, and what it published "
-            "is no longer listed.",
-            *(["Its question no longer waits."] if hidden.status == "suspended" else []),
-            _ON_DISK,
-        ]
+    asked = "\nIts question no longer waits." if hidden.status == "suspended" else ""
+    return (
+        f"Turn {hidden.ordinal} is forgotten: hidden from later turns, and what it published is no "
+        f"longer listed.{asked}\n{_ON_DISK}"
     )
 
 
 def reset(magics: AgentMagics, *, yes: bool = False) -> Told:
     """Begin anew: no earlier turns, no own tools, the first model. Without ``yes``, say so only."""
     session = magics.session
-    tools = tuple(session.tools)
+    tools = ", ".join(session.tools)
     if yes:
-        told = f"{counted(session.reset(), 'turn')} forgotten. The model is {session.model_name}."
-        return "\n".join([told, *_taken_away("No longer tools", tools), _ON_DISK])
+        told = f"{counted(session.reset(), 'turn')} forgotten. The model is {session.model_name}.\n"
+        return told + (f"No longer tools: {tools}.\n" if tools else "") + _ON_DISK
     would = [turn for turn in session.turns() if turn.status not in ("running", "forgotten")]
-    return "\n".join(
-        [
-            f"This would forget {counted(len(would), 'turn')} and go back to the model that the "
-            f"notebook began with; it is {session.model_name} now.",
-            *_taken_away("Would no longer be tools", tools),
-            _ON_DISK,
-            f"To do it: {magics.name} reset --yes",
-        ]
+    told = (
+        f"This would forget {counted(len(would), 'turn')} and go back to the model that the "
+        f"notebook began with; it is {session.model_name} now.\n"
     )
-
-
-def _taken_away(what: str, tools: tuple[str, ...]) -> list[str]:
-    return [f"{what}: {', '.join(tools)}."] if tools else []
+    told += f"Would no longer be tools: {tools}.\n" if tools else ""
+    return f"{told}{_ON_DISK}\nTo do it: {magics.name} reset --yes"
 
 
 # -- the model, the tools, artifacts
@@ -167,9 +170,9 @@ def tools(magics: AgentMagics, do: str = "", name: str = "", *, yes: bool = Fals
     if do and not name:
         raise Misuse(f"{magics.name} tools {do} needs the name of a function, or mcp:SERVER.")
     if do == "add" and name.startswith(PREFIX):
-        return add_server(magics, name.removeprefix(PREFIX), yes=yes)
+        return _add_server(magics, name.removeprefix(PREFIX), yes=yes)
     if do == "add":
-        return tools_in_words([session.tools.add(name)])
+        return _tools_in_words([session.tools.add(name)])
     if do == "remove":
         session.tools.remove(name)
         return f"{name} is no longer a tool."
@@ -186,6 +189,135 @@ async def refresh(
         return in_words(await (stop or CancellationRequest()).race(done))
     except Cancelled:
         raise TurnStopped("Stopped: nothing was published.") from None
+
+
+# -- a model of the person's, and MCP servers
+
+
+def chosen_model(name: str, variables: Mapping[str, Any]) -> str | ChatModel:
+    """What ``name`` means as a model: the name of one, or the model in that variable.
+
+    A name that is known as a model's always means that model, whatever the notebook holds. Every
+    other name means a variable if there is one. ``TurnError`` when the variable holds no model, or
+    one whose name cannot be shown, or when both could be meant.
+    """
+    if name not in variables:
+        return name
+    value = variables[name]
+    called = _model_name(value)
+    if name == OFFLINE or provider_of(name) is not None:
+        if called is None:
+            return name
+        raise TurnError(
+            f"{name!r} is the name of a model and also a variable that holds one. "
+            "Give the variable another name."
+        )
+    if called is None:
+        raise TurnError(
+            f"The variable {name!r} holds no model but {type(value).__name__!r}. Name a model, "
+            "such as openai/gpt-5, or a variable with an object that has a name and a method "
+            "stream."
+        )
+    if not called.isprintable() or not called.strip() or "," in called:
+        raise TurnError(
+            f"The model in the variable {name!r} is named {called[:60]!a}: let its name be "
+            "printable text of one line without a comma."
+        )
+    return cast("ChatModel", value)
+
+
+def _model_name(value: Any) -> str | None:
+    """The name of the model that ``value`` is; ``None`` where it is none."""
+    try:
+        # By its class: a frame has its columns as attributes, and a proxy everything.
+        is_model = not isinstance(value, type) and callable(getattr(type(value), "stream", None))
+        name = value.name if is_model else None
+    except Exception:  # boundary: user object - its attributes
+        return None
+    return name if isinstance(name, str) else None
+
+
+def _add_server(magics: AgentMagics, name: str, *, yes: bool) -> str:
+    """Start the server ``name`` and give its tools, or ask whether it may be started.
+
+    Raises:
+        QuestionPending: buttons ask; what is clicked goes on with it.
+        TurnError: nobody can be asked here.
+        ServerError: it is not known, or does not start.
+        SessionError: a turn is running.
+    """
+    # Code that an agent runs adds no server, with or without --yes.
+    magics.session.tools.must_be_free()
+    server = magics.session.tools.servers.find(name)
+    if not server.is_allowed:
+        if not yes and not _says_yes(magics, server):
+            return _DECLINED
+        server.allow()
+    print(f"Starting {name} …", flush=True)
+    starting = magics.session.tools.servers.start(name)
+    try:
+        return _tools_in_words(starting.result().values())
+    except KeyboardInterrupt:
+        print(_STOPPED)
+        raise TurnStopped(_STOPPED) from None
+    finally:
+        starting.cancel()
+
+
+def _says_yes(magics: AgentMagics, server: Server) -> bool:
+    starts = "connects to" if server.url else "starts a program with your rights:"
+    asked = f"This {starts} {inline(server.line)}"
+    by_hand = f"To allow it from now on: {magics.name} tools --yes add mcp:{server.name}"
+    if magics.turns.can_be_clicked():
+        magics.show(asked)
+        _ask(magics, server, by_hand)
+        raise QuestionPending("A server waits for a yes; cells queued behind it were not run.")
+    takes_input = getattr(getattr(magics.shell, "kernel", None), "_allow_stdin", False)
+    read = input if takes_input else reader()
+    if read is None:
+        raise TurnError(f"{asked}\n{by_hand}")
+    return read(f"{asked}\nStart it? yes or no: ").strip().casefold() in ("y", "yes")
+
+
+def _tools_in_words(tools: Iterable[Tool]) -> str:
+    """A line for each tool."""
+    lines = (f"Tool: {each.name}. {first_line(each.description)}" for each in tools)
+    return "\n".join(map(str.rstrip, lines))
+
+
+def _ask(magics: AgentMagics, server: Server, by_hand: str) -> None:
+    """Ask with buttons whether ``server`` may be started; a click goes on behind the cell, and
+    what comes of it is shown in the place of the buttons."""
+    servers, loop = magics.session.tools.servers, asyncio.get_running_loop()
+    place = Displays(outlet_of(magics.shell))
+
+    async def start() -> str:
+        server.allow()  # what was shown, whatever the file says by now
+        starting = servers.start(server.name)
+        stop = StopButton(starting.cancel, "Stops the start of this server.")
+        place.show([stop.bundle()])
+        try:
+            tools = await asyncio.wrap_future(starting)
+            return f"Started. Its tools: {', '.join(tools)}."
+        except asyncio.CancelledError:
+            return _STOPPED
+        except ServerError as error:
+            return sentence(str(error))
+        finally:
+            stop.settle("")
+
+    async def answered(reply: str) -> None:
+        prompt.settle(await start() if reply == "1" else _DECLINED)
+        place.show([prompt.bundle()])
+
+    def hear(reply: str) -> None:
+        # Perhaps on another thread, perhaps inside a cell: the loop takes it from here.
+        asyncio.run_coroutine_threadsafe(answered(reply), loop)
+
+    choices = ("Start it", "Don't start it")
+    prompt = Prompt(choices, hear, free_words=False, magic=magics.name)
+    data, metadata = prompt.bundle()
+    place.show([({**data, "text/plain": by_hand}, metadata)])
 
 
 # -- code
@@ -263,11 +395,8 @@ def _create(place: Path, content: bytes) -> None:
 def _last_error() -> BaseException | None:
     # Python 3.12 renamed it; IPython sets both where they are.
     error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-    return error if isinstance(error, BaseException) and not _is_ours(error) else None
-
-
-def _is_ours(error: BaseException) -> bool:
-    return isinstance(error, OneLine | Silent)
+    is_theirs = isinstance(error, BaseException) and not isinstance(error, OneLine | Silent)
+    return error if is_theirs else None
 
 
 def described(error: BaseException, words: str = "", *, tells_values: bool = True) -> str:
@@ -309,12 +438,11 @@ def _fenced(code: str) -> str:
 
 def _cells_of(error: BaseException) -> list[tuple[str, int]]:
     """Where in cells the error went through, from the outermost: the cell's code and the line."""
-    found: list[tuple[str, int]] = []
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_globals.get("__name__") == "__main__":
-            found.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
-        trace = trace.tb_next
+    found = [
+        (frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if frame.f_globals.get("__name__") == "__main__"
+    ]
     if isinstance(error, SyntaxError) and error.filename:
         found = [(error.filename, error.lineno or 1)]
     return [(source, line) for name, line in found if (source := _source(name))]

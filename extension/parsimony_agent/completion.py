@@ -12,10 +12,10 @@ from typing import Any
 from IPython.core.completer import CompletionContext, SimpleCompletion, context_matcher
 
 from parsimony_agent.arguments import CELL, COMMANDS, flags_of
-from parsimony_agent.sessions import Session, known_names
+from parsimony_agent.cell import Session, known_names
 
 # What a word may be, by the name that the tables give it.
-Sources = Mapping[str, Callable[[], Iterable[str]]]
+Source = Callable[[str], Iterable[str]]
 
 # Prefixes that name a provider, to go on typing from, and the embedded model.
 MODEL_NAMES = (
@@ -30,79 +30,65 @@ MODEL_NAMES = (
 )
 
 
-def sources(shell: Any, opened: Callable[[], "Session | None"]) -> Sources:
+def source_of(shell: Any, opened: Callable[[], "Session | None"]) -> Source:
     """What ``shell`` and its session, where one is open, have to propose."""
 
-    def variables() -> list[str]:
-        hidden = shell.user_ns_hidden
-        return [
-            name
-            for name, value in shell.user_ns.copy().items()
-            if not name.startswith("_") and name not in hidden and type(value) is not ModuleType
-        ]
-
-    def turns() -> list[str]:
+    def found(kind: str) -> Iterable[str]:
         session = opened()
-        return [] if session is None else [str(turn.ordinal) for turn in session.turns()]
+        match kind:
+            case "models":
+                return MODEL_NAMES
+            case "commands":
+                return COMMANDS
+            case "turns" if session is not None:
+                return [str(turn.ordinal) for turn in session.turns()]
+            case "artifacts" if session is not None:
+                return [each.title for each in session.artifacts()]
+            case "context" if session is not None:
+                # A title with a space in it has to be quoted, which a proposal cannot do.
+                return [name for name in known_names(session, shell) if len(name.split()) == 1]
+            case "variables" | "context":
+                return [
+                    name
+                    for name, value in shell.user_ns.copy().items()
+                    if not (name.startswith("_") or name in shell.user_ns_hidden)
+                    and type(value) is not ModuleType
+                ]
+        return ()
 
-    def artifacts() -> list[str]:
-        session = opened()
-        return [] if session is None else [each.title for each in session.artifacts()]
-
-    def context() -> list[str]:
-        session = opened()
-        known = variables() if session is None else known_names(session, shell)
-        # A title with a space in it has to be quoted, which a proposal cannot do.
-        return [name for name in known if not any(map(str.isspace, name))]
-
-    return {
-        "models": lambda: MODEL_NAMES,
-        "variables": variables,
-        "turns": turns,
-        "artifacts": artifacts,
-        "context": context,
-        "commands": lambda: COMMANDS,
-    }
+    return found
 
 
-_NOTHING: Sources = {"models": lambda: MODEL_NAMES}
-
-
-def proposals(line: str, known: Sources = _NOTHING) -> list[str]:
+def proposals(line: str, found: Source) -> list[str]:
     """What could stand at the end of ``line``, which is the text up to the cursor."""
+
+    def values(row: Mapping[str, Any]) -> list[str]:
+        return list(row.get("choices", ()) or found(row.get("completes", "")))
+
     magic, *words = line.split() or [""]
     # The word at the cursor is still being typed.
     done = words if line[-1:].isspace() else words[:-1]
     if magic.startswith("%%"):
         command, done = CELL, ["", *done]
-    elif not magic.startswith("%"):
-        return []
-    elif not done:
+    elif magic.startswith("%") and not done:
         return list(COMMANDS)
-    elif done[0] in COMMANDS:
+    elif magic.startswith("%") and done[0] in COMMANDS:
         command = COMMANDS[done[0]]
     else:
         return []
     flags = flags_of(command.arguments)
     with_value = {name for name, row in flags.items() if "action" not in row}
     if done[-1] in with_value:
-        return _values(flags[done[-1]], known)
+        return values(flags[done[-1]])
     places = [row for name, row in command.arguments.items() if not name.startswith("-")]
     given = [
         word for before, word in pairwise(done) if word not in flags and before not in with_value
     ]
-    if command is CELL or not given:
-        return [*flags, *(_values(places[0], known) if places else [])]
-    return _values(places[len(given)], known) if len(given) < len(places) else []
+    following = [value for row in places[len(given) : len(given) + 1] for value in values(row)]
+    return following if given and command is not CELL else [*flags, *following]
 
 
-def _values(row: Mapping[str, Any], known: Sources) -> list[str]:
-    """What the value of an argument may be."""
-    found = known.get(row.get("completes", ""), tuple)
-    return list(row.get("choices", ())) or list(found())
-
-
-def matcher(name: str, known: Sources) -> Any:
+def matcher(name: str, found: Source) -> Any:
     """The completer of the magics called ``name``, for ``shell.Completer.custom_matchers``. Where
     it has something to propose, nobody else is asked: a file would not fit there."""
 
@@ -110,8 +96,8 @@ def matcher(name: str, known: Sources) -> Any:
     def agent_matcher(context: CompletionContext) -> dict[str, Any]:
         line = context.text_until_cursor
         is_ours = line.partition(" ")[0] in (f"%{name}", f"%%{name}")
-        found = proposals(line, known) if is_ours else []
-        fitting = [SimpleCompletion(each) for each in found if each.startswith(context.token)]
+        proposed = proposals(line, found) if is_ours else []
+        fitting = [SimpleCompletion(each) for each in proposed if each.startswith(context.token)]
         return {"completions": fitting, "suppress": bool(fitting)}
 
     return agent_matcher

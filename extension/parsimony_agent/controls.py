@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from inspect import signature
 from typing import Any
 
+from parsimony_agent.publisher import Bundle
 from parsimony_agent.tables import note
-from parsimony_kernel.view.bundle import NOTHING, Bundle
 from parsimony_kernel.view.escape import html_text, inline, shortened
 
 # A button has a margin of two pixels on each side.
@@ -24,23 +24,25 @@ _STOP_TOOLTIP = (
 )
 
 
-class _Closable:
-    """``state`` is the text that it was closed into, ``None`` while it can be clicked. It is drawn
-    through ``bundle``, and ``state`` changes whenever that does."""
+class Control:
+    """Something to click. ``state`` is the text that it was closed into, ``None`` while open. It is
+    drawn through ``bundle``, and ``state`` changes whenever that does."""
 
     state: str | None = None
 
+    def settle(self, text: str) -> None:
+        """Close it; from now on the display is ``text``, or looks empty."""
+        self.state = text
+
     def bundle(self) -> Bundle:
         """What to show now."""
-        if self.state is None:
-            return self._widget(), {}
-        return (note(self.state) if self.state else dict(NOTHING)), {}
+        return (self._widget() if self.state is None else note(self.state)), {}
 
     def _widget(self) -> dict[str, Any]:
         raise NotImplementedError
 
 
-class Prompt(_Closable):
+class Prompt(Control):
     """One question's controls. ``on_reply`` gets the number of a choice, or the words typed.
 
     Without ``free_words`` there is nothing but the choices. ``magic`` is what answers where no
@@ -55,48 +57,43 @@ class Prompt(_Closable):
         free_words: bool = True,
         magic: str = "%agent",
     ) -> None:
-        import ipywidgets
+        import ipywidgets as widgets
 
         self._on_reply = on_reply
-        self._lock = threading.Lock()
-        self._taken = False
+        # Held once there is a reply, or nobody is asked any more.
+        self._taken = threading.Lock()
         self._instead = _instead(len(choices), magic)
+        fitting = {"width": "auto", "max_width": _WITHIN, "height": "auto", "min_height": "28px"}
         self.buttons = [
-            ipywidgets.Button(
+            widgets.Button(
                 description=shortened(inline(choice), _LABEL_COLUMNS),
                 tooltip=f"Answer: {shortened(inline(choice), _TOOLTIP_COLUMNS)}",
                 button_style="primary" if number == 1 else "",
-                layout=ipywidgets.Layout(
-                    width="auto", max_width=_WITHIN, height="auto", min_height="28px"
-                ),
+                layout=fitting,
             )
             for number, choice in enumerate(choices, start=1)
         ]
         for number, button in enumerate(self.buttons, start=1):
             button.on_click(lambda _, reply=str(number): self.take(reply))
-        self.field = ipywidgets.Text(
+        self.field = widgets.Text(
             description="Or in your own words:" if choices else "Your answer:",
             tooltip="Enter sends these words as the answer",
             style={"description_width": "initial"},
-            layout=ipywidgets.Layout(width="auto", flex="1 1 20em"),
+            layout={"width": "auto", "flex": "1 1 20em"},
         )
-        self.send = ipywidgets.Button(
+        self.send = widgets.Button(
             description="Send",
             tooltip="Send the words in the field as the answer",
-            layout=ipywidgets.Layout(width="auto"),
+            layout={"width": "auto"},
         )
         self.send.on_click(lambda _: self.take(self.field.value))
         self.field.on_msg(self._entered)
         # HTML, because a label typesets mathematics: prices are no formulas.
-        self._record = ipywidgets.HTML()
-        self._note = ipywidgets.HTML(layout=ipywidgets.Layout(display="none"))
-        row = ipywidgets.Layout(flex_flow="row wrap", align_items="center", max_width="60em")
-        self.box = ipywidgets.VBox(
-            [
-                *([ipywidgets.Box(self.buttons, layout=row)] if self.buttons else []),
-                *([ipywidgets.Box([self.field, self.send], layout=row)] if free_words else []),
-                self._note,
-            ]
+        self._note = widgets.HTML(layout={"display": "none"})
+        row = {"flex_flow": "row wrap", "align_items": "center", "max_width": "60em"}
+        rows = [self.buttons, [self.field, self.send] if free_words else []]
+        self.box = widgets.VBox(
+            [*(widgets.Box(each, layout=row) for each in rows if each), self._note]
         )
 
     @property
@@ -113,49 +110,44 @@ class Prompt(_Closable):
             control.disabled = not enabled
 
     def _say(self, text: str) -> None:
-        self._note.value = f'<p role="status">{html_text(inline(text))}</p>'
+        self._show(f'<p role="status">{html_text(inline(text))}</p>')
+
+    def _show(self, markup: str) -> None:
+        self._note.value = markup
         self._note.layout.display = ""
 
     def take(self, reply: str) -> None:
         """Hand ``reply`` over, if it says something and nobody was faster."""
         if not reply.strip():
             self._say("Type an answer, or choose one.")
-            return
-        with self._lock:
-            if self._taken:
-                return
-            self._taken = True
-        self._enable(False)
-        self._say("Going on…")
-        self._on_reply(reply.strip())
+        elif self._taken.acquire(blocking=False):
+            self._enable(False)
+            self._say("Going on…")
+            self._on_reply(reply.strip())
 
     def reopen(self, why: str) -> None:
         """The reply could not be used: say ``why`` and let the person try again."""
-        with self._lock:
-            self._taken = False
+        self._taken.release()
         self._say(why)
         self._enable(True)
 
     def settle(self, text: str) -> None:
-        """The question is closed; from now on the display is ``text``, or looks empty.
+        """The question is closed.
 
         A page that was loaded again draws the widget and none of the updates of displays, so what
         comes of the answer is told in the widget too: ``tell``.
         """
-        with self._lock:
-            self._taken = True
-            if self.state is not None:
-                return
-            self.state = text
-        self._record.value = note(text)["text/html"] if text else self._note.value
-        self.box.children = [self._record]
-        for widget in (*self.buttons, self.field, self.send, self._note):
+        self._taken.acquire(blocking=False)
+        super().settle(text)
+        self._show(note(text)["text/html"] if text else self.said)
+        self.box.children = [self._note]
+        for widget in (*self.buttons, self.field, self.send):
             widget.close()
 
     def tell(self, markup: str) -> None:
         """Show how it went on, as HTML in which everything foreign is escaped."""
-        if self.state is not None and markup != self._record.value:
-            self._record.value = markup
+        if self.state is not None and markup != self.said:
+            self._show(markup)
 
     def _widget(self) -> dict[str, Any]:
         return {**self.box._repr_mimebundle_(), "text/plain": self._instead}
@@ -168,22 +160,21 @@ def _instead(choices: int, magic: str) -> str:
     return f"Answer with {magic} answer {how}; {magic} show draws the {drawn} again."
 
 
-class StopButton(_Closable):
-    """Calls ``on_stop`` for every click until it is settled. Drawn like a prompt."""
+class StopButton(Control):
+    """Calls ``on_stop`` for every click until it is settled."""
 
     def __init__(self, on_stop: Callable[[], object], tooltip: str = _STOP_TOOLTIP) -> None:
-        import ipywidgets
+        import ipywidgets as widgets
 
-        self.button = ipywidgets.Button(
-            description="Stop", tooltip=tooltip, icon="stop", layout=ipywidgets.Layout(width="auto")
+        self.button = widgets.Button(
+            description="Stop", tooltip=tooltip, icon="stop", layout={"width": "auto"}
         )
         self.button.on_click(lambda _: on_stop() if self.state is None else None)
 
     def settle(self, text: str) -> None:
-        """The turn has ended or asks; from now on the display is ``text``, or looks empty."""
-        if self.state is None:
-            self.state = text
-            self.button.close()
+        """The turn has ended or asks."""
+        super().settle(text)
+        self.button.close()
 
     def _widget(self) -> dict[str, Any]:
         shown = self.button._repr_mimebundle_()

@@ -12,10 +12,10 @@ from weakref import WeakKeyDictionary
 
 from traitlets.config import Config
 
-from parsimony_agent.completion import matcher, sources
+from parsimony_agent.cell import SessionFactory, open_in
+from parsimony_agent.completion import matcher, source_of
 from parsimony_agent.magics import AgentMagics
 from parsimony_agent.pending import SilentStop
-from parsimony_agent.sessions import SessionFactory, open_in
 from parsimony_agent.settings import ParsimonyAgent, config_of_files
 from parsimony_agent.transform import asking, awaiting
 
@@ -40,7 +40,10 @@ class Extension:
         )
         self.name = SECOND_NAME if taken else NAME
         self._silence = SilentStop(shell)
-        self.settings = ParsimonyAgent(environ=environ, config=_configuration(shell))
+        # IPython's configuration files have the last word over Jupyter's.
+        config = config_of_files()
+        config.merge(getattr(shell, "config", None) or Config())
+        self.settings = ParsimonyAgent(environ=environ, config=config)
         self.magics = AgentMagics(
             shell,
             name=self.name,
@@ -55,7 +58,7 @@ class Extension:
             (shell.input_transformer_manager.token_transformers, asking(self.name)),
             (
                 shell.Completer.custom_matchers,
-                matcher(self.name, sources(shell, lambda: self.magics.opened)),
+                matcher(self.name, source_of(shell, lambda: self.magics.opened)),
             ),
             (shell.configurables, self.settings),
         )
@@ -85,13 +88,6 @@ class Extension:
         for table in self._shell.magics_manager.magics.values():
             if table.get(self.name) == self.magics.agent:
                 del table[self.name]
-
-
-def _configuration(shell: Any) -> Config:
-    """What Jupyter's and IPython's configuration files say, the latter last."""
-    found = config_of_files()
-    found.merge(getattr(shell, "config", None) or Config())
-    return found
 
 
 _installed: WeakKeyDictionary[Any, Extension] = WeakKeyDictionary()

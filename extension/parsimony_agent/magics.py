@@ -17,10 +17,9 @@ from IPython.core.magic import no_var_expand
 
 from parsimony_agent import arguments
 from parsimony_agent.arguments import CellRequest
-from parsimony_agent.cell import Cells, working_folder
+from parsimony_agent.cell import Cells, Session, SessionFactory, open_in, working_folder
 from parsimony_agent.pending import Misuse, Silent, TurnError, TurnStopped
-from parsimony_agent.publisher import FirstSign, TextOutlet, outlet_of
-from parsimony_agent.sessions import Session, SessionFactory, open_in
+from parsimony_agent.publisher import Displays, outlet_of
 from parsimony_agent.settings import ParsimonyAgent
 from parsimony_agent.tables import note, words
 from parsimony_agent.user_cells import UserCells
@@ -128,7 +127,7 @@ class AgentMagics:
 
     def _cell(self, line: str, body: str) -> Coroutine[Any, Any, None]:
         request = arguments.parse_cell(line, body, f"%{self.name}")
-        if request.help:
+        if "help" in request.flags:
             print(arguments.help_text(self.name[1:]))
             return _nothing()
         if not request.text:
@@ -137,20 +136,21 @@ class AgentMagics:
                 f"The request is empty. Say below the first line what you want:\n{example}"
             )
         cell_key = self.cells.next_turn(f"{line}\n{body}")
-        if request.dry_run:
+        if "dry_run" in request.flags:
             with _plainly():
-                self.show(doer("outgoing:preview")(self, request, cell_key))
+                self.show(doer("overview:preview")(self, request, cell_key))
             return _nothing()
-        return self._ask(request, cell_key, self._first_sign())
+        return self._ask(request, cell_key)
 
-    def _first_sign(self) -> FirstSign | None:
-        """What can be seen of the turn before anything is imported for it, where that can be
-        drawn over."""
+    async def _ask(self, request: CellRequest, cell_key: str) -> None:
         outlet = outlet_of(self.shell)
-        is_live = self.cells.has_id() and self.settings.told("display")[0] in ("auto", "live")
-        return FirstSign(outlet) if is_live and not isinstance(outlet, TextOutlet) else None
+        can_be_redrawn = self.cells.has_id() and not outlet.is_terminal
+        sign = None
+        if can_be_redrawn and self.settings.value("display") != "static":
+            # Something can be seen of the turn before anything is imported for it.
+            sign = Displays(outlet)
+            sign.say("Starting …")
 
-    async def _ask(self, request: CellRequest, cell_key: str, sign: FirstSign | None) -> None:
         def ask(turns: Turns, stop: CancellationRequest) -> Awaitable[None]:
             self.follow_settings()
             return turns.ask(request, cell_key, stop, sign)
@@ -189,7 +189,7 @@ class AgentMagics:
         for each in (told,) if isinstance(told, str | Mapping) else told or ():
             if not isinstance(each, str):
                 outlet.show(each)
-            elif isinstance(outlet, TextOutlet):
+            elif outlet.is_terminal:
                 print(plain(each).rstrip("\n"))
             else:
                 outlet.show(words(each))
@@ -203,29 +203,27 @@ class AgentMagics:
         self.user_cells.leave_out()
         stop = CancellationRequest()
         try:
-            try:
-                with stop_on_sigint(stop), _plainly():
-                    await _take_late_stop(stop)
-                    working_folder()
-                    await self._import_what_a_turn_needs(stop)
-                    turns = None if stop.is_set else self.turns
-                    if turns is not None and not stop.is_set:
-                        _ = self.session
-                    if turns is None or stop.is_set:
-                        outlet_of(self.shell).show(note("Stopped before the turn began."))
-                        raise TurnStopped("The cell was stopped before its turn began.")
-                    await begin(turns, stop)
-            except asyncio.CancelledError:
-                # Somebody else's cancellation is theirs to see.
-                if not stop.is_set:
-                    raise
-                raise TurnStopped("The cell was stopped.") from None
-            except KeyboardInterrupt:
-                raise TurnStopped("The cell was stopped.") from None
+            with stop_on_sigint(stop), _plainly():
+                await _take_late_stop(stop)
+                working_folder()
+                await self._import_what_a_turn_needs(stop)
+                turns = None if stop.is_set else self.turns
+                if turns is not None and not stop.is_set:
+                    _ = self.session
+                if turns is None or stop.is_set:
+                    outlet_of(self.shell).show(note("Stopped before the turn began."))
+                    raise TurnStopped("The cell was stopped before its turn began.")
+                await begin(turns, stop)
         except Silent:
             # Whoever set a handler of exceptions since we did took the place of ours.
             self._silence()
             raise
+        except (asyncio.CancelledError, KeyboardInterrupt) as ended:
+            # Somebody else's cancellation is theirs to see.
+            if isinstance(ended, asyncio.CancelledError) and not stop.is_set:
+                raise
+            self._silence()
+            raise TurnStopped("The cell was stopped.") from None
 
     async def _import_what_a_turn_needs(self, stop: CancellationRequest) -> None:
         """Off the event loop, so that Stop is answered at once."""

@@ -4,11 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from traitlets import TraitError
-
 from parsimony_agent.arguments import CellRequest, nearest
-from parsimony_agent.pending import Misuse, TurnError
-from parsimony_agent.sessions import Session, known_names
+from parsimony_agent.cell import Session, known_names
+from parsimony_agent.pending import Misuse
 from parsimony_agent.settings import ParsimonyAgent
 from parsimony_kernel.core.results import AgentResult
 from parsimony_kernel.gate.approval import Approval
@@ -26,22 +24,23 @@ def options_of(request: CellRequest, settings: ParsimonyAgent) -> TurnOptions:
     setting cannot be meant, ``Misuse`` when names are to be told and nothing is.
     """
 
+    flags = request.flags
+
     def chosen(name: str) -> Any:
-        said = getattr(request, name)
-        return value_of(settings, name) if said is None else said
+        return flags[name] if name in flags else settings.value(name)
 
     share = Share(chosen("share"))
-    if share is Share.none and request.context:
+    if share is Share.none and "context" in flags:
         raise Misuse(
             "--context names what the model is to be told of, and --share none tells it nothing: "
             "use --share schema with it."
         )
-    said = "record" if request.record else "replay" if request.replay else None
-    cassette = CassetteMode(said or value_of(settings, "cassette"))
+    said = [name for name in ("record", "replay") if name in flags]
+    cassette = CassetteMode(said[0] if said else settings.value("cassette"))
     return TurnOptions(
-        model=request.model,
-        effort=request.effort or "",
-        silence_s=value_of(settings, "silence"),
+        model=flags.get("model"),
+        effort=flags.get("effort", ""),
+        silence_s=settings.value("silence"),
         max_iterations=chosen("max_steps"),
         max_time_s=chosen("max_time"),
         max_tokens=chosen("max_tokens"),
@@ -50,11 +49,11 @@ def options_of(request: CellRequest, settings: ParsimonyAgent) -> TurnOptions:
         procedure=chosen("procedure"),
         cassette=None if cassette is CassetteMode.off else cassette,
         share=share,
-        context=() if request.no_context else request.context,
-        share_figures=value_of(settings, "share_figures") == "yes",
-        notebook_cost_usd=value_of(settings, "notebook_budget"),
-        classifier=value_of(settings, "classifier"),
-        claims=value_of(settings, "claims"),
+        context=() if "no_context" in flags else flags.get("context"),
+        share_figures=settings.value("share_figures") == "yes",
+        notebook_cost_usd=settings.value("notebook_budget"),
+        classifier=settings.value("classifier"),
+        claims=settings.value("claims"),
     )
 
 
@@ -88,14 +87,6 @@ def _unknown(name: str, known: Sequence[str], magic: str) -> str:
         return f"{said} There is none yet."
     more = f" and {len(known) - _MOST_LISTED} more" if len(known) > _MOST_LISTED else ""
     return f"{said}{nearest(name, known)} There are: {', '.join(known[:_MOST_LISTED])}{more}."
-
-
-def value_of(settings: ParsimonyAgent, name: str) -> Any:
-    """The value of a setting. ``TurnError`` when it cannot be meant."""
-    try:
-        return settings.value(name)
-    except TraitError as wrong:
-        raise TurnError(f"{wrong} See %agent config.") from None
 
 
 def check_target(name: str, variables: dict[str, Any], magic: str) -> None:

@@ -6,14 +6,27 @@ meanwhile. So an outlet holds what it writes to and never goes through what is c
 
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from parsimony_agent.tables import note
+
 Mime = Mapping[str, Any]
+# A display's mime bundle and metadata.
+Bundle = tuple[Mime, Mime]
+# Takes a display message, and whether it replaces the display of the same id.
+Send = Callable[[Mapping[str, Mime], bool], None]
 
 
 class Outlet:
-    """Takes mime bundles. With ``display_id`` a display can be replaced later by ``update``."""
+    """Takes mime bundles. With ``display_id`` a display can be replaced later by ``update``.
+
+    ``is_terminal`` says that the text is printed, once: nothing can be taken back.
+    """
+
+    def __init__(self, send: Send, *, is_terminal: bool = False) -> None:
+        self._send = send
+        self.is_terminal = is_terminal
 
     def show(
         self,
@@ -27,85 +40,69 @@ class Outlet:
         message = {"data": dict(data), "metadata": dict(metadata or {}), "transient": transient}
         self._send(message, update)
 
-    def _send(self, message: Mapping[str, Mime], update: bool) -> None:
-        raise NotImplementedError
 
+class Displays:
+    """Outputs of a cell, one below the other. Each is created once; where outputs can be redrawn
+    (``is_live``) it is replaced whenever it is another than before."""
 
-class KernelOutlet(Outlet):
-    """Sends on the kernel's IOPub channel, as output of the cell that runs at construction.
-
-    Its messages keep that cell as their parent, from every thread and also after the cell ended.
-    """
-
-    def __init__(self, publisher: Any) -> None:
-        self._session = publisher.session
-        self._socket = publisher.pub_socket
-        self._topic = publisher.topic
-        self._parent = dict(publisher.parent_header)
-
-    def _send(self, message: Mapping[str, Mime], update: bool) -> None:
-        # What the cell printed before stands before what is shown now.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        self._session.send(
-            self._socket,
-            "update_display_data" if update else "display_data",
-            message,
-            parent={"header": self._parent},
-            ident=self._topic,
-        )
-
-
-class PublisherOutlet(Outlet):
-    """Publishes through a shell's display publisher, for shells that capture."""
-
-    def __init__(self, publisher: Any) -> None:
-        self._publisher = publisher
-
-    def _send(self, message: Mapping[str, Mime], update: bool) -> None:
-        self._publisher.publish(**message, update=update)
-
-
-class TextOutlet(Outlet):
-    """Prints the text of what is shown, once; a terminal cannot take anything back."""
-
-    def __init__(self) -> None:
-        self._stream = sys.stdout
-
-    def _send(self, message: Mapping[str, Mime], update: bool) -> None:
-        text = message["data"].get("text/plain")
-        if not update and text:
-            print(text, end="\n\n", file=self._stream, flush=True)
-
-
-class FirstSign:
-    """An output that says at once that a turn begins. Its record takes the output over."""
-
-    def __init__(self, outlet: Outlet) -> None:
+    def __init__(self, outlet: Outlet, *, is_live: bool = True) -> None:
         self._outlet = outlet
-        self._id: str | None = uuid.uuid4().hex
-        text = "Starting …"
-        shown = {"text/plain": text, "text/html": f'<p role="status">{text}</p>'}
-        outlet.show(shown, display_id=self._id)
+        self.is_live = is_live
+        self._shown: list[tuple[str | None, Bundle]] = []
 
-    def take(self) -> str | None:
-        """The id of the output, which is the caller's from now on; ``None`` if it was taken."""
-        taken, self._id = self._id, None
-        return taken
+    def show(self, outputs: Sequence[Bundle]) -> None:
+        """Bring the first outputs up to date, in their order."""
+        for position, output in enumerate(outputs):
+            if is_new := position == len(self._shown):
+                self._shown.append((uuid.uuid4().hex if self.is_live else None, ({}, {})))
+            display_id, before = self._shown[position]
+            if is_new or (self.is_live and output != before):
+                self._shown[position] = display_id, output
+                self._outlet.show(*output, display_id=display_id, update=not is_new)
+
+    def say(self, text: str) -> None:
+        """Show a first sign of what is coming. What comes takes its place."""
+        self.show([({"text/plain": text, "text/html": f'<p role="status">{text}</p>'}, {})])
 
     def withdraw(self) -> None:
-        """Nothing came of it: the output looks empty, unless it was taken."""
-        if taken := self.take():
-            nothing = {"text/plain": "", "text/html": ""}
-            self._outlet.show(nothing, display_id=taken, update=True)
+        """Nothing came after the first sign: its place looks empty."""
+        if len(self._shown) == 1:
+            self.show([(note(""), {})])
 
 
 def outlet_of(shell: Any) -> Outlet:
     """The outlet of the cell that ``shell`` runs now."""
     publisher = shell.display_pub
     if getattr(publisher, "pub_socket", None) is not None:
-        return KernelOutlet(publisher)
+        return Outlet(_to_kernel(publisher))
     # Outside a kernel the base publisher prints; anything else has been put there to capture.
     if type(publisher).__name__ == "DisplayPublisher":
-        return TextOutlet()
-    return PublisherOutlet(publisher)
+        return Outlet(_to_stream(sys.stdout), is_terminal=True)
+    return Outlet(lambda message, update: publisher.publish(**message, update=update))
+
+
+def _to_kernel(publisher: Any) -> Send:
+    """Sends on the kernel's IOPub channel. The messages keep the cell that runs now as their
+    parent, from every thread and also after the cell ended."""
+    session, socket, topic = publisher.session, publisher.pub_socket, publisher.topic
+    parent = {"header": dict(publisher.parent_header)}
+
+    def send(message: Mapping[str, Mime], update: bool) -> None:
+        # What the cell printed before stands before what is shown now.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        kind = "update_display_data" if update else "display_data"
+        session.send(socket, kind, message, parent=parent, ident=topic)
+
+    return send
+
+
+def _to_stream(stream: Any) -> Send:
+    """Prints the text of what is shown."""
+
+    def send(message: Mapping[str, Mime], update: bool) -> None:
+        text = message["data"].get("text/plain")
+        if not update and text:
+            print(text, end="\n\n", file=stream, flush=True)
+
+    return send

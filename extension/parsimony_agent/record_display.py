@@ -9,31 +9,24 @@ that a turn that goes on elsewhere still corrects what it said.
 
 import asyncio
 import logging
-import uuid
 from base64 import b64encode
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
-from parsimony_agent.controls import Prompt
-from parsimony_agent.publisher import FirstSign, Outlet
+from parsimony_agent.controls import Control, Prompt
+from parsimony_agent.publisher import Displays
 from parsimony_agent.tables import note
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.core.events import AgentEvent, RunStarted, ToolEvent
+from parsimony_kernel.core.events import AgentEvent, ToolEvent
 from parsimony_kernel.display import StatusLine
 from parsimony_kernel.view import blocks as bl
-from parsimony_kernel.view.bundle import (
-    NOTHING,
-    VEGALITE_SCHEMA,
-    Bundle,
-    record_html,
-    segment_bundles,
-)
+from parsimony_kernel.view.bundle import VEGALITE_SCHEMA, record_html, segment_bundles
 from parsimony_kernel.view.fold import fold
 from parsimony_kernel.view.html import png_of
 from parsimony_kernel.view.run_view import EMPTY, RunView, metadata_of
-from parsimony_kernel.view.segment import Segment, progress_of, segment_of
+from parsimony_kernel.view.segment import progress_of, segment_of
 
 _log = logging.getLogger(__name__)
 
@@ -45,29 +38,33 @@ TICK_S = 1.0
 _STOP_IN_TOOLBAR = "Stop: ■ in the toolbar"
 
 
-class Control(Protocol):
-    """Something to click. ``state`` is the text that it was closed into, ``None`` while open."""
-
-    state: str | None
-
-    def settle(self, text: str) -> None: ...
-
-    def bundle(self) -> Bundle: ...
-
-
 class Place:
-    """Somewhere in an output area where a part of a turn is drawn: blocks, sentences of ours below
-    them, and the control that can be clicked or was. As it is, it shows nothing: for what stands
-    elsewhere already.
+    """Where one segment of a turn is drawn, with the control that can be clicked or was.
 
-    ``redraws`` says that what it shows may still change, ``ticks`` that it shows time go by.
+    Args:
+        displays: its outputs; none for what stands elsewhere already. Those that cannot be redrawn
+            get the segment once, when it has ended.
+        elsewhere: not under the cell that asked, so the request and the usage are told.
+        goes_on: this goes on from the question above it, once the cell has ended. Output that
+            comes then cannot be added, it can only replace some; so all of it is emitted now,
+            looking empty.
+        status: a line of a terminal that says meanwhile what is going on.
     """
 
-    redraws = ticks = False
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
+    def __init__(
+        self,
+        displays: Displays | None = None,
+        *,
+        elsewhere: bool = False,
+        goes_on: bool = False,
+        status: StatusLine | None = None,
+    ) -> None:
+        self.is_live = displays is not None and displays.is_live
         self.control: Control | None = None
+        self._displays, self._status = displays, status
+        self._elsewhere, self._goes_on = elsewhere, goes_on
+        if displays is not None and self.is_live and goes_on:
+            displays.show([(note(""), {})] * 4)
 
     def draw(self, blocks: Sequence[bl.Block], *, ended: bool, facts: Mapping[str, Any]) -> None:
         """Show ``blocks``, in their order, and what else belongs here.
@@ -75,114 +72,25 @@ class Place:
         ``ended`` says that this segment of the run is over; ``facts`` are what differs from run
         to run, as metadata.
         """
-
-    def _outputs(self, segment: Segment, notes: Sequence[str]) -> list[Bundle]:
-        """What is read first with ``notes`` below it, the chart, the work, and the control."""
-        (data, metadata), *rest = segment_bundles(segment)
-        for below in map(note, notes):
-            plain = "\n\n".join([str(data.get("text/plain", "")), below["text/plain"]])
-            markup = str(data.get("text/html", "")) + below["text/html"]
-            data = {"text/plain": plain, "text/html": markup}
-        return [(data, metadata), *rest, *([self.control.bundle()] if self.control else [])]
-
-
-class LivePlace(Place):
-    """Outputs that are redrawn; what one shows is sent only when it is another than before.
-
-    Args:
-        below_question: this goes on from the question above it, once the cell has ended. Output
-            that comes then cannot be added, it can only replace some; so all of it is emitted
-            now, looking empty.
-        elsewhere: not under the cell that asked, so the request and the usage are told.
-        sign: an output that is there already, for what is read first.
-    """
-
-    redraws = ticks = True
-
-    def __init__(
-        self,
-        outlet: Outlet,
-        *,
-        below_question: bool = False,
-        elsewhere: bool = False,
-        sign: FirstSign | None = None,
-    ) -> None:
-        super().__init__()
-        self._outlet = outlet
-        self._sign = sign
-        self._is_reply_told = below_question
-        self._elsewhere = elsewhere
-        self._shown: list[tuple[str, Bundle]] = []
-        if below_question:
-            self._show([(NOTHING, {})] * 4)
-
-    def draw(self, blocks: Sequence[bl.Block], *, ended: bool, facts: Mapping[str, Any]) -> None:
-        can_be_clicked = isinstance(self.control, Prompt) and self.control.state is None
-        told: list[bl.Block] = []
-        for each in blocks:
-            if isinstance(each, bl.QuestionBlock):
-                told.append(replace(each, has_buttons=can_be_clicked))
-            elif self._elsewhere or not isinstance(each, bl.FooterBlock):
-                told.append(each)
-        segment = segment_of(told, echo=self._elsewhere, is_reply_told=self._is_reply_told)
-        outputs = self._outputs(segment, self.notes)
-        if ended:
-            data, metadata = outputs[2]
-            outputs[2] = data, {**metadata, **facts}
-        self._show(outputs)
-
-    def _show(self, outputs: Sequence[Bundle]) -> None:
-        if not self._shown and self._sign is not None and (there := self._sign.take()):
-            self._shown.append((there, ({}, {})))
-        for position, output in enumerate(outputs):
-            is_new = position == len(self._shown)
-            if is_new:
-                self._shown.append((uuid.uuid4().hex, output))
-            display_id, before = self._shown[position]
-            if is_new or output != before:
-                self._shown[position] = display_id, output
-                self._outlet.show(*output, display_id=display_id, update=not is_new)
-
-
-class StaticPlace(Place):
-    """Outputs that are emitted once, at the end of each segment.
-
-    Volatile blocks are left out; the facts go into the metadata of the last output, which nobody
-    compares.
-
-    Args:
-        elsewhere: not under the cell that asked, so the request and the usage are told.
-        status: a line of a terminal that says meanwhile what is going on.
-    """
-
-    redraws = False
-
-    def __init__(
-        self, outlet: Outlet, *, elsewhere: bool = False, status: StatusLine | None = None
-    ) -> None:
-        super().__init__()
-        self._outlet, self._elsewhere = outlet, elsewhere
-        self._status = status
-        self.ticks = status is not None
-        self._emitted: set[str] = set()
-        self._noted = 0
-
-    def draw(self, blocks: Sequence[bl.Block], *, ended: bool, facts: Mapping[str, Any]) -> None:
         if self._status is not None:
             self._status.show("" if ended else progress_of(blocks))
-        if not ended:
+        is_due = self.is_live or (ended and bl.lasting(blocks))
+        if self._displays is None or not is_due:
             return
-        new = [each for each in bl.lasting(blocks) if each.key not in self._emitted]
-        notes, self._noted = self.notes[self._noted :], len(self.notes)
-        if not new and not notes:
-            return
-        used = [each for each in blocks if isinstance(each, bl.FooterBlock) and self._elsewhere]
-        segment = segment_of([*new, *used], echo=self._elsewhere, is_reply_told=bool(self._emitted))
-        self._emitted.update(each.key for each in new)
-        outputs = self._outputs(segment, notes)
-        last, metadata = outputs[-1]
-        for data, told in (*outputs[:-1], (last, {**metadata, **facts})):
-            self._outlet.show(data, told)
+        has_buttons = isinstance(self.control, Prompt) and self.control.state is None
+        hidden: tuple[type[bl.Block], ...] = () if self._elsewhere else (bl.FooterBlock,)
+        if not self.is_live:
+            hidden += (bl.ProgressBlock,)
+        told = [
+            replace(each, has_buttons=has_buttons) if isinstance(each, bl.QuestionBlock) else each
+            for each in blocks
+            if not isinstance(each, hidden)
+        ]
+        segment = segment_of(told, echo=self._elsewhere, is_reply_told=self._goes_on)
+        head, figure, (work, about_work) = segment_bundles(segment)
+        about_work = {**about_work, **facts} if ended else about_work
+        control = [self.control.bundle()] if self.control is not None else []
+        self._displays.show([head, figure, (work, about_work), *control])
 
 
 def pixels_of(figure: bl.FigureBlock) -> str:
@@ -191,25 +99,6 @@ def pixels_of(figure: bl.FigureBlock) -> str:
 
     drawn, _ = render_png({"$schema": VEGALITE_SCHEMA, **(figure.spec or {})}, scale=1)
     return "" if drawn is None else b64encode(drawn).decode("ascii")
-
-
-class _Pace:
-    """When the record may be redrawn, by the times of the last redraws in seconds."""
-
-    def __init__(self) -> None:
-        self._drawn: deque[float] = deque(maxlen=_PACED)
-
-    def count(self, now: float) -> None:
-        self._drawn.append(now)
-
-    def delay(self, now: float, *, urgent: bool = False) -> float:
-        """Seconds from ``now``. What is urgent waits only when a second's redraws are used up."""
-        free = float("-inf")
-        if len(self._drawn) == _PACED:
-            free = self._drawn[0] + 1.0
-        if self._drawn and not urgent:
-            free = max(free, self._drawn[-1] + INTERVAL_S)
-        return max(0.0, free - now)
 
 
 def _is_about_to_block(event: AgentEvent) -> bool:
@@ -227,43 +116,44 @@ class TurnRecord:
     """
 
     def __init__(
-        self,
-        place: Place | None = None,
-        *,
-        run_id: str = "",
-        view: RunView = EMPTY,
-        clock: Clock = SYSTEM_CLOCK,
+        self, place: Place | None = None, *, view: RunView = EMPTY, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self.view = view
-        self.run_id = run_id
         self.last_event: AgentEvent | None = None
         self.trouble: Exception | None = None
+        # What asks, or asked last: a page that was loaded again still draws it.
         self.prompt: Prompt | None = None
-        # What was clicked, which a page that was loaded again still draws.
-        self._answered: Prompt | None = None
         self.is_followed = False
         self._clock = clock
-        self._pace = _Pace()
+        # When the last redraws were, in seconds.
+        self._drawn: deque[float] = deque(maxlen=_PACED)
         self._elapsed_s = 0.0
         self._hint = ""
         # The pixels of charts by their identity, once they are drawn, for exporters.
         self._pixels: dict[str, str] = {}
         self._painting: asyncio.Task[None] | None = None
-        self._place: Place = place or Place()
+        self._place = place or Place()
         self._home: dict[str, Place] = {}
         self._claim()
 
     @property
+    def run_id(self) -> str:
+        """Empty until the run has begun."""
+        return self.view.run_id
+
+    @property
     def is_live(self) -> bool:
         """Whether what is drawn now can be drawn again."""
-        return self._place.redraws
+        return self._place.is_live
 
-    def _blocks(self) -> Sequence[bl.Block]:
-        """The blocks of the view, with the pixels that are there, and while it is followed with
-        the time that has gone by."""
-        return list(map(self._brought_up_to_date, self.view.blocks))
+    @property
+    def can_be_answered(self) -> bool:
+        """Whether its question stands there with controls."""
+        return self.prompt is not None and self.prompt.state is None
 
     def _brought_up_to_date(self, block: bl.Block) -> bl.Block:
+        """``block`` with the pixels that are there, and while it is followed with the time that has
+        gone by."""
         match block:
             case bl.FigureBlock() if pixels := self._pixels.get(block.identity):
                 return replace(block, png_base64=pixels)
@@ -290,7 +180,7 @@ class TurnRecord:
         for figure in self._unpainted():
             self._pixels[figure.identity] = pixels_of(figure)
 
-    async def _paint_later(self) -> None:
+    async def _draw_painted(self) -> None:
         await asyncio.to_thread(self._attempt, self.paint, "has a chart without pixels")
         if not self.is_followed:
             self.draw(ended=True)
@@ -298,11 +188,10 @@ class TurnRecord:
     def _claim(self) -> dict[Place, list[bl.Block]]:
         """The blocks by place, new ones in the current place."""
         homes: dict[Place, list[bl.Block]] = {each: [] for each in self._home.values()}
-        for block in self._blocks():
-            if not block.volatile:
-                self._home.setdefault(block.key, self._place)
-            homes.setdefault(self._home.get(block.key, self._place), []).append(block)
         homes.setdefault(self._place, [])
+        for block in map(self._brought_up_to_date, self.view.blocks):
+            place = self._place if block.volatile else self._home.setdefault(block.key, self._place)
+            homes[place].append(block)
         return homes
 
     def go_on_in(self, place: Place) -> None:
@@ -314,27 +203,19 @@ class TurnRecord:
         self.prompt = self._place.control = prompt
         self.draw(ended=True)
 
-    def add_note(self, text: str) -> None:
-        """Put a sentence below what stands in the current place."""
-        self._place.notes.append(text)
-        self.draw(ended=True)
-
     def settle_prompt(self, text: str = "") -> None:
-        """Close the open prompt, if there is one; its output becomes ``text``.
+        """Close the prompt, if it is open; its output becomes ``text``.
 
         Empty text is right where the record itself, just above, says what was answered.
         """
-        if self.prompt is None:
-            return
-        prompt, self.prompt = self.prompt, None
-        self._answered = prompt
-        prompt.settle(text)
-        if not self.is_followed:
-            self.draw(ended=True)
+        if self.prompt is not None and self.prompt.state is None:
+            self.prompt.settle(text)
+            if not self.is_followed:
+                self.draw(ended=True)
 
     def draw(self, *, ended: bool) -> None:
         """Bring every place up to date."""
-        self._pace.count(self._clock.monotonic())
+        self._drawn.append(self._clock.monotonic())
         trouble = self._attempt(lambda: self._draw(ended), "could not be drawn")
         self.trouble = trouble or self.trouble
 
@@ -342,8 +223,20 @@ class TurnRecord:
         facts = metadata_of(self.view)
         for place, blocks in self._claim().items():
             place.draw(blocks, ended=ended, facts=facts)
-        if ended and self._answered is not None:
-            self._answered.tell(record_html(bl.lasting(self._blocks())))
+        if ended and self.prompt is not None:
+            whole = map(self._brought_up_to_date, bl.lasting(self.view.blocks))
+            self.prompt.tell(record_html(list(whole)))
+
+    def _delay(self, *, urgent: bool = False) -> float:
+        """Seconds until it may be drawn. What is urgent waits only when a second's redraws are
+        used up."""
+        now = self._clock.monotonic()
+        free = [now]
+        if len(self._drawn) == _PACED:
+            free.append(self._drawn[0] + 1.0)
+        if self._drawn and not urgent:
+            free.append(self._drawn[-1] + INTERVAL_S)
+        return max(free) - now
 
     def _attempt(self, act: Callable[[], None], otherwise: str) -> Exception | None:
         """Do what only observes the run, which goes on whatever comes of it."""
@@ -369,7 +262,8 @@ class TurnRecord:
         over in a moment: what it gives stands in the record until the end. Drawing waits for its
         turn, and what waited is drawn then, also when no further event comes. Code is drawn before
         it runs, because it may hold the thread. Where something else is waited for, the elapsed
-        time is drawn about once a second.
+        time is drawn about once a second. Where it is cancelled, the end is not drawn: the journal
+        knows it.
         """
         clock, base, start = self._clock, self.view.used.elapsed_s, self._clock.monotonic()
         due = asyncio.Event()
@@ -382,7 +276,7 @@ class TurnRecord:
 
         async def draw_what_is_due() -> None:
             while await due.wait():
-                while (delay := self._pace.delay(clock.monotonic())) > 0:
+                while (delay := self._delay()) > 0:
                     await clock.sleep(delay)
                 if due.is_set():  # nothing urgent came in between
                     redraw()
@@ -395,27 +289,20 @@ class TurnRecord:
             elif self.is_live:
                 self._hint = _STOP_IN_TOOLBAR
 
-        def withdraw_stop() -> None:
-            if stop is not None:
-                stop.settle("")
-
         async def tick() -> None:
             await clock.sleep(TICK_S)
             self._attempt(offer_stop, "has no button to stop it")
             while True:
                 self._elapsed_s = base + clock.monotonic() - start
-                if self._place.ticks:
-                    due.set()
+                due.set()
                 await clock.sleep(TICK_S)
 
         self.is_followed = True
         self.last_event = None
         self._elapsed_s = 0.0
-        is_over = False
+        is_over = is_cancelled = False
         try:
             async for event in events:
-                if isinstance(event, RunStarted):
-                    self.run_id = event.run_id
                 self.last_event = event
                 self.view = fold(self.view, event)
                 if not tasks:
@@ -424,24 +311,29 @@ class TurnRecord:
                 if _is_about_to_block(event):
                     # What is drawn once for all comes seldom enough.
                     if self.is_live:
-                        await clock.sleep(self._pace.delay(clock.monotonic(), urgent=True))
+                        await clock.sleep(self._delay(urgent=True))
                     redraw()
                 else:
                     due.set()
                     await asyncio.sleep(0)
             is_over = True
+        except asyncio.CancelledError:
+            is_cancelled = True
+            raise
         finally:
             self.is_followed = False
             for task in tasks:
                 task.cancel()
-            self._attempt(withdraw_stop, "could not close its button")
-            if is_over and not self.is_live and self._unpainted():
-                await asyncio.to_thread(self._attempt, self.paint, "has a chart without pixels")
-            if self.last_event is not None:
+            if stop is not None:
+                self._attempt(lambda: stop.settle(""), "could not close its button")
+            lacks_pixels = is_over and bool(self._unpainted())
+            if lacks_pixels and not self.is_live:
+                await self._draw_painted()
+            if self.last_event is not None and not is_cancelled:
                 self.draw(ended=True)
-            if is_over and self.is_live and self._unpainted():
+            if lacks_pixels and self.is_live:
                 # The front end draws the chart already; this is for exporters.
-                self._painting = asyncio.create_task(self._paint_later())
+                self._painting = asyncio.create_task(self._draw_painted())
             # A generator that was left before its end closes its turn now, not some day.
             close = getattr(events, "aclose", None)
             if close is not None:

@@ -9,7 +9,6 @@ import os
 import textwrap
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +16,47 @@ from traitlets import TraitError, TraitType
 from traitlets.config import Config, Configurable, PyFileConfigLoader
 
 from parsimony_agent.arguments import CELL_FLAGS, reader
+from parsimony_agent.pending import TurnError
 
 FILE = "jupyter_parsimony_config.py"
 
 
-@dataclass(frozen=True)
-class Setting:
-    """One thing that can be set. ``read`` takes text and raises ValueError with what it needs."""
+class Setting(TraitType[Any, Any]):
+    """One thing that can be set, as text; ``None`` where it is not set here.
 
-    name: str
-    variable: str
-    default: str
-    help: str
-    example: str
-    read: Callable[[str], Any] = str
+    ``read`` takes the text and raises ``ValueError`` with what it needs; ``usual`` holds where
+    nobody has set it.
+    """
+
+    def __init__(self, name: str, row: Mapping[str, Any]) -> None:
+        told = {**CELL_FLAGS.get(name, {}), **row}
+        self.variable = f"PARSIMONY_{name.upper()}"
+        self.usual: str = told.get("default", "")
+        self.example: str = told.get("example", self.usual)
+        self.says: str = told["help"]
+        self.read = _deferred(told["deferred"]) if "deferred" in told else reader(told)
+        said = f"{self.says[0].upper()}{self.says[1:]}. Environment: {self.variable}."
+        super().__init__(default_value=None, allow_none=True, help=said)
+        self.name = name
+        self.tag(config=True)
+
+    def validate(self, obj: Any, value: Any) -> str:
+        return self.checked(str(value), f"ParsimonyAgent.{self.name}")
+
+    def checked(self, text: str, named: str) -> str:
+        """``text`` without space around it. ``TraitError`` says what ``named`` takes instead."""
+        text = text.strip()
+        try:
+            self.read(text)
+        except ValueError as needed:
+            raise TraitError(f"{named} is {text!r}; it takes {needed}.") from None
+        return text
+
+    def default_value_repr(self) -> str:
+        return repr(self.usual or None)
 
 
-def _read(name: str) -> Callable[[str], Any]:
+def _deferred(name: str) -> Callable[[str], Any]:
     def read(text: str) -> Any:
         # Deferred: loading the extension imports no kernel.
         from parsimony_kernel.agent import resolve
@@ -43,57 +66,20 @@ def _read(name: str) -> Callable[[str], Any]:
     return read
 
 
-def _setting(name: str, row: dict[str, Any]) -> Setting:
-    told = {**CELL_FLAGS.get(name, {}), **row}
-    default = told.get("default", "")
-    read = _read(told["deferred"]) if "deferred" in told else reader(told)
-    example = told.get("example", default)
-    return Setting(name, f"PARSIMONY_{name.upper()}", default, told["help"], example, read)
-
-
 _TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-SETTINGS = tuple(_setting(name, row) for name, row in _TABLE.items())
-_BY_NAME = {setting.name: setting for setting in SETTINGS}
+SETTINGS = {name: Setting(name, row) for name, row in _TABLE.items()}
 _OF_MODELS = ("effort", "model_parameters", "model_aliases")
-
-
-class _Text(TraitType):
-    """A setting as text; ``None`` where it is not set here."""
-
-    def __init__(self, setting: Setting) -> None:
-        said = f"{setting.help}. Environment: {setting.variable}."
-        super().__init__(default_value=None, allow_none=True, help=said[0].upper() + said[1:])
-        self._setting = setting
-        self.tag(config=True)
-
-    def validate(self, obj: Any, value: Any) -> str:
-        return checked(self._setting, str(value), f"ParsimonyAgent.{self._setting.name}")
-
-    def default_value_repr(self) -> str:
-        return repr(self._setting.default or None)
-
-
-def checked(setting: Setting, text: str, named: str) -> str:
-    """``text`` without space around it. ``TraitError`` says what ``named`` takes instead."""
-    text = text.strip()
-    try:
-        setting.read(text)
-    except ValueError as needed:
-        raise TraitError(f"{named} is {text!r}; it takes {needed}.") from None
-    return text
 
 
 class ParsimonyAgent(Configurable):
     """The Parsimony Agent in this notebook. ``%agent config`` shows what holds, and why."""
 
-    locals().update({setting.name: _Text(setting) for setting in SETTINGS})
+    locals().update(SETTINGS)
 
     def __init__(self, *, environ: Mapping[str, str] = os.environ, config: Config | None = None):
         self._here: set[str] = set()
-        self._is_made = False
         self._environ = environ
         super().__init__(config=config or Config())
-        self._is_made = True
 
     def update_config(self, config: Config) -> None:
         """What ``%config`` calls. It stands above the environment from now on."""
@@ -105,20 +91,20 @@ class ParsimonyAgent(Configurable):
 
         ``TraitError`` where the environment says what cannot be meant.
         """
-        setting = _BY_NAME[name]
+        setting = SETTINGS[name]
         own: str | None = getattr(self, name)
         if name in self._here and own is not None:
             return own, "%config"
         said = self._environ.get(setting.variable, "").strip()
         if said:
-            return checked(setting, said, setting.variable), setting.variable
+            return setting.checked(said, setting.variable), setting.variable
         if own is not None:
             return own, "configuration file"
-        return setting.default, "default"
+        return setting.usual, "default"
 
     def of_models(self) -> dict[str, str]:
         """What is set here for every model, by the variables that would say the same."""
-        told = {_BY_NAME[name].variable: self.told(name) for name in _OF_MODELS}
+        told = {SETTINGS[name].variable: self.told(name) for name in _OF_MODELS}
         return {
             variable: text
             for variable, (text, source) in told.items()
@@ -126,9 +112,12 @@ class ParsimonyAgent(Configurable):
         }
 
     def value(self, name: str) -> Any:
-        """What holds, read; ``None`` where nothing is set."""
-        text, _ = self.told(name)
-        return _BY_NAME[name].read(text) if text else None
+        """What holds, read; ``None`` where nothing is set. ``TurnError`` if it cannot be meant."""
+        try:
+            text, _ = self.told(name)
+        except TraitError as wrong:
+            raise TurnError(f"{wrong} See %agent config.") from None
+        return SETTINGS[name].read(text) if text else None
 
 
 def config_of_files(folders: list[str] | None = None) -> Config:
@@ -148,11 +137,10 @@ def config_of_files(folders: list[str] | None = None) -> Config:
 def file_text() -> str:
     """A configuration file with every setting in it, each behind a hash."""
     lines = ["# Configuration of Parsimony Agent.", "", "c = get_config()  # noqa: F821"]
-    for setting in SETTINGS:
-        said = f"{setting.help[0].upper()}{setting.help[1:]}."
+    for setting in SETTINGS.values():
         lines += [
             "",
-            *textwrap.wrap(said, 90, initial_indent="# ", subsequent_indent="# "),
-            f"# c.ParsimonyAgent.{setting.name} = {setting.default or setting.example!r}",
+            *textwrap.wrap(setting.help, 90, initial_indent="# ", subsequent_indent="# "),
+            f"# c.ParsimonyAgent.{setting.name} = {setting.usual or setting.example!r}",
         ]
     return "\n".join(lines) + "\n"

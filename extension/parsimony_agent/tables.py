@@ -31,7 +31,10 @@ _LONG_WORD = 30
 
 
 def note(text: str) -> dict[str, Any]:
-    """The bundle of one sentence."""
+    """The bundle of one sentence. Without words it takes no room: a blank, since exporters complain
+    about a bundle without anything and nbval doesn't read back what is empty."""
+    if not text:
+        return {"text/plain": " ", "text/html": " "}
     return {"text/plain": plain(text), "text/html": f"<p>{unbroken(html_text(text))}</p>"}
 
 

@@ -24,31 +24,23 @@ _MARGINS = frozenset({tokenize.INDENT, tokenize.DEDENT})
 _CLOSED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
-def _statements(node: ast.AST) -> Iterator[ast.Expr]:
-    """The expression statements below ``node`` that run in the cell itself, in order."""
+def _calls(node: ast.AST, name: str) -> Iterator[tuple[ast.Call, list[ast.Constant]]]:
+    """The calls of the magic ``name`` below ``node`` that are statements of the cell itself, in
+    order: each with the line and, of a cell magic, the body."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Expr):
-            yield child
-        elif not isinstance(child, _CLOSED):
-            yield from _statements(child)
-
-
-def _arguments(call: ast.expr, method: str, name: str) -> list[ast.Constant]:
-    """What stands behind ``name`` in ``get_ipython().<method>(name, …)``; empty for other calls."""
-    match call:
-        case ast.Call(
-            func=ast.Attribute(
-                value=ast.Call(func=ast.Name(id="get_ipython"), args=[]), attr=called
-            ),
-            args=[ast.Constant(value=magic), *rest],
-        ) if (called, magic) == (method, name):
-            return [each for each in rest if isinstance(each, ast.Constant)]
-    return []
-
-
-def _waits(arguments: object) -> bool:
-    words = str(arguments).split(maxsplit=1)
-    return bool(words) and words[0] in _AWAITED
+        match child:
+            case ast.Expr(
+                value=ast.Call(
+                    func=ast.Attribute(
+                        value=ast.Call(func=ast.Name(id="get_ipython"), args=[]),
+                        attr="run_cell_magic" | "run_line_magic",
+                    ),
+                    args=[ast.Constant(value=magic), *told],
+                ) as call
+            ) if magic == name:
+                yield call, [each for each in told if isinstance(each, ast.Constant)]
+            case _ if not isinstance(child, _CLOSED):
+                yield from _calls(child, name)
 
 
 def awaiting(name: str) -> Callable[[list[str]], list[str]]:
@@ -62,23 +54,14 @@ def awaiting(name: str) -> Callable[[list[str]], list[str]]:
         # Positions of the ast count bytes.
         raw = source.encode().split(b"\n")
         # From the end backwards, so that the positions before stay true.
-        for statement in reversed(list(_statements(tree(source)))):
-            call = statement.value
-            row = call.lineno - 1
-            match (
-                _arguments(call, "run_cell_magic", name),
-                _arguments(call, "run_line_magic", name),
-            ):
-                case [[_, ast.Constant(value="", end_col_offset=int(end)) as body], _]:
+        for call, told in reversed(list(_calls(tree(source), name))):
+            row, at = call.lineno - 1, call.col_offset
+            match told:
+                case [_, ast.Constant(value="", end_col_offset=int(end)) as body]:
                     # IPython refuses an empty body before the magic sees it.
                     raw[row] = raw[row][: body.col_offset] + rb"'\n'" + raw[row][end:]
-                case [[_, _], _]:
-                    pass
-                case [_, [ast.Constant(value=words), *_]] if _waits(words):
-                    pass
-                case _:
+                case [ast.Constant(value=line)] if str(line).partition(" ")[0] not in _AWAITED:
                     continue
-            at = call.col_offset
             raw[row] = raw[row][:at] + b"await " + raw[row][at:]
         return b"\n".join(raw).decode().splitlines(keepends=True)
 

@@ -7,40 +7,34 @@ answers. Whatever it does, somebody holds its task and sees its errors.
 import asyncio
 import logging
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from parsimony_agent import tables
 from parsimony_agent.arguments import CellRequest
 from parsimony_agent.asking import Read, ask_by_input, reader
-from parsimony_agent.cell import Cells, locate
-from parsimony_agent.controls import Prompt, StopButton, is_heard_mid_cell
-from parsimony_agent.options import check_target, in_notebook, options_of, value_of
+from parsimony_agent.cell import Cells, Session, locate
+from parsimony_agent.controls import Control, Prompt, StopButton, is_heard_mid_cell
+from parsimony_agent.options import check_target, in_notebook, options_of
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
-from parsimony_agent.publisher import FirstSign, Outlet, TextOutlet, outlet_of
-from parsimony_agent.record_display import Control, LivePlace, Place, StaticPlace, TurnRecord
-from parsimony_agent.sessions import Session
+from parsimony_agent.publisher import Displays, Outlet, outlet_of
+from parsimony_agent.record_display import Place, TurnRecord
 from parsimony_agent.settings import ParsimonyAgent
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.events import AgentEvent, RunCancelled, UserInputRequested
 from parsimony_kernel.core.results import collect
+from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.display import StatusLine
 from parsimony_kernel.session.identity import source_after
 from parsimony_kernel.session.turns import SessionError, resolve_turn
 from parsimony_kernel.storage.store import PendingRow
-from parsimony_kernel.view.blocks import QuestionBlock, StepBlock, lasting
+from parsimony_kernel.view.blocks import ReplyBlock, StepBlock, lasting
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.text import record_of
 
 _STOPPED = "stopped by the user"
 _log = logging.getLogger(__name__)
-
-
-def _reply(record: TurnRecord) -> str:
-    """What the newest question of ``record`` was answered with."""
-    asked = [block for block in record.view.blocks if isinstance(block, QuestionBlock)]
-    return (asked[-1].reply or "") if asked else ""
 
 
 def _pass_on(stop: CancellationRequest | None, session: Session) -> None:
@@ -85,7 +79,7 @@ class Turns:
         request: CellRequest,
         cell_key: str,
         stop: CancellationRequest | None = None,
-        sign: FirstSign | None = None,
+        sign: Displays | None = None,
         *,
         elsewhere: bool = False,
     ) -> None:
@@ -97,27 +91,25 @@ class Turns:
         Raises ``TurnError`` when it cannot begin, ``QuestionPending`` and ``TurnStopped`` when
         the cells behind it are not to run.
         """
-        is_live, outlet = self._surroundings()
-        session = self._open()
-        place = self._place(is_live, outlet, elsewhere=elsewhere, sign=sign)
-        record = TurnRecord(place, clock=self._clock)
-        options = in_notebook(
-            options_of(request, self._settings), session, self._shell, f"%{self._magic}"
-        )
-        if request.out:
-            check_target(request.out, self._shell.user_ns, f"%{self._magic}")
+        outlet = outlet_of(self._shell)
+        record = TurnRecord(self._place(outlet, elsewhere=elsewhere, sign=sign), clock=self._clock)
+        session, magic = self._open(), f"%{self._magic}"
+        options = in_notebook(options_of(request, self._settings), session, self._shell, magic)
+        out = request.flags.get("out", "")
+        if out:
+            check_target(out, self._shell.user_ns, magic)
 
         def begun() -> None:
             self._leave(self._turn_of_cell.get(cell_key, ""), "The cell was run again.")
             self._turn_of_cell[cell_key] = record.run_id
             self._records[record.run_id] = record
-            if request.out:
-                self._outs[record.run_id] = request.out
+            if out:
+                self._outs[record.run_id] = out
             _pass_on(stop, session)
 
         events = session.turn(request.text, cell_key=cell_key, options=options)
         await self._follow(record, events, begun)
-        await self._end_cell(record, is_live, outlet)
+        await self._end_cell(record, outlet)
 
     async def answer(
         self,
@@ -133,31 +125,31 @@ class Turns:
         where the question stands if this process still has it, and the caller gets the
         continuation as one display.
         """
-        is_live, outlet = self._surroundings()
+        outlet = outlet_of(self._shell)
         session = self._open()
         question = self._question(session, turn).record
         record = self._records.get(question.run_id)
         if record is None:
             view = replay(session.events(question.run_id))
-            record = TurnRecord(run_id=question.run_id, view=view, clock=self._clock)
+            record = TurnRecord(view=view, clock=self._clock)
         known = {block.key for block in record.view.blocks}
-        stays = here and record.prompt is not None
+        stays = here and record.can_be_answered
 
         def begun() -> None:
             self._records[question.run_id] = record
             if stays:
                 record.settle_prompt()
             else:
-                record.go_on_in(Place() if here else self._place(is_live, outlet))
+                record.go_on_in(Place() if here else self._place(outlet))
+                replies = [b.reply for b in record.view.blocks if isinstance(b, ReplyBlock)]
                 record.settle_prompt(
-                    f"Answered: {_reply(record)}. It goes on in the cell that answered."
+                    f"Answered: {replies[-1]}. It goes on in the cell that answered."
                 )
             _pass_on(stop, session)
 
-        events = self._resumed(words, question.run_id, question.nonce)
-        await self._follow(record, events, begun)
+        await self._follow(record, self._resumed(words, question), begun)
         if not here:
-            await self._end_cell(record, is_live, outlet)
+            await self._end_cell(record, outlet)
             return
         if stays:
             self._ask_again(record)
@@ -166,39 +158,38 @@ class Turns:
 
     def show(self, named: str | None) -> None:
         """Draw a turn in the cell that runs now, with a live prompt when it asks."""
-        is_live, outlet = self._surroundings()
+        outlet = outlet_of(self._shell)
         session = self._open()
-        turn = resolve_turn(session.turns(), named)
-        place = self._place(is_live, outlet, elsewhere=True)
-        view = replay(session.events(turn.run_id))
-        record = TurnRecord(place, run_id=turn.run_id, view=view, clock=self._clock)
+        run_id = resolve_turn(session.turns(), named).run_id
+        place = self._place(outlet, elsewhere=True)
+        record = TurnRecord(place, view=replay(session.events(run_id)), clock=self._clock)
         if not record.is_live:
             record.paint()
         record.draw(ended=True)
-        before = self._records.get(turn.run_id)
+        before = self._records.get(run_id)
         if before is not None and before.is_followed:
             return
-        asking = [each for each in session.pending() if each.turn.run_id == turn.run_id]
-        if asking and is_live and self._is_attended():
-            self._leave(turn.run_id, "The question is shown again in another cell.")
-            self._records[turn.run_id] = record
-            self._prompt(record, asking[0].record.choices, asking[0].record.nonce)
-            record.go_on_in(LivePlace(outlet, below_question=True))
+        asking = [each.record for each in session.pending() if each.turn.run_id == run_id]
+        if asking and record.is_live and self._is_attended():
+            self._leave(run_id, "The question is shown again in another cell.")
+            self._records[run_id] = record
+            self._prompt(record, asking[0])
+            record.go_on_in(self._place(outlet, goes_on=True))
 
     def can_be_clicked(self) -> bool:
         """Whether buttons in the cell that runs now are drawn, and somebody could press them."""
-        return self._surroundings()[0] and self._is_attended()
+        return self._is_live(outlet_of(self._shell)) and self._is_attended()
 
     def leave_all(self) -> None:
         """Turn every prompt into text: nobody listens to them any more."""
         for turn_id in tuple(self._records):
             self._leave(turn_id, f"To answer: {self._magic} answer")
 
-    def _surroundings(self) -> tuple[bool, Outlet]:
-        """Whether what is shown can be drawn again, and where it is shown."""
-        said, outlet = value_of(self._settings, "display"), outlet_of(self._shell)
+    def _is_live(self, outlet: Outlet) -> bool:
+        """Whether what is shown there can be drawn again."""
+        said = self._settings.value("display")
         wanted = self._cells.has_id() if said == "auto" else said == "live"
-        return wanted and not isinstance(outlet, TextOutlet), outlet
+        return wanted and not outlet.is_terminal
 
     def _is_attended(self) -> bool:
         """Whether somebody could press a button.
@@ -210,19 +201,17 @@ class Turns:
 
     def _place(
         self,
-        is_live: bool,
         outlet: Outlet,
         *,
         elsewhere: bool = False,
-        sign: FirstSign | None = None,
+        goes_on: bool = False,
+        sign: Displays | None = None,
     ) -> Place:
-        if is_live:
-            return LivePlace(outlet, elsewhere=elsewhere, sign=sign)
-        at_terminal = isinstance(outlet, TextOutlet)
-        return StaticPlace(
-            outlet,
-            elsewhere=elsewhere or at_terminal,
-            status=StatusLine(sys.stderr) if at_terminal else None,
+        return Place(
+            sign or Displays(outlet, is_live=self._is_live(outlet)),
+            elsewhere=elsewhere or outlet.is_terminal,
+            goes_on=goes_on,
+            status=StatusLine(sys.stderr) if outlet.is_terminal else None,
         )
 
     def _question(self, session: Session, named: str | None) -> PendingRow:
@@ -231,9 +220,8 @@ class Turns:
             turn_id = resolve_turn(session.turns(), named).run_id
             pending = tuple(each for each in pending if each.turn.run_id == turn_id)
         if not pending:
-            which = "No turn" if named is None else f"Turn {named}"
-            verb = "waits" if named is None else "does not wait"
-            raise TurnError(f"{which} {verb} for an answer; see {self._magic} history.")
+            which = "No turn waits" if named is None else f"Turn {named} does not wait"
+            raise TurnError(f"{which} for an answer; see {self._magic} history.")
         return pending[0]
 
     async def _follow(
@@ -265,7 +253,9 @@ class Turns:
                     raise TurnStopped("The turn was stopped.") from None
             raise
         finally:
-            self._bind(record)
+            # What the turn came to so far, where its cell asked for that.
+            if name := self._outs.get(record.run_id):
+                self._shell.user_ns[name] = collect(self._open().events(record.run_id))
             # Only a turn that is asked about later is worth keeping.
             if record.last_event and not isinstance(record.last_event, UserInputRequested):
                 self._records.pop(record.run_id, None)
@@ -276,24 +266,18 @@ class Turns:
                 f"({type(trouble).__name__}). {self._magic} show draws it again."
             )
 
-    def _bind(self, record: TurnRecord) -> None:
-        """Bind what the turn came to so far, where its cell asked for that."""
-        name = self._outs.get(record.run_id)
-        if name is not None:
-            self._shell.user_ns[name] = collect(self._open().events(record.run_id))
-
-    async def _end_cell(self, record: TurnRecord, is_live: bool, outlet: Outlet) -> None:
+    async def _end_cell(self, record: TurnRecord, outlet: Outlet) -> None:
         """What stands behind the record in its cell, and whether the cells behind it may run."""
-        if isinstance(outlet, TextOutlet):
+        if outlet.is_terminal:
             await self._ask_at_terminal(record, outlet)
         match record.last_event:
-            case UserInputRequested() as asked if is_live and self._is_attended():
-                self._prompt(record, asked.choices, asked.suspension_record.nonce)
-                record.go_on_in(LivePlace(outlet, below_question=True))
+            case UserInputRequested() if record.is_live and self._is_attended():
+                self._ask_again(record)
+                record.go_on_in(self._place(outlet, goes_on=True))
                 if not self._next_cell_answers():
                     raise QuestionPending("The agent asks; cells queued behind it were not run.")
             case UserInputRequested():
-                if value_of(self._settings, "on_question") == "raise":
+                if self._settings.value("on_question") == "raise":
                     raise QuestionUnanswered(
                         "The agent asks, and nobody answers; the question is in the record above."
                     )
@@ -309,50 +293,55 @@ class Turns:
     async def _ask_at_terminal(self, record: TurnRecord, outlet: Outlet) -> None:
         """Have the questions of the turn answered there, until it ends or one is left open."""
         read = self._read or reader()
-        while read is not None and isinstance(record.last_event, UserInputRequested):
-            asked = record.last_event
+        while read is not None and isinstance(asked := record.last_event, UserInputRequested):
             reply = ask_by_input(asked.question, asked.choices, read)
             if reply is None:
-                outlet.show(
-                    tables.note(f"The question stays open. To answer it: {self._magic} answer")
-                )
+                told = f"The question stays open. To answer it: {self._magic} answer"
+                outlet.show(tables.note(told))
                 return
-            nonce = asked.suspension_record.nonce
-            await self._follow(record, self._resumed(reply, record.run_id, nonce))
+            record.go_on_in(self._place(outlet, goes_on=True))
+            await self._follow(record, self._resumed(reply, asked.suspension_record))
 
-    def _resumed(self, reply: str, turn_id: str, nonce: str) -> AsyncIterator[AgentEvent]:
+    def _resumed(self, reply: str, question: SuspensionRecord) -> AsyncIterator[AgentEvent]:
         """How a turn goes on after an answer, within the budget that the notebook has by now."""
         return self._open().resume(
             reply,
-            turn_id=turn_id,
-            nonce=nonce,
-            notebook_cost_usd=value_of(self._settings, "notebook_budget"),
+            turn_id=question.run_id,
+            nonce=question.nonce,
+            notebook_cost_usd=self._settings.value("notebook_budget"),
         )
 
-    def _prompt(self, record: TurnRecord, choices: Sequence[str], nonce: str) -> None:
+    def _ask_again(self, record: TurnRecord) -> None:
+        """A turn that asks gets its prompt where it stands."""
+        if isinstance(record.last_event, UserInputRequested):
+            self._prompt(record, record.last_event.suspension_record)
+
+    def _prompt(self, record: TurnRecord, question: SuspensionRecord) -> None:
         loop = asyncio.get_running_loop()
+
+        def go_on(reply: str) -> None:
+            task = loop.create_task(self._answered(record, prompt, reply, question))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
         def on_reply(reply: str) -> None:
             # Perhaps on another thread, perhaps inside a cell: the loop takes it from here.
-            loop.call_soon_threadsafe(self._go_on, record, reply, nonce)
+            loop.call_soon_threadsafe(go_on, reply)
 
         is_approval = any(
             isinstance(block, StepBlock) and block.state == "waiting"
             for block in record.view.blocks
         )
-        free_words = not (is_approval and choices)
-        record.add_prompt(Prompt(choices, on_reply, free_words=free_words, magic=self._magic))
+        free_words = not (is_approval and question.choices)
+        prompt = Prompt(question.choices, on_reply, free_words=free_words, magic=self._magic)
+        record.add_prompt(prompt)
 
-    def _go_on(self, record: TurnRecord, reply: str, nonce: str) -> None:
-        task = asyncio.get_running_loop().create_task(self._answered(record, reply, nonce))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _answered(self, record: TurnRecord, reply: str, nonce: str) -> None:
+    async def _answered(
+        self, record: TurnRecord, prompt: Prompt, reply: str, question: SuspensionRecord
+    ) -> None:
         """Continue after a click, where the question stands. Nobody awaits this: all is shown."""
-        prompt = record.prompt
         try:
-            events = self._resumed(reply, record.run_id, nonce)
+            events = self._resumed(reply, question)
             await self._follow(record, events, record.settle_prompt, in_cell=False)
             self._ask_again(record)
         except TurnStopped:
@@ -364,26 +353,19 @@ class Turns:
                 _log.error("Turn %s broke off (%s)", record.run_id, type(error).__name__)
                 _log.debug("How that came about", exc_info=error)
                 sentence = f"The turn broke off ({type(error).__name__}: {error})."
-            if prompt is None or prompt.state is not None:
-                record.add_note(sentence)
-            elif record.prompt is prompt and self._is_over(record.run_id, nonce):
-                record.settle_prompt(sentence)
-            else:
+            if prompt.state is None and not self._is_over(question):
                 prompt.reopen(sentence)
+            else:
+                prompt.settle(sentence)
+                record.draw(ended=True)
 
-    def _is_over(self, turn_id: str, nonce: str) -> bool:
+    def _is_over(self, question: SuspensionRecord) -> bool:
         """Whether the question is known to wait no more."""
         try:
             pending = self._open().pending()
         except (TurnError, SessionError):
             return False
-        return all((each.turn.run_id, each.record.nonce) != (turn_id, nonce) for each in pending)
-
-    def _ask_again(self, record: TurnRecord) -> None:
-        """A continuation that asks in its turn gets its prompt where it stands."""
-        if isinstance(record.last_event, UserInputRequested):
-            asked = record.last_event
-            self._prompt(record, asked.choices, asked.suspension_record.nonce)
+        return question.nonce not in (each.record.nonce for each in pending)
 
     def _leave(self, turn_id: str, why: str) -> None:
         record = self._records.pop(turn_id, None)

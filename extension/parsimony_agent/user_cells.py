@@ -42,8 +42,8 @@ class _Begun:
 
     info: Any
     code: str
-    before: Snapshot
     looked: Looked
+    before: Snapshot
     watch: Watch
     is_body: bool = False
 
@@ -88,14 +88,13 @@ class UserCells:
         What the cell has done so far is put on record first. What is done in here is on record
         already: an undo, a redo, the code of an agent.
         """
-        self._quietly(lambda: self._record_open(failed=False))
+        self._quietly(lambda: self._record_first(self._open, failed=False))
         try:
             yield
         finally:
             for place, begun in enumerate(self._open):
-                looked = self._looked(begun.code)
-                kept = looked.keep(self._visible())
-                self._open[place] = replace(begun, before=kept, looked=looked)
+                looked, before = self._looked(begun.code)
+                self._open[place] = replace(begun, before=before, looked=looked)
 
     def _begin(self, info: Any) -> None:
         self._quietly(lambda: self._look_before(info))
@@ -115,40 +114,38 @@ class UserCells:
         if not self._open:
             self._is_agent = False
         code = getattr(info, "transformed_cell", None) or self._transformed(info.raw_cell)
-        looked = self._looked(code)
-        before = looked.keep(self._visible())
         is_body = any(_CAPTURING in begun.code for begun in self._open)
         watch = Watch()
         listen(watch.hear)
-        self._open.append(_Begun(info, code, before, looked, watch, is_body))
+        self._open.append(_Begun(info, code, *self._looked(code), watch, is_body))
 
-    def _looked(self, code: str) -> Looked:
+    def _looked(self, code: str) -> tuple[Looked, Snapshot]:
+        """What stands before ``code`` runs, and a snapshot of it."""
         try:
-            return before_cell(code, self._shell.user_ns)
+            looked = before_cell(code, self._shell.user_ns)
         except Exception:  # boundary: user object - what a cell binds
             _log.debug("The variables of a cell could not be looked at", exc_info=True)
-            return Looked(self._shell.user_ns)
+            looked = Looked(self._shell.user_ns)
+        return looked, looked.keep(self._visible())
 
     def _look_after(self, result: Any) -> None:
         info = getattr(result, "info", None)
-        found = [place for place, begun in enumerate(self._open) if begun.info is info]
-        if info is None or not found:
-            # A cell that was cancelled ends without a result.
-            self._stop_watching(self._open)
-            try:
-                self._record_open(failed=True)
-            finally:
-                self._open.clear()
-            return
-        begun = self._open[found[-1]]
-        self._stop_watching(self._open[found[-1] :])
-        del self._open[found[-1] :]
-        if getattr(result, "error_before_exec", None) is None:
+        found = [
+            at for at, begun in enumerate(self._open) if info is not None and begun.info is info
+        ]
+        # A cell that was cancelled ends without a result, and all that is open with it.
+        first = found[-1] if found else 0
+        ended = self._open[first:]
+        del self._open[first:]
+        self._stop_watching(ended)
+        if not found:
+            self._record_first(ended, failed=True)
+        elif getattr(result, "error_before_exec", None) is None:
             error = getattr(result, "error_in_exec", None)
-            self._record(begun, failed=error is not None, error=error, result=result)
+            self._record(ended[0], failed=error is not None, error=error, result=result)
 
-    def _record_open(self, *, failed: bool) -> None:
-        for begun in self._open[:1]:  # what runs within it is a part of it
+    def _record_first(self, cells: list[_Begun], *, failed: bool) -> None:
+        for begun in cells[:1]:  # what runs within it is a part of it
             self._record(begun, failed=failed)
 
     def _record(

@@ -51,18 +51,14 @@ def mcp(arguments: argparse.Namespace) -> int:
 
 def doctor(arguments: argparse.Namespace) -> int:
     """Check what a run needs, and say what to do about what is missing."""
-    from parsimony_kernel.doctor import run_checks
+    from parsimony_kernel.doctor import run_checks, to_text
 
     findings = run_checks(arguments.folder.resolve(), model=arguments.model, ask=arguments.ask)
     is_well = all(finding.ok or finding.level != "error" for finding in findings)
     if arguments.json:
         output.as_json({"ok": is_well, "findings": [asdict(finding) for finding in findings]})
     else:
-        for finding in findings:
-            mark = "ok  " if finding.ok else {"error": "NOT "}.get(finding.level, "look")
-            output.say(f"{mark} {finding.name}: {finding.says}")
-            if finding.remedy:
-                output.say(f"     -> {finding.remedy}")
+        output.say(to_text(findings))
     return output.DONE if is_well else output.FAILED
 
 

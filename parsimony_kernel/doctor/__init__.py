@@ -4,13 +4,13 @@ Nothing is changed. Nothing leaves the machine unless it is asked for.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from parsimony_kernel.doctor import machine, models
 from parsimony_kernel.doctor.machine import Check
 
-__all__ = ["Check", "run_checks"]
+__all__ = ["Check", "run_checks", "to_text"]
 
 
 def run_checks(
@@ -34,3 +34,14 @@ def run_checks(
         *machine.network(environ),
         *machine.workspace(folder, environ),
     )
+
+
+def to_text(checks: Iterable[Check]) -> str:
+    """A line for each check, and below it what to do."""
+    lines: list[str] = []
+    for each in checks:
+        mark = "ok  " if each.ok else "NOT " if each.level == "error" else "look"
+        lines.append(f"{mark} {each.name}: {each.says}")
+        if each.remedy:
+            lines.append(f"     -> {each.remedy}")
+    return "\n".join(lines)

@@ -32,13 +32,15 @@ Segment = Sequence[ev.AgentEvent | asyncio.Event]
 NO_OPTIONS = TurnOptions()
 
 
-def asks(question: str, *choices: str) -> ev.UserInputRequested:
+def asks(question: str, *choices: str, run_id: str = "") -> ev.UserInputRequested:
     """The event of a question."""
     record = SuspensionRecord(
-        run_id="",
+        run_id=run_id,
         session_id="",
         suspension_token=f"{question}.hex",
         suspended_at="2026-01-01T00:00:00Z",
+        pending_question=question,
+        choices=list(choices),
     )
     return ev.UserInputRequested(question=question, choices=choices, suspension_record=record)
 
@@ -98,7 +100,7 @@ else:
 
 
 class FakeSession(_Session):
-    """Keeps the protocol of ``parsimony_agent.sessions``; remembers what it was asked."""
+    """Keeps what the extension uses of a session; remembers what it was asked."""
 
     def __init__(self, *segments: Segment) -> None:
         self._segments = list(segments)
@@ -204,6 +206,9 @@ class FakeSession(_Session):
                         continue
                     except Cancelled:
                         step = ev.RunCancelled(reason=self._cancellation.reason)
+                elif isinstance(step, ev.UserInputRequested):
+                    asked = step.suspension_record.model_copy(update={"run_id": turn_id})
+                    step = step.model_copy(update={"suspension_record": asked})
                 kept.append(step)
                 yield step
                 if isinstance(step, ev.RunCancelled):
@@ -252,13 +257,7 @@ class FakeSession(_Session):
         for turn in self.turns():
             asked = self.by_turn[turn.run_id][-1]
             if isinstance(asked, ev.UserInputRequested):
-                told = {
-                    "run_id": turn.run_id,
-                    "pending_question": asked.question,
-                    "pending_question_context": asked.context,
-                    "choices": asked.choices,
-                }
-                found.append(PendingRow(asked.suspension_record.model_copy(update=told), turn))
+                found.append(PendingRow(asked.suspension_record, turn))
         return tuple(reversed(found))
 
     def events(self, turn_id: str) -> tuple[ev.AgentEvent, ...]:

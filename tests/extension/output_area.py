@@ -1,7 +1,7 @@
 """What a front end makes of displays: an output area in memory."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from parsimony_agent.publisher import Outlet
@@ -24,12 +24,13 @@ class Display:
         return "application/vnd.jupyter.widget-view+json" in self.data
 
 
-@dataclass
 class OutputArea(Outlet):
     """An outlet that does as JupyterLab does: an update of an unknown display shows nothing."""
 
-    displays: list[Display] = field(default_factory=list)
-    updates: int = 0
+    def __init__(self) -> None:
+        super().__init__(lambda *_: None)
+        self.displays: list[Display] = []
+        self.updates = 0
 
     def show(
         self,

@@ -30,31 +30,31 @@ def given(line: str) -> dict[str, Any]:
     ("line", "body", "expected"),
     [
         ("", "plot {x} for $5\n", CellRequest("plot {x} for $5")),
-        ("-m offline", "go", CellRequest("go", model="offline")),
+        ("-m offline", "go", CellRequest("go", {"model": "offline"})),
         (
             "--model=offline --max-steps 3",
             "go",
-            CellRequest("go", model="offline", max_steps=3),
+            CellRequest("go", {"model": "offline", "max_steps": 3}),
         ),
-        ("-o result --record", "go", CellRequest("go", out="result", record=True)),
-        ("--replay", "go", CellRequest("go", replay=True)),
-        ("--share schema", "go", CellRequest("go", share="schema")),
-        ("--context cars,a.csv", "go", CellRequest("go", context=("cars", "a.csv"))),
-        ('--context "cars, By year"', "go", CellRequest("go", context=("cars", "By year"))),
-        ("--no-context", "go", CellRequest("go", no_context=True)),
-        ("--max-time 90", "go", CellRequest("go", max_time=90.0)),
-        ("--budget 0.5", "go", CellRequest("go", budget=0.5)),
-        ("--budget $2", "go", CellRequest("go", budget=2.0)),
-        ("--max-tokens 20k", "go", CellRequest("go", max_tokens=20_000)),
-        ("--max-tokens 512", "go", CellRequest("go", max_tokens=512)),
-        ("--max-time 1.5m", "go", CellRequest("go", max_time=90.0)),
-        ("--max-time=2h", "go", CellRequest("go", max_time=7200.0)),
-        ('--model "my model"', "go", CellRequest("go", model="my model")),
+        ("-o result --record", "go", CellRequest("go", {"out": "result", "record": True})),
+        ("--replay", "go", CellRequest("go", {"replay": True})),
+        ("--share schema", "go", CellRequest("go", {"share": "schema"})),
+        ("--context cars,a.csv", "go", CellRequest("go", {"context": ("cars", "a.csv")})),
+        ('--context "cars, By year"', "go", CellRequest("go", {"context": ("cars", "By year")})),
+        ("--no-context", "go", CellRequest("go", {"no_context": True})),
+        ("--max-time 90", "go", CellRequest("go", {"max_time": 90.0})),
+        ("--budget 0.5", "go", CellRequest("go", {"budget": 0.5})),
+        ("--budget $2", "go", CellRequest("go", {"budget": 2.0})),
+        ("--max-tokens 20k", "go", CellRequest("go", {"max_tokens": 20_000})),
+        ("--max-tokens 512", "go", CellRequest("go", {"max_tokens": 512})),
+        ("--max-time 1.5m", "go", CellRequest("go", {"max_time": 90.0})),
+        ("--max-time=2h", "go", CellRequest("go", {"max_time": 7200.0})),
+        ('--model "my model"', "go", CellRequest("go", {"model": "my model"})),
         ("what's in cars.csv?", "", CellRequest("what's in cars.csv?")),
         ("first line", "  and a second\n", CellRequest("first line\nand a second")),
-        ("-m offline plot it", "", CellRequest("plot it", model="offline")),
+        ("-m offline plot it", "", CellRequest("plot it", {"model": "offline"})),
         ("-- -m is a flag, they say", "", CellRequest("-m is a flag, they say")),
-        ("--help", "", CellRequest("", help=True)),
+        ("--help", "", CellRequest("", {"help": True})),
         ("", " \n ", CellRequest("")),
     ],
 )
@@ -129,7 +129,7 @@ def test_a_preview_takes_the_flags_of_sharing_before_its_words() -> None:
 def test_a_cell_can_say_every_mode_of_sharing_that_there_is() -> None:
     assert sorted(CELL_FLAGS["share"]["choices"]) == sorted(Share)
     for mode in Share:
-        assert parse_cell(f"--share {mode}", "go").share == mode
+        assert parse_cell(f"--share {mode}", "go").flags == {"share": mode}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from fake_session import FakeSession
 
 from parsimony_agent.extension import install, uninstall
-from parsimony_agent.outgoing import message_words, sent, sent_words
+from parsimony_agent.overview import message_words, sent, sent_words
 from parsimony_agent.pending import TurnError
 from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.core.events import LLMCallCompleted, RunCompleted, RunStarted

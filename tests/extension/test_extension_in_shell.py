@@ -14,10 +14,10 @@ from fake_session import FakeSession, asks
 from IPython.core.interactiveshell import InteractiveShell
 
 from parsimony_agent import load_ipython_extension, unload_ipython_extension
+from parsimony_agent.commands import chosen_model
 from parsimony_agent.extension import install, uninstall
 from parsimony_agent.overview import history
 from parsimony_agent.pending import QuestionPending, Silent, TurnError
-from parsimony_agent.sessions import chosen_model
 from parsimony_kernel.artifacts.store import LogEntry
 from parsimony_kernel.core.events import RunCompleted, TextDelta, ToolEvent
 from parsimony_kernel.core.kinds import Failure, FailureKind

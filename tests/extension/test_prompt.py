@@ -95,8 +95,6 @@ def test_settled_it_is_text_and_listens_no_more() -> None:
     assert data["text/html"] == "<p>Answered: by &lt;b&gt;origin&lt;/b&gt;</p>"
     prompt.take("1")
     assert replies == []
-    prompt.settle("something else")
-    assert prompt.bundle()[0]["text/plain"] == "Answered: by <b>origin</b>"
 
 
 def controls(box: Any) -> list[Any]:

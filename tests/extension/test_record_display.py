@@ -11,12 +11,9 @@ from typing import Any
 import pytest
 from output_area import OutputArea
 
-from parsimony_agent.record_display import (
-    Control,
-    LivePlace,
-    StaticPlace,
-    TurnRecord,
-)
+from parsimony_agent.controls import Control
+from parsimony_agent.publisher import Displays
+from parsimony_agent.record_display import Place, TurnRecord
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.display import StatusLine
 from parsimony_kernel.testing.clock import ManualClock
@@ -26,6 +23,14 @@ from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.segment import segment_of
 
 CHART = {"mark": "bar", "data": {"values": [{"a": 1}]}, "encoding": {"x": {"field": "a"}}}
+
+
+def live(area: OutputArea, **where: Any) -> Place:
+    return Place(Displays(area), **where)
+
+
+def static(area: OutputArea, **where: Any) -> Place:
+    return Place(Displays(area, is_live=False), **where)
 
 
 async def settle() -> None:
@@ -135,16 +140,11 @@ def most_in_a_second(moments: Sequence[float]) -> int:
     return max(sum(start <= each < start + 1.0 for each in moments) for start in moments)
 
 
-class Button:
+class Button(Control):
     """Something to click, without a front end."""
 
-    state: str | None = None
-
-    def settle(self, text: str) -> None:
-        self.state = text
-
-    def bundle(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        return {"text/plain": "BUTTON" if self.state is None else self.state}, {}
+    def _widget(self) -> dict[str, Any]:
+        return {"text/plain": "BUTTON"}
 
 
 VEGA = "application/vnd.vegalite.v5+json"
@@ -169,19 +169,19 @@ async def painted(record: TurnRecord) -> None:
 
 
 async def test_live_and_static_end_in_the_same_three_outputs_byte_for_byte() -> None:
-    live, static = OutputArea(), OutputArea()
-    record = TurnRecord(LivePlace(live))
+    drawn, once = OutputArea(), OutputArea()
+    record = TurnRecord(live(drawn))
     await record.follow(stream(RUN))
-    await TurnRecord(StaticPlace(static)).follow(stream(RUN))
-    assert unpictured(live) == unpictured(static) == of_segment(RUN)
+    await TurnRecord(static(once)).follow(stream(RUN))
+    assert unpictured(drawn) == unpictured(once) == of_segment(RUN)
     await painted(record)
-    assert [each.data for each in live.displays] == [each.data for each in static.displays]
-    assert [each.metadata for each in live.displays] == [each.metadata for each in static.displays]
+    assert [each.data for each in drawn.displays] == [each.data for each in once.displays]
+    assert [each.metadata for each in drawn.displays] == [each.metadata for each in once.displays]
 
 
 async def test_a_live_chart_is_drawn_by_its_front_end_and_gets_its_pixels_afterwards() -> None:
     area = OutputArea()
-    record = TurnRecord(LivePlace(area))
+    record = TurnRecord(live(area))
     await record.follow(stream(RUN))
     _, chart, _ = area.displays
     assert set(chart.data) == {VEGA, "text/plain"}
@@ -193,7 +193,7 @@ async def test_a_live_chart_is_drawn_by_its_front_end_and_gets_its_pixels_afterw
 @pytest.mark.parametrize("cut", range(1, len(RUN)))
 async def test_static_shows_nothing_until_its_segment_has_ended(cut: int) -> None:
     area, feed, clock = OutputArea(), Feed(), ManualClock(auto=False)
-    task = asyncio.create_task(TurnRecord(StaticPlace(area), clock=clock).follow(feed.stream()))
+    task = asyncio.create_task(TurnRecord(static(area), clock=clock).follow(feed.stream()))
     await feed.put(*RUN[:cut])
     await pass_time(clock, 0.1)
     assert area.displays == []
@@ -214,8 +214,8 @@ async def test_running_it_again_changes_nothing_but_metadata() -> None:
         else event
         for event in RUN
     ]
-    await TurnRecord(StaticPlace(first)).follow(stream(RUN))
-    await TurnRecord(StaticPlace(again)).follow(stream(other))
+    await TurnRecord(static(first)).follow(stream(RUN))
+    await TurnRecord(static(again)).follow(stream(other))
     assert [each.data for each in first.displays] == [each.data for each in again.displays]
 
 
@@ -232,14 +232,14 @@ async def test_a_turn_with_a_chart_takes_less_than_80_kilobytes() -> None:
     sized = {**line, "data": {"values": rows}, "width": 520, "height": 320, "title": "Chart 1"}
     chart = figure_published(1).model_copy(update={"figure": sized})
     events = [each if not isinstance(each, ev.ArtifactPublished) else chart for each in RUN]
-    await TurnRecord(StaticPlace(area)).follow(stream(events))
+    await TurnRecord(static(area)).follow(stream(events))
     outputs = [{"data": each.data, "metadata": each.metadata} for each in area.displays]
     assert len(json.dumps(outputs)) < 80_000
 
 
 async def test_volatile_facts_are_metadata_of_the_last_static_display() -> None:
     area = OutputArea()
-    await TurnRecord(StaticPlace(area)).follow(stream(RUN))
+    await TurnRecord(static(area)).follow(stream(RUN))
     assert area.displays[-1].metadata["parsimony"]["prompt_tokens"] == 30
     assert "30" not in area.displays[-1].text
     assert "parsimony" not in area.displays[0].metadata
@@ -248,7 +248,7 @@ async def test_volatile_facts_are_metadata_of_the_last_static_display() -> None:
 async def test_a_stream_is_drawn_at_a_steady_pace_and_its_tail_without_another_event() -> None:
     clock, feed = ManualClock(auto=False), Feed()
     area = TimedArea(clock)
-    record = TurnRecord(LivePlace(area), clock=clock)
+    record = TurnRecord(live(area), clock=clock)
     task = asyncio.create_task(record.follow(feed.stream()))
     await feed.put(STARTED)
     for number in range(200):
@@ -281,7 +281,7 @@ async def test_fast_steps_are_drawn_at_most_ten_times_in_any_second_each_before_
             yield ANSWERED
         yield ev.RunCompleted(summary="There it is.")
 
-    record = TurnRecord(LivePlace(area), clock=clock)
+    record = TurnRecord(live(area), clock=clock)
     await record.follow(steps())
     record._place.control = Button()
     record.draw(ended=True)
@@ -294,21 +294,21 @@ async def test_fast_steps_are_drawn_at_most_ten_times_in_any_second_each_before_
 
 async def test_a_few_fast_steps_wait_for_nothing() -> None:
     clock = ManualClock()
-    await TurnRecord(LivePlace(OutputArea()), clock=clock).follow(stream(RUN))
+    await TurnRecord(live(OutputArea()), clock=clock).follow(stream(RUN))
     assert clock.monotonic() == 0
 
 
 async def test_where_nothing_can_be_redrawn_code_does_not_wait_to_be_shown() -> None:
     clock = ManualClock()
     events = [STARTED, *(step(each, done=done) for each in range(40) for done in (False, True))]
-    await TurnRecord(StaticPlace(OutputArea()), clock=clock).follow(stream(events))
+    await TurnRecord(static(OutputArea()), clock=clock).follow(stream(events))
     assert clock.monotonic() == 0
 
 
 async def test_the_time_goes_on_once_a_second_while_a_model_or_code_is_waited_for() -> None:
     clock, feed = ManualClock(auto=False), Feed()
     area = TimedArea(clock)
-    record = TurnRecord(LivePlace(area), clock=clock)
+    record = TurnRecord(live(area), clock=clock)
     task = asyncio.create_task(record.follow(feed.stream()))
     await feed.put(STARTED.model_copy(update={"max_execution_time_s": 300.0}))
     sent = area.messages
@@ -336,7 +336,7 @@ async def test_the_button_to_stop_stands_there_only_while_a_long_run_goes_on() -
         offered.append(Button())
         return offered[-1]
 
-    record = TurnRecord(LivePlace(area), clock=clock)
+    record = TurnRecord(live(area), clock=clock)
     task = asyncio.create_task(record.follow(feed.stream(), stopper=stopper))
     await feed.put(STARTED)
     await pass_time(clock, 0.9)
@@ -362,7 +362,7 @@ async def test_a_run_goes_on_without_a_button_that_cannot_be_made(
     def stopper() -> Control:
         raise RuntimeError("https://evil.example")
 
-    record = TurnRecord(LivePlace(area), clock=clock)
+    record = TurnRecord(live(area), clock=clock)
     task = asyncio.create_task(record.follow(feed.stream(), stopper=stopper))
     await feed.put(STARTED)
     await pass_time(clock, 1.0)
@@ -376,7 +376,7 @@ async def test_a_run_goes_on_without_a_button_that_cannot_be_made(
 
 async def test_only_what_changed_is_drawn_again() -> None:
     area = OutputArea()
-    record = TurnRecord(LivePlace(area))
+    record = TurnRecord(live(area))
     await record.follow(stream(RUN))
     drawn = area.updates
     record.draw(ended=True)
@@ -385,10 +385,10 @@ async def test_only_what_changed_is_drawn_again() -> None:
 
 async def test_below_a_question_four_outputs_look_empty_until_it_goes_on() -> None:
     area = OutputArea()
-    record = TurnRecord(LivePlace(area))
+    record = TurnRecord(live(area))
     await record.follow(stream(RUN[:4]))
     shown = len(area.displays)
-    record.go_on_in(LivePlace(area, below_question=True))
+    record.go_on_in(live(area, goes_on=True))
     assert [each.text for each in area.displays[shown:]] == [" "] * 4
     await record.follow(stream(RUN[4:]))
     assert len(area.displays) == shown + 4
@@ -403,7 +403,7 @@ async def test_below_a_question_four_outputs_look_empty_until_it_goes_on() -> No
 async def test_a_long_run_has_three_outputs_and_is_all_there() -> None:
     area = OutputArea()
     events = [STARTED, *(step(each, done=done) for each in range(1, 100) for done in (False, True))]
-    record = TurnRecord(LivePlace(area), clock=ManualClock())
+    record = TurnRecord(live(area), clock=ManualClock())
     await record.follow(stream([*events, ev.RunCompleted(summary="There it is.")]))
     assert len(area.displays) == 3
     order = [area.text.index(f"x = {number}\n") for number in range(1, 99)]
@@ -419,7 +419,7 @@ async def test_trouble_in_drawing_does_not_end_the_run_and_its_words_are_not_log
         def show(self, *args: object, **kwargs: object) -> None:
             raise OSError("no channel to https://evil.example")
 
-    record = TurnRecord(LivePlace(Broken()))
+    record = TurnRecord(live(Broken()))
     await record.follow(stream(RUN))
     assert isinstance(record.last_event, ev.RunCompleted)
     assert isinstance(record.trouble, OSError)
@@ -437,7 +437,7 @@ async def test_a_cancelled_record_closes_its_stream() -> None:
         finally:
             closed.append(True)
 
-    record = TurnRecord(LivePlace(OutputArea()))
+    record = TurnRecord(live(OutputArea()))
     task = asyncio.create_task(record.follow(endless()))
     await settle()
     task.cancel()
@@ -454,7 +454,7 @@ class Terminal(io.StringIO):
 
 async def test_a_terminal_says_on_one_line_what_goes_on_and_the_record_once() -> None:
     area, stderr = OutputArea(), Terminal()
-    record = TurnRecord(StaticPlace(area, elsewhere=True, status=StatusLine(stderr)))
+    record = TurnRecord(static(area, elsewhere=True, status=StatusLine(stderr)))
     await record.follow(stream(RUN))
     said = stderr.getvalue()
     assert "Step 1 is running" in said

@@ -39,12 +39,12 @@ def shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     InteractiveShell.clear_instance()
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
 def test_each_place_stands_above_the_next(setting: Setting) -> None:
-    above, below = setting.example, setting.default or setting.example
+    above, below = setting.example, setting.usual or setting.example
     environ: dict[str, str] = {}
     settings = ParsimonyAgent(environ=environ)
-    assert settings.told(setting.name) == (setting.default, "default")
+    assert settings.told(setting.name) == (setting.usual, "default")
     settings = ParsimonyAgent(environ=environ, config=config(**{setting.name: below}))
     assert settings.told(setting.name) == (below, "configuration file")
     environ[setting.variable] = f" {above} "
@@ -78,7 +78,7 @@ def test_the_config_magic_sets_it_with_help_and_the_command_shows_it(
     assert shell.run_cell("%config ParsimonyAgent.budget = 0.5").success
     assert shell.run_cell("%config ParsimonyAgent").success
     told = " ".join(capsys.readouterr().out.split())
-    for setting in SETTINGS:
+    for setting in SETTINGS.values():
         assert f"ParsimonyAgent.{setting.name}=" in told
         assert setting.variable in told
     assert shell.run_cell("%agent config").success
@@ -136,7 +136,7 @@ def test_a_generated_file_sets_nothing_until_it_is_edited_and_is_never_overwritt
     set_all = [line.removeprefix("# ") if " = " in line else line for line in lines]
     place.write_text("\n".join(set_all))
     everything = ParsimonyAgent(environ={}, config=config_of_files([str(tmp_path)]))
-    for setting in SETTINGS:
+    for setting in SETTINGS.values():
         assert everything.told(setting.name)[1] == "configuration file"
         assert everything.value(setting.name) is not None
     edited = place.read_bytes()

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsimony_agent.arguments import CellRequest
-from parsimony_agent.completion import sources
+from parsimony_agent.completion import source_of
 from parsimony_agent.extension import install, uninstall
 from parsimony_agent.options import in_notebook, options_of
-from parsimony_agent.outgoing import literal
+from parsimony_agent.overview import literal
 from parsimony_agent.pending import Misuse
 from parsimony_agent.settings import ParsimonyAgent
 from parsimony_kernel.artifacts.store import LogEntry
@@ -96,7 +96,7 @@ def test_an_answer_goes_on_within_the_budget_that_is_set_now(
 ) -> None:
     session.by_turn["1ab"] = [
         RunStarted(run_id="1ab", request="look", model="m"),
-        asks("Which one?", "alpha", "beta"),
+        asks("Which one?", "alpha", "beta", run_id="1ab"),
     ]
     assert shell.run_cell("%config ParsimonyAgent.notebook_budget = 5").success
     assert shell.run_cell("%agent answer 2").success
@@ -142,7 +142,7 @@ def test_a_name_that_is_not_there_gets_the_nearest_and_a_list_and_nothing_runs(
 
 def resolved(session: FakeSession, *names: str) -> tuple[str, ...] | None:
     settings = ParsimonyAgent(environ={})
-    options = options_of(CellRequest("look", context=names or None), settings)
+    options = options_of(CellRequest("look", {"context": names or None}), settings)
     return in_notebook(options, session, SimpleNamespace(user_ns={}), "%%agent").context
 
 
@@ -171,8 +171,8 @@ def test_a_long_list_of_names_is_cut_and_an_empty_one_said(session: FakeSession)
 def test_naming_what_is_told_to_a_model_that_is_told_nothing_is_refused() -> None:
     settings = ParsimonyAgent(environ={"PARSIMONY_SHARE": "none"})
     with pytest.raises(Misuse, match="--share none tells it nothing: use --share schema"):
-        options_of(CellRequest("look", context=("prices",)), settings)
-    said = CellRequest("look", share="schema", context=("prices",))
+        options_of(CellRequest("look", {"context": ("prices",)}), settings)
+    said = CellRequest("look", {"share": "schema", "context": ("prices",)})
     assert options_of(said, settings).context == ("prices",)
 
 
@@ -180,10 +180,10 @@ def test_what_can_be_named_is_completed_before_and_after_a_session_is_open(
     shell: Any, session: FakeSession
 ) -> None:
     shell.user_ns["mine"] = 1
-    before = list(sources(shell, lambda: None)["context"]())
+    before = list(source_of(shell, lambda: None)("context"))
     assert "mine" in before
     assert "data/rain.csv" not in before
-    after = list(sources(shell, lambda: session)["context"]())
+    after = list(source_of(shell, lambda: session)("context"))
     assert after == ["prices", "rates", "data/rain.csv", "Overview"]
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,11 +16,17 @@ from parsimony_agent.arguments import CellRequest
 from parsimony_agent.cell import Cells
 from parsimony_agent.controls import StopButton
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
-from parsimony_agent.publisher import FirstSign, outlet_of
+from parsimony_agent.publisher import Displays, outlet_of
 from parsimony_agent.settings import ParsimonyAgent
 from parsimony_agent.turns import Turns
 from parsimony_kernel.core.cancellation import CancellationRequest
-from parsimony_kernel.core.events import RunCancelled, RunCompleted, TextDelta, ToolEvent
+from parsimony_kernel.core.events import (
+    AgentEvent,
+    RunCancelled,
+    RunCompleted,
+    TextDelta,
+    ToolEvent,
+)
 from parsimony_kernel.session.turns import SessionError, TurnOptions
 from parsimony_kernel.testing.clock import ManualClock
 
@@ -127,7 +133,7 @@ class Notebook:
     def prompt(self) -> Any:
         """The prompt that is open."""
         (prompt,) = (
-            record.prompt for record in self.turns._records.values() if record.prompt is not None
+            record.prompt for record in self.turns._records.values() if record.can_be_answered
         )
         return prompt
 
@@ -156,7 +162,7 @@ def widgets(area: OutputArea) -> int:
 async def test_a_turn_is_shown_in_its_cell_and_the_session_hears_what_was_said() -> None:
     notebook = Notebook([TextDelta(content="Working."), DONE])
     area = notebook.begin("c1")
-    request = CellRequest("plot it", model="m", max_steps=3, max_time=60.0)
+    request = CellRequest("plot it", {"model": "m", "max_steps": 3, "max_time": 60.0})
     await notebook.turns.ask(request, notebook.cells.next_turn("plot it"))
     assert notebook.session.requests == [
         ("plot it", "c1", TurnOptions("m", max_iterations=3, max_time_s=60.0))
@@ -334,8 +340,9 @@ async def test_a_stopped_turn_stops_what_is_queued_and_says_so() -> None:
     assert "stopped" in area.text.lower()
 
 
-async def test_a_cell_that_is_cancelled_shows_how_its_turn_ended() -> None:
-    notebook = Notebook([TextDelta(content="Waiting."), asyncio.Event(), DONE])
+@pytest.mark.parametrize("named", [True, False], ids=["live", "static"])
+async def test_a_cell_that_is_cancelled_shows_how_its_turn_ended(named: bool) -> None:
+    notebook = Notebook([TextDelta(content="Waiting."), asyncio.Event(), DONE], named=named)
     area = notebook.begin("c1")
     task = asyncio.create_task(notebook.ask("c1"))
     await settle()
@@ -379,6 +386,20 @@ async def test_what_breaks_behind_a_click_is_shown_where_the_turn_stands(
     assert widgets(area) == 1
     assert "broke off (AssertionError)" in caplog.text
     assert "no segment" not in caplog.text
+
+
+async def test_what_breaks_once_it_has_gone_on_is_shown_where_it_was_asked() -> None:
+    def lost() -> Iterator[AgentEvent]:
+        yield TextDelta(content="Taken.")
+        raise RuntimeError("the line is cut")
+
+    notebook = Notebook([ASKS], lost())  # type: ignore[arg-type]
+    area = await asked(notebook)
+    click(notebook.buttons[0])
+    await settle()
+    assert "The turn broke off (RuntimeError: the line is cut)." in area.text
+    assert "Taken." in area.text
+    assert widgets(area) == 0
 
 
 @pytest.mark.parametrize(
@@ -658,8 +679,8 @@ async def test_a_notebook_whose_next_cell_answers_runs_through(
 async def test_a_first_sign_is_drawn_over_by_the_record_or_withdrawn() -> None:
     notebook = Notebook([DONE])
     area = notebook.begin("c1")
-    outlet = outlet_of(notebook.shell)
-    sign = FirstSign(outlet)
+    sign = Displays(outlet_of(notebook.shell))
+    sign.say("Starting …")
     assert area.texts == ["Starting …"]
     await notebook.turns.ask(
         CellRequest("plot it"), notebook.cells.next_turn("plot it"), None, sign
@@ -667,5 +688,7 @@ async def test_a_first_sign_is_drawn_over_by_the_record_or_withdrawn() -> None:
     sign.withdraw()
     assert len(area.displays) == 3
     assert area.texts[0] == "Finished as asked."
-    FirstSign(outlet).withdraw()
-    assert area.displays[-1].text == ""
+    nothing = Displays(outlet_of(notebook.shell))
+    nothing.say("Starting …")
+    nothing.withdraw()
+    assert area.displays[-1].text == " "

@@ -9,7 +9,7 @@ from parsimony_kernel.testing.kernel import LiveKernel, live_kernel
 
 _SETUP = """
 from parsimony_agent import extension
-from parsimony_agent.sessions import open_in
+from parsimony_agent.cell import open_in
 from parsimony_kernel.testing.scripted import ScriptedModel, call, calls, say
 from parsimony_kernel.testing.scripted import HangingModel
 

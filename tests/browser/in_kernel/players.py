@@ -160,12 +160,12 @@ def draw(events: Sequence[AgentEvent]) -> str:
     """Draw the run of ``events`` in the cell that runs now, as if it had been followed there."""
     from IPython import get_ipython
 
-    from parsimony_agent.publisher import outlet_of
-    from parsimony_agent.record_display import LivePlace, TurnRecord
+    from parsimony_agent.publisher import Displays, outlet_of
+    from parsimony_agent.record_display import Place, TurnRecord
     from parsimony_kernel.view.fold import replay
 
     shell: Any = get_ipython()
-    record = TurnRecord(LivePlace(outlet_of(shell)), view=replay(events))
+    record = TurnRecord(Place(Displays(outlet_of(shell))), view=replay(events))
     record.draw(ended=True)
     if record.trouble is not None:
         raise record.trouble
