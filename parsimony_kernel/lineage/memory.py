@@ -1,7 +1,7 @@
 """In which memory arrays and frames keep their values, and who shares it. Nothing is copied."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from parsimony_kernel.lineage.classes import copies_lazily, is_frame, loaded
@@ -32,17 +32,23 @@ def has_memory(kind: type) -> bool:
     return bool(arrays) and (is_frame(kind) or issubclass(kind, (*arrays, memoryview)))
 
 
-def blocks_of(value: Any) -> Iterator[tuple[Any, int]]:
+def arrays_of(value: Any) -> list[Any] | None:
+    """The arrays in which a value has its memory; ``None`` for what is no frame and no array."""
+    kind = type(value)
+    if not is_frame(kind):
+        return [value] if has_memory(kind) else None
+    plain = sys.modules["numpy"].ndarray
+    blocks = value._mgr.blocks[:_MOST_BLOCKS]
+    return [block.values for block in blocks if type(block.values) is plain]
+
+
+def blocks_of(value: Any) -> list[tuple[Any, int]]:
     """The arrays in which a value has its memory, each with the id of the record in which pandas,
     which copies before it writes, knows who shares it; 0 without one."""
-    if not has_memory(type(value)):
-        return
-    if not is_frame(type(value)):
-        yield value, 0
-        return
-    for block in value._mgr.blocks[:_MOST_BLOCKS]:
-        if is_array(block.values):
-            yield block.values, id(block.refs) if copies_lazily() else 0
+    records: dict[int, int] = {}
+    if is_frame(type(value)) and copies_lazily():
+        records = {id(block.values): id(block.refs) for block in value._mgr.blocks[:_MOST_BLOCKS]}
+    return [(array, records.get(id(array), 0)) for array in arrays_of(value) or ()]
 
 
 def owner(value: Any) -> Any:

@@ -80,11 +80,11 @@ def _parts(value: Any, *, of_builtins: bool = False) -> Iterable[Any]:
         return _memory(value)
     if issubclass(kind, type):
         return type.__dict__["__dict__"].__get__(value).values() if is_theirs(value) else ()
-    if memory.has_memory(kind):
-        arrays = (array for array, _ in memory.blocks_of(value) if array.dtype.hasobject)
-        return (part for each in arrays for part in memory.plain_array(each).flat)
+    if (arrays := memory.arrays_of(value)) is not None:
+        held = [array for array in arrays if array.dtype.hasobject]
+        return chain.from_iterable(memory.plain_array(array).flat for array in held)
     module = classes.module_of(kind)
-    has_parts = id(kind) in _VIEWS or is_theirs(kind) or kind in _CALLABLES
+    has_parts = id(kind) in _VIEWS or is_theirs(kind) or issubclass(kind, _CALLABLES)
     if has_parts or (
         type.__dict__["__flags__"].__get__(kind) & _HAS_GC
         and (of_builtins or module != "builtins")
@@ -397,6 +397,10 @@ def names_of(
 def _is_written(value: Any, written: Mapping[int, Sequence[tuple[Any, int]]]) -> bool:
     """Whether some memory of ``value`` was written to: by its owner, arrays in it, each with the
     record by which pandas has copied first what another frame shares."""
+    if written.keys().isdisjoint(
+        id(memory.owner(array)) for array in memory.arrays_of(value) or ()
+    ):
+        return False
     return any(
         memory.overlap(array, other)
         for array, record in memory.blocks_of(value)
