@@ -52,7 +52,8 @@ OUTSIDE = frozenset(
 )  # fmt: skip
 # The attribute in which instances of these keep what their properties gave.
 _FILLED, _FILLING = "_cache", frozenset({"pandas", "statsmodels"})
-_EMPTY: dict[str, Any] = {}
+# Stands for such an attribute in a copy, which gives back an empty one.
+_EMPTY: Any = object()
 # Flags of types: made by a class statement or the like; attributes and weak references are kept
 # before the object, where they do not count.
 _HEAP, _MANAGED_DICT, _MANAGED_WEAKREF = 1 << 9, 1 << 4, 1 << 3

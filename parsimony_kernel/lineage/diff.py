@@ -43,7 +43,7 @@ _MOST_SHOWN = 5
 # Longer numbers are not written out.
 _MOST_BITS = 512
 # What numpy compares by value: numbers, times and texts.
-_COMPARED = "biufcmMSU"
+_COMPARED = frozenset("biufcmMSU")
 _SIZED = frozenset({list, tuple, dict, set, frozenset, bytearray})
 _name_of = type.__dict__["__name__"].__get__
 
@@ -152,8 +152,6 @@ def _words(value: Any, state: State) -> str:
 def _held(value: Any, state: State) -> Any:
     """What ``value`` held in ``state``: a frame, an array, or a container; of an instance its
     attributes. ``None`` for what holds nothing that is known."""
-    if type(value) in loaded("pyarrow", "Table", "RecordBatch"):
-        return value.to_pandas(types_mapper=sys.modules["pandas"].ArrowDtype)
     kind, copy = kind_of(value), state.contents.get(id(value))
     if kind is None or is_atomic(value):
         return None
@@ -161,8 +159,6 @@ def _held(value: Any, state: State) -> Any:
         held: Any = kind.get(value) if copy is None else copy.held
     except Exception:  # boundary: user object - such as an open file
         return None
-    if type(held) in loaded("polars", "DataFrame"):
-        return held.to_pandas(use_pyarrow_extension_array=True)
     if (named := fields(held)) is not None:
         return named
     if is_array(held) and held.dtype.kind == "O":
@@ -209,13 +205,14 @@ class _Comparison:
 
     def _inside(self, one: Any, other: Any) -> Iterator[str] | None:
         """What differs inside, each as it was in its state; ``None`` where that cannot be told."""
-        a, b = _held(one, self.before), _held(other, self.after)
+        states = ((one, self.before), (other, self.after))
+        a, b = (_table(each, _held(each, state)) for each, state in states)
         self._alive += [a, b]
         if is_frame(type(a)) and is_frame(type(b)):
-            return self._frame_lines(_table(a), _table(b))
+            return self._frame_lines(a, b)
         if is_array(a) and is_array(b):
-            is_same_kind = a.shape == b.shape and a.dtype == b.dtype and a.dtype.kind in _COMPARED
-            return self._array_lines(a, b) if is_same_kind else None
+            can_be_compared = a.shape == b.shape and {a.dtype.kind, b.dtype.kind} <= _COMPARED
+            return self._array_lines(a, b) if can_be_compared else None
         is_same_kind = type(one) is type(other) and type(a) is type(b)
         if is_same_kind and isinstance(a, dict | set | list | tuple):
             return self._item_lines(a, b)
@@ -303,8 +300,10 @@ class _Comparison:
     # Arrays and frames
 
     def _array_lines(self, one: Any, other: Any) -> Iterator[str]:
-        """What differs in two arrays of one shape and type."""
+        """What differs in two arrays of one shape."""
         self._take(one.size // _PLAIN)
+        if one.dtype != other.dtype:
+            yield f"{one.dtype} → {other.dtype}"
         a, b = one.reshape(-1), other.reshape(-1)
         places = self._differing(a, b)
         if len(places):
@@ -392,8 +391,15 @@ def _item(place: Any, was: Any, now: Any) -> str:
     return f"  {sign}{where}" + " → ".join(short(each) for each in (was, now) if each is not ABSENT)
 
 
-def _table(value: Any) -> Any:
-    return value.to_frame(value.name) if type(value) in loaded("pandas", "Series") else value
+def _table(value: Any, held: Any) -> Any:
+    """What ``value`` held, as a frame where it is a table or a column of any library."""
+    if type(value) in loaded("pyarrow", "Table", "RecordBatch"):
+        import pandas
+
+        return value.to_pandas(types_mapper=pandas.ArrowDtype)
+    if type(held) in loaded("polars", "DataFrame"):
+        return held.to_pandas(use_pyarrow_extension_array=True)
+    return held.to_frame(held.name) if type(held) in loaded("pandas", "Series") else held
 
 
 def _matched(before: Any, after: Any) -> tuple[Any, Any] | None:

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from parsimony_kernel.lineage.classes import copies_lazily, is_frame, loaded
+from parsimony_kernel.lineage.classes import attributes_of, copies_lazily, is_frame, loaded
 
 _MOST_BLOCKS = 64
 _INSIDE = ("_pa_array", "_ndarray", "_codes", "_data", "_mask", "_left", "_right")
@@ -32,13 +32,17 @@ def has_memory(kind: type) -> bool:
     return bool(arrays) and (is_frame(kind) or issubclass(kind, (*arrays, memoryview)))
 
 
+def _blocks(frame: Any) -> Any:
+    return attributes_of(frame)["_mgr"].blocks
+
+
 def arrays_of(value: Any) -> list[Any] | None:
     """The arrays in which a value has its memory; ``None`` for what is no frame and no array."""
     kind = type(value)
     if not is_frame(kind):
         return [value] if has_memory(kind) else None
     plain = sys.modules["numpy"].ndarray
-    blocks = value._mgr.blocks[:_MOST_BLOCKS]
+    blocks = _blocks(value)[:_MOST_BLOCKS]
     return [block.values for block in blocks if type(block.values) is plain]
 
 
@@ -47,7 +51,7 @@ def blocks_of(value: Any) -> list[tuple[Any, int]]:
     which copies before it writes, knows who shares it; 0 without one."""
     records: dict[int, int] = {}
     if is_frame(type(value)) and copies_lazily():
-        records = {id(block.values): id(block.refs) for block in value._mgr.blocks[:_MOST_BLOCKS]}
+        records = {id(block.values): id(block.refs) for block in _blocks(value)[:_MOST_BLOCKS]}
     return [(array, records.get(id(array), 0)) for array in arrays_of(value) or ()]
 
 
@@ -83,15 +87,15 @@ def same_memory(one: Any, other: Any) -> bool:
 
 def frame_bytes(frame: Any) -> int:
     """The memory of a frame's columns, strings without their text."""
-    return sum(int(getattr(block.values, "nbytes", 0)) for block in frame._mgr.blocks)
+    return sum(int(getattr(block.values, "nbytes", 0)) for block in _blocks(frame))
 
 
 def unshared_bytes(held: Any, value: Any) -> int:
     """The memory in bytes that a lazy copy of ``value`` keeps for itself alone."""
     if not is_frame(type(held)):
         return 0
-    live = set[int]().union(*map(_owners, value._mgr.blocks))
-    blocks = (block for block in held._mgr.blocks if live.isdisjoint(_owners(block)))
+    live = set[int]().union(*map(_owners, _blocks(value)))
+    blocks = (block for block in _blocks(held) if live.isdisjoint(_owners(block)))
     return sum(int(getattr(block.values, "nbytes", 0)) for block in blocks)
 
 

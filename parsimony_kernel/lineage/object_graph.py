@@ -293,13 +293,14 @@ class Holding:
                 yield from run
 
     def _parts_of(self, value: Any) -> list[Any]:
-        copy = self._copies.by_id.get(id(value))
-        if copy is not None:
-            keys = copy.held if isinstance(copy.held, dict) else ()
-            parts: Iterable[Any] = (*parts_of(copy.held), *keys)
+        if (copy := self._copies.by_id.get(id(value))) is not None:
+            parts = [*parts_of(copy.held), *(copy.held if isinstance(copy.held, dict) else ())]
         else:
-            parts = islice(_parts(value, of_builtins=True), _MOST_ITEMS)
-        # A list of them: what is looked at may grow with the looking.
+            try:
+                # A list of them: what is looked at may be one that grows with the looking.
+                parts = list(islice(_parts(value, of_builtins=True), _MOST_ITEMS))
+            except Exception:  # boundary: user object - what it holds may be anything
+                parts = gc.get_referents(value)
         found = [part for part in parts if type(part) not in ATOMS]
         base = value.base if memory.is_array(value) else None
         return found if base is None else [*found, base]
