@@ -15,20 +15,11 @@ from parsimony_kernel.analysis.cell import Cell
 from parsimony_kernel.analysis.parse import is_table
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.classes import is_atomic
-from parsimony_kernel.lineage.copies import (
-    ROOM_BYTES,
-    Copies,
-    Copy,
-    Kept,
-    Room,
-    bytes_of,
-    is_of_library,
-    is_opaque,
-    kind_of,
-)
-from parsimony_kernel.lineage.frame_copiers import is_free, unshared_bytes
+from parsimony_kernel.lineage.copiers import is_free, is_of_library, is_opaque, kind_of
+from parsimony_kernel.lineage.copies import ROOM_BYTES, Copies, Copy, Kept, Room, bytes_of
 from parsimony_kernel.lineage.ledger import InputRef, Moment, OriginLedger
 from parsimony_kernel.lineage.may_mutate import suspects, used_by
+from parsimony_kernel.lineage.memory import unshared_bytes
 from parsimony_kernel.lineage.object_graph import Holding, holds_objects
 from parsimony_kernel.lineage.snapshot import visible
 
@@ -96,29 +87,8 @@ class State:
         )
 
 
-@dataclass(frozen=True)
-class Place:
-    """A live namespace.
-
-    Args:
-        namespace: gives all of it.
-        bindings: gives the names in it that code may bind, with their objects.
-        ledger: knows the versions of names, and is taken back with them.
-        given: gives what the namespace has of itself; such a name has that again, not nothing.
-    """
-
-    namespace: Callable[[], MutableMapping[str, Any]]
-    bindings: Callable[[], Bindings]
-    ledger: OriginLedger
-    given: Callable[[], Bindings]
-
-    def holding(self, values: Iterable[Any], copies: Copies | None = None) -> Holding:
-        """What ``values`` hold; what holds the namespace itself is not followed further."""
-        return Holding(values, copies, {id(self.namespace())})
-
-
 def set_back(
-    place: Place,
+    place: "Checkpoints",
     target: State,
     names: Iterable[str],
     changed: Mapping[int, Copy],
@@ -221,7 +191,7 @@ class Change:
         return tuple(found)
 
 
-def change_since(place: Place, before: State, changed: Mapping[int, Copy]) -> Change | None:
+def change_since(place: "Checkpoints", before: State, changed: Mapping[int, Copy]) -> Change | None:
     """What differs from ``before`` by now, if anything does.
 
     Args:
@@ -262,7 +232,7 @@ class TakenBack(NamedTuple):
     rest: Change | None
 
 
-def take_back(place: Place, change: Change) -> TakenBack:
+def take_back(place: "Checkpoints", change: Change) -> TakenBack:
     """Take ``change`` back, as far as nothing was done since that this would undo with it.
 
     A name that was bound or changed again since is left, with all that it holds, and is ``kept``;
@@ -317,7 +287,9 @@ def _rest(change: Change, since: "_Since") -> Change | None:
     )
 
 
-def _inverse(place: Place, change: Change, changed: Mapping[int, Copy], stood: State) -> Change:
+def _inverse(
+    place: "Checkpoints", change: Change, changed: Mapping[int, Copy], stood: State
+) -> Change:
     """What takes an undo of ``change`` back, after it was done; ``stood`` is what was before."""
     # What could be mended holds what it did before the change; another has a stand-in.
     images = {
@@ -335,7 +307,9 @@ def _inverse(place: Place, change: Change, changed: Mapping[int, Copy], stood: S
     return _change(place, state, images, dict(place.bindings()))
 
 
-def _change(place: Place, before: State, images: Mapping[int, Copy], now: Bindings) -> Change:
+def _change(
+    place: "Checkpoints", before: State, images: Mapping[int, Copy], now: Bindings
+) -> Change:
     replaced = [
         value for name, value in before.bindings.items() if now.get(name, ABSENT) is not value
     ]
@@ -374,7 +348,7 @@ class _Since:
         self.later.update(names)
 
 
-def _since(place: Place, change: Change, now: Bindings, drift: "_Drift") -> _Since:
+def _since(place: "Checkpoints", change: Change, now: Bindings, drift: "_Drift") -> _Since:
     """The names, and the objects by id, that were bound or changed since ``change``."""
     before, names = change.before, change.versions.keys()
     ended = _ended(change)
@@ -425,7 +399,7 @@ def _ended(change: Change) -> Copies:
     return Copies({**change.before.copies.by_id, **change.images})
 
 
-def _used_unseen(place: Place, change: Change, now: Bindings) -> set[str]:
+def _used_unseen(place: "Checkpoints", change: Change, now: Bindings) -> set[str]:
     """The new names that a person's cell has read since, whose objects may be changed in ways
     that nobody sees."""
     before = change.before
@@ -440,7 +414,7 @@ def _used_unseen(place: Place, change: Change, now: Bindings) -> set[str]:
     return {name for name in is_new if is_opaque(now[name])}
 
 
-def _is_of_a_turn(place: Place, name: str) -> bool:
+def _is_of_a_turn(place: "Checkpoints", name: str) -> bool:
     origin = place.ledger.get(name)
     return origin is not None and origin.actor == "agent"
 
@@ -455,7 +429,7 @@ class _Drift(NamedTuple):
     images: Mapping[int, Copy] = {}
 
 
-def _drift(place: Place, change: Change, now: Bindings) -> _Drift:
+def _drift(place: "Checkpoints", change: Change, now: Bindings) -> _Drift:
     """A cell of a person's has changed what its text tells."""
     ended = _ended(change)
     held = {
@@ -518,8 +492,8 @@ class Checkpoints:
         ledger: OriginLedger,
         given: Callable[[], Bindings] = dict,
     ) -> None:
-        self._place = Place(namespace, bindings, ledger, given)
-        self._bindings = bindings
+        self.namespace, self.bindings = namespace, bindings
+        self.ledger, self.given = ledger, given
         self._taken: dict[int, State] = {}
         self._next = 0
         self._room = Room()
@@ -532,14 +506,14 @@ class Checkpoints:
 
     def take(self) -> int:
         """Remember the state as it is now; gives the number to go back to it by."""
-        now, ledger = dict(self._bindings()), self._place.ledger
+        now = dict(self.bindings())
         if self._taken:
             newest = self._taken[max(self._taken)]
             self._replaced += _bytes_of_replaced(newest.bindings, now)
             if self._replaced > MOST_REPLACED_BYTES:
                 self._replaced = _bytes_of_replaced(self._thin(keeps_newest=False).bindings, now)
         number, self._next = self._next, self._next + 1
-        self._taken[number] = State(now, ledger.versions(), ledger.now())
+        self._taken[number] = State(now, self.ledger.versions(), self.ledger.now())
         return number
 
     def protect(self, code: str) -> str:
@@ -554,12 +528,12 @@ class Checkpoints:
         """Copy what calling ``function`` may change in place, where the notebook defines it."""
         if not self._taken:
             return
-        names = used_by(function, self._bindings())
+        names = used_by(function, self.bindings())
         self._protect(Cell(may_mutate=frozenset(names)))
         self._keep(self._taken[max(self._taken)], function)
 
     def _protect(self, what: Cell) -> str:
-        bound = self._bindings()
+        bound = self.bindings()
         self._room.begin_cell()
         names = suspects(what, bound)
         newest = self._taken[max(self._taken)]
@@ -585,7 +559,7 @@ class Checkpoints:
     def _doubt(self, newest: State, values: list[Any], bound: Bindings) -> None:
         """``values``, which cannot be copied, may change with all that they hold; what of that
         has a name is copied where that is possible."""
-        held = self._place.holding(values, newest.copies).objects
+        held = self.holding(values, newest.copies).objects
         for value in bound.values():
             if id(value) in held and kind_of(value) is not None:
                 self._keep(newest, value)
@@ -620,9 +594,9 @@ class Checkpoints:
         self._taken = {n: each for n, each in self._taken.items() if n < number}
         self._taken[number] = target
         changed = target.copies.changed()
-        names = {*target.bindings, *self._bindings()}
+        names = {*target.bindings, *self.bindings()}
         state = self._state(target, changed)
-        return set_back(self._place, state, names, changed, keep_new=keep_new)
+        return set_back(self, state, names, changed, keep_new=keep_new)
 
     def close(self) -> Change | None:
         """Forget all checkpoints; what differs since the first is the value, if anything does."""
@@ -638,7 +612,7 @@ class Checkpoints:
         """What differs by now from a checkpoint, if anything does. ``KeyError`` without it."""
         then = self._merged(number)
         changed = then.copies.changed()
-        return change_since(self._place, self._state(then, changed), changed)
+        return change_since(self, self._state(then, changed), changed)
 
     def undo(self, change: Change) -> TakenBack:
         """Take ``change`` back.
@@ -646,14 +620,18 @@ class Checkpoints:
         A name that was bound or changed again since is left, with all that it holds, and is
         ``kept``; so is whatever holds a part of that.
         """
-        return take_back(self._place, change)
+        return take_back(self, change)
+
+    def holding(self, values: Iterable[Any], copies: Copies | None = None) -> Holding:
+        """What ``values`` hold; what holds the namespace itself is not followed further."""
+        return Holding(values, copies, {id(self.namespace())})
 
     def _state(self, target: State, changed: Mapping[int, Copy]) -> State:
         """``target`` with what its names held of ``changed``, and of what has no copy."""
         objects = {key: copy.value for key, copy in changed.items()} | target.copies.lost
         if not objects:
             return target
-        holding = self._place.holding(target.bindings.values(), target.copies)
+        holding = self.holding(target.bindings.values(), target.copies)
         return replace(target, holds=holding.holders(target.bindings, objects))
 
     def _merged(self, number: int) -> State:

@@ -66,6 +66,12 @@ def package_among(kind: type, names: Mapping[str, Collection[str]]) -> str:
     return ""
 
 
+def attributes_of(value: Any) -> dict[str, Any]:
+    """The attributes of an instance, past what its class makes of them."""
+    attributes: dict[str, Any] = object.__getattribute__(value, "__dict__")
+    return attributes
+
+
 def is_theirs(kind: type) -> bool:
     """Whether a class is of the notebook, as one that says no module is."""
     return module_of(kind) in ("", "__main__")

@@ -1,8 +1,9 @@
-"""How the objects of Python, numpy and any class written in Python are copied and set back.
+"""How each kind of object is copied and set back: one table, two functions a row.
 
 A copy is shallow: what lies in an object has a copy of its own. An object is its attributes, its
-slots and, under these, a container, an array or the state that its C code pickles; it is set back
-where it lies, past the methods of its own class, so that whoever holds it sees it as it was.
+slots and, under these, a container, an array, a frame or the state that its C code pickles; it is
+set back where it lies, past the methods of its own class, so that whoever holds it sees it as it
+was.
 """
 
 import functools
@@ -12,8 +13,8 @@ import pickle
 import sys
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from itertools import starmap
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -28,65 +29,145 @@ from typing import Any, NamedTuple
 from weakref import ref
 
 from parsimony_kernel.analysis.calls import MUTATES_ARGUMENT
-from parsimony_kernel.lineage.classes import is_atomic, is_theirs, loaded, package_of
+from parsimony_kernel.lineage.classes import (
+    attributes_of,
+    copies_lazily,
+    is_atomic,
+    is_frame,
+    is_theirs,
+    loaded,
+    package_of,
+)
+from parsimony_kernel.lineage.memory import frame_bytes, is_array, plain_array, same_memory
 
 # Packages whose C code is asked for the state that it pickles, and given it again.
 _STATE_OF = frozenset(
     {"numpy", "pandas", "scipy", "sklearn", "statsmodels", "_random", "_io", "decimal"}
 )
-_ARRAYS_INSIDE = ("_pa_array", "_ndarray", "_codes", "_data", "_mask", "_left", "_right")
+# What these make stands for something outside of the namespace: a front end, a kernel, a thread
+# that waits and would never be woken.
+OUTSIDE = frozenset(
+    {"parsimony_kernel", "parsimony_agent", "IPython", "ipykernel", "ipywidgets", "anywidget",
+     "asyncio", "concurrent", "multiprocessing", "threading", "zmq", "tornado"}
+)  # fmt: skip
+# The attribute in which instances of these keep what their properties gave.
+_FILLED, _FILLING = "_cache", frozenset({"pandas", "statsmodels"})
+# Stands for such an attribute in a copy, which gives back an empty one.
+_EMPTY: Any = object()
+# Flags of types: made by a class statement or the like; attributes and weak references are kept
+# before the object, where they do not count.
+_HEAP, _MANAGED_DICT, _MANAGED_WEAKREF = 1 << 9, 1 << 4, 1 << 3
+_WORD = 8
 _ALL = slice(None)
 _ARGS: Any = vars(BaseException)["args"]
+_ABSENT = object()
+_SAMPLED = 1_000
+# What pandas itself keeps of a frame.
+_OF_PANDAS = frozenset({"_mgr", "_flags", "_item_cache", "_is_copy"})
+
+
+class Kind(NamedTuple):
+    """How objects of one kind are copied and set back.
+
+    Args:
+        get: what a value holds, shallow, in containers of its own.
+        put: gives a value that again; may return what takes the place of the value.
+        size: the bytes that a copy takes.
+        look: what a value holds now, to be compared with a copy; ``get`` without it.
+        instances_of: the class, for the kind of its instances.
+        base: how what these are beside attributes and slots is copied.
+    """
+
+    get: Callable[[Any], Any]
+    put: Callable[[Any, Any], Any] = lambda value, held: None
+    size: Callable[[Any], int] = sys.getsizeof
+    look: Callable[[Any], Any] | None = None
+    instances_of: type | None = None
+    base: "Kind | None" = None
+
+    def is_same(self, value: Any, held: Any) -> bool:
+        """Whether ``value`` still holds ``held``."""
+        return _same((self.look or self.get)(value), held)
+
+    def set_back(self, value: Any, held: Any) -> Any:
+        """``value`` holding that again, or what takes its place where it cannot be mended."""
+        again = self.put(value, held)
+        return value if again is None else again
+
+
+class Held(NamedTuple):
+    """What an instance held: its items, its slots by descriptor, and its attributes; and its class
+    where that is of the notebook: code may change it through any instance."""
+
+    items: Any
+    slots: dict[Any, Any]
+    attributes: dict[str, Any]
+    own: tuple[type, ...] = ()
+
+
+class Members(dict[str, Any]):
+    """What a class holds."""
+
+
+class State(NamedTuple):
+    """What C code pickles of an object, and what it holds beside that."""
+
+    content: bytes
+    parts: tuple[Any, ...]
+
+
+def parts_of(held: Any) -> Collection[Any]:
+    """What lies in what a copy holds, without the keys of mappings."""
+    kind = type(held)
+    if kind in (list, tuple, set):
+        return held  # type: ignore[no-any-return]
+    if kind is dict:
+        return held.values()  # type: ignore[no-any-return]
+    if kind is Held:
+        own = (held.slots.values(), held.attributes.values(), held.own)
+        return [*parts_of(held.items), *(part for each in own for part in each)]
+    if kind is State:
+        return held.parts  # type: ignore[no-any-return]
+    if kind is Members:
+        # Without its functions, and what its metaclass keeps.
+        return [
+            each
+            for name, each in held.items()
+            if type(each) is not FunctionType and name[:2] != "__" and name[:5] != "_abc_"
+        ]
+    if is_frame(kind):
+        return _parts_of_frame(held)
+    if is_array(held) and held.dtype.kind == "O":
+        return held.ravel().tolist()  # type: ignore[no-any-return]
+    return ()
+
+
+def _same(now: Any, held: Any) -> bool:
+    """Whether two copies hold the same; ``now`` may be the object itself, or is changed."""
+    kind = type(held)
+    if isinstance(held, dict):
+        return same_mapping(now, held)
+    if kind is Held:
+        pairs = (now.slots, held.slots), (now.attributes, held.attributes)
+        return all(same_mapping(*pair) for pair in pairs) and _same(now.items, held.items)
+    if kind is State:
+        return bool(now.content == held.content)
+    if kind is set:
+        return set(map(id, now)) == set(map(id, held))
+    if kind in (array, bytearray):
+        return bytes(now) == bytes(held)
+    if is_array(held):
+        return _same_array(now, held)
+    if is_frame(kind):
+        return _same_frames(now, held)
+    if _is_polars(kind):
+        return _same_polars(now, held)
+    return same_objects(now, held)
 
 
 def same_objects(one: Collection[Any], other: Collection[Any]) -> bool:
     """Whether two hold the very same objects in the same order."""
     return len(one) == len(other) and all(map(operator.is_, one, other))
-
-
-def _all(held: Any) -> Collection[Any]:
-    """All that lies in what is held."""
-    parts: Collection[Any] = held
-    return parts
-
-
-@dataclass(frozen=True)
-class Kind:
-    """How objects of one kind are copied, compared with the copy, and set back.
-
-    Args:
-        copy: what a value holds, shallow, in a container of its own.
-        same: whether a value still holds that.
-        write: gives a value that again; may return what takes the place of the value.
-        parts: what lies in it.
-        size: the bytes that a copy takes.
-    """
-
-    copy: Callable[[Any], Any]
-    same: Callable[[Any, Any], bool]
-    write: Callable[[Any, Any], Any] = lambda value, held: None
-    parts: Callable[[Any], Collection[Any]] = _all
-    size: Callable[[Any], int] = sys.getsizeof
-
-    def set_back(self, value: Any, held: Any) -> Any:
-        """``value`` holding that again, or what takes its place where it cannot be mended."""
-        again = self.write(value, held)
-        return value if again is None else again
-
-
-def _kind(
-    copy: Callable[[Any], Any],
-    write: Callable[[Any, Any], Any],
-    compare: Callable[[Any, Any], bool] = same_objects,
-    **others: Callable[[Any], Any],
-) -> Kind:
-    """What is compared by a copy of what it holds now."""
-    return Kind(copy, lambda value, held: compare(copy(value), held), write, **others)
-
-
-def _fixed(copy: Callable[[Any], Any]) -> Kind:
-    """Cannot be changed; what it holds can."""
-    return Kind(copy, lambda value, held: True, size=lambda value: 0)
 
 
 # Mappings. A weak reference that was added since stays, and is no change: what it refers to takes
@@ -106,13 +187,13 @@ def _new_references(now: dict[Any, Any], held: dict[Any, Any]) -> dict[Any, Any]
     return {key: each for key, each in now.items() if type(each) is ref and key not in held}
 
 
-def _write_dict(value: Any, held: Any) -> None:
+def _put_dict(value: Any, held: Any) -> None:
     more = _new_references(dict.copy(value), held)
     dict.clear(value)
     dict.update(value, {**held, **more})
 
 
-def _write_ordered(value: Any, held: Any) -> None:
+def _put_ordered(value: Any, held: Any) -> None:
     items = {**held, **_new_references(_ordered(value), held)}
     OrderedDict.clear(value)
     for key, each in items.items():
@@ -123,40 +204,27 @@ def _ordered(value: Any) -> dict[Any, Any]:
     return dict(OrderedDict.items(value))
 
 
-def _write_set(value: Any, held: Any) -> None:
+def _put_set(value: Any, held: Any) -> None:
     set.clear(value)
     set.update(value, held)
 
 
-def _write_deque(value: Any, held: Any) -> None:
+def _put_deque(value: Any, held: Any) -> None:
     deque.clear(value)
     deque.extend(value, held)
 
 
 def _sequence(kind: Any) -> Kind:
-    """A list, or raw bytes of any kind, which are compared by what they are."""
-    raw: dict[str, Any] = {} if kind is list else {"compare": _same_bytes, "parts": lambda held: ()}
-    return _kind(
+    return Kind(
         lambda value: kind.__getitem__(value, _ALL),
         lambda value, held: kind.__setitem__(value, _ALL, held),
-        **raw,
     )
-
-
-def _same_bytes(now: Any, held: Any) -> bool:
-    return bytes(now) == bytes(held)
 
 
 # Arrays
 
 
-def _plain_array(value: Any) -> Any:
-    plain = sys.modules["numpy"].ndarray
-    return plain.view(value, plain)
-
-
-def _same_array(value: Any, held: Any) -> bool:
-    now = _plain_array(value)
+def _same_array(now: Any, held: Any) -> bool:
     if now.shape != held.shape or now.dtype != held.dtype:
         return False
     if now.flags.c_contiguous and held.flags.c_contiguous and now.dtype.kind != "O":
@@ -165,29 +233,127 @@ def _same_array(value: Any, held: Any) -> bool:
     return bool(now.tobytes() == held.tobytes())
 
 
-def _write_array(value: Any, held: Any) -> Any:
-    now = _plain_array(value)
+def _put_array(value: Any, held: Any) -> Any:
+    now = plain_array(value)
     if now.size != held.size or now.dtype != held.dtype or not now.flags.writeable:
         return held.copy()
     if now.shape != held.shape:
         value.shape = held.shape
-    _plain_array(value)[...] = held
+    plain_array(value)[...] = held
     return None
 
 
-def _objects_of_array(held: Any) -> Collection[Any]:
-    objects: list[Any] = held.ravel().tolist() if held.dtype.kind == "O" else []
-    return objects
+# Frames and series of pandas. It copies lazily, so that a copy costs nothing until something is
+# written. It has no public way to give a frame another content where it lies, nor to ask whether
+# two still share their memory: its managers are asked, as its own methods with inplace=True do.
+
+
+def is_free(value: Any) -> bool:
+    """Whether a copy of ``value`` takes neither time nor room."""
+    return is_frame(type(value)) and copies_lazily()
+
+
+def _frame(value: Any) -> Any:
+    """A frame or a series of pandas' own class, with what the class of ``value`` says belongs to
+    one."""
+    pandas, own = sys.modules["pandas"], attributes_of(value)
+    manager = own["_mgr"].copy(deep=not copies_lazily())
+    base = pandas.DataFrame if issubclass(type(value), pandas.DataFrame) else pandas.Series
+    held = base._from_mgr(manager, axes=manager.axes)
+    _give(attributes_of(held), own, type(value))
+    return held
+
+
+def _give(to: dict[str, Any], own: dict[str, Any], kind: type) -> None:
+    """Give the attributes of a frame of ``kind`` to those of another."""
+    for name in ("_attrs", "_name", *type.__getattribute__(kind, "_metadata")):
+        if name in own:
+            to[name] = own[name].copy() if type(own[name]) is dict else own[name]
+    to["_flags"]._allows_duplicate_labels = own["_flags"]._allows_duplicate_labels
+
+
+def _put_frame(value: Any, held: Any) -> None:
+    own, then = attributes_of(value), attributes_of(held)
+    own["_mgr"] = then["_mgr"].copy(deep=not copies_lazily())
+    _give(own, then, type(value))
+    own.pop("_item_cache", None)
+
+
+def _same_frames(value: Any, held: Any) -> bool:
+    now, then = attributes_of(value), attributes_of(held)
+    if now["_flags"]._allows_duplicate_labels != then["_flags"]._allows_duplicate_labels:
+        return False
+    for name, each in then.items():
+        if name not in _OF_PANDAS and now.get(name, _ABSENT) is not each:
+            mine: Any = now.get(name)
+            both = type(mine) is dict and type(each) is dict
+            if not (both and same_mapping(mine.copy(), each)):
+                return False
+    one, other = now["_mgr"], then["_mgr"]
+    axes = zip(one.axes, other.axes, strict=True)
+    return (
+        len(one.blocks) == len(other.blocks)
+        and all((a is b or a.is_(b)) and same_objects(a.names, b.names) for a, b in axes)
+        and all(
+            list(a.mgr_locs) == list(b.mgr_locs) and same_memory(a.values, b.values)
+            for a, b in zip(one.blocks, other.blocks, strict=True)
+        )
+    )
+
+
+def _parts_of_frame(held: Any) -> list[Any]:
+    """What lies in its columns of objects, where the first of them can change."""
+    found: list[Any] = []
+    for name, each in attributes_of(held).items():
+        if name not in _OF_PANDAS:
+            found.extend(each.values() if type(each) is dict else [each])
+    for block in held._mgr.blocks:
+        # Columns of strings call themselves objects too; they are no plain arrays.
+        if is_array(block.values) and block.values.dtype.kind == "O":
+            cells = block.values.reshape(-1)
+            if not all(is_atomic(each) for each in cells[:_SAMPLED]):
+                found.extend(cells)
+    return found
+
+
+# Frames and series of polars. Columns are shared until one is written to, so that a copy takes no
+# room, and one whose memory begins where it did has not changed.
+
+
+def _is_polars(kind: type) -> bool:
+    return kind in loaded("polars", "DataFrame", "Series")
+
+
+def _same_polars(value: Any, held: Any) -> bool:
+    pairs = zip(_columns(value), _columns(held), strict=False)
+    return value.shape == held.shape and all(starmap(_same_series, pairs))
+
+
+def _put_polars(value: Any, held: Any) -> None:
+    inner = "_s" if type(value) in loaded("polars", "Series") else "_df"
+    setattr(value, inner, getattr(held.clone(), inner))
+
+
+def _columns(value: Any) -> list[Any]:
+    return [value] if type(value) in loaded("polars", "Series") else value.get_columns()
+
+
+def _same_series(one: Any, other: Any) -> bool:
+    if one.name != other.name or one.dtype != other.dtype:
+        return False
+    place = _place(one)
+    return bool(place == _place(other) if place else one.equals(other))
+
+
+def _place(series: Any) -> Any:
+    """Where its values begin and end in memory, where they are plain and lie in one piece."""
+    try:
+        return series._get_buffer_info()
+    except Exception:  # boundary: user object - polars tells of plain values in one piece only
+        return None
 
 
 # Objects of C code, by the state that they pickle
-
-
-class State(NamedTuple):
-    """What C code pickles of an object, and what it holds beside that."""
-
-    content: bytes
-    parts: tuple[Any, ...]
 
 
 def _state(value: Any) -> State:
@@ -213,118 +379,126 @@ def _bound(value: Any) -> Any:
     return (value.__self__,)
 
 
-def _variable(value: Any) -> Any:
-    """A variable of a closure."""
+def variable_of(cell: Any) -> tuple[Any, ...]:
+    """What a variable of a closure is bound to, if it is."""
     try:
-        return (value.cell_contents,)
+        return (cell.cell_contents,)
     except ValueError:  # not bound yet
         return ()
 
 
-def _write_variable(value: Any, held: Any) -> None:
+def _put_variable(cell: Any, held: Any) -> None:
     if held:
-        value.cell_contents = held[0]
+        cell.cell_contents = held[0]
     else:
-        del value.cell_contents
+        del cell.cell_contents
 
 
-def _function(value: Any) -> Any:
-    """What a function keeps: its attributes, its defaults, and the variables around it."""
-    return dict(value.__dict__), value.__defaults__, value.__kwdefaults__, value.__closure__
+def _function(value: Any) -> Held:
+    """What a function keeps: its defaults, the variables around it, and its attributes."""
+    around = (value.__defaults__, value.__kwdefaults__, value.__closure__)
+    return Held(around, {}, dict(value.__dict__))
 
 
-def _write_function(value: Any, held: Any) -> None:
-    attributes, value.__defaults__, value.__kwdefaults__, _ = held
-    _write_dict(value.__dict__, attributes)
+def _put_function(value: Any, held: Held) -> None:
+    value.__defaults__, value.__kwdefaults__, _ = held.items
+    _put_dict(value.__dict__, held.attributes)
 
 
-def _inside_function(held: Any) -> Collection[Any]:
-    attributes, defaults, named, closure = held
-    return [*attributes.values(), *(defaults or ()), *([named] if named else []), *(closure or ())]
+# Classes of the notebook
 
 
-MAPPING = _kind(dict.copy, _write_dict, same_mapping, parts=dict.values)
-ARRAY = Kind(
-    lambda value: _plain_array(value).copy(),
-    _same_array,
-    _write_array,
-    _objects_of_array,
+def _members_of(value: type) -> Members:
+    own = type.__dict__["__dict__"].__get__(value).items()
+    return Members({name: each for name, each in own if name not in ("__dict__", "__weakref__")})
+
+
+def _put_members(value: type, held: Members) -> None:
+    now = _members_of(value)
+    for name in now.keys() - held.keys():
+        type.__delattr__(value, name)
+    for name, each in held.items():
+        if now.get(name, _ABSENT) is not each:
+            type.__setattr__(value, name, each)
+
+
+def _nothing(value: Any) -> int:
+    return 0
+
+
+MAPPING = Kind(dict.copy, _put_dict)
+_ARRAY = Kind(
+    lambda value: plain_array(value).copy(),
+    _put_array,
     lambda value: int(value.nbytes),
+    plain_array,
 )
-STATE = _kind(
-    _state,
-    lambda value, held: value.__setstate__(pickle.loads(held.content)),
-    lambda now, held: bool(now.content == held.content),
-    parts=lambda held: held.parts,
-)
-_ERROR = _kind(_ARGS.__get__, _ARGS.__set__)
+STATE = Kind(_state, lambda value, held: value.__setstate__(pickle.loads(held.content)))
+_ERROR = Kind(_ARGS.__get__, _ARGS.__set__)
 # What holds nothing that could change beside attributes and slots.
-BARE = _fixed(lambda value: ())
-_BARE = (object, SimpleNamespace, str, bytes, int, float, complex, frozenset)
-TUPLE = _fixed(lambda value: tuple.__getitem__(value, _ALL))
-_BASES: dict[type, Kind] = {
-    **dict.fromkeys(_BARE, BARE),
+_BARE = Kind(lambda value: (), size=_nothing)
+_TUPLE = Kind(lambda value: tuple.__getitem__(value, _ALL), size=_nothing)
+_BOUND = Kind(_bound, size=_nothing)
+_CLASS = Kind(_members_of, _put_members, lambda value: 64 * len(vars(value)))
+_FRAME = Kind(
+    _frame,
+    _put_frame,
+    lambda value: 0 if copies_lazily() else frame_bytes(value),
+    lambda value: value,
+)
+_POLARS = Kind(lambda value: value.clone(), _put_polars, _nothing, lambda value: value)
+_BARES = (object, SimpleNamespace, str, bytes, int, float, complex, frozenset)
+_BUILTINS: dict[type, Kind] = {
     **{kind: _sequence(kind) for kind in (list, array, bytearray)},
     dict: MAPPING,
     defaultdict: MAPPING,
-    OrderedDict: _kind(_ordered, _write_ordered, same_mapping, parts=dict.values),
-    set: _kind(
-        lambda value: set[Any]().union(value),
-        _write_set,
-        lambda now, held: set(map(id, now)) == set(map(id, held)),
-    ),
-    deque: _kind(lambda value: list(deque.__iter__(value)), _write_deque),
-    tuple: TUPLE,
+    OrderedDict: Kind(_ordered, _put_ordered),
+    set: Kind(lambda value: set[Any]().union(value), _put_set),
+    deque: Kind(lambda value: list(deque.__iter__(value)), _put_deque),
+    tuple: _TUPLE,
 }
 _BOUND_TYPES = (functools.partial, MethodType, BuiltinFunctionType)
 BY_TYPE: dict[type, Kind] = {
-    **{kind: known for kind, known in _BASES.items() if known is not BARE},
+    **_BUILTINS,
     Counter: MAPPING,
-    **dict.fromkeys(_BOUND_TYPES, _fixed(_bound)),
-    FunctionType: _kind(
-        _function,
-        _write_function,
-        lambda now, held: same_mapping(now[0], held[0]) and same_objects(now[1:], held[1:]),
-        parts=_inside_function,
-        size=lambda value: sys.getsizeof(value.__dict__),
-    ),
-    CellType: _kind(_variable, _write_variable),
+    **dict.fromkeys(_BOUND_TYPES, _BOUND),
+    FunctionType: Kind(_function, _put_function, lambda value: sys.getsizeof(value.__dict__)),
+    CellType: Kind(variable_of, _put_variable),
 }
 
 
-def base_of(kind: type) -> Kind | None:
-    """How the part that ``kind``, a class of C code, is of an instance is copied; ``None`` for one
-    that cannot be."""
-    if (known := _BASES.get(kind)) is not None:
+def kind_of(value: Any) -> Kind | None:
+    """How ``value`` is copied; ``None`` for an object that is not."""
+    kind: Any = type(value)
+    if (known := BY_TYPE.get(kind)) is not None:
         return known
-    if kind in loaded("numpy", "ndarray"):
-        return ARRAY
-    if issubclass(kind, BaseException) and kind.__basicsize__ == BaseException.__basicsize__:
-        return _ERROR
-    return STATE if package_of(kind) in _STATE_OF else None
+    if issubclass(kind, type):
+        return _CLASS if is_theirs(value) else None
+    if issubclass(kind, tuple) and not kind.__dictoffset__:
+        return _TUPLE
+    if is_frame(kind):
+        return _FRAME
+    if _is_polars(kind):
+        return _POLARS
+    if is_array(value) and (value.dtype.kind == "O" or not value.dtype.hasobject):
+        return _ARRAY
+    return _instances_of(kind)
 
 
-def is_array(value: Any) -> bool:
-    """Whether ``value`` is an array of numpy, and of no class that derives from it."""
-    return type(value) in loaded("numpy", "ndarray")
+def is_of_library(kind: Kind | None) -> bool:
+    """Whether a kind is that of instances of a class that is not the notebook's."""
+    return bool(kind and kind.instances_of and not is_theirs(kind.instances_of))
 
 
-def arrays_inside(value: Any) -> Iterable[Any]:
-    """The arrays in which one of pandas keeps its values."""
-    return (each for name in _ARRAYS_INSIDE if (each := getattr(value, name, None)) is not None)
-
-
-def same_memory(one: Any, other: Any) -> bool:
-    """Whether two arrays of numpy or pandas are the same place in memory."""
-    if one is other:
-        return True
-    arrays = loaded("numpy", "ndarray")
-    if isinstance(one, arrays) and isinstance(other, arrays):
-        return bool(one.__array_interface__ == other.__array_interface__)
-    if type(one) is not type(other) or not hasattr(one, "dtype") or one.dtype is not other.dtype:
+def is_opaque(value: Any) -> bool:
+    """Whether ``value`` may change in ways that nobody sees: an object of a library, or what holds
+    one as the variables around a function do."""
+    if is_atomic(value):
         return False
-    pairs = list(zip(arrays_inside(one), arrays_inside(other), strict=False))
-    return bool(pairs) and all(same_memory(mine, its) for mine, its in pairs)
+    if type(value) is FunctionType:
+        return bool(value.__closure__)
+    kind = kind_of(value)
+    return kind is None or kind is _POLARS or is_of_library(kind) or is_bound(value)
 
 
 def is_bound(value: Any) -> bool:
@@ -344,143 +518,92 @@ def changes_arguments(value: Any) -> bool:
     return kind in (MethodDescriptorType, WrapperDescriptorType, operator.methodcaller)
 
 
-# What these make stands for something outside of the namespace: a front end, a kernel, a thread
-# that waits and would never be woken.
-OUTSIDE = frozenset(
-    {"parsimony_kernel", "parsimony_agent", "IPython", "ipykernel", "ipywidgets", "anywidget",
-     "asyncio", "concurrent", "multiprocessing", "threading", "zmq", "tornado"}
-)  # fmt: skip
-# The attribute in which instances of these keep what their properties gave.
-_FILLED, _FILLING = frozenset({"_cache"}), frozenset({"pandas", "statsmodels"})
-# Flags of types: made by a class statement or the like; attributes and weak references are kept
-# before the object, where they do not count.
-_HEAP, _MANAGED_DICT, _MANAGED_WEAKREF = 1 << 9, 1 << 4, 1 << 3
-_WORD = 8
-_ABSENT = object()
+# Instances
 
 
-def attributes_of(value: Any) -> dict[str, Any]:
-    """The attributes of an instance, past what its class makes of them."""
-    attributes: dict[str, Any] = object.__getattribute__(value, "__dict__")
-    return attributes
-
-
-class Held(NamedTuple):
-    """What an instance held: its items, its slots by descriptor, and its attributes."""
-
-    items: Any
-    slots: dict[Any, Any]
-    attributes: dict[str, Any]
-
-    @property
-    def pickled_bytes(self) -> int:
-        return len(self.items.content) if isinstance(self.items, State) else 0
-
-
-@dataclass(frozen=True)
-class InstanceKind:
-    """How instances of one class are copied, with the methods of ``Kind``.
-
-    Args:
-        base: what the class derives from beside ``object``.
-        members: the descriptors of its slots.
-        own: the class itself where it is of the notebook: code may change that through any
-            instance.
-        caches: the attributes in which it keeps what it can work out again.
-    """
-
-    base: Kind
-    members: tuple[Any, ...]
-    has_attributes: bool
-    own: type | None
-    caches: frozenset[str]
-
-    def size(self, value: Any) -> int:
-        size = sys.getsizeof(attributes_of(value)) if self.has_attributes else 0
-        return size + self.base.size(value)
-
-    def copy(self, value: Any) -> Held:
-        return Held(
-            self.base.copy(value),
-            _slots(value, self.members) if self.members else {},
-            attributes_of(value).copy() if self.has_attributes else {},
-        )
-
-    def same(self, value: Any, held: Held) -> bool:
-        now = attributes_of(value).copy() if self.has_attributes else {}
-        return (
-            same_mapping(self._uncached(now), self._uncached(held.attributes))
-            and (not self.members or same_mapping(_slots(value, self.members), held.slots))
-            and self.base.same(value, held.items)
-        )
-
-    def set_back(self, value: Any, held: Held) -> Any:
-        has_items = self.base.same(value, held.items)
-        if not has_items and self.base.set_back(value, held.items) is not value:
-            raise TypeError("what it is made of cannot be given back")
-        now = _slots(value, self.members)
-        for member, each in held.slots.items():
-            member.__set__(value, each)
-        for member in now.keys() - held.slots.keys():
-            member.__delete__(value)
-        if self.has_attributes:
-            emptied: dict[str, Any] = {
-                name: {} for name in self.caches & _FILLED & held.attributes.keys()
-            }
-            _write_dict(attributes_of(value), held.attributes | emptied)
-        return value
-
-    def parts(self, held: Held) -> Collection[Any]:
-        own = () if self.own is None else (self.own,)
-        attributes = self._uncached(held.attributes)
-        return [*self.base.parts(held.items), *held.slots.values(), *attributes.values(), *own]
-
-    def leaves_out(self, value: Any, part: Any) -> bool:
-        """Whether an instance does not pickle ``part``: a cache, a counter, a renderer."""
-        if self.own is not None or not self.has_attributes:
-            return False
-        if all(each is not part for each in attributes_of(value).values()):
-            return False
-        state = value.__getstate__()
-        return isinstance(state, dict) and all(each is not part for each in state.values())
-
-    def _uncached(self, attributes: dict[str, Any]) -> dict[str, Any]:
-        if not self.caches:
-            return attributes
-        return {name: each for name, each in attributes.items() if name not in self.caches}
-
-
-AnyKind = Kind | InstanceKind
-
-
-def fields(kind: AnyKind, held: Any) -> dict[str, Any] | None:
-    """What an instance held, by name, its items together; ``None`` for what is no instance."""
-    if not isinstance(kind, InstanceKind):
+def fields(held: Any) -> dict[str, Any] | None:
+    """What an instance or a function held, by name, its items together; ``None`` for the rest."""
+    if not isinstance(held, Held):
         return None
     items: dict[str, Any] = {}
     if isinstance(held.items, State):
         digest = hashlib.sha256(held.items.content).hexdigest()
         items["its state"] = f"{len(held.items.content):,} bytes, {digest[:8]}"
-    elif kind.base is not BARE:
+    elif type(held.items) is not tuple or held.items:
         items["its items"] = held.items
     slots = {member.__name__: each for member, each in held.slots.items()}
     return {**items, **slots, **held.attributes}
 
 
+def _native_kind(kind: type) -> Kind | None:
+    if (known := _BUILTINS.get(kind, _BARE if kind in _BARES else None)) is not None:
+        return known
+    if kind in loaded("numpy", "ndarray"):
+        return _ARRAY
+    if issubclass(kind, BaseException) and kind.__basicsize__ == BaseException.__basicsize__:
+        return _ERROR
+    return STATE if package_of(kind) in _STATE_OF else None
+
+
 @functools.lru_cache(maxsize=1_024)
-def instance_kind(kind: type) -> InstanceKind | None:
+def _instances_of(kind: type) -> Kind | None:
     """How instances of ``kind`` are copied; ``None`` where C code keeps what nobody can ask for."""
     if any(package_of(each) in OUTSIDE for each in kind.__mro__):
         return None
     last = kind
-    while (base := base_of(last)) is not BARE and _is_of_python(last) and last.__base__ is not None:
-        last = last.__base__
+    while (base := _native_kind(last)) is not _BARE and _is_of_python(last):
+        last = last.__base__ or object
     if base is None:
         return None
-    members = tuple(member for each in kind.__mro__ for member in _members(each))
-    own = kind if is_theirs(kind) else None
+    native = base
+    members = tuple(member for each in kind.__mro__ for member in _slots_of(each))
+    has_attributes = kind.__dictoffset__ != 0
+    own = (kind,) if is_theirs(kind) else ()
     caches = frozenset[str]() if own else _caches(kind)
-    return InstanceKind(base, members, kind.__dictoffset__ != 0, own, caches)
+
+    def held(value: Any, items: Any) -> Held:
+        attributes = attributes_of(value).copy() if has_attributes else {}
+        for name in caches & attributes.keys():
+            if name == _FILLED:
+                attributes[name] = _EMPTY
+            else:
+                del attributes[name]
+        return Held(items, _filled(value, members) if members else {}, attributes, own)
+
+    def put(value: Any, held: Held) -> None:
+        is_same = native.is_same(value, held.items)
+        if not is_same and native.set_back(value, held.items) is not value:
+            raise TypeError("what it is made of cannot be given back")
+        now = _filled(value, members)
+        for member, each in held.slots.items():
+            member.__set__(value, each)
+        for member in now.keys() - held.slots.keys():
+            member.__delete__(value)
+        if has_attributes:
+            attributes = held.attributes.items()
+            again = {name: each if each is not _EMPTY else {} for name, each in attributes}
+            _put_dict(attributes_of(value), again)
+
+    return Kind(
+        lambda value: held(value, native.get(value)),
+        put,
+        lambda value: (
+            native.size(value) + (sys.getsizeof(attributes_of(value)) if has_attributes else 0)
+        ),
+        lambda value: held(value, (native.look or native.get)(value)),
+        kind,
+        native,
+    )
+
+
+def leaves_out(kind: Kind, value: Any, part: Any) -> bool:
+    """Whether an instance of a library does not pickle ``part``: a cache, a counter, a renderer."""
+    if not is_of_library(kind) or not type(value).__dictoffset__:
+        return False
+    if all(each is not part for each in attributes_of(value).values()):
+        return False
+    state = value.__getstate__()
+    return isinstance(state, dict) and all(each is not part for each in state.values())
 
 
 def _is_of_python(kind: type) -> bool:
@@ -488,7 +611,7 @@ def _is_of_python(kind: type) -> bool:
     flags, base = type.__dict__["__flags__"].__get__(kind), kind.__base__
     if base is None or not flags & _HEAP:
         return False
-    words = len(_members(kind))
+    words = len(_slots_of(kind))
     if kind.__dictoffset__ and not base.__dictoffset__:
         words += not flags & _MANAGED_DICT
     if kind.__weakrefoffset__ and not base.__weakrefoffset__:
@@ -496,24 +619,14 @@ def _is_of_python(kind: type) -> bool:
     return kind.__basicsize__ == base.__basicsize__ + _WORD * words
 
 
-def _members(kind: type) -> list[Any]:
+def _slots_of(kind: type) -> list[Any]:
+    """The descriptors of the slots that a class adds."""
     own = vars(kind)
-    if "__slots__" not in own:
-        return []
-    return [each for each in own.values() if type(each) is MemberDescriptorType]
+    named = own.values() if "__slots__" in own else ()
+    return [each for each in named if type(each) is MemberDescriptorType]
 
 
-def _caches(kind: type) -> frozenset[str]:
-    names = {
-        name
-        for each in kind.__mro__
-        for name, made in vars(each).items()
-        if type(made) is functools.cached_property
-    }
-    return frozenset(names | _FILLED if package_of(kind) in _FILLING else names)
-
-
-def _slots(value: Any, members: Collection[Any]) -> dict[Any, Any]:
+def _filled(value: Any, members: Collection[Any]) -> dict[Any, Any]:
     """What those of the slots that are set hold."""
     found = {}
     for member in members:
@@ -524,33 +637,12 @@ def _slots(value: Any, members: Collection[Any]) -> dict[Any, Any]:
     return found
 
 
-def _class(value: type) -> dict[str, Any]:
-    own = type.__dict__["__dict__"].__get__(value).items()
-    return {name: each for name, each in own if name not in ("__dict__", "__weakref__")}
-
-
-def _write_class(value: type, held: dict[str, Any]) -> None:
-    now = _class(value)
-    for name in now.keys() - held.keys():
-        type.__delattr__(value, name)
-    for name, each in held.items():
-        if now.get(name, _ABSENT) is not each:
-            type.__setattr__(value, name, each)
-
-
-def _inside_class(held: dict[str, Any]) -> list[Any]:
-    """What a class holds but its functions, and what its metaclass keeps."""
-    return [
-        each
-        for name, each in held.items()
-        if type(each) is not FunctionType and name[:2] != "__" and name[:5] != "_abc_"
-    ]
-
-
-CLASS = _kind(
-    _class,
-    _write_class,
-    same_mapping,
-    parts=_inside_class,
-    size=lambda value: 64 * len(vars(value)),
-)
+def _caches(kind: type) -> frozenset[str]:
+    """The attributes in which instances keep what they can work out again."""
+    names = {
+        name
+        for each in kind.__mro__
+        for name, made in vars(each).items()
+        if type(made) is functools.cached_property
+    }
+    return frozenset(names | {_FILLED} if package_of(kind) in _FILLING else names)

@@ -10,23 +10,19 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from types import FunctionType
 from typing import Any
 
-from parsimony_kernel.lineage.classes import ATOMS, is_atomic, is_frame, is_theirs
+from parsimony_kernel.lineage.classes import ATOMS, is_atomic, is_frame
 from parsimony_kernel.lineage.copiers import (
-    ARRAY,
     BY_TYPE,
-    CLASS,
-    TUPLE,
-    AnyKind,
     Held,
-    InstanceKind,
-    instance_kind,
-    is_array,
-    is_bound,
+    Kind,
+    State,
+    kind_of,
+    leaves_out,
+    parts_of,
 )
-from parsimony_kernel.lineage.frame_copiers import FRAME, POLARS, frame_bytes, is_polars
+from parsimony_kernel.lineage.memory import frame_bytes, is_array
 
 # What copies may take up in memory for all of a run and for one cell, and what looking for them
 # may take for one: about 50 ms.
@@ -67,7 +63,7 @@ class Room:
 class Copy:
     """An object, and what it held. ``held`` is shallow: what lies in it has copies of its own."""
 
-    kind: AnyKind
+    kind: Kind
     value: Any
     held: Any
     size: int = 0
@@ -76,7 +72,7 @@ class Copy:
     def is_changed(self) -> bool:
         """Whether the object holds something else by now; so does one that cannot be asked."""
         try:
-            return not self.kind.same(self.value, self.held)
+            return not self.kind.is_same(self.value, self.held)
         except Exception:  # boundary: user object - its comparison may do anything
             return True
 
@@ -89,7 +85,7 @@ class Copy:
 
     def again(self) -> "Copy":
         """The object with what it holds now."""
-        return Copy(self.kind, self.value, self.kind.copy(self.value))
+        return Copy(self.kind, self.value, self.kind.get(self.value))
 
 
 @dataclass
@@ -153,7 +149,7 @@ class Copies:
                 copy = _copy(kind, each, most)
                 room.effort -= _COPY_EFFORT
                 yield copy
-            parts = copy.kind.parts(copy.held)
+            parts = parts_of(copy.held)
             room.effort -= len(parts)
             if room.effort < 0:
                 raise _Refused(Kept.NO_ROOM)
@@ -168,7 +164,7 @@ class Copies:
             if copy is None or id(each) in found:
                 continue
             found.add(id(each))
-            pending.extend(part for part in copy.kind.parts(copy.held) if type(part) not in ATOMS)
+            pending.extend(part for part in parts_of(copy.held) if type(part) not in ATOMS)
         return found
 
     def changed(self) -> dict[int, Copy]:
@@ -176,44 +172,25 @@ class Copies:
         return {key: copy for key, copy in self.by_id.items() if copy.is_changed}
 
 
-def _copy(kind: AnyKind, value: Any, most: int) -> Copy:
+def _copy(kind: Kind, value: Any, most: int) -> Copy:
     size = kind.size(value)
     if size > most:
         raise _Refused(Kept.NO_ROOM)
-    held = kind.copy(value)
-    if isinstance(held, Held):
-        size += held.pickled_bytes
-    return Copy(kind, value, held, size)
+    held = kind.get(value)
+    items = held.items if isinstance(held, Held) else held
+    return Copy(kind, value, held, size + (len(items.content) if isinstance(items, State) else 0))
 
 
 def _is_left_out(part: Any, holders: Mapping[int, Copy | None]) -> bool:
     """Whether the class of one of those that hold ``part`` does not pickle what leads to it."""
     while (holder := holders[id(part)]) is not None:
-        if isinstance(holder.kind, InstanceKind) and holder.kind.leaves_out(holder.value, part):
+        if leaves_out(holder.kind, holder.value, part):
             return True
         part = holder.value
     return False
 
 
 COMMON = frozenset({list, dict, tuple, set, deque})
-
-
-def kind_of(value: Any) -> AnyKind | None:
-    """How ``value`` is copied; ``None`` for an object that is not."""
-    kind: Any = type(value)
-    if (known := BY_TYPE.get(kind)) is not None:
-        return known
-    if issubclass(kind, type):
-        return CLASS if is_theirs(value) else None
-    if issubclass(kind, tuple) and not kind.__dictoffset__:
-        return TUPLE
-    if is_frame(kind):
-        return FRAME
-    if is_polars(kind):
-        return POLARS
-    if is_array(value) and (value.dtype.kind == "O" or not value.dtype.hasobject):
-        return ARRAY
-    return instance_kind(kind)
 
 
 def bytes_of(value: Any) -> int:
@@ -224,19 +201,3 @@ def bytes_of(value: Any) -> int:
     if is_array(value):
         return int(value.nbytes)
     return sys.getsizeof(value) if kind in BY_TYPE or kind in ATOMS else 64
-
-
-def is_opaque(value: Any) -> bool:
-    """Whether ``value`` may change in ways that nobody sees: an object of a library, or what holds
-    one as the variables around a function do."""
-    if is_atomic(value):
-        return False
-    if type(value) is FunctionType:
-        return bool(value.__closure__)
-    kind = kind_of(value)
-    return kind is None or kind is POLARS or is_of_library(kind) or is_bound(value)
-
-
-def is_of_library(kind: AnyKind | None) -> bool:
-    """Whether a kind is that of instances of a class that is not the notebook's."""
-    return isinstance(kind, InstanceKind) and kind.own is None

@@ -8,12 +8,14 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 from parsimony_kernel.core.text import plural
 from parsimony_kernel.lineage.checkpoint import ABSENT, GONE, Change
 from parsimony_kernel.lineage.classes import (
     ATOMS,
+    attributes_of,
     is_atomic,
     is_frame,
     is_missing,
@@ -22,9 +24,10 @@ from parsimony_kernel.lineage.classes import (
     module_of,
     package_of,
 )
-from parsimony_kernel.lineage.copiers import attributes_of, fields, is_array, same_memory
-from parsimony_kernel.lineage.copies import Copy, kind_of
+from parsimony_kernel.lineage.copiers import fields, kind_of
+from parsimony_kernel.lineage.copies import Copy
 from parsimony_kernel.lineage.files import FileState
+from parsimony_kernel.lineage.memory import is_array, same_memory
 
 # Labels that are matched one by one.
 _MOST_LABELS = 500_000
@@ -39,6 +42,8 @@ _MOST_CHARS = 60
 _MOST_SHOWN = 5
 # Longer numbers are not written out.
 _MOST_BITS = 512
+# What numpy compares by value: numbers, times and texts.
+_COMPARED = frozenset("biufcmMSU")
 _SIZED = frozenset({list, tuple, dict, set, frozenset, bytearray})
 _name_of = type.__dict__["__name__"].__get__
 
@@ -121,8 +126,7 @@ def _binding(name: str, compare: "_Comparison") -> BindingDifference | None:
     before, after = compare.before, compare.after
     one, other = before.bindings.get(name, ABSENT), after.bindings.get(name, ABSENT)
     if name in after.uncertain and (one is ABSENT or one is other):
-        unknown = f"? {name}: perhaps changed, for there was no copy"
-        return BindingDifference(name, (unknown,))
+        return BindingDifference(name, (f"? {name}: perhaps changed, for there was no copy",))
     was, now = (_words(each, state) for each, state in ((one, before), (other, after)))
     if one is ABSENT:
         return BindingDifference(name, (f"+ {name}: {now}",))
@@ -152,14 +156,14 @@ def _held(value: Any, state: State) -> Any:
     if kind is None or is_atomic(value):
         return None
     try:
-        held: Any = kind.copy(value) if copy is None else copy.held
+        held: Any = kind.get(value) if copy is None else copy.held
     except Exception:  # boundary: user object - such as an open file
         return None
-    if (named := fields(kind, held)) is not None:
+    if (named := fields(held)) is not None:
         return named
     if is_array(held) and held.dtype.kind == "O":
         return held.ravel().tolist()
-    return bytes(held) if isinstance(held, bytearray) else held
+    return [bytes(held)] if isinstance(held, bytearray) else held
 
 
 class _TooMany(Exception):
@@ -180,32 +184,39 @@ class _Comparison:
 
     def is_changed(self, value: Any) -> bool:
         """Whether an object itself, or one that it holds, holds something else."""
-        key = id(value)
-        if self.before.contents.get(key) is not self.after.contents.get(key):
-            return True
         try:
-            return self._differ(value, value)
+            return self._holds_other(value) or self._differ(value, value)
         except Exception:  # boundary: user object - or too much to compare
             return True
+
+    def _holds_other(self, value: Any) -> bool:
+        key = id(value)
+        return self.before.contents.get(key) is not self.after.contents.get(key)
 
     def lines(self, one: Any, other: Any) -> list[str]:
         """What differs inside, as far as that can be told."""
         self._left, self._depth = max(self._left, MOST // _LEAST), 0
         try:
-            a, b = _of_pandas(one), _of_pandas(other)
-            if a is None or b is None:
-                a, b = _held(one, self.before), _held(other, self.after)
-            if is_frame(type(a)) and is_frame(type(b)):
-                return list(self._frame_lines(_table(a), _table(b)))
-            if is_array(a) and is_array(b):
-                return self._array_lines(a, b)
-            if _are_items(a, b) and type(one) is type(other):
-                return self._item_lines(a, b)
+            return list(self._inside(one, other) or ())
         except _TooMany:
             return ["Not compared: it is too big."]
         except Exception:  # boundary: user object - what it holds may be anything
-            pass
-        return []
+            return []
+
+    def _inside(self, one: Any, other: Any) -> Iterator[str] | None:
+        """What differs inside, each as it was in its state; ``None`` where that cannot be told."""
+        states = ((one, self.before), (other, self.after))
+        a, b = (_table(each, _held(each, state)) for each, state in states)
+        self._alive += [a, b]
+        if is_frame(type(a)) and is_frame(type(b)):
+            return self._frame_lines(a, b)
+        if is_array(a) and is_array(b):
+            can_be_compared = a.shape == b.shape and {a.dtype.kind, b.dtype.kind} <= _COMPARED
+            return self._array_lines(a, b) if can_be_compared else None
+        is_same_kind = type(one) is type(other) and type(a) is type(b)
+        if is_same_kind and isinstance(a, dict | set | list | tuple):
+            return self._item_lines(a, b)
+        return None
 
     def _differ(self, one: Any, other: Any) -> bool:
         """Whether two objects hold something else; each as it was in its state."""
@@ -222,37 +233,31 @@ class _Comparison:
         self._pairs[pair] = False
         self._alive += [one, other]
         self._depth += 1
-        found = self._pairs[pair] = self._hold_other(one, other)
+        lines = self._inside(one, other)
+        is_frame_changed = is_frame(type(one)) and one is other and self._holds_other(one)
+        if lines is None or is_frame_changed:
+            found = one is not other or self._holds_other(one)
+        else:
+            found = next(lines, None) is not None
+        self._pairs[pair] = found
         self._depth -= 1
         return found
 
-    def _hold_other(self, one: Any, other: Any) -> bool:
-        a, b = _held(one, self.before), _held(other, self.after)
-        if one is other and self.before.contents.get(id(one)) is self.after.contents.get(id(one)):
-            a = b  # what it holds may have changed
-        elif is_frame(type(a)) and is_frame(type(b)):
-            return one is other or any(self._frame_lines(_table(a), _table(b)))
-        elif is_array(a) and is_array(b):
-            return a.shape != b.shape or a.dtype != b.dtype or bool(self._array_lines(a, b))
-        elif isinstance(a, bytes):
-            return bool(a != b)
-        if not _are_items(a, b):
-            return one is not other or a is not b
-        self._alive += [a, b]
-        return any(self._items(a, b))
-
     # Containers, and the attributes of instances
 
-    def _item_lines(self, one: Any, other: Any) -> list[str]:
+    def _item_lines(self, one: Any, other: Any) -> Iterator[str]:
         counts, first = Counter[str](), list[str]()
         for how, place, was, now in self._items(one, other):
             counts[how] += 1
             if len(first) < _MOST_SHOWN:
                 first.append(_item(place, was, now))
-        told = [
-            f"{counts[how]:,} {plural('item', counts[how])} {how}" for how in _HOW if counts[how]
-        ]
-        return [", ".join(told), *first] if told else []
+        if counts:
+            yield ", ".join(
+                f"{counts[how]:,} {plural('item', counts[how])} {how}"
+                for how in ("added", "removed", "changed")
+                if counts[how]
+            )
+        yield from first
 
     def _items(self, one: Any, other: Any) -> Iterator[tuple[str, Any, Any, Any]]:
         """How each item that differs does, its place and its values, as they are found."""
@@ -264,13 +269,14 @@ class _Comparison:
             start += 1
         while end < shorter - start and not self._differ(one[-1 - end], other[-1 - end]):
             end += 1
-        for place in range(start, max(len(one), len(other)) - end):
-            if place >= len(one) - end:
-                yield "added", place, ABSENT, other[place]
-            elif place >= len(other) - end:
-                yield "removed", place, one[place], ABSENT
-            elif self._differ(one[place], other[place]):
-                yield "changed", place, one[place], other[place]
+        places = (range(start, len(each) - end) for each in (one, other))
+        for was, now in zip_longest(*places):
+            if was is None:
+                yield "added", now, ABSENT, other[now]
+            elif now is None:
+                yield "removed", was, one[was], ABSENT
+            elif self._differ(one[was], other[now]):
+                yield "changed", now, one[was], other[now]
 
     def _keyed(self, one: Any, other: Any) -> Iterator[tuple[str, Any, Any, Any]]:
         # Keys that only their own code could compare: the same objects are the same keys.
@@ -293,17 +299,18 @@ class _Comparison:
 
     # Arrays and frames
 
-    def _array_lines(self, one: Any, other: Any) -> list[str]:
-        if one.shape != other.shape or one.dtype.kind not in "biufcmMSU":
-            return []
+    def _array_lines(self, one: Any, other: Any) -> Iterator[str]:
+        """What differs in two arrays of one shape."""
         self._take(one.size // _PLAIN)
+        if one.dtype != other.dtype:
+            yield f"{one.dtype} → {other.dtype}"
         a, b = one.reshape(-1), other.reshape(-1)
         places = self._differing(a, b)
-        lines = [f"{len(places):,} {plural('item', len(places))} changed"] if len(places) else []
+        if len(places):
+            yield f"{len(places):,} {plural('item', len(places))} changed"
         for each in places[:_MOST_SHOWN]:
             place = tuple(map(int, sys.modules["numpy"].unravel_index(each, one.shape)))
-            lines.append(f"  {place[0] if len(place) == 1 else place}: {_arrow(a[each], b[each])}")
-        return lines
+            yield f"  {place[0] if len(place) == 1 else place}: {_arrow(a[each], b[each])}"
 
     def _frame_lines(self, one: Any, other: Any) -> Iterator[str]:
         """What differs in the columns, types, rows and cells of two frames.
@@ -330,9 +337,10 @@ class _Comparison:
             yield "The rows cannot be matched, so their cells are not compared."
             return
         added, removed = (len(each.index) - len(rows[0]) for each in (other, one))
+        is_in_place = bool((rows[0] == rows[1]).all())
         if added or removed:
             yield f"rows: {added:,} added, {removed:,} removed"
-        elif (rows[0] == rows[1]).all() and not _are_same(one.index, other.index):
+        elif is_in_place and not _are_same(one.index, other.index):
             yield "row labels changed"
         if (rows[0][1:] < rows[0][:-1]).any():
             yield "rows in another order"
@@ -377,45 +385,32 @@ class _Comparison:
         return [place for place, pair in pairs if self._differ(*pair)]
 
 
-_HOW = ("added", "removed", "changed")
-
-
-def _are_items(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and isinstance(one, dict | set | list | tuple)
-
-
 def _item(place: Any, was: Any, now: Any) -> str:
     sign = "+ " if was is ABSENT else "- " if now is ABSENT else ""
     where = "" if place is ABSENT else f"{short(place)}: "
     return f"  {sign}{where}" + " → ".join(short(each) for each in (was, now) if each is not ABSENT)
 
 
-def _table(value: Any) -> Any:
-    return value.to_frame(value.name) if type(value) in loaded("pandas", "Series") else value
-
-
-def _of_pandas(value: Any) -> Any:
-    """A table of polars or Arrow as a frame that shares its memory; ``None`` for anything else."""
-    if type(value) in loaded("polars", "DataFrame"):
-        return value.to_pandas(use_pyarrow_extension_array=True)
+def _table(value: Any, held: Any) -> Any:
+    """What ``value`` held, as a frame where it is a table or a column of any library."""
     if type(value) in loaded("pyarrow", "Table", "RecordBatch"):
         import pandas
 
         return value.to_pandas(types_mapper=pandas.ArrowDtype)
-    return None
+    if type(held) in loaded("polars", "DataFrame"):
+        return held.to_pandas(use_pyarrow_extension_array=True)
+    return held.to_frame(held.name) if type(held) in loaded("pandas", "Series") else held
 
 
 def _matched(before: Any, after: Any) -> tuple[Any, Any] | None:
     """The places in each of the labels that both have; by place where labels do not tell, ``None``
     where neither does, or too many labels would have to be compared."""
     is_as_many = len(before) == len(after)
-    if before is after or before.is_(after):
+    if is_as_many and _are_same(before, after):
         return _in_order(len(before))
+    if max(len(before), len(after)) > _MOST_LABELS:
+        return None
     if _is_safe(before) and _is_safe(after):
-        if is_as_many and before.equals(after):
-            return _in_order(len(before))
-        if max(len(before), len(after)) > _MOST_LABELS:
-            return None
         try:
             if before.is_unique and after.is_unique:
                 places = before.get_indexer(after)
@@ -425,7 +420,7 @@ def _matched(before: Any, after: Any) -> tuple[Any, Any] | None:
                     return places[found], found.nonzero()[0]
         except Exception:  # boundary: user object - labels of kinds that cannot be compared
             pass
-    return _in_order(len(before)) if is_as_many and len(before) <= _MOST_LABELS else None
+    return _in_order(len(before)) if is_as_many else None
 
 
 def _are_same(one: Any, other: Any) -> bool:

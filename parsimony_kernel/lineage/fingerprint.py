@@ -24,8 +24,9 @@ from parsimony_kernel.lineage.classes import (
     loaded,
     module_of,
 )
-from parsimony_kernel.lineage.copiers import BARE, MAPPING, STATE, InstanceKind, arrays_inside
-from parsimony_kernel.lineage.copies import COMMON, kind_of
+from parsimony_kernel.lineage.copiers import MAPPING, STATE, kind_of, parts_of
+from parsimony_kernel.lineage.copies import COMMON
+from parsimony_kernel.lineage.memory import arrays_inside, plain_array
 from parsimony_kernel.lineage.object_graph import around
 
 # Steps that looking at one value may take, and at those of one cell; a step is under 2 µs.
@@ -125,17 +126,16 @@ class _Look:
             kept = (value.__defaults__, value.__kwdefaults__, value.__dict__)
             return [each for each in kept if each]
         known = kind_of(value) if type(kind) in _METACLASSES else None
-        if known is None or (isinstance(known, InstanceKind) and known.base is STATE):
+        if known is None or known.base is STATE:
             return self._opaque(value, kind)
-        if isinstance(known, InstanceKind):
+        if known.instances_of:
             self.is_whole = self.is_whole and is_theirs(kind)
-            if known.base is not BARE and known.size(value) > 8 * _MOST_WHOLE:
+            if known.size(value) > 8 * _MOST_WHOLE:
                 return self._opaque(value, kind)
-        held: Any = known.copy(value)
+        held: Any = known.get(value)
         if isinstance(held, bytes | bytearray):
             return self._bytes(held)
-        keys = held if isinstance(held, dict) and known is MAPPING else ()
-        return [*known.parts(held), *keys]
+        return [*parts_of(held), *(held if known is MAPPING else ())]
 
     def _items(self, value: Any) -> Collection[Any]:
         """All items, or some of very many."""
@@ -170,7 +170,7 @@ class _Look:
         numpy = sys.modules["numpy"]
         if type(value) is not numpy.ndarray:
             self.is_whole = False
-            value = numpy.ndarray.view(value, numpy.ndarray)
+            value = plain_array(value)
         self.seen += [value.shape, value.dtype.str, value.dtype.names]
         self.steps -= 8
         is_small = value.nbytes <= _WHOLE_BYTES and not value.dtype.hasobject

@@ -4,17 +4,14 @@ Bounded walks: short ones within the time of a user's cell, and ``Holding``, hal
 for an undo. No code of a person's runs.
 """
 
-import functools
 import gc
-import itertools
 import sys
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from itertools import compress, islice
+from itertools import chain, compress, islice
 from sys import getrefcount
 from types import (
     BuiltinFunctionType,
-    CellType,
     CodeType,
     CoroutineType,
     FrameType,
@@ -29,63 +26,89 @@ from types import (
 from typing import Any
 
 from parsimony_kernel.analysis.roots import Steps
-from parsimony_kernel.lineage.classes import (
-    ATOMS,
-    SIMPLE,
-    are_simple,
-    copies_lazily,
-    is_atomic,
-    is_frame,
-    is_tabular,
-    is_theirs,
-    loaded,
-    module_of,
-    package_of,
-)
-from parsimony_kernel.lineage.copiers import BY_TYPE, OUTSIDE, InstanceKind, is_array
-from parsimony_kernel.lineage.copies import COMMON, Copies, kind_of
+from parsimony_kernel.lineage import classes, memory
+from parsimony_kernel.lineage.classes import ATOMS, SIMPLE, is_atomic, is_tabular, is_theirs
+from parsimony_kernel.lineage.copiers import OUTSIDE, kind_of, parts_of, variable_of
+from parsimony_kernel.lineage.copies import COMMON, Copies
 
 # What looking into containers may take for one cell.
 MOST_LOOKED_INTO = 300
 DEEPEST = 3
-MOST_BLOCKS = 64
 _MOST_OF_ONE = 1_000
-_FIRST = slice(None, _MOST_OF_ONE)
 _HAS_GC = 1 << 14
-_LEAVES = (
-    str, bytes, int, float, complex, MethodType, BuiltinFunctionType, ModuleType,
-    FunctionType, GeneratorType, CoroutineType, FrameType, CodeType,
-)  # fmt: skip
-# What these packages make holds no variable, or leads to everything that there is.
+_CALLABLES = (FunctionType, MethodType, BuiltinFunctionType, GeneratorType, CoroutineType)
+# What holds no variable, or leads to everything that there is, as what runs does.
+_LEAVES = (str, bytes, int, float, complex, ModuleType, FrameType, TracebackType, CodeType)
 _HOLD_NOTHING = (
     "numpy.", "pandas._libs.", "pandas.core.indexes.", "pandas.core.arrays.",
     "pandas.core.dtypes.", "pyarrow.", "polars.", "re", "pathlib", "parsimony_", "IPython.",
     "ipykernel.", "asyncio.", "_asyncio", "threading", "_thread", "concurrent.", "weakref",
 )  # fmt: skip
+# By the ids of their classes, which may have a hash of their own.
+_CONTAINERS: dict[int, Callable[[Any], Iterable[Any]]] = {
+    id(dict): lambda value: chain(value.values(), value),
+    **{id(kind): iter for kind in (list, tuple, set, frozenset, deque)},
+}
+_VIEWS = frozenset(
+    map(id, (MappingProxyType, type({}.keys()), type({}.values()), type({}.items())))
+)
 
 
 def parts_in(value: Any) -> Sequence[Any]:
     """What a container or another object holds; the first of many."""
-    return parts_of_kind(type(value))(value)
+    return () if issubclass(type(value), _CALLABLES) else reachable_from(value)
 
 
 def reachable_from(value: Any) -> Sequence[Any]:
     """What code can come to from a value: its parts, or what is bound to a callable."""
+    return tuple(islice(_parts(value), _MOST_OF_ONE))
+
+
+def _parts(value: Any, *, of_builtins: bool = False) -> Iterable[Any]:
+    """What ``value`` holds; with ``of_builtins`` also what iterators and their like do."""
     kind = type(value)
+    if iterate := _CONTAINERS.get(id(kind)):
+        return iterate(value)
+    if id(kind) in SIMPLE or issubclass(kind, _LEAVES):
+        return ()
     if kind is FunctionType:
         defaults = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
         return (*defaults, *around(value))
     if kind is BuiltinFunctionType or kind is MethodType:
         return (value.__self__,)
-    if kind is functools.partial or kind is GeneratorType:
-        return gc.get_referents(value)
-    return parts_in(value)
+    if kind is memoryview:
+        return _memory(value)
+    if issubclass(kind, type):
+        return type.__dict__["__dict__"].__get__(value).values() if is_theirs(value) else ()
+    if (arrays := memory.arrays_of(value)) is not None:
+        held = [array for array in arrays if array.dtype.hasobject]
+        return chain.from_iterable(memory.plain_array(array).flat for array in held)
+    module = classes.module_of(kind)
+    has_parts = id(kind) in _VIEWS or is_theirs(kind) or issubclass(kind, _CALLABLES)
+    if has_parts or (
+        type.__dict__["__flags__"].__get__(kind) & _HAS_GC
+        and (of_builtins or module != "builtins")
+        and not module.startswith(_HOLD_NOTHING)
+    ):
+        # Modules and classes lead anywhere.
+        return [
+            each
+            for each in gc.get_referents(value)
+            if not issubclass(type(each), type | ModuleType)
+        ]
+    return ()
+
+
+def _memory(view: Any) -> Sequence[Any]:
+    try:
+        return (view.obj,)
+    except ValueError:  # released
+        return ()
 
 
 def around(function: Any) -> list[Any]:
     """What the variables around a function hold."""
-    held = map(BY_TYPE[CellType].copy, function.__closure__ or ())  # nothing where not bound yet
-    return [each for found in held for each in found]
+    return [each for cell in function.__closure__ or () for each in variable_of(cell)]
 
 
 def levels_of(
@@ -101,7 +124,7 @@ def levels_of(
                 break
             parts = parts_of(each)
             room -= 1 + len(parts) // 16
-            if parts and not are_simple(parts):
+            if parts and not classes.are_simple(parts):
                 held.append((id(each), [part for part in parts if id(type(part)) not in SIMPLE]))
         yield held
         inside = {id(part): part for _, parts in held for part in parts}
@@ -123,91 +146,8 @@ def holds_objects(value: Any) -> bool:
     """Whether ``value`` is an instance of a class, or holds one: what a method may change that the
     text of the code does not name."""
     held = (value, *held_by([value], parts_in).values())
-    return any(isinstance(kind_of(each), InstanceKind) and not is_atomic(each) for each in held)
-
-
-def parts_of_kind(kind: type) -> Callable[[Any], Sequence[Any]]:
-    """How what a value of ``kind`` holds is told."""
-    if id(kind) in SIMPLE:
-        return _of_nothing
-    for base, look in _BY_KIND:
-        if issubclass(kind, base):
-            return look
-    module = module_of(kind)
-    if module in ("", "__main__"):
-        return _of_object
-    if issubclass(kind, loaded("numpy", "ndarray")):
-        return _of_array
-    if is_frame(kind):
-        return _of_frame
-    has_referents = type.__dict__["__flags__"].__get__(kind) & _HAS_GC
-    if module == "builtins" or module.startswith(_HOLD_NOTHING) or not has_referents:
-        return _of_nothing
-    return _of_object
-
-
-def _first(iterate: Callable[[Any], Iterable[Any]]) -> Callable[[Any], Sequence[Any]]:
-    return lambda value: tuple(islice(iterate(value), _MOST_OF_ONE))
-
-
-def _of_nothing(value: Any) -> Sequence[Any]:
-    return ()
-
-
-def _of_memory(value: Any) -> Sequence[Any]:
-    try:
-        return (value.obj,)
-    except ValueError:  # released
-        return ()
-
-
-def _of_class(value: Any) -> Iterable[Any]:
-    return type.__dict__["__dict__"].__get__(value).values() if is_theirs(value) else ()
-
-
-def _items_of_array(value: Any) -> Iterable[Any]:
-    array: Any = sys.modules["numpy"].ndarray
-    plain = array.view(value, array)
-    return plain.flat if plain.dtype.hasobject else ()
-
-
-def _of_frame(value: Any) -> Sequence[Any]:
-    (array,) = loaded("numpy", "ndarray")
-    held = (block.values for block in value._mgr.blocks[:MOST_BLOCKS])
-    return [part for each in held if type(each) is array for part in _of_array(each)]
-
-
-def _of_object(value: Any) -> Sequence[Any]:
-    """What an object refers to, but its class, and modules and functions, which lead anywhere."""
-    return [
-        each
-        for each in gc.get_referents(value)[:_MOST_OF_ONE]
-        if not issubclass(type(each), type | ModuleType)
-    ]
-
-
-_of_array = _first(_items_of_array)
-# The first that fits counts.
-_BY_KIND: tuple[tuple[Any, Callable[[Any], Sequence[Any]]], ...] = (
-    (list, lambda value: list.__getitem__(value, _FIRST)),
-    (dict, _first(dict.values)),
-    (tuple, lambda value: tuple.__getitem__(value, _FIRST)),
-    (set, _first(set.__iter__)),
-    (frozenset, _first(frozenset.__iter__)),
-    (deque, _first(deque.__iter__)),
-    (memoryview, _of_memory),
-    (type, _first(_of_class)),
-    (_LEAVES, _of_nothing),
-    ((MappingProxyType, type({}.keys()), type({}.values()), type({}.items())), _of_object),
-)
-
-
-def owner(value: Any, array: Any) -> Any:
-    """What owns the memory of an array; ``array`` is the class of those."""
-    value = value.obj if type(value) is memoryview else value
-    while issubclass(type(value), array) and (base := value.base) is not None:
-        value = base
-    return value.obj if type(value) is memoryview else value
+    kinds = (kind_of(each) for each in held if not is_atomic(each))
+    return any(kind is not None and kind.instances_of for kind in kinds)
 
 
 def part_at(value: Any, path: Steps) -> Any:
@@ -263,8 +203,6 @@ MOST_LOOKED_AT = 300_000
 _MANY = 1_000
 # A list whose first items, as many as are ever copied, are plain values has no others.
 _MOST_ITEMS = 2 * 2**20
-# What runs leads to all that runs, the looking itself included.
-_RUNNING = frozenset({FrameType, TracebackType})
 
 
 class Holding:
@@ -335,8 +273,8 @@ class Holding:
             if key in self.objects or key in self._apart_from:
                 continue
             if kind not in COMMON and key not in self._copies.by_id:
-                is_outside = package_of(kind) in OUTSIDE and kind_of(part) is None
-                if is_outside or kind in _RUNNING or is_atomic(part):
+                is_outside = classes.package_of(kind) in OUTSIDE and kind_of(part) is None
+                if is_outside or is_atomic(part):
                     continue
             self.objects[key] = part
             yield part
@@ -355,29 +293,29 @@ class Holding:
                 yield from run
 
     def _parts_of(self, value: Any) -> list[Any]:
-        copy = self._copies.by_id.get(id(value))
-        if copy is not None:
-            parts: Iterable[Any] = _parts_held(copy.kind, copy.held)
+        if (copy := self._copies.by_id.get(id(value))) is not None:
+            parts = [*parts_of(copy.held), *(copy.held if isinstance(copy.held, dict) else ())]
         else:
             try:
-                parts = _live_parts(value)
+                # A list of them: what is looked at may be one that grows with the looking.
+                parts = list(islice(_parts(value, of_builtins=True), _MOST_ITEMS))
             except Exception:  # boundary: user object - what it holds may be anything
                 parts = gc.get_referents(value)
         found = [part for part in parts if type(part) not in ATOMS]
-        base = value.base if is_array(value) else None
+        base = value.base if memory.is_array(value) else None
         return found if base is None else [*found, base]
 
     def _views_of(self, targets: Mapping[int, Any]) -> dict[int, list[int]]:
         """The ids of targets by that of arrays that lie in their memory, or have it in theirs."""
         views = defaultdict[int, list[int]](list)
-        if not (changed := [value for value in targets.values() if is_array(value)]):
+        if not (changed := [value for value in targets.values() if memory.is_array(value)]):
             return views
         sharing = defaultdict[int, list[Any]](list)
-        for value in filter(is_array, self.objects.values()):
-            sharing[id(owner(value, type(value)))].append(value)
+        for value in filter(memory.is_array, self.objects.values()):
+            sharing[id(memory.owner(value))].append(value)
         for value in changed:
-            for other in sharing[id(owner(value, type(value)))]:
-                if other is not value and sys.modules["numpy"].may_share_memory(value, other):
+            for other in sharing[id(memory.owner(value))]:
+                if other is not value and memory.overlap(value, other):
                     views[id(other)].append(id(value))
         return views
 
@@ -394,69 +332,7 @@ def _leading_to(targets: Mapping[int, Any], parts: dict[int, list[int]]) -> set[
     return found
 
 
-def _live_parts(value: Any) -> Iterable[Any]:
-    kind = type(value)
-    if kind is dict:
-        return (*value.values(), *value)
-    if kind in COMMON:
-        # A copy: what is looked at may be a list that grows with the looking.
-        return list(itertools.islice(value, _MOST_ITEMS))
-    known = kind_of(value)
-    if known is None or isinstance(known, InstanceKind):
-        return list[Any](gc.get_referents(value))
-    if is_array(value) and value.dtype.kind != "O":
-        return ()
-    return _parts_held(known, known.copy(value))
-
-
-def _parts_held(kind: Any, held: Any) -> Iterable[Any]:
-    """What lies in what a copy holds, the keys of a mapping included."""
-    return (*kind.parts(held), *held) if isinstance(held, dict) else kind.parts(held)
-
-
 # The names that lead to objects that changed: their own, those of their memory and of holders
-
-
-def owners(value: Any) -> Sequence[int]:
-    """The ids of what owns the memory of an array or a frame."""
-    look = owners_of_kind(type(value))
-    return look(value) if look is not None else ()
-
-
-def owners_of_kind(kind: type) -> Callable[[Any], Sequence[int]] | None:
-    """How the memory of a value of ``kind`` is told, ``None`` where it has none of its own."""
-    for array in loaded("numpy", "ndarray"):
-        if is_frame(kind):
-            return lambda value: [
-                id(owner(held, array))
-                for block in value._mgr.blocks[:MOST_BLOCKS]
-                if type(held := block.values) is array
-            ]
-        if issubclass(kind, (array, memoryview)):
-            return lambda value: (id(owner(value, array)),)
-    return None
-
-
-def _blocks_of(frame: Any) -> Iterator[tuple[int, int]]:
-    """The ids of what owns the memory of each block of a frame, and of pandas' own record of who
-    shares it."""
-    for array in loaded("numpy", "ndarray"):
-        for block in frame._mgr.blocks[:MOST_BLOCKS]:
-            if type(block.values) is array:
-                yield id(owner(block.values, array)), id(block.refs)
-
-
-def shares_memory(value: Any, touched: Mapping[int, Any]) -> bool:
-    """Whether two arrays of one owner overlap; what is no array does, as far as can be told."""
-    arrays = loaded("numpy", "ndarray")
-    if not issubclass(type(value), arrays):
-        return True
-    return any(
-        not issubclass(type(each), arrays) or sys.modules["numpy"].may_share_memory(each, value)
-        for each in touched.values()
-        if not set(owners(each)).isdisjoint(owners(value))
-    )
-
 
 _LAST_OUTPUTS = ("_", "__", "___")
 
@@ -482,51 +358,56 @@ def names_of(
     if not touched:
         return set()
     found = set(compress(after, map(touched.__contains__, map(id, after.values()))))
-    if not any(owners_of_kind(type(each)) for each in touched.values()) and _are_only_bound(
-        touched, found, (after, *earlier), namespace, shown
-    ):
+    has_memory = any(memory.has_memory(type(each)) for each in touched.values())
+    if not has_memory and _are_only_bound(touched, found, (after, *earlier), namespace, shown):
         return found
     kinds = list(map(id, map(type, after.values())))
     distinct = dict(zip(kinds, map(type, after.values()), strict=True))
     columns = {id(after[name]) for name in columns_only & found}
     columns -= {id(after[name]) for name in found - columns_only}
-    memory = {
-        root
-        for key, value in touched.items()
-        if not (key in columns and _writes_nothing(value))
-        for root in owners(value)
-    }
-    if memory:
-        owning = {key: look for key, kind in distinct.items() if (look := owners_of_kind(kind))}
-        # A changed frame has copied first what pandas knows that another frame shares.
-        lazy = {key for key, kind in distinct.items() if is_frame(kind) and copies_lazily()}
-        frames = [each for each in touched.values() if id(type(each)) in lazy]
-        known = {pair for frame in frames for pair in _blocks_of(frame)}
+    written = defaultdict[int, list[tuple[Any, int]]](list)
+    for key, value in touched.items():
+        if not (key in columns and _writes_nothing(value)):
+            for array, record in memory.blocks_of(value):
+                written[id(memory.owner(array))].append((array, record))
+    if written:
+        owning = {key for key, kind in distinct.items() if memory.has_memory(kind)}
         found |= {
             name
             for (name, value), kind in zip(after.items(), kinds, strict=True)
-            if kind in owning
-            and not memory.isdisjoint(owning[kind](value))
-            and not (
-                kind in lazy
-                and len(frames) == len(touched)
-                and known.issuperset(pair for pair in _blocks_of(value) if pair[0] in memory)
-            )
-            and shares_memory(value, touched)
+            if kind in owning and _is_written(value, written)
         }
-    looks = {key: parts_of_kind(kind) for key, kind in distinct.items()}
-    holding = {key: look for key, look in looks.items() if look is not _of_nothing}
+    holding = {
+        key
+        for key, kind in distinct.items()
+        if key not in SIMPLE and not issubclass(kind, (*_LEAVES, *_CALLABLES))
+    }
     holders = [
         (name, parts)
         for (name, value), kind in zip(after.items(), kinds, strict=True)
         if kind in holding
-        and (parts := holding[kind](value))
-        and not SIMPLE.issuperset(map(id, map(type, parts)))
         and name not in found
+        and (parts := reachable_from(value))
+        and not classes.are_simple(parts)
     ]
-    changed = touched.keys() | memory | {id(after[name]) for name in found}
+    changed = touched.keys() | written.keys() | {id(after[name]) for name in found}
     leading = _lead_to_one_of(changed, [parts for _, parts in holders])
     return found | {name for name, parts in holders if not leading.isdisjoint(map(id, parts))}
+
+
+def _is_written(value: Any, written: Mapping[int, Sequence[tuple[Any, int]]]) -> bool:
+    """Whether some memory of ``value`` was written to: by its owner, arrays in it, each with the
+    record by which pandas has copied first what another frame shares."""
+    if written.keys().isdisjoint(
+        id(memory.owner(array)) for array in memory.arrays_of(value) or ()
+    ):
+        return False
+    return any(
+        memory.overlap(array, other)
+        for array, record in memory.blocks_of(value)
+        for other, its in written.get(id(memory.owner(array)), ())
+        if not record or record != its
+    )
 
 
 def _are_only_bound(
@@ -575,6 +456,6 @@ def _lead_to_one_of(changed: Set[int], groups: Sequence[Sequence[Any]]) -> set[i
 
 def _writes_nothing(value: Any) -> bool:
     """Whether a column that is set is no write into memory: of a frame of pandas 3 or later."""
-    if all(type(value) is not each for each in loaded("pandas", "DataFrame")):
+    if all(type(value) is not each for each in classes.loaded("pandas", "DataFrame")):
         return False
     return int(sys.modules["pandas"].__version__.partition(".")[0]) >= 3
