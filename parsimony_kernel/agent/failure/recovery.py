@@ -228,8 +228,8 @@ def suspend(
     kind: FailureKind | None = None,
     **because: str,
 ) -> UserInputRequested | Handoff:
-    """Seal the state and return the event that carries the question; ``because`` sets more fields of
-    the record.
+    """Seal the state and return the event that carries the question; ``because`` sets other fields
+    of the record.
 
     Without a key to seal it with nobody could answer, so the question is handed off.
     """
