@@ -151,12 +151,7 @@ def configurable(function: Callable[..., Awaitable[RecoveryAction]]) -> Callable
         if given and isinstance(given[0], FailureContext):
             return function(*given, **settings)
         signature.bind(None, *given, **settings)
-
-        @functools.wraps(function)
-        async def configured(context: FailureContext) -> RecoveryAction:
-            return await function(context, *given, **settings)
-
-        return configured
+        return functools.wraps(function)(lambda context: function(context, *given, **settings))
 
     return strategy
 
