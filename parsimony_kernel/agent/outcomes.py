@@ -18,7 +18,7 @@ from parsimony_kernel.gate.tool_result import step_of_end
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.triage.classify import from_messages
-from parsimony_kernel.triage.types import column
+from parsimony_kernel.triage.taxonomy import column
 
 _HINTS = column("hint")
 # The longest that a classifier thinks, in seconds.
