@@ -67,9 +67,10 @@ async def reflect(
     trials: list[Trial[P]] = []
     proposal = await generate()
     while True:
-        reason = rejection(proposal, validators)
-        if reason is None:
+        result = rejection(proposal, validators)
+        if result is None:
             return Reflection((*trials, Trial(proposal)), "accepted")
+        reason = result.reason
         rejected = Trial(proposal, reason)
         if effect(proposal) is not Effect.none:
             return Reflection((*trials, rejected), "effect_not_excluded")
