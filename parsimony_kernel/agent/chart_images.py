@@ -50,10 +50,8 @@ def drawn(figure: FigureObject) -> bytes | None:
     from parsimony_kernel.artifacts.codecs import render_png  # deferred: pandas
 
     try:
-        if figure.png_base64:
-            png: bytes | None = base64.b64decode(figure.png_base64, validate=True)
-        else:
-            png, _ = render_png(figure.spec or {})
+        given, spec = figure.png_base64, figure.spec or {}
+        png = base64.b64decode(given, validate=True) if given else render_png(spec)[0]
         return None if png is None else _at_most(png, LONGEST_SIDE)
     except (binascii.Error, ImportError, ValueError):
         _log.debug("a chart cannot be drawn for the model", exc_info=True)

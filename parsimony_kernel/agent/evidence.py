@@ -1,7 +1,7 @@
 """What a run has observed, read from its transcript.
 
-Observed is what the person wrote, what tools answered, and what earlier turns came to. What the
-model only said in this run is not.
+The person's words, tool results and the outcomes of earlier turns are observations. What the model
+only said in this run is not.
 """
 
 import json
@@ -19,11 +19,10 @@ _COARSE_S = 2.0
 
 
 class Observed(NamedTuple):
-    """What a transcript shows, the oldest first.
+    """Texts of a transcript, oldest first.
 
-    ``results`` are what tools answered in the run; ``words`` what the person wrote, what the
-    notebook says and what earlier turns came to; ``earlier`` the last of these, and what the
-    notebook says is published.
+    ``results`` are the tool results of this run; ``words`` are the person's words, the notebook's
+    inventory and earlier turns; ``earlier`` are earlier turns' outcomes and what is published.
     """
 
     results: list[str]
@@ -32,7 +31,7 @@ class Observed(NamedTuple):
 
 
 def observed(messages: Iterable[Any]) -> Observed:
-    """What ``messages`` show; the run's own begin with its request."""
+    """Sort ``messages`` into observations; the run's own messages begin with its request."""
     held = [_plain(message) for message in messages]
     begin = max((i for i, message in enumerate(held) if _is_request(message)), default=0)
     before, own = held[:begin], held[begin:]
@@ -50,7 +49,7 @@ def observed(messages: Iterable[Any]) -> Observed:
 
 
 def said(messages: Iterable[Any]) -> str:
-    """The person's own words: requests and answers, without what the notebook adds to them."""
+    """The person's own words: requests and answers, without what the notebook adds."""
     spoken = []
     for message in map(_plain, messages):
         text = _text(message)
@@ -64,8 +63,8 @@ def said(messages: Iterable[Any]) -> str:
 
 
 def came_since(path: str, started_at: str) -> bool:
-    """Whether ``path``, relative to the working folder, is a file that was written since
-    ``started_at``, a date in ISO 8601."""
+    """Whether the file ``path``, relative to the working folder, was written since ``started_at``
+    (ISO 8601)."""
     named = Path(path)
     if named.is_absolute() or ".." in named.parts:
         return False

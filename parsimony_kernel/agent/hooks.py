@@ -1,4 +1,4 @@
-"""What a host may add to a run, with the defaults that a bare agent gets.
+"""What a host can add to a run, with the defaults of a bare agent.
 
 Everything that a run asks of its host comes through this class. Subclass it and set it as the
 agent's ``hooks``. ``RunContext`` is what a run knows of the agent itself.
@@ -61,17 +61,17 @@ class RunHooks:
         return resolve_models(context.model_config)
 
     def secrets(self, context: "RunContext") -> Secrets:
-        """What no text of this run may show."""
+        """The values that no text of this run may show."""
         return Secrets.of(self.models(context))
 
     def tools(self, context: "RunContext") -> Tools:
-        """What the model may call: the agent's tools, and those that end a run."""
+        """The tools of the run: the agent's own, and those that end a run."""
         given = context.tools
         own = given if isinstance(given, Tools) else Tools(given)
         return own if any(tool.terminal for tool in own.values()) else own + termination_tools()
 
     def offered(self, tools: Tools) -> Tools:
-        """Those of ``tools`` that a request of this run describes; the rest can be called, too."""
+        """The tools that requests describe; the others can still be called."""
         return tools
 
     def gate(self, tools: Tools, context: "RunContext", state: RunState) -> Gate:
@@ -96,28 +96,28 @@ class RunHooks:
         )
 
     async def kept(self, call: ToolCall, outcome: StepOutcome, state: RunState) -> StepOutcome:
-        """The outcome of ``call``, and what is told of what the host keeps of it: nothing."""
+        """Keep what ``call`` returned, and say so in the outcome; nothing by default."""
         return outcome
 
     def shared(self, call: ToolCall, outcome: StepOutcome) -> StepOutcome:
-        """What a model may read of the outcome of ``call``: all of it. A failure stands in
+        """The part of an outcome that a model may read; all of it by default. A failure stands in
         ``failure`` and in ``result``."""
         return outcome
 
     def pictures(self, outcome: StepOutcome) -> Sequence[FigureObject]:
-        """The charts of an outcome that a model may see as they are drawn: all of them."""
+        """The charts of an outcome that a model may see; all of them by default."""
         return figures_in(outcome.result.data)
 
     def shared_names(self, words: str) -> str:
-        """What a model may read of words that name variables: all of them."""
+        """What a model may read of words that name variables; all of them by default."""
         return words
 
     def stages(self, state: RunState) -> tuple[Stage, ...]:
-        """What the host checks of each action, after everything else."""
+        """The host's own checks of each action, after all others."""
         return ()
 
     def approvals(self, state: RunState) -> Approving | None:
-        """When a person is asked before an action: never."""
+        """When a person is asked before an action; never by default."""
         return None
 
     def effects(self, state: RunState) -> Effects:
@@ -133,7 +133,7 @@ class RunHooks:
         return ()
 
     def files(self, state: RunState) -> Files | None:
-        """What keeps the files that this run writes to: nothing."""
+        """Where files that this run overwrites are backed up; nowhere by default."""
         return None
 
     def ended(self, state: RunState, change: Change | None) -> None:

@@ -1,4 +1,4 @@
-"""What a step came to, as it is told: with the type of its failure, and without what was undone."""
+"""The outcome of a step as it is reported: classified, and without what was undone."""
 
 from dataclasses import replace
 from typing import Any
@@ -18,7 +18,7 @@ from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.triage.classify import from_messages
-from parsimony_kernel.triage.types import column
+from parsimony_kernel.triage.taxonomy import column
 
 _HINTS = column("hint")
 # The longest that a classifier thinks, in seconds.
@@ -34,9 +34,10 @@ async def diagnose(
     *,
     is_idempotent: bool = False,
 ) -> FailureType:
-    """What the classifier of ``context`` says of the failure of ``call``, in the light of its run.
+    """Classify the failure of ``call`` with the agent's classifier.
 
-    One that breaks, or takes longer than the run has time and ``JUDGING_S`` seconds, says nothing.
+    Returns ``UNKNOWN`` when the classifier raises, or takes longer than ``JUDGING_S`` seconds or
+    than the run has left.
     """
     made = from_messages(state.messages)
     last = step_of_end(failure, call.function.name, index=len(made), inputs=arguments_of(call))
@@ -49,8 +50,8 @@ async def diagnose(
 
 
 def with_type(outcome: StepOutcome, kind: FailureType) -> StepOutcome:
-    """The outcome of a failure of this type, with what helps against it. A type chooses a hint; it
-    changes neither effect nor action."""
+    """Add the type of a failure and its hint to the outcome. A type never changes the effect or the
+    action."""
     if outcome.failure is not None and kind is not FailureType.UNKNOWN:
         metadata = {**outcome.failure.metadata, "type": kind}
         outcome = replace(outcome, failure=replace(outcome.failure, metadata=metadata))
@@ -58,7 +59,7 @@ def with_type(outcome: StepOutcome, kind: FailureType) -> StepOutcome:
 
 
 def as_restored(outcome: StepOutcome, back: PutBack) -> StepOutcome:
-    """The outcome without what a failed step had made of the variables that are as before."""
+    """Remove from the outcome the changes to variables that were restored."""
     result = outcome.envelope.get("result")
     if not isinstance(result, dict):
         return outcome
@@ -71,17 +72,17 @@ def as_restored(outcome: StepOutcome, back: PutBack) -> StepOutcome:
 
 
 def adding(outcome: StepOutcome, key: str, told: Any) -> StepOutcome:
-    """The outcome whose envelope has ``told`` under ``key``."""
+    """Copy the outcome with ``told`` under ``key`` of its envelope."""
     return replace(outcome, envelope={**outcome.envelope, key: told})
 
 
 def shown(outcome: StepOutcome) -> str:
-    """What the step has shown."""
+    """The result of the step as text."""
     return to_text(outcome.envelope.get("result", outcome.envelope))
 
 
 def is_late(outcome: StepOutcome) -> bool:
-    """Whether it was not done in time, or at the cost of the state."""
+    """Whether the step timed out, or invalidated the kernel."""
     failure = outcome.failure
     return failure is not None and (
         failure.type is FailureType.TIMEOUT or failure.kind is FailureKind.kernel_invalidated
@@ -89,7 +90,7 @@ def is_late(outcome: StepOutcome) -> bool:
 
 
 def for_people(outcome: StepOutcome, secrets: Secrets, *, stopped: bool) -> dict[str, Any]:
-    """The envelope, and beside it all that code has given back."""
+    """The envelope plus the full output of code, which only people see."""
     result = dict(outcome.envelope)
     if stopped and not outcome.ok:
         result["stopped"] = True

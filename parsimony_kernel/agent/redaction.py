@@ -1,7 +1,7 @@
-"""Events without secrets, before anybody reads them.
+"""Remove secrets from events before anybody reads them.
 
-A model's words come in pieces, and a secret may lie across two of them. What could be the
-beginning of one is held back until it is clear, and nothing else is.
+A model's words arrive in pieces, and a secret may span two of them. Text that could be the start of
+a secret is held back until that is clear; nothing else is delayed.
 """
 
 from collections.abc import AsyncGenerator
@@ -28,7 +28,7 @@ _PRIVATE_KEY = "-----BEGIN "
 async def redacted(
     events: AsyncGenerator[AgentEvent, None], secrets: Secrets
 ) -> AsyncGenerator[AgentEvent, None]:
-    """``events`` without secrets; words may come in other pieces, and stay in their order."""
+    """Yield ``events`` without secrets; text may be cut differently, and keeps its order."""
     kind: type[kinds.TextDelta] | type[kinds.ReasoningDelta] = kinds.TextDelta
     words = Words(secrets)
     async with aclosing(events):
@@ -47,7 +47,7 @@ async def redacted(
 
 
 def without_secrets(event: AgentEvent, secrets: Secrets) -> AgentEvent:
-    """``event``, or one like it without secrets."""
+    """``event`` itself, or a copy without secrets."""
     changed: dict[str, Any] = {}
     for name, value in () if isinstance(event, _CLEAN) else event:
         if isinstance(value, Failure):  # those are compared by less than they hold
@@ -58,7 +58,7 @@ def without_secrets(event: AgentEvent, secrets: Secrets) -> AgentEvent:
 
 
 def of_failure(failure: Failure, secrets: Secrets) -> Failure:
-    """``failure``, its words and its measurements without secrets."""
+    """Copy ``failure`` without secrets in its words and metadata."""
     return replace(
         failure,
         explanation=secrets.clean(failure.explanation),
@@ -68,7 +68,7 @@ def of_failure(failure: Failure, secrets: Secrets) -> Failure:
 
 
 class Words:
-    """Prose that comes in pieces, given on without secrets."""
+    """Streamed prose, passed on without secrets."""
 
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
@@ -77,7 +77,7 @@ class Words:
         self._told = ""
 
     def add(self, piece: str) -> str:
-        """What can be told now of what came so far."""
+        """Add a piece; return the text that is safe to show now."""
         self._line += piece
         sure = self._sure()
         is_long = len(self._line) > _LONGEST_LINE
@@ -87,7 +87,7 @@ class Words:
         return told + self._new(self._line[: sure - cut])
 
     def end(self) -> str:
-        """The rest."""
+        """Return the text that is still held back."""
         line, self._line = self._line, ""
         return self._new(line, is_end=True)
 
@@ -100,7 +100,7 @@ class Words:
         return cleaned[len(same) :]
 
     def _sure(self) -> int:
-        """How much of the line is whole words, and no beginning of a known value."""
+        """Length of the line that is whole words and not the start of a known value."""
         line = self._line
         sure = len(line) - len(line.split()[-1]) if line and not line[-1].isspace() else len(line)
         for value in self._spaced:

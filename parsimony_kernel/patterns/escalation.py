@@ -29,6 +29,14 @@ class EscalationReason(Enum):
     MAX_STEPS_EXCEEDED = "max_steps_exceeded"
 
 
+# The priority of a review, and what the reviewer is asked to do.
+_REVIEWS = {
+    EscalationReason.SAFETY_CHECK: (1, "Approve this very action before it runs, or refuse it"),
+    EscalationReason.REPEATED_FAILURES: (2, "Look at the failed attempts and say how to go on"),
+    EscalationReason.POLICY_REVIEW: (3, "Look at the output that the policy flagged"),
+}
+
+
 @dataclass(frozen=True)
 class EscalationRequest:
     """What the reviewer gets. ``priority`` runs from 1, critical, to 5."""
@@ -80,27 +88,15 @@ class HumanInTheLoop:
         below every threshold.
         """
         if is_sensitive(agent_state.get("action_type")):
-            return EscalationRequest(
-                EscalationReason.SAFETY_CHECK,
-                dict(agent_state),
-                1,
-                "Approve this very action before it runs, or refuse it",
-            )
-        if failure_count >= self.max_retries:
-            return EscalationRequest(
-                EscalationReason.REPEATED_FAILURES,
-                dict(agent_state),
-                2,
-                "Look at the failed attempts and say how to go on",
-            )
-        if policy_score is not None and not policy_score >= self.review_threshold:
-            return EscalationRequest(
-                EscalationReason.POLICY_REVIEW,
-                dict(agent_state),
-                3,
-                "Look at the output that the policy flagged",
-            )
-        return None
+            reason = EscalationReason.SAFETY_CHECK
+        elif failure_count >= self.max_retries:
+            reason = EscalationReason.REPEATED_FAILURES
+        elif policy_score is not None and not policy_score >= self.review_threshold:
+            reason = EscalationReason.POLICY_REVIEW
+        else:
+            return None
+        priority, suggested = _REVIEWS[reason]
+        return EscalationRequest(reason, dict(agent_state), priority, suggested)
 
     async def handle_escalation(self, request: EscalationRequest) -> dict[str, object]:
         """Queue ``request`` and await the person's decision."""

@@ -27,17 +27,19 @@ def validated_handoff(
     ``fallback``; later validators are not asked. A validator that raises is not caught: what it
     would have said is not known.
     """
-    reason = rejection(output, validators)
-    if reason is None:
+    rejected = rejection(output, validators)
+    if rejected is None:
         return output
     return {
         "status": "validation_failed",
-        "error": reason,
+        "error": rejected.reason,
         "fallback": "Request human review of this output",
     }
 
 
-def rejection(proposal: P, validators: Sequence[Callable[[P], ValidationResult]]) -> str | None:
-    """The reason of the first validator that does not accept ``proposal``, if any does not."""
+def rejection(
+    proposal: P, validators: Sequence[Callable[[P], ValidationResult]]
+) -> ValidationResult | None:
+    """The result of the first validator that does not accept ``proposal``, if any does not."""
     results = (validator(proposal) for validator in validators)
-    return next((result.reason for result in results if not result.valid), None)
+    return next((result for result in results if not result.valid), None)

@@ -4,7 +4,7 @@ A critique is a proposal like any other: it may change the next attempt and neve
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, Literal, TypeVar
 
 from parsimony_kernel.core.kinds import Effect
@@ -67,16 +67,16 @@ async def reflect(
     trials: list[Trial[P]] = []
     proposal = await generate()
     while True:
-        reason = rejection(proposal, validators)
-        if reason is None:
+        result = rejection(proposal, validators)
+        if result is None:
             return Reflection((*trials, Trial(proposal)), "accepted")
-        rejected = Trial(proposal, reason)
+        rejected = Trial(proposal, result.reason)
         if effect(proposal) is not Effect.none:
             return Reflection((*trials, rejected), "effect_not_excluded")
         if any(proposal == earlier.proposal for earlier in trials):
             return Reflection((*trials, rejected), "nothing_new")
         if len(trials) + 1 >= max_attempts:
             return Reflection((*trials, rejected), "attempts_used")
-        said = await critique(proposal, reason)
-        trials.append(Trial(proposal, reason, said))
-        proposal = await refine(proposal, reason, said)
+        said = await critique(proposal, rejected.reason)
+        trials.append(replace(rejected, critique=said))
+        proposal = await refine(proposal, rejected.reason, said)

@@ -128,7 +128,8 @@ class _AsAsked(wait_base):
 
     def __call__(self, retry_state: tenacity.RetryCallState) -> float:
         seconds = self._random(retry_state)
-        asked = _retry_after(retry_state)
+        exc = _exception(retry_state)
+        asked = None if exc is None else _asked_by(exc)
         return seconds if asked is None else max(seconds, asked + seconds - MIN_WAIT_S)
 
 
@@ -139,11 +140,6 @@ def _tell(retry_state: tenacity.RetryCallState) -> None:
 
 def _exception(retry_state: tenacity.RetryCallState) -> BaseException | None:
     return None if retry_state.outcome is None else retry_state.outcome.exception()
-
-
-def _retry_after(retry_state: tenacity.RetryCallState) -> float | None:
-    exc = _exception(retry_state)
-    return None if exc is None else _asked_by(exc)
 
 
 def _is_long(exc: BaseException) -> bool:

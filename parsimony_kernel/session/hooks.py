@@ -163,11 +163,7 @@ class NotebookHooks(RunHooks):
 
     def shared(self, call: ToolCall, outcome: StepOutcome) -> StepOutcome:
         code = arguments_of(call).get("code")
-        step = Step(
-            call.function.name,
-            code if isinstance(code, str) else "",
-            self.own_tools,
-        )
+        step = Step(call.function.name, code if isinstance(code, str) else "", self.own_tools)
         return shared(outcome, self.running.options.share, step)
 
     def pictures(self, outcome: StepOutcome) -> Sequence[FigureObject]:

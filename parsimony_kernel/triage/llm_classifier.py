@@ -18,7 +18,7 @@ from parsimony_kernel.core.conversation import block
 from parsimony_kernel.core.redaction import scrub
 from parsimony_kernel.core.taxonomy import FailureType, Step, TriageContext
 from parsimony_kernel.llm.chokepoint import call_llm
-from parsimony_kernel.triage.types import column
+from parsimony_kernel.triage.taxonomy import column
 
 MAX_STEPS = 20
 MAX_FIELD = 1_500

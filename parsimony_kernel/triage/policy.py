@@ -4,7 +4,7 @@ them, and a policy that gives each type its strategy.
 ``RecoveryAction.RETRY(hint=…)`` and its six siblings are frozen values; ``RecoveryAction.RETRY`` is
 also their class, for ``isinstance`` and ``match``. A policy is a frozen value too: one field per
 type, each a strategy or nothing. What it leaves out, and ``default`` does not cover, is answered
-as ``types.toml`` says.
+as ``taxonomy.toml`` says.
 """
 
 import functools
@@ -24,7 +24,7 @@ from parsimony_kernel.core.fuzzy import nearest
 from parsimony_kernel.core.kinds import Action
 from parsimony_kernel.core.taxonomy import FailureContext, FailureType, Step
 from parsimony_kernel.core.text import encodable
-from parsimony_kernel.triage.types import column
+from parsimony_kernel.triage.taxonomy import column
 
 
 @dataclass(frozen=True)
@@ -151,12 +151,7 @@ def configurable(function: Callable[..., Awaitable[RecoveryAction]]) -> Callable
         if given and isinstance(given[0], FailureContext):
             return function(*given, **settings)
         signature.bind(None, *given, **settings)
-
-        @functools.wraps(function)
-        async def configured(context: FailureContext) -> RecoveryAction:
-            return await function(context, *given, **settings)
-
-        return configured
+        return functools.wraps(function)(lambda context: function(context, *given, **settings))
 
     return strategy
 

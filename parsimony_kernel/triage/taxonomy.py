@@ -1,1 +1,16 @@
+"""The types of failure, and what is known of each: the table of ``taxonomy.toml``."""
+
+import tomllib
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
 from parsimony_kernel.core.taxonomy import *
+from parsimony_kernel.core.taxonomy import FailureType
+
+_TABLE = tomllib.loads((files(__package__) / "taxonomy.toml").read_text(encoding="utf-8"))
+
+
+def column(name: str) -> Mapping[FailureType, Any]:
+    """What stands under ``name``, by the types that have it, in the order of the types."""
+    return {kind: _TABLE[kind][name] for kind in FailureType if name in _TABLE[kind]}

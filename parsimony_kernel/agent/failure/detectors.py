@@ -13,6 +13,7 @@ import logging
 import math
 import sys
 import time
+from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -94,12 +95,10 @@ def pre_step(
             elapsed_s=elapsed,
             max_execution_time_s=guardrails.max_execution_time_s,
         )
-    if state.last_event_time_s is not None:
-        silence = current - state.last_event_time_s
-        if silence > guardrails.stall_threshold_s:
-            return causes.NO_CALL.failure(
-                f"nothing came for {silence:.0f} seconds", silence_s=silence
-            )
+    last = state.last_event_time_s
+    silence = 0.0 if last is None else current - last
+    if silence > guardrails.stall_threshold_s:
+        return causes.NO_CALL.failure(f"nothing came for {silence:.0f} seconds", silence_s=silence)
     return None
 
 
@@ -111,28 +110,29 @@ def post_llm(*, response: Any, state: RunState, guardrails: AgentGuardrails) -> 
         return causes.ANSWER_CUT_OFF.failure(
             "the model's answer was cut off at the length limit", finish_reason=reason
         )
-    if reason in ("content_filter", "refusal") or getattr(choice.message, "refusal", None):
+    refusal = getattr(choice.message, "refusal", None)
+    if refusal or reason in ("content_filter", "refusal"):
         return causes.ANSWER_REFUSED.failure(
             "the model refused to answer",
-            blockers=(str(getattr(choice.message, "refusal", None) or "content filter"),),
+            blockers=(str(refusal or "content filter"),),
             finish_reason=reason,
         )
     return _repeating(choice.message, state, guardrails)
 
 
 def _repeating(message: Any, state: RunState, guardrails: AgentGuardrails) -> Failure | None:
-    ahead: dict[str, int] = {}
+    counts = Counter(state.last_repeat_counts)
     for call in getattr(message, "tool_calls", None) or ():
-        signature = loop_signature(call.function.name, arguments_of(call))
-        ahead[signature] = ahead.get(signature, 0) + 1
-        count = state.last_repeat_counts.get(signature, 0) + ahead[signature]
+        name = call.function.name
+        signature = loop_signature(name, arguments_of(call))
+        counts[signature] += 1
+        count = counts[signature]
         if count >= guardrails.loop_hard_threshold:
             return causes.LOOP_AHEAD.failure(
-                f"{call.function.name} was about to run for the {count}th time with the same "
-                "arguments",
+                f"{name} was about to run for the {count}th time with the same arguments",
                 signature=signature,
                 repeat_count=count,
-                tool_name=call.function.name,
+                tool_name=name,
             )
         if count > guardrails.loop_soft_threshold:
             _log.info("%s repeats: %s calls with the same arguments", signature, count)

@@ -57,7 +57,7 @@ _UNTIMED = AgentGuardrails(max_execution_time_s=math.inf)
 
 @dataclass(frozen=True, kw_only=True)
 class RecoveryContext:
-    """What the funnel knows of an agent. Without ``guardrails`` there is no limit of time.
+    """What the funnel knows of an agent. Without ``guardrails`` there is no time limit.
 
     Args:
         signing_key: gives the secret that seals a question, and its id. It is asked when there is
@@ -72,8 +72,8 @@ class RecoveryContext:
 
     @classmethod
     def of(cls, agent: object) -> Self:
-        """Read ``agent``, which may be read already. What it leaves out gets its default;
-        ``TypeError`` without what has none."""
+        """Read ``agent``; a context is returned as it is. Missing attributes get their defaults;
+        ``TypeError`` for one that has none."""
         if isinstance(agent, cls):
             return agent
 
@@ -212,7 +212,7 @@ def _ending(
 
 
 def learned(state: RunState) -> tuple[str, ...]:
-    """What is known as a run stops early: what failed on the way, and no limit that ends it."""
+    """What is known when a run stops early: earlier failures, without the limit that ended it."""
     return tuple(
         lesson.explanation for lesson in state.lessons_learned if lesson.kind not in LIMITS
     )
@@ -228,10 +228,10 @@ def suspend(
     kind: FailureKind | None = None,
     **because: str,
 ) -> UserInputRequested | Handoff:
-    """Seal the state and give the event that carries the question; ``because`` are fields of the
-    record.
+    """Seal the state and return the event that carries the question; ``because`` sets other fields
+    of the record.
 
-    Without a key to seal it with, nobody could answer: then the question is handed off.
+    Without a key to seal it with nobody could answer, so the question is handed off.
     """
     asked = tuple(choices)
     offered = labels_of(asked)
@@ -265,8 +265,8 @@ def suspend(
 
 
 def _permitted(action: Action, failure: Failure) -> Action:
-    """What holds above every policy: an effect that may have happened is not repeated, and what
-    is final is not tried again."""
+    """Apply the rules above every policy: never repeat an effect that may have happened, never
+    retry what is final."""
     if action not in _GOING_ON:
         return action
     if failure.effect is Effect.uncertain:
@@ -277,7 +277,7 @@ def _permitted(action: Action, failure: Failure) -> Action:
 
 
 def asks_for_long(failure: Failure) -> bool:
-    """Whether the provider wants to be left alone for longer than a run waits."""
+    """Whether the provider asks for a longer wait than a run makes."""
     asked = failure.metadata.get("retry_after_s")
     is_long = isinstance(asked, int | float) and not asked <= MAX_WAIT_S
     return is_long and not failure.metadata.get(FALLBACK)
@@ -292,9 +292,9 @@ def _remedy(failure: Failure) -> str | None:
 
 
 async def within(work: Awaitable[T], seconds: float, clock: Clock) -> T:
-    """What a host's ``work`` gives; ``TimeoutError`` where it takes longer.
+    """Await a host's ``work``; ``TimeoutError`` when it takes longer than ``seconds``.
 
-    The work is a task of its own, and work that does not heed its end is left behind.
+    The work runs in a task of its own; one that ignores its cancellation is left behind.
     """
     task = asyncio.ensure_future(contained(work))
     limit = asyncio.ensure_future(clock.sleep(seconds))
@@ -311,8 +311,8 @@ async def within(work: Awaitable[T], seconds: float, clock: Clock) -> T:
 
 
 async def contained(work: Awaitable[T]) -> T:
-    """What ``work``, a task of its own or nothing that waits, gives. Whatever it raises to end more
-    than itself is a ``RuntimeError``; Ctrl-C goes through."""
+    """Await ``work``, which is a task of its own or never waits. ``SystemExit``, ``CancelledError``
+    and the like become a ``RuntimeError``; Ctrl-C goes through."""
     try:
         return await work
     except (Exception, KeyboardInterrupt):
@@ -323,9 +323,9 @@ async def contained(work: Awaitable[T]) -> T:
 
 @contextmanager
 def outlived(sentence: str, stop: CancellationRequest | None = None) -> Iterator[None]:
-    """Run a host's code; where it breaks, log ``sentence`` and go on behind the ``with``.
+    """Run a host's code; if it raises, log ``sentence`` and continue after the ``with``.
 
-    Raises ``Cancelled`` instead where ``stop`` is set by then.
+    Raises ``Cancelled`` instead if ``stop`` is set by then.
     """
     try:
         yield
@@ -365,7 +365,7 @@ async def _decided(
 
 
 def _gone_back(plan: RecoveryAction | None, run: Surroundings | None) -> str:
-    """What going back did, where the plan is to go back."""
+    """Carry out a rollback, if that is the plan; what it did, in words."""
     if not isinstance(plan, Rollback):
         return ""
     try:
@@ -377,7 +377,7 @@ def _gone_back(plan: RecoveryAction | None, run: Surroundings | None) -> str:
 
 
 def budget_of(policy: RecoveryPolicy, kind: FailureKind) -> int:
-    """How often the policy tries ``kind`` again; the default policy's where it breaks."""
+    """The policy's retry budget for ``kind``; the default policy's if it raises."""
     return int(_number_of(policy, f"budget of {kind}", lambda asked: int(asked.retry_budget(kind))))
 
 
@@ -397,8 +397,8 @@ def _delay(failure: Failure, policy: RecoveryPolicy, attempt: int) -> float:
 
 
 async def pause(event: AgentEvent, context: RecoveryContext, state: RunState) -> None:
-    """Wait as long as a retry says and the run has time; a stop ends the wait, and the run says so
-    at its next phase."""
+    """Wait as long as a retry says and the run has time. A stop ends the wait; the run reports it
+    in its next phase."""
     delay = min(event.delay_s if isinstance(event, AgentError) else 0.0, context.time_left(state))
     if delay <= 0:
         return
