@@ -7,12 +7,12 @@ functions are looked up on the module when they are called.
 
 import asyncio
 import contextlib
-import copy
 import importlib
 import importlib.metadata
 import json
 import logging
 import os
+import pickle
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextvars import ContextVar
@@ -192,14 +192,14 @@ class LiteLLMModel:
             "stream_options": {"include_usage": True},
             **self._config,
             # litellm rewrites what it is given, and these are shared with later requests.
-            "messages": copy.deepcopy(list(request.messages)),
+            "messages": _copied(list(request.messages)),
             "stream": True,
             # One attempt: the funnel is the only place that tries again.
             "num_retries": 0,
             "max_retries": 0,
         }
         if request.tools:
-            arguments["tools"] = copy.deepcopy(list(request.tools))
+            arguments["tools"] = _copied(list(request.tools))
         if "claude" in self.name.lower() and thinking.is_missing(request.messages):
             # It was another model's, or held a secret: Claude refuses to think on from there.
             arguments = THINKING.left_out(arguments)
@@ -249,6 +249,12 @@ class LiteLLMModel:
         return _in_usd(lambda: sum(litellm.cost_per_token(model=self.name, **sizes)))
 
 
+def _copied(value: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A deep copy of JSON, at a quarter of the time that ``deepcopy`` takes."""
+    copied: list[dict[str, Any]] = pickle.loads(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
+    return copied
+
+
 def _in_usd(price: Callable[[], Any]) -> float | None:
     try:
         return usd(price())
@@ -283,6 +289,8 @@ def import_litellm() -> Any:
     # network, and the folder's .env stays out of the notebook's environment.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
+    # Otherwise it looks through each character of each request for pictures, to log it without.
+    os.environ.setdefault("MAX_BASE64_LENGTH_FOR_LOGGING", "0")
     litellm: Any = importlib.import_module("litellm")
     for name in _FIRST_USED:
         with contextlib.suppress(ImportError):
