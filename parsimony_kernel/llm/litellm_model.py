@@ -100,6 +100,12 @@ class LiteLLMModel:
         return limit if isinstance(limit, int) and limit > 0 else None
 
     @property
+    def context_window(self) -> int | None:
+        """How many tokens a request may have, where litellm knows it. Imports nothing."""
+        most = self._facts().get("max_input_tokens")
+        return most if isinstance(most, int) and most > 0 else None
+
+    @property
     def sees_pictures(self) -> bool:
         """Whether litellm knows that it does, and it has refused none. Imports nothing."""
         litellm: Any = sys.modules.get("litellm")
@@ -159,7 +165,7 @@ class LiteLLMModel:
 
     async def _response(self, litellm: Any, request: ModelRequest) -> Any:
         """litellm's answer; a request refused for a part it can do without goes without it."""
-        arguments = self._arguments(litellm, request)
+        arguments = self._arguments(request)
         left_out: list[Extra] = []
         while True:
             for extra in (*self._refused, *left_out):
@@ -169,7 +175,7 @@ class LiteLLMModel:
                 return await litellm.acompletion(**arguments)
             except Exception as exc:  # boundary: tool - a provider; what is no refusal goes on
                 # litellm changes what it is given.
-                arguments = self._arguments(litellm, request)
+                arguments = self._arguments(request)
                 tried = {*self._refused, *left_out}
                 found = [each for each in EXTRAS if each.is_refused(exc, arguments)]
                 new = next((each for each in found if each not in tried), None)
@@ -186,7 +192,7 @@ class LiteLLMModel:
         remedy = "Unset PARSIMONY_LIVE_CALLS, or hand in a scripted model."
         raise FailureRaised(gap(sentence, remedy))
 
-    def _arguments(self, litellm: Any, request: ModelRequest) -> dict[str, Any]:
+    def _arguments(self, request: ModelRequest) -> dict[str, Any]:
         arguments: dict[str, Any] = {
             "timeout": request.timeout_s * _PATIENCE,
             "stream_options": {"include_usage": True},
@@ -205,7 +211,7 @@ class LiteLLMModel:
             arguments = THINKING.left_out(arguments)
         arguments = marked(self.name, arguments)
         limit = request.max_answer_tokens
-        if limit is not None and limit < self._writes_at_most(litellm):
+        if limit is not None and limit < self._writes_at_most():
             # litellm calls it by the provider's name. Two of them would be refused.
             arguments.pop("max_completion_tokens", None)
             arguments["max_tokens"] = limit
@@ -219,14 +225,15 @@ class LiteLLMModel:
                 arguments["api_key"] = "none"
         return arguments
 
-    def _writes_at_most(self, litellm: Any) -> int:
+    def _writes_at_most(self) -> int:
         """The longest answer that comes anyway, or that any model may be asked for."""
-        if self.max_answer_tokens is not None:
-            return self.max_answer_tokens
-        known = litellm.model_cost
-        facts = known.get(self.name) or known.get(self.name.partition("/")[2]) or {}
-        most = facts.get("max_output_tokens")
+        most = self.max_answer_tokens or self._facts().get("max_output_tokens")
         return most if isinstance(most, int) else _EVERY_MODEL_WRITES
+
+    def _facts(self) -> Mapping[str, Any]:
+        """What litellm's list says of the model, once litellm is imported."""
+        known = getattr(sys.modules.get("litellm"), "model_cost", {})
+        return known.get(self.name) or known.get(self.name.partition("/")[2]) or {}
 
     def _completion(
         self, litellm: Any, response: Any, request: ModelRequest, chunks: list[Any]
