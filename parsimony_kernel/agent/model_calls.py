@@ -8,7 +8,6 @@ row holds whatever the policy.
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import asdict, replace
-from typing import Any
 
 from parsimony_kernel.agent.failure.budget import Budget
 from parsimony_kernel.agent.failure.detectors import accumulate_usage
@@ -196,7 +195,7 @@ class ModelCalls:
     def _rerouted(self, failure: Failure) -> Failure:
         """``failure``, after the next model has taken over where this one is given up."""
         if self._failing >= MAX_FAILING_REQUESTS:
-            return given_up(failure)
+            return failure.noting({FINAL: True})
         if failure.kind is not FailureKind.transient_provider:
             return failure
         attempts = self._state.failure_attempts
@@ -207,8 +206,8 @@ class ModelCalls:
         if self._others and (spent or is_open or asks_for_long(failure)):
             self.model, *self._others = self._others
             attempts.pop(failure.kind, None)
-            return _noted(failure, FALLBACK, self.model.name)
-        return given_up(failure) if is_open else failure
+            return failure.noting({FALLBACK: self.model.name})
+        return failure.noting({FINAL: True}) if is_open else failure
 
     def _account(self, reply: Completion, started: float) -> ev.LLMCallCompleted:
         accumulate_usage(self._state, reply, model=reply.model)
@@ -221,15 +220,6 @@ class ModelCalls:
             duration_s=self._clock.monotonic() - started,
             finish_reason=reply.choices[0].finish_reason if reply.choices else "error",
         )
-
-
-def given_up(failure: Failure) -> Failure:
-    """``failure``, for which nothing is left to be tried."""
-    return _noted(failure, FINAL, True)
-
-
-def _noted(failure: Failure, key: str, value: Any) -> Failure:
-    return replace(failure, metadata={**failure.metadata, key: value})
 
 
 def service_of(model: ChatModel) -> str:
