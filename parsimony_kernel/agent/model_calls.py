@@ -8,7 +8,6 @@ row holds whatever the policy.
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import asdict, replace
-from typing import Any
 
 from parsimony_kernel.agent.failure.detectors import Budget, accumulate_usage
 from parsimony_kernel.agent.failure.recovery import FALLBACK, FINAL, asks_for_long, budget_of
@@ -28,7 +27,7 @@ from parsimony_kernel.core.chat import (
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.core.text import encodable
-from parsimony_kernel.limits.breaker import CircuitOpenError, Permit
+from parsimony_kernel.limits.breaker import CircuitOpenError
 from parsimony_kernel.limits.budget import Demand
 from parsimony_kernel.llm.chokepoint import call_llm
 from parsimony_kernel.llm.secrets import Secrets
@@ -98,7 +97,7 @@ class ModelCalls:
 
     async def ask(self, *, since: float) -> AsyncGenerator[ev.AgentEvent, None]:
         """Ask the model once, within the budget. The answer, or why there is none, is ``reply``
-        then; a model whose breaker is open is not asked.
+        then.
 
         ``since`` is when the pass began, in seconds of the clock.
         """
@@ -111,39 +110,22 @@ class ModelCalls:
             yield ev.BudgetWarning(guard=demand.guard, used=demand.used, limit=demand.limit)
         state.iteration += 1
         state.turn.text_only_response, state.turn.tool_calls_this_turn = False, 0
-        try:
-            permit = self._breakers.of(service_of(model)).admit()
-        except CircuitOpenError as refused:
-            self.reply = self._rerouted(_left_alone(model.name, refused.retry_in_s))
-            return
         thoughts, heard_at = "", clock.monotonic()
-        answer = call_llm(
-            model,
-            request,
-            cancellation=self._cancellation,
-            clock=clock,
-            repair=self._repairer.repair,
-        )
-        try:
-            async with aclosing(answer):
-                async for item in answer:
-                    match item:
-                        case Delta(text, reasoning):
-                            if reasoning:
-                                thoughts += reasoning
-                                waited_s = clock.monotonic() - heard_at
-                                state.accumulated_reasoning_duration_s += waited_s
-                                yield ev.ReasoningDelta(content=encodable(reasoning))
-                            if text:
-                                yield ev.TextDelta(content=encodable(text))
-                        case Beat(silent_s):
-                            yield ev.Heartbeat(model=model.name, silent_s=silent_s)
-                        case _:
-                            self.reply = item
-                            self._learn(permit)
-                    heard_at = state.last_event_time_s = clock.monotonic()
-        finally:
-            permit.released()
+        async with aclosing(self._answer(request)) as items:
+            async for item in items:
+                match item:
+                    case Delta(text, reasoning):
+                        if reasoning:
+                            thoughts += reasoning
+                            state.accumulated_reasoning_duration_s += clock.monotonic() - heard_at
+                            yield ev.ReasoningDelta(content=encodable(reasoning))
+                        if text:
+                            yield ev.TextDelta(content=encodable(text))
+                    case Beat(silent_s):
+                        yield ev.Heartbeat(model=model.name, silent_s=silent_s)
+                    case _:
+                        self.reply = item
+                heard_at = state.last_event_time_s = clock.monotonic()
         state.accumulated_reasoning += self._secrets.clean(thoughts)
         bill = self.reply if isinstance(self.reply, Completion) else None
         if self._budget.is_limited:
@@ -182,20 +164,35 @@ class ModelCalls:
         state.pending_instruction = "\n\n".join(told)
         return replace(self.request(), max_answer_tokens=request.max_answer_tokens), demand
 
-    def _learn(self, permit: Permit) -> None:
-        """Count what the answer says of the model's service."""
-        if isinstance(self.reply, Completion):
-            permit.succeeded()
-            self._failing = 0
+    async def _answer(
+        self, request: ModelRequest
+    ) -> AsyncGenerator[Delta | Beat | Completion | Failure, None]:
+        """Ask the model once; see ``call_llm``. One whose breaker is open is not asked."""
+        model, stop, repair = self.model, self._cancellation, self._repairer.repair
+        try:
+            permit = self._breakers.of(service_of(model)).admit()
+        except CircuitOpenError as refused:
+            yield _left_alone(model.name, refused.retry_in_s)
             return
-        self._failing += 1
-        if self.reply.kind is FailureKind.transient_provider:
-            permit.failed()
+        answer = call_llm(model, request, cancellation=stop, clock=self._clock, repair=repair)
+        try:
+            async with aclosing(answer):
+                async for item in answer:
+                    if isinstance(item, Completion):
+                        permit.succeeded()
+                        self._failing = 0
+                    elif isinstance(item, Failure):
+                        self._failing += 1
+                        if item.kind is FailureKind.transient_provider:
+                            permit.failed()
+                    yield item
+        finally:
+            permit.released()
 
     def _rerouted(self, failure: Failure) -> Failure:
         """``failure``, after the next model has taken over where this one is given up."""
         if self._failing >= MAX_FAILING_REQUESTS:
-            return given_up(failure)
+            return failure.noting({FINAL: True})
         if failure.kind is not FailureKind.transient_provider:
             return failure
         attempts = self._state.failure_attempts
@@ -206,8 +203,8 @@ class ModelCalls:
         if self._others and (spent or is_open or asks_for_long(failure)):
             self.model, *self._others = self._others
             attempts.pop(failure.kind, None)
-            return _noted(failure, FALLBACK, self.model.name)
-        return given_up(failure) if is_open else failure
+            return failure.noting({FALLBACK: self.model.name})
+        return failure.noting({FINAL: True}) if is_open else failure
 
     def _account(self, reply: Completion, started: float) -> ev.LLMCallCompleted:
         accumulate_usage(self._state, reply, model=reply.model)
@@ -220,15 +217,6 @@ class ModelCalls:
             duration_s=self._clock.monotonic() - started,
             finish_reason=reply.choices[0].finish_reason if reply.choices else "error",
         )
-
-
-def given_up(failure: Failure) -> Failure:
-    """``failure``, for which nothing is left to be tried."""
-    return _noted(failure, FINAL, True)
-
-
-def _noted(failure: Failure, key: str, value: Any) -> Failure:
-    return replace(failure, metadata={**failure.metadata, key: value})
 
 
 def service_of(model: ChatModel) -> str:

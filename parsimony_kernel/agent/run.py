@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 from parsimony_kernel.agent import outcomes
 from parsimony_kernel.agent.chart_images import picture_messages
 from parsimony_kernel.agent.failure.detectors import post_llm, post_tool, pre_step, record_tool_call
-from parsimony_kernel.agent.failure.recovery import FALLBACK, GUARD, answer, learned, pause
+from parsimony_kernel.agent.failure.recovery import FALLBACK, FINAL, GUARD, answer, learned, pause
 from parsimony_kernel.agent.hooks import RunContext
-from parsimony_kernel.agent.model_calls import ModelCalls, given_up
+from parsimony_kernel.agent.model_calls import ModelCalls
 from parsimony_kernel.agent.progress import Progress, note
 from parsimony_kernel.agent.redaction import of_failure
 from parsimony_kernel.agent.termination_tools import terminal_event
@@ -370,9 +370,7 @@ class Run:
         """A call of ``tool`` has worked, or, with ``None``, an answer was as it should be: what
         had failed there before is no longer told."""
         self.state.lessons_learned = [
-            replace(each, metadata={**each.metadata, SOLVED: True})
-            if each.metadata.get("tool_name") == tool
-            else each
+            each.noting({SOLVED: True}) if each.metadata.get("tool_name") == tool else each
             for each in self.state.lessons_learned
         ]
 
@@ -426,7 +424,7 @@ class Run:
         """Answer ``failure``; ``read`` is what the model may read of it, if that is not all."""
         self._limits_met += failure.kind in LIMITS or GUARD in failure.metadata
         if self._limits_met > 1:  # trying a limit again meets it again, so once is the most
-            failure = given_up(failure)
+            failure = failure.noting({FINAL: True})
         failure = of_failure(failure, self.secrets)
         event = await answer(failure, self.context, self.state, run=self, read=read)
         self._recovered = event

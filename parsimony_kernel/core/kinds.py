@@ -4,7 +4,8 @@ Values only: nothing here decides, waits or touches a run. ``kind`` chooses the 
 the ladder, ``type`` the hint, ``effect`` what is forbidden next.
 """
 
-from dataclasses import field
+from collections.abc import Mapping
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -127,9 +128,11 @@ class Failure:
             for key, value in self.metadata.items()
             if value is None or isinstance(value, str | int | float | bool)
         }
-        return Failure(
-            self.kind, self.explanation, self.blockers, self.suggested_action, metadata=plain
-        )
+        return replace(self, partial_data=None, metadata=plain)
+
+    def noting(self, facts: Mapping[str, Any]) -> "Failure":
+        """The same failure with ``facts`` in its metadata."""
+        return replace(self, metadata={**self.metadata, **facts})
 
     def _identity(self) -> tuple[FailureKind, str, tuple[str, ...]]:
         return (self.kind, self.explanation, self.blockers)

@@ -214,16 +214,10 @@ async def call_llm(
     # After the clean-up, so that a caller who stops reading here leaves nothing running.
     if isinstance(last, Failure):
         said = Message("".join(text), reasoning_content="".join(reasoning))
-        last = replace(
-            last,
-            partial_data=said.content or last.partial_data,
-            metadata={
-                **last.metadata,
-                "model": model.name,
-                # A piece of a call is an empty delta, and holds a token or so like any other.
-                **({"answer_tokens": max(len(text), tokens_said(said))} if text else {}),
-            },
-        )
+        facts: dict[str, Any] = {"model": model.name}
+        if text:  # a piece of a call is an empty delta, and holds a token or so like any other
+            facts["answer_tokens"] = max(len(text), tokens_said(said))
+        last = replace(last.noting(facts), partial_data=said.content or last.partial_data)
     yield last
 
 

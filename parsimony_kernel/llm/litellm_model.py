@@ -7,12 +7,12 @@ functions are looked up on the module when they are called.
 
 import asyncio
 import contextlib
-import copy
 import importlib
 import importlib.metadata
 import json
 import logging
 import os
+import pickle
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextvars import ContextVar
@@ -100,6 +100,12 @@ class LiteLLMModel:
         return limit if isinstance(limit, int) and limit > 0 else None
 
     @property
+    def context_window(self) -> int | None:
+        """How many tokens a request may have, where litellm knows it. Imports nothing."""
+        most = self._facts().get("max_input_tokens")
+        return most if isinstance(most, int) and most > 0 else None
+
+    @property
     def sees_pictures(self) -> bool:
         """Whether litellm knows that it does, and it has refused none. Imports nothing."""
         litellm: Any = sys.modules.get("litellm")
@@ -159,7 +165,7 @@ class LiteLLMModel:
 
     async def _response(self, litellm: Any, request: ModelRequest) -> Any:
         """litellm's answer; a request refused for a part it can do without goes without it."""
-        arguments = self._arguments(litellm, request)
+        arguments = self._arguments(request)
         left_out: list[Extra] = []
         while True:
             for extra in (*self._refused, *left_out):
@@ -169,7 +175,7 @@ class LiteLLMModel:
                 return await litellm.acompletion(**arguments)
             except Exception as exc:  # boundary: tool - a provider; what is no refusal goes on
                 # litellm changes what it is given.
-                arguments = self._arguments(litellm, request)
+                arguments = self._arguments(request)
                 tried = {*self._refused, *left_out}
                 found = [each for each in EXTRAS if each.is_refused(exc, arguments)]
                 new = next((each for each in found if each not in tried), None)
@@ -186,26 +192,26 @@ class LiteLLMModel:
         remedy = "Unset PARSIMONY_LIVE_CALLS, or hand in a scripted model."
         raise FailureRaised(gap(sentence, remedy))
 
-    def _arguments(self, litellm: Any, request: ModelRequest) -> dict[str, Any]:
+    def _arguments(self, request: ModelRequest) -> dict[str, Any]:
         arguments: dict[str, Any] = {
             "timeout": request.timeout_s * _PATIENCE,
             "stream_options": {"include_usage": True},
             **self._config,
             # litellm rewrites what it is given, and these are shared with later requests.
-            "messages": copy.deepcopy(list(request.messages)),
+            "messages": _copied(list(request.messages)),
             "stream": True,
             # One attempt: the funnel is the only place that tries again.
             "num_retries": 0,
             "max_retries": 0,
         }
         if request.tools:
-            arguments["tools"] = copy.deepcopy(list(request.tools))
+            arguments["tools"] = _copied(list(request.tools))
         if "claude" in self.name.lower() and thinking.is_missing(request.messages):
             # It was another model's, or held a secret: Claude refuses to think on from there.
             arguments = THINKING.left_out(arguments)
         arguments = marked(self.name, arguments)
         limit = request.max_answer_tokens
-        if limit is not None and limit < self._writes_at_most(litellm):
+        if limit is not None and limit < self._writes_at_most():
             # litellm calls it by the provider's name. Two of them would be refused.
             arguments.pop("max_completion_tokens", None)
             arguments["max_tokens"] = limit
@@ -219,14 +225,15 @@ class LiteLLMModel:
                 arguments["api_key"] = "none"
         return arguments
 
-    def _writes_at_most(self, litellm: Any) -> int:
+    def _writes_at_most(self) -> int:
         """The longest answer that comes anyway, or that any model may be asked for."""
-        if self.max_answer_tokens is not None:
-            return self.max_answer_tokens
-        known = litellm.model_cost
-        facts = known.get(self.name) or known.get(self.name.partition("/")[2]) or {}
-        most = facts.get("max_output_tokens")
+        most = self.max_answer_tokens or self._facts().get("max_output_tokens")
         return most if isinstance(most, int) else _EVERY_MODEL_WRITES
+
+    def _facts(self) -> Mapping[str, Any]:
+        """What litellm's list says of the model, once litellm is imported."""
+        known = getattr(sys.modules.get("litellm"), "model_cost", {})
+        return known.get(self.name) or known.get(self.name.partition("/")[2]) or {}
 
     def _completion(
         self, litellm: Any, response: Any, request: ModelRequest, chunks: list[Any]
@@ -247,6 +254,12 @@ class LiteLLMModel:
     def _price(self, litellm: Any, usage: Usage) -> float | None:
         sizes = {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
         return _in_usd(lambda: sum(litellm.cost_per_token(model=self.name, **sizes)))
+
+
+def _copied(value: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A deep copy of JSON, at a quarter of the time that ``deepcopy`` takes."""
+    copied: list[dict[str, Any]] = pickle.loads(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
+    return copied
 
 
 def _in_usd(price: Callable[[], Any]) -> float | None:
@@ -283,6 +296,8 @@ def import_litellm() -> Any:
     # network, and the folder's .env stays out of the notebook's environment.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
+    # Otherwise it looks through each character of each request for pictures, to log it without.
+    os.environ.setdefault("MAX_BASE64_LENGTH_FOR_LOGGING", "0")
     litellm: Any = importlib.import_module("litellm")
     for name in _FIRST_USED:
         with contextlib.suppress(ImportError):

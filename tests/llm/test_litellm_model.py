@@ -188,6 +188,19 @@ SECRETS: list[tuple[str, dict[str, Any], set[str], set[str]]] = [
 
 
 @pytest.mark.parametrize(
+    ("model", "window"), [("openai/gpt-4", 8_192), (GPT_5, None), ("ollama_chat/mine", None)]
+)
+def test_context_window_is_the_one_that_litellm_lists(
+    monkeypatch: pytest.MonkeyPatch, model: str, window: int | None
+) -> None:
+    monkeypatch.delitem(sys.modules, "litellm", raising=False)
+    assert LiteLLMModel({"model": model}).context_window is None
+    listed = {"gpt-4": {"max_input_tokens": 8_192}, GPT_5: {"max_input_tokens": "many"}}
+    monkeypatch.setitem(sys.modules, "litellm", SimpleNamespace(model_cost=listed))
+    assert LiteLLMModel({"model": model}).context_window == window
+
+
+@pytest.mark.parametrize(
     ("config", "secret", "open_"), [s[1:] for s in SECRETS], ids=[s[0] for s in SECRETS]
 )
 def test_whatever_opens_a_door_is_a_secret(
