@@ -264,6 +264,15 @@ def test_named_rows_of_a_long_table_have_a_sum_and_a_share_of_the_whole() -> Non
     ]
 
 
+def test_the_columns_of_a_long_table_have_a_sum_and_a_mean() -> None:
+    rows = [(n * n * 1.37, 7000 / n, n * 3.1) for n in range(1, 201)]
+    lines = "\n".join(f"item{n}  {a:.2f}  {b:.2f}  {c:.2f}" for n, (a, b, c) in enumerate(rows))
+    results = Results([f"        cost  weight  age\n{lines}\n"])
+    for column in zip(*rows, strict=True):
+        total = sum(column)
+        assert unsupported(f"In all {total:,.0f}, {total / 200:.2f} on average.", results) == []
+
+
 def test_the_search_ends_however_much_there_is_to_derive_from() -> None:
     rows = "\n".join(
         f"region {n}  {n * 7.13:.2f}  {n * 3.19:.2f}  {n * 1.7:.2f}" for n in range(400)
