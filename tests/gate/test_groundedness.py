@@ -81,6 +81,7 @@ HONEST = [
     "There are 12,34,568 rupees.",
     "All 1,461 rows (100.0%) are complete; F(2, 403) and t(404) follow ISO 8601 dates.",
     "The years are 2012,2013,2014 and 1990s data is left out.",
+    "It took **1.234** s to draw 450x300 at 1080p and 300dpi, file 123abc, in 256px.",
     "The results are written below. I wrote a function that reads the file.",
     "The file was exported from another system; the report is published every month.",
     "✅ n=1461, $45.25, ≈28.1, ±0.125, 406/2048.",
