@@ -139,6 +139,7 @@ class Sentence:
         columns, _ = self._around(n, [m for m in self.mentions if m.line[1] < 0])
         tables = {m.line[0] for m in (*rows, *columns) if m.line[0] > 0}
         part = self.results.part((*rows, *columns))
+        said = [*said, *(other.number for other in self.shown if other != n)]
         return (
             bool(self.shown[n])
             and all(cell.row[0] in tables for cell in self.shown[n])
