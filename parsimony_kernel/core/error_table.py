@@ -55,10 +55,9 @@ class Row:
     statuses: frozenset[int] = frozenset()
     errnos: frozenset[str] = frozenset()
     sqlstates: tuple[str, ...] = ()
-    rpc: frozenset[int] = frozenset()
     weak_names: frozenset[str] = frozenset()
     weak_statuses: frozenset[int] = frozenset()
-    weak_rpc: frozenset[int] = frozenset()
+    weak_codes: frozenset[str] = frozenset()
     sharp: re.Pattern[str] | None = None
     words: re.Pattern[str] | None = None
     unless: re.Pattern[str] | None = None
@@ -87,7 +86,6 @@ class Row:
             or status in self.statuses
             or seen.errno in self.errnos
             or seen.sqlstate.startswith(self.sqlstates or ("-",))
-            or seen.rpc in self.rpc
         )
 
     def has_weak_code(self, seen: Evidence, status: int | None) -> bool:
@@ -95,7 +93,7 @@ class Row:
         return bool(
             self.weak_names & seen.names
             or status in self.weak_statuses
-            or seen.rpc in self.weak_rpc
+            or self.weak_codes & seen.codes
         )
 
     def has_words(self, seen: Evidence, words: re.Pattern[str] | None) -> bool:
@@ -108,16 +106,16 @@ class Row:
 
 def _numbers(text: str) -> Iterable[int]:
     for word in text.split():
-        first, is_range, last = word.partition("-") if word[0] != "-" else (word, "", "")
+        first, is_range, last = word.partition("-")
         yield from range(int(first), int(last) + 1) if is_range else (int(first),)
 
 
 def _row(name: str, entry: Mapping[str, Any]) -> Row:
     made = dict(entry, name=name, cause=getattr(causes, entry["cause"]))
     for key, value in entry.items():
-        if key in ("statuses", "weak_statuses", "rpc", "weak_rpc"):
+        if key in ("statuses", "weak_statuses"):
             made[key] = frozenset(_numbers(value))
-        elif key in ("names", "weak_names", "behind", "ours", "codes", "errnos"):
+        elif key in ("names", "weak_names", "behind", "ours", "codes", "weak_codes", "errnos"):
             made[key] = frozenset(value.split())
         elif key in ("sharp", "words", "unless"):
             made[key] = re.compile("|".join(value).replace("{NAME}", _NAME), re.IGNORECASE)

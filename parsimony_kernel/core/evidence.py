@@ -31,6 +31,7 @@ _TEXT = {
     if isinstance(patterns, list)
 }
 _QUOTING = frozenset(TABLE["text"]["quoting"].split())
+_OF_RPC = range(-33_000, -31_999)
 _TOO_GENERAL = frozenset({"object", "BaseException", "Exception"})
 _TRACEBACK = "Traceback (most recent call last)"
 
@@ -41,8 +42,8 @@ class Evidence:
 
     ``names`` are the classes of the error itself, ``causes`` those of what led to it. ``status``
     is the one that a response had, ``claimed`` one that only litellm says, ``said`` one in the
-    text. Codes are lower case, ``errno`` is symbolic, ``rpc`` is a JSON-RPC code and ``words`` the
-    text of the error without the class's name in front.
+    text. Codes are lower case, those of JSON-RPC among them, ``errno`` is symbolic, and ``words``
+    the text of the error without the class's name in front.
     """
 
     names: frozenset[str] = frozenset()
@@ -53,7 +54,6 @@ class Evidence:
     codes: frozenset[str] = frozenset()
     sqlstate: str = ""
     errno: str = ""
-    rpc: int | None = None
     retry_after_s: float | None = None
     words: str = ""
 
@@ -78,7 +78,6 @@ def facts_of(exc: BaseException) -> dict[str, Any]:
         "claimed": _first(_http_status, of_litellm),
         "sqlstate": _first(_sqlstate, chain),
         "errno": _first(_errno, chain),
-        "rpc": _first(_rpc_code, chain),
         "retry_after_s": _first(retry_after, chain),
     }
     return {key: value for key, value in found.items() if value is not None}
@@ -125,7 +124,6 @@ def evidence_of(step: Step) -> Evidence:
         codes=frozenset(str(code).lower() for code in facts.get("codes", ())) | _codes_in(shown),
         sqlstate=str(facts.get("sqlstate") or _found("sqlstate", words)),
         errno=str(facts.get("errno") or _errno_in(words)),
-        rpc=facts["rpc"] if "rpc" in facts else _number("rpc", shown),
         retry_after_s=facts.get("retry_after_s"),
         words=words,
     )
@@ -218,11 +216,13 @@ def _codes(exc: BaseException) -> Iterable[str]:
         *(peek(exc, name) for name in ("code", "type", "status", "error_code", "sqlite_errorname")),
         *(body.get(name) for name in ("code", "type", "status") if isinstance(body, Mapping)),
         aws.get("Code"),
+        peek(peek(exc, "error"), "code"),
     ]
     if callable(grpc := peek(exc, "code")):
         with suppress(Exception):  # boundary: user object - a method of it
             sources.append(peek(grpc(), "name"))
-    return [source for source in sources if isinstance(source, str)]
+    numbers = (str(each) for each in sources if isinstance(each, int) and each in _OF_RPC)
+    return [*(each for each in sources if isinstance(each, str)), *numbers]
 
 
 def _of_aws(exc: BaseException, part: str) -> Mapping[str, Any]:
@@ -249,11 +249,6 @@ def _sqlstate(exc: BaseException) -> str | None:
 def _errno(exc: BaseException) -> str | None:
     number = peek(exc, "errno")
     return errno.errorcode.get(number) if isinstance(number, int) else None
-
-
-def _rpc_code(exc: BaseException) -> int | None:
-    codes = (peek(peek(exc, "error"), "code"), peek(exc, "code"))
-    return next((int(c) for c in codes if isinstance(c, int) and -33000 <= c <= -32000), None)
 
 
 # A text.

@@ -16,28 +16,12 @@ from urllib.parse import quote
 
 REDACTED = "[redacted]"
 
+_TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_NAMES = {name: re.compile(each, re.IGNORECASE) for name, each in _TABLE["names"].items()}
 # Names of environment variables that hold a key: one list for what code may read unasked and for
 # what is taken out of texts.
-NAMES_A_KEY = re.compile(
-    r"(?:^|_|API|SSH|ACCESS)KEY(?:S|_?ID)?(?:$|_)|TOKEN(?!IZ)|SECRET|PASSW|PASSPHRASE|_PWD"
-    r"|CREDENTIAL|AUTH(?!OR)|PRIVATE|(?:^|_)(?:PAT|PASS|SK)(?:$|_)|DSN|WEBHOOK"
-    r"|(?:DATABASE|DB|REDIS|MONGO\w*)_UR[LI]|CONN\w*_STR",
-    re.IGNORECASE,
-)
-# Those whose value is one whatever it looks like.
-_SECRET_NAME = re.compile(
-    r"(?:API_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|_PWD|_PASS|_PAT|_SK|CONN\w*_STR(?:ING)?"
-    r"|(?:ACCESS|SECRET|PRIVATE|ACCOUNT|STORAGE|SIGNING|ENCRYPTION)_?KEY)$",
-    re.IGNORECASE,
-)
-# A value that is only called so, such as PASSWORD=password, would spoil every text.
-_IN_NAME_ONLY = re.compile(r"pass(?:word|wd|phrase)?|pwd|secrets?|tokens?|keys?", re.IGNORECASE)
-# What people give a local server that asks for some key.
-_PLACEHOLDER = re.compile(
-    r"(?:sk-)?(?:any(?:thing)?|dummy|empty|fake|foo|key|lm-?studio|local(?:host)?|n/a|none|null"
-    r"|(?:no|not)[-_ ]?(?:key|needed|required|used)|ollama|placeholder|test|token|unused|vllm|x+)",
-    re.IGNORECASE,
-)
+NAMES_A_KEY = _NAMES["key"]
+
 # A shorter value of the environment is no key: removing every "1" or "true" would spoil the text.
 # A shorter one that was handed in is removed where it stands alone.
 _SECRET_LENGTH = 6
@@ -49,11 +33,9 @@ _PASSWORD_IN_ADDRESS = re.compile(r"://[^\s:/@]{0,200}:([^\s/@]{1,400})@")
 
 def _shapes() -> Iterator[tuple[list[str], re.Pattern[str], str]]:
     """The shapes of secrets: parts without one of which each is not met, and what stays of it."""
-    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-    table = tomllib.loads(text)
-    for shape in table["shape"]:
+    for shape in _TABLE["shape"]:
         pattern = shape["pattern"]
-        for name, part in table["parts"].items():
+        for name, part in _TABLE["parts"].items():
             pattern = pattern.replace(f"{{{name}}}", part)
         kept = shape.get("kept", "")
         yield shape["beside"].split(), re.compile(pattern, re.IGNORECASE), kept + REDACTED
@@ -63,13 +45,9 @@ _SHAPES = tuple(_shapes())
 
 
 @lru_cache(maxsize=1024)
-def _is_address(name: str) -> bool:
-    return name.upper().endswith(("URL", "URI", "DSN", "PROXY"))
-
-
-@lru_cache(maxsize=1024)
-def _is_secret(name: str) -> bool:
-    return _SECRET_NAME.search(name) is not None
+def _kind_of(name: str) -> str:
+    """Which of the names a variable of the environment has; empty for none."""
+    return next((kind for kind in ("secret", "address", "key") if _NAMES[kind].search(name)), "")
 
 
 Scrub = Callable[[str], str]
@@ -96,7 +74,7 @@ def replacer(*, secrets: Iterable[str] = (), environ: Mapping[str, str] | None =
 
     They are found as they are, and as they stand in JSON, in Python and in an address.
     """
-    given = {each for each in secrets if _PLACEHOLDER.fullmatch(each) is None}
+    given = {each for each in secrets if _NAMES["placeholder"].fullmatch(each) is None}
     values = given | set(known_values(environ))
     several = {form for value in values for form in _forms(value) if len(form) >= _SECRET_LENGTH}
     known = sorted(several, key=len, reverse=True)
@@ -118,14 +96,17 @@ def known_values(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
     values: set[str] = set()
     for name in source:
         value = source.get(name, "")
-        if _is_secret(name):
-            if not (_IN_NAME_ONLY.fullmatch(value) or _PLACEHOLDER.fullmatch(value)):
+        match _kind_of(name):
+            case "secret":
+                is_none = any(
+                    _NAMES[kind].fullmatch(value) for kind in ("called_so", "placeholder")
+                )
+                values.update(() if is_none else (value,))
+            case "address":
+                found = _PASSWORD_IN_ADDRESS.search(value) or _USER_IN_ADDRESS.search(value)
+                values.update(found.groups() if found else ())
+            case "key" if _DRAWN.fullmatch(value) and not _is_path(value):
                 values.add(value)
-        elif _is_address(name):
-            found = _PASSWORD_IN_ADDRESS.search(value) or _USER_IN_ADDRESS.search(value)
-            values.update(found.groups() if found else ())
-        elif NAMES_A_KEY.search(name) and _DRAWN.fullmatch(value) and not _is_path(value):
-            values.add(value)
     return tuple(sorted(value for value in values if len(value) >= _SECRET_LENGTH))
 
 

@@ -129,10 +129,9 @@ def unknown_names(text: str, seen: Seen) -> Iterator[str]:
         for span in _spans(sentence):
             name = re.sub(r"\([^()]*\)$|\[[^\[\]]*\]$", "", span)
             root, _, rest = name.partition(".")
-            is_name = PATTERNS["identifier"].fullmatch(name) and not PATTERNS["file"].fullmatch(
-                name
-            )
-            if is_name and (rest or re.fullmatch(r"df\d*|\w*_\w*", name)):
+            if not PATTERNS["identifier"].fullmatch(name) or PATTERNS["file"].fullmatch(name):
+                continue
+            if rest or re.fullmatch(r"df\d*|\w*_\w*", name):
                 is_known = root in seen.names or root in sys.modules or root in known
                 if not is_known and name not in _library_names(loaded):
                     yield f"`{name}`"

@@ -49,8 +49,9 @@ def amounts(text: str) -> Iterator[Numeral]:
     conversions = [(1.0, 0.0), *chain(*(_CONVERSIONS.get(unit, ()) for unit in units))]
     conversions += [(0.01, 0.0)] * bool(PATTERNS["percent"].search(text))
     for found in PATTERNS["number"].finditer(bare):
-        given = readings(found[0])
-        if not given or is_year(found[0]):
+        given, glued = readings(found[0]), PATTERNS["unit"].match(bare.lower(), found.end())
+        is_part = glued is not None and glued[0].partition("/")[0] not in _CONVERSIONS
+        if not given or is_part or is_year(found[0]):
             continue
         digits = re.sub(r"\D", "", found[0].partition("e")[0]).lstrip("0")
         says = len(digits.rstrip("0") if given[0][1] >= 1 else digits)

@@ -19,9 +19,10 @@ from parsimony_kernel.gate.numerals import PATTERNS, Numeral, amounts, is_year, 
 # Characters of the newest results that are read as tables, and of those before them that are read
 # for their numbers.
 MAX_READ, MAX_LOOSE = 20_000, 80_000
-# Numbers of a sentence, and of a text that are not found; lines of a result; numbers derived at
-# once; equal ones of them; values of which every sum is derived.
-MAX_NUMBERS, MAX_FOUND, MAX_LINES, MAX_DERIVED, MAX_EQUAL, FEW = 200, 16, 600, 4_000, 50, 8
+# Numbers of a sentence, and of a text that are not found; lines of a result.
+MAX_NUMBERS, MAX_FOUND, MAX_LINES = 200, 16, 600
+# Numbers derived at once, and equal ones of them; values whose share is, and whose every sum is.
+MAX_DERIVED, MAX_EQUAL, MANY, FEW = 6_000, 50, 60, 8
 
 # A table, counted from 1, or numbers among words, below 0; and a row of it, or a column, counted
 # from the right and below 0.
@@ -138,6 +139,7 @@ class Sentence:
         columns, _ = self._around(n, [m for m in self.mentions if m.line[1] < 0])
         tables = {m.line[0] for m in (*rows, *columns) if m.line[0] > 0}
         part = self.results.part((*rows, *columns))
+        said = [*said, *(other.number for other in self.shown if other != n)]
         return (
             bool(self.shown[n])
             and all(cell.row[0] in tables for cell in self.shown[n])
@@ -238,7 +240,7 @@ def _by_line(cells: Iterable[Cell]) -> dict[Line, list[Cell]]:
 def _derive(values: Sequence[float], whole: float) -> Iterator[float]:
     """What follows from numbers of one kind, which are a part of ``whole``."""
     whole = whole or 1.0
-    for value in values:
+    for value in values[:MANY]:
         yield from (value / whole, value * value, abs(value) ** 0.5)
     sizes = range(2, len(values) + 1) if len(values) <= FEW else [len(values)]
     for some in chain(*(combinations(values, size) for size in sizes)):

@@ -21,6 +21,8 @@ from parsimony_kernel.gate.envelope import plain
 from parsimony_kernel.tools import Tool, ToolFunction, ToolResult, is_bool
 
 T = TypeVar("T")
+Inputs = Mapping[str, Any]
+Stop = CancellationRequest | None
 
 NOT_KNOWN = "it is not known whether it took effect"
 _NOT_RUN = "was not run, for its record fails"
@@ -39,37 +41,29 @@ class Writes:
         self._run_id = run_id
         self._run = run
 
-    def key(self, tool: Tool, inputs: Mapping[str, Any]) -> str:
+    def key(self, tool: Tool, inputs: Inputs) -> str:
         """The idempotency key of this write in this run."""
         return self._identity(tool, inputs)[0]
 
-    def standing(self, tool: Tool, inputs: Mapping[str, Any]) -> Standing | None:
+    def standing(self, tool: Tool, inputs: Inputs) -> Standing | None:
         """Where the write stands; ``None`` too when the record fails, as ``run`` will say."""
         return _tried(lambda: self._effects.standing(*self._identity(tool, inputs)))[0]
 
-    async def run(
-        self, tool: Tool, inputs: Mapping[str, Any], cancellation: CancellationRequest | None
-    ) -> ToolResult:
+    async def run(self, tool: Tool, inputs: Inputs, stop: Stop) -> ToolResult:
         """Run a write unless it was begun before; a stop leaves it uncertain."""
         begun, trouble = _tried(lambda: self._begun(tool, inputs))
         if begun is None:
             return _unrecorded(tool, _NOT_RUN, trouble)
         key, standing = begun
         if standing is not None:
-            return await self.tell(tool, inputs, cancellation, standing)
-        result = await self._run(tool, inputs, cancellation, key=key)
+            return await self.tell(tool, inputs, stop, standing)
+        result = await self._run(tool, inputs, stop, key=key)
         failure = result.failure
         if failure is None or failure.effect is not Effect.uncertain:
             return self._settle(tool, key, result)
-        return await self._look_up(tool, inputs, cancellation, Standing("intended"), failure)
+        return await self._look_up(tool, inputs, stop, Standing("intended"), failure)
 
-    async def tell(
-        self,
-        tool: Tool,
-        inputs: Mapping[str, Any],
-        cancellation: CancellationRequest | None,
-        standing: Standing,
-    ) -> ToolResult:
+    async def tell(self, tool: Tool, inputs: Inputs, stop: Stop, standing: Standing) -> ToolResult:
         """What a write that was begun before came to, without running it."""
         if standing.state == "committed":
             return replace(ToolResult.from_data(standing.answer), note=_ON_RECORD)
@@ -77,14 +71,16 @@ class Writes:
         _, trouble = _tried(lambda: self._effects.intend(*self._identity(tool, inputs)))
         if trouble is not None:
             return _unrecorded(tool, _NOT_RUN, trouble)
-        return await self._look_up(tool, inputs, cancellation, standing, _begun_before(tool))
+        sentence = f"{tool.name}: an earlier attempt of it has no known end"
+        begun = LATE_UNCERTAIN.failure(sentence, tool_name=tool.name)
+        return await self._look_up(tool, inputs, stop, standing, begun)
 
-    def _identity(self, tool: Tool, inputs: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    def _identity(self, tool: Tool, inputs: Inputs) -> tuple[str, str, dict[str, Any]]:
         """The key of the write, and what it is."""
         kept = inputs_of(tool, inputs)
         return action_sha(tool.name, kept, run_id=self._run_id), tool.name, kept
 
-    def _begun(self, tool: Tool, inputs: Mapping[str, Any]) -> tuple[str, Standing | None]:
+    def _begun(self, tool: Tool, inputs: Inputs) -> tuple[str, Standing | None]:
         """The key of the write, and where it stands. One that is new is on record from now on."""
         write = self._identity(tool, inputs)
         standing = self._effects.standing(*write)
@@ -94,12 +90,7 @@ class Writes:
         return write[0], standing
 
     async def _look_up(
-        self,
-        tool: Tool,
-        inputs: Mapping[str, Any],
-        cancellation: CancellationRequest | None,
-        standing: Standing,
-        failure: Failure,
+        self, tool: Tool, inputs: Inputs, stop: Stop, standing: Standing, failure: Failure
     ) -> ToolResult:
         """Ask the source of truth whether the write happened, else the person."""
         key = self.key(tool, inputs)
@@ -108,7 +99,7 @@ class Writes:
         asking = replace(
             tool, function=tool.reconcile, effect="none", name=f"{tool.name}.reconcile"
         )
-        found = await self._run(asking, inputs, cancellation)
+        found = await self._run(asking, inputs, stop)
         # A body that runs on may still do what cannot be found yet.
         is_open = standing.may_go_on or any(map(goes_on, (key, *standing.others)))
         happened = found.ok and _says_done(tool.reconcile, found.data)
@@ -161,19 +152,9 @@ def _unrecorded(
 ) -> ToolResult:
     sentence = f"{tool.name} {what}: {trouble}"
     failure = WRITE_UNRECORDED.failure(
-        sentence,
-        blockers=(sentence,),
-        partial_data=data,
-        effect=effect,
-        tool_name=tool.name,
+        sentence, blockers=(sentence,), partial_data=data, effect=effect, tool_name=tool.name
     )
     return ToolResult.from_failure(failure)
-
-
-def _begun_before(tool: Tool) -> Failure:
-    return LATE_UNCERTAIN.failure(
-        f"{tool.name}: an earlier attempt of it has no known end", tool_name=tool.name
-    )
 
 
 def asked(failure: Failure, tool: Tool, key: str, question: str = "") -> ToolResult:
@@ -201,7 +182,7 @@ def _did_not_happen(failure: Failure, tool: Tool) -> Failure:
     )
 
 
-def inputs_of(tool: Tool, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def inputs_of(tool: Tool, inputs: Inputs) -> dict[str, Any]:
     """``inputs`` as the body understands them, with its defaults, as JSON: ``"10"`` is 10 where a
     number is asked for.
 

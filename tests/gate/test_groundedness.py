@@ -81,6 +81,7 @@ HONEST = [
     "There are 12,34,568 rupees.",
     "All 1,461 rows (100.0%) are complete; F(2, 403) and t(404) follow ISO 8601 dates.",
     "The years are 2012,2013,2014 and 1990s data is left out.",
+    "It took **1.234** s to draw 450x300 at 1080p and 300dpi, file 123abc, in 256px.",
     "The results are written below. I wrote a function that reads the file.",
     "The file was exported from another system; the report is published every month.",
     "✅ n=1461, $45.25, ≈28.1, ±0.125, 406/2048.",
@@ -262,6 +263,15 @@ def test_named_rows_of_a_long_table_have_a_sum_and_a_share_of_the_whole() -> Non
         "571.70",
         "5.74",
     ]
+
+
+def test_the_columns_of_a_long_table_have_a_sum_and_a_mean() -> None:
+    rows = [(n * n * 1.37, 7000 / n, n * 3.1) for n in range(1, 201)]
+    lines = "\n".join(f"item{n}  {a:.2f}  {b:.2f}  {c:.2f}" for n, (a, b, c) in enumerate(rows))
+    results = Results([f"        cost  weight  age\n{lines}\n"])
+    for column in zip(*rows, strict=True):
+        total = sum(column)
+        assert unsupported(f"In all {total:,.0f}, {total / 200:.2f} on average.", results) == []
 
 
 def test_the_search_ends_however_much_there_is_to_derive_from() -> None:
