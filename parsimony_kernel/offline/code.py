@@ -289,9 +289,8 @@ class Writer:
     def _bars(self) -> None:
         """Draw a table of groups: along time, or as bars by rank."""
         query, first = self.q, self.q.groups[0]
-        names = [m.name for m in query.measures]
         self.kind = query.chart if query.chart != "auto" else "line" if first.is_time else "bar"
-        self.shown, self.hue = self.value, self.keys[1] if len(self.keys) > 1 else ""
+        self.hue = self.keys[1] if len(self.keys) > 1 else ""
         is_period = first.is_date and first.is_time and first.part != "year"
         years = first.is_time and self.kind != "bar"
         self.along = "T" if is_period else "Q" if years else "O" if first.is_ordered else "N"
@@ -300,10 +299,6 @@ class Writer:
         )
         self.scale += ", sort=None" * first.is_cycle
         self.order = literal("x" if query.ascending else "-x")
-        # Several measures become one, told apart by colour.
-        self.melted = names if len(names) > 1 and not self.hue and not query.window else []
-        if self.melted:
-            self.shown, self.hue = "reading", "measure"
 
 
 def _function(m: Measure) -> str:

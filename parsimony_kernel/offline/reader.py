@@ -540,7 +540,7 @@ class Reader(Marks):
         if query.do == "rows" and query.limit and query.sort is None:
             raise No("The built-in model doesn't know by what to rank: say 'by' and a column.")
         if any(getattr(query, slot) for slot in slots.difference(uses)) or (
-            len(query.groups) > (2 if query.chart else 4)
+            len(query.groups) > (2 if query.chart else 4) or (query.chart and query.measures[1:])
         ):
             raise No(IN_PARTS)
         nothing = query.do == "rows" and not (query.columns or query.filters or query.sort)

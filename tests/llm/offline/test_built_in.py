@@ -120,7 +120,7 @@ async def test_two_months_are_set_side_by_side(notebook: Notebook) -> None:
         ),
         (
             "cumulative precipitation by month",
-            "Highest cumulative total precipitation: 2015-12-01, 4,426",
+            "Highest cumulative total precipitation: 2015-12, 4,426",
         ),
         ("share of the cars by origin", "Highest share of the number of rows: USA, 62.56 %"),
         (
@@ -310,7 +310,7 @@ d,20/05/2024,M,230,9.5,yes,York,Hull
 OF_RACES = [
     ("how many races were paid", "Number of rows (paid is yes): 3."),
     ("average prize excluding paid races", "Mean Prize (paid is no): 2.5 k$."),
-    ("mean finish time of the women", "Mean finish (sex is F): 220 min."),
+    ("mean finish of sex F", "Mean finish (sex is F): 220 min."),
     ("the fastest race", "Fastest: b, 190 min."),
     ("the latest race", "Rows: 1 of 4."),
     ("races with a finish above 2 hours", '"2 hours"'),
@@ -324,7 +324,7 @@ OF_RACES = [
 async def test_what_columns_are_called_and_hold_is_understood(
     small: Notebook, request_: str, said: str
 ) -> None:
-    """Units, yes and no, women and men, days before months; a value of two columns is a question,
+    """Units, yes and no, days before months; a value of two columns is a question,
     and a unit that no column has is none of ours."""
     (small.folder / "weather.csv").unlink()
     (small.folder / "races.csv").write_text(RACES)
