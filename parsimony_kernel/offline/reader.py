@@ -510,6 +510,9 @@ class Reader(Marks):
             query.measures = [Measure("sum", each) for each in numbers] or [Measure("count")]
         if query.window and not any(g.is_time for g in query.groups):
             query.groups.insert(0, self.time(query.window))
+        if query.window:
+            # It runs along the time, for each of the other groups.
+            query.groups.sort(key=lambda group: not group.is_time)
 
     def _rolls(self, numbers: list[Column]) -> None:
         """Over rows that follow one another in time; else a person says what a period comes to."""

@@ -103,6 +103,17 @@ async def test_a_table_of_groups(notebook: Notebook, request_: str, truth: pd.Se
     assert made.sort_index().tolist() == pytest.approx(truth.sort_index().tolist())
 
 
+async def test_growth_is_that_of_each_group(notebook: Notebook) -> None:
+    await notebook.run(TABLES)
+    turn = await done(notebook, "growth of total price by symbol and year")
+    made = notebook[turn.summary.split("Saved as `")[1].split("`")[0]]
+    assert made[made["year"] == 2000]["growth_total_price"].isna().all()
+    of = made[made["symbol"] == "IBM"]
+    assert of["growth_total_price"].tolist()[1:] == pytest.approx(
+        of["total_price"].pct_change().mul(100).tolist()[1:]
+    )
+
+
 async def test_two_months_are_set_side_by_side(notebook: Notebook) -> None:
     await notebook.run(TABLES)
     turn = await done(notebook, "compare the total precipitation of January and February")
