@@ -223,21 +223,14 @@ class Writer:
     def _rows(self) -> str:
         query, sort = self.q, self.q.sort
         self.named: list[str] = []
-        if sort is not None and sort.dates is not None:
-            self.steps.append(f".assign(**{{{literal(sort.name)}: lambda d: {sort.of('d')}}})")
         if sort is not None and query.limit:
-            size = f"{query.limit:g}"
+            self.size = f"{query.limit:g}"
             if query.is_percent:
-                size = f"math.ceil(len({self.source}) * {size} / 100)"
-            ties = ', keep="all"' * (query.limit == 1)
-            self.steps.append(f".{self.most}({size}, {literal(sort.name)}{ties})")
+                self.size = f"math.ceil(len({self.source}) * {self.size} / 100)"
             if query.limit == 1:
                 shown = query.columns or [*self.table.texts[:1], sort]
                 self.named, self.units = [c.name for c in shown], (shown[-1].unit,)
                 query.superlative = query.superlative or query.title
-        elif sort is not None:
-            self.steps.append(f".sort_values({literal(sort.name)}, ascending={query.ascending})")
-        self.steps += [self.picked] * bool(self.picked)
         return f"{query.table}{f' by {sort.name}' if sort else ''} {' '.join(self.columns)}"
 
     def _plain(self) -> None:
