@@ -105,7 +105,7 @@ def name_for_file(path: str) -> str:
 def write(query: Query, table: Table, taken: Sequence[str]) -> Cell:
     """Write the cell that answers ``query``; names in ``taken`` are not bound."""
     writer = Writer(query, table, taken)
-    body = re.sub(r"\n{2,}", "\n", str(getattr(_templates(), writer.template)(writer))).strip()
+    body = re.sub(r"\n\s*\n", "\n", str(getattr(_templates(), writer.template)(writer))).strip()
     modules = {"math": "math", "alt": "altair as alt", "pd": "pandas as pd"}
     used = [f"import {each}" for key, each in modules.items() if re.search(rf"\b{key}\.", body)]
     names = [name if f"{name} = " in body else "" for name in (writer.name, writer.chart)]
@@ -121,7 +121,7 @@ def _templates() -> Any:
     loader = PackageLoader("parsimony_kernel.offline", ".")
     env = Environment(loader=loader, trim_blocks=True, lstrip_blocks=True, autoescape=False)
     env.filters |= {"py": literal, "capital": _capital, "field": _field, "axis": _axis}
-    env.filters["title"] = _title
+    env.filters |= {"title": _title, "function": _function}
     return env.get_template("code.j2").module
 
 
@@ -177,66 +177,32 @@ class Writer:
     # -- groups and numbers ----------------------------------------------------------------------
 
     def _grouped(self) -> str:
-        query, measures = self.q, self.q.measures
-        value, self.units = measures[0].name, (measures[0].unit,)
-        is_part = query.share and query.filters
-        self.steps = [*self._assigned(), *self._reduced()]
-        if query.window:
-            value = f"{query.window}_{value}"
-            self.steps.append(f".assign({value}=lambda d: {self._along(measures[0].name)})")
-        elif query.share:
-            total = f'100 * d["{value}"] / d["{value}"].sum()'
-            value = "share_percent"
-            self.steps += [] if is_part else [f".assign(share_percent=lambda d: {total})"]
-        if query.share or query.window == "growth":
-            self.units = ("%",)
-        if query.limit:
-            self.steps.append(f".{self.most}({query.limit:g}, {literal(value)})")
-        elif not query.groups[0].is_ordered and not query.window:
-            self.steps.append(f".sort_values({literal(value)}, ascending={query.ascending})")
-        self.value = value
-        self.is_wide = bool(query.window or measures[1:] or (query.share and not is_part))
+        query, measures, first = self.q, self.q.measures, self.q.measures[0]
+        # Of each group, the share that the filters keep.
+        self.is_part = bool(query.share and query.filters)
+        if self.is_part:
+            self.source = f"{query.table}.assign(kept={masks(query)})"
+        self.value = f"{query.window}_{first.name}" if query.window else first.name
+        self.value = "share_percent" if query.share else self.value
+        self.units = ("%" if query.share or query.window == "growth" else first.unit,)
+        self.is_wide = bool(query.window or measures[1:] or (query.share and not self.is_part))
+        self.is_category = any(g.part == "weekday" or g.dtype == "category" for g in query.groups)
+        calls = {"cumulative": "cumsum()", "growth": "pct_change().mul(100)"}
+        self.along = calls.get(query.window, f"rolling({query.rows}).{first.agg}()")
         self._bars()
         words = f"{query.window} {'share ' * query.share}{' and '.join(m.name for m in measures)}"
         return f"{words} by {' and '.join(g.label for g in query.groups)}"
 
-    def _assigned(self) -> list[str]:
+    @property
+    def assigned(self) -> str:
         """Make the columns first that are computed from others."""
         used = [*self.q.groups, *(m.column for m in self.q.measures if m.column)]
-        made = {c.name: c.of("d") for c in used if c.made_of or c.dates is not None}
-        each = {name: f"lambda d: {code}" for name, code in made.items()}
-        if all(name.isidentifier() for name in each):
-            return [f".assign({', '.join(f'{k}={v}' for k, v in each.items())})"] if made else []
-        return [f".assign(**{{{', '.join(f'{literal(k)}: {v}' for k, v in each.items())}}})"]
-
-    def _reduced(self) -> list[str]:
-        """From the groups to a table."""
-        query, first = self.q, self.q.measures[0]
-        is_category = any(g.part == "weekday" or g.dtype == "category" for g in query.groups)
-        keys = literal(self.keys[0] if len(self.keys) == 1 else self.keys)
-        grouped = f".groupby({keys}{', observed=True' * is_category})"
-        reset = f".reset_index(name={literal(first.name)})"
-        if query.share and query.filters:
-            self.source = f"{query.table}.assign(kept={masks(query)})"
-            percent = '.reset_index(name="share_percent")'
-            return [f'{grouped}["kept"]', ".mean()", ".mul(100)", percent]
-        if len(query.measures) > 1:
-            columns = [m.column or self.table.columns[0] for m in query.measures]
-            each = zip(query.measures, columns, strict=True)
-            every = (f"{m.name}=({literal(c.name)}, {_function(m)})" for m, c in each)
-            return [grouped, f".agg({', '.join(every)})", ".reset_index()"]
-        if first.column is None:
-            return [grouped, ".size()", reset]
-        return [f"{grouped}[{literal(first.column.name)}]", f".{first.call}", reset]
-
-    def _along(self, value: str) -> str:
-        calls = {"cumulative": "cumsum()", "growth": "pct_change().mul(100)"}
-        rolling = f"rolling({self.q.rows}).{self.q.measures[0].agg}()"
-        call, of_value = calls.get(self.q.window, rolling), f"[{literal(value)}]"
-        if len(self.keys) > 1:
-            groups = f"d.groupby({literal(self.keys[1])}){of_value}"
-            return f"{groups}.transform(lambda v: v.{call})"
-        return f"d{of_value}.{call}"
+        made = {c.name: f"lambda d: {c.of('d')}" for c in used if c.made_of or c.dates is not None}
+        if all(name.isidentifier() for name in made):
+            pairs = ", ".join(f"{name}={value}" for name, value in made.items())
+            return f".assign({pairs})" * bool(made)
+        pairs = ", ".join(f"{literal(name)}: {value}" for name, value in made.items())
+        return f".assign(**{{{pairs}}})"
 
     def _number(self, m: Measure) -> tuple[str, str, str]:
         """The name of one number, its expression, and its words."""
@@ -257,21 +223,14 @@ class Writer:
     def _rows(self) -> str:
         query, sort = self.q, self.q.sort
         self.named: list[str] = []
-        if sort is not None and sort.dates is not None:
-            self.steps.append(f".assign(**{{{literal(sort.name)}: lambda d: {sort.of('d')}}})")
         if sort is not None and query.limit:
-            size = f"{query.limit:g}"
+            self.size = f"{query.limit:g}"
             if query.is_percent:
-                size = f"math.ceil(len({self.source}) * {size} / 100)"
-            ties = ', keep="all"' * (query.limit == 1)
-            self.steps.append(f".{self.most}({size}, {literal(sort.name)}{ties})")
+                self.size = f"math.ceil(len({self.source}) * {self.size} / 100)"
             if query.limit == 1:
                 shown = query.columns or [*self.table.texts[:1], sort]
                 self.named, self.units = [c.name for c in shown], (shown[-1].unit,)
                 query.superlative = query.superlative or query.title
-        elif sort is not None:
-            self.steps.append(f".sort_values({literal(sort.name)}, ascending={query.ascending})")
-        self.steps += [self.picked] * bool(self.picked)
         return f"{query.table}{f' by {sort.name}' if sort else ''} {' '.join(self.columns)}"
 
     def _plain(self) -> None:
@@ -284,26 +243,19 @@ class Writer:
         self.data = f"{self.source}[{literal(list(dict.fromkeys(c.name for c in used)))}]"
         if query.do == "line":
             self.value, self.units = self.columns[0], (query.columns[0].unit,)
-            self.steps = [*self._assigned(), f".sort_values({literal(self.keys[0])})"]
+            self.steps = [self.assigned, f".sort_values({literal(self.keys[0])})"]
 
     def _bars(self) -> None:
         """Draw a table of groups: along time, or as bars by rank."""
         query, first = self.q, self.q.groups[0]
-        names = [m.name for m in query.measures]
         self.kind = query.chart if query.chart != "auto" else "line" if first.is_time else "bar"
-        self.shown, self.hue = self.value, self.keys[1] if len(self.keys) > 1 else ""
+        self.hue = self.keys[1] if len(self.keys) > 1 else ""
         is_period = first.is_date and first.is_time and first.part != "year"
         years = first.is_time and self.kind != "bar"
-        self.along = "T" if is_period else "Q" if years else "O" if first.is_ordered else "N"
-        self.scale = ', axis=alt.Axis(format="d"), scale=alt.Scale(zero=False)' * (
-            self.along == "Q"
-        )
+        self.type = "T" if is_period else "Q" if years else "O" if first.is_ordered else "N"
+        self.scale = ', axis=alt.Axis(format="d"), scale=alt.Scale(zero=False)' * (self.type == "Q")
         self.scale += ", sort=None" * first.is_cycle
         self.order = literal("x" if query.ascending else "-x")
-        # Several measures become one, told apart by colour.
-        self.melted = names if len(names) > 1 and not self.hue and not query.window else []
-        if self.melted:
-            self.shown, self.hue = "reading", "measure"
 
 
 def _function(m: Measure) -> str:

@@ -6,7 +6,7 @@ a mark may stand for is decided where it is used; where that is open, a person s
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rapidfuzz import fuzz, process
@@ -23,20 +23,20 @@ MOST = 4
 _CODES = frozenset({"id", "no", "nr", "code", "number"})
 
 
+@dataclass(eq=False)
 class Ask(Exception):
     """A person must say which."""
 
-    def __init__(self, question: str, choices: Sequence[str]) -> None:
-        super().__init__(question)
-        self.question, self.choices = question, tuple(choices)
+    question: str
+    choices: Sequence[str]
 
 
+@dataclass(eq=False)
 class Look(Exception):
     """This expression must be looked up in the data first."""
 
-    def __init__(self, expression: str, why: str) -> None:
-        super().__init__(expression)
-        self.expression, self.why = expression, why
+    expression: str
+    why: str
 
 
 class No(Exception):
@@ -73,6 +73,7 @@ def choose(answers: Mapping[str, str], question: str, choices: Sequence[str]) ->
     return found[0]
 
 
+@dataclass
 class Marks:
     """One request about one table.
 
@@ -80,29 +81,24 @@ class Marks:
         answers: what the person has replied, by question.
         known: what was looked up in the data, by its expression.
         tables: the names of all tables.
-        before: gives the query of the request before, which this one may go on from.
         told: what earlier requests came to.
+        before: gives the query of the request before, which this one may go on from.
+        marks: what the marks stand for, by their text.
+        raw: the words and marks as they were written.
+        values: values that were found in the data, beyond the samples.
     """
 
-    def __init__(
-        self,
-        tokens: Sequence[Token],
-        about: Table,
-        *,
-        answers: Mapping[str, str],
-        known: Mapping[str, Any],
-        tables: Sequence[str],
-        before: Callable[[], Query | None],
-        told: str,
-    ) -> None:
-        self.tokens, self.table, self.answers = tokens, about, answers
-        self.known, self.tables, self.before, self.told = known, tables, before, told
-        self.query = Query(about.name)
-        # What the marks stand for, by their text, and the words as they were written.
-        self.marks: dict[str, Any] = {}
-        self.raw: dict[str, str] = {}
-        # Values that were found in the data, beyond the samples.
-        self.values: list[tuple[Column, str]] | None = None
+    tokens: Sequence[Token]
+    table: Table
+    answers: Mapping[str, str]
+    known: Mapping[str, Any]
+    tables: Sequence[str]
+    told: str
+    before: Callable[[], Query | None]
+    query: Query = field(default_factory=Query)
+    marks: dict[str, Any] = field(default_factory=dict)
+    raw: dict[str, str] = field(default_factory=dict)
+    values: list[tuple[Column, str]] | None = None
 
     def marked(self) -> str:
         """Write the request with its marks."""
@@ -221,10 +217,8 @@ class Marks:
         """Find the columns of whose names all ``words`` are a part, or nearly the whole."""
         if any(w in keywords() - {"time"} or w.isdigit() for w in words):
             return []
-        mine, units = canonical(words), table()["units"].items()
-        own = {c: [*canonical(fold(c.name))] for c in self.table.columns}
-        for column, names in own.items():
-            names += [w for said, of in units if column.unit in of.split() for w in said.split()]
+        mine = canonical(words)
+        own = {c: canonical(fold(c.name)) for c in self.table.columns}
         found = [c for c in own if all(any(alike(w, each) for each in own[c]) for w in mine)]
         joined = "".join(words)
         if not found and len(joined) > 4:
@@ -237,11 +231,6 @@ class Marks:
         low = text.casefold()
         seen = [(c, sample) for c in self.table.texts for sample in c.samples]
         fit = [p for p in (*seen, *(self.values or ())) if p[1].casefold() in (low, singular(low))]
-        sexes = [words.split() for words in table()["same"].values()]
-        same: list[str] = next((words for words in sexes if low in words), [])
-        if same and not fit:
-            fit = [p for p in seen if p[1].casefold() in same and {
-                each.casefold() for each in p[0].samples} <= {*sexes[0], *sexes[1]}]  # fmt: skip
         return list(dict.fromkeys([*fit, *self._in_twins(text, fit)]))
 
     def _in_twins(self, text: str, fit: Sequence[tuple[Column, str]]) -> list[tuple[Column, str]]:

@@ -54,9 +54,7 @@ _IT = re.compile(
 _ODD = re.compile(r"[-$€£ ]*\d[\d.,]*[ ]?[€$£%]?|\d{1,2}[./-]\d{1,2}[./-]\d{4}.*")
 _SEPARATORS = re.compile(r"[;\t|]")
 _FIX = re.compile(
-    r"\s*(?:a cell of this notebook failed\b|(?:please )?(?:fix|mend|repair|debug)\b"
-    r"[^.\n]{0,60}\b(?:error|cell|code|bug|exception)\b)",
-    re.I,
+    r"(?i)\s*(?:a cell of this notebook failed|(?:please )?(?:fix|mend|repair|debug))\b"
 )
 
 
@@ -253,7 +251,7 @@ class _Planner:
             call, options = self._read_otherwise(path, name, call)
             table = self._table_of(call, name)
         if table is None:
-            raise No(f"{path} cannot be read. {call.error[:300]}" if call.failed else
+            raise No(f"{path} cannot be read. {call.error[:300]}" if call.error else
                      f"{path} was loaded, and what it holds is not a table.")  # fmt: skip
         if len(table.columns) == 1 and _SEPARATORS.search(table.columns[0].name):
             raise No(f"{path} cannot be read: its header is {table.columns[0].name[:60]!r}.")
@@ -374,14 +372,9 @@ class _Planner:
         known: dict[str, Any] = {}
         while True:
             reader = Reader(
-                clause,
-                about,
-                answers=self.turn.answers,
-                known=known,
-                tables=[*self.turn.tables()],
-                before=lambda: before or self._before(about),
-                told=self.told,
-            )
+                clause, about, self.turn.answers, known, [*self.turn.tables()], self.told,
+                lambda: before or self._before(about),
+            )  # fmt: skip
             try:
                 return reader.read()
             except Look as look:
@@ -407,8 +400,6 @@ class _Planner:
 
     def _compute(self, query: Query) -> None:
         about = self.turn.tables()[query.table]
-        if query.do == "line" and about.rows and about.rows > 5_000:
-            query.notes.append(f"{about.rows:,} points")
         cell = code.write(query, about, sorted(self.taken))
         call = self._done(cell)
         self.taken |= {cell.table, cell.chart} - {""}
@@ -416,6 +407,8 @@ class _Planner:
         if len(self._originals()) > 1 and not self.loaded:
             self.notes.append(f"Used `{about.name}`")
         lines = [line for line in call.printed.splitlines() if line.strip()]
+        if any(g.part == "month" for g in query.groups):
+            lines = [re.sub(r"(\d{4}-\d\d)-01(?: 00:00:00)?", r"\1", line) for line in lines]
         units = [*cell.units, *[""] * len(lines)]
         told = " ".join(sentence(*each) for each in zip(lines, units, strict=False))
         if not (told or cell.table or cell.chart) and query.do != "head":

@@ -25,12 +25,8 @@ _Given = Mapping[str, str]
 _Row = Mapping[str, Any]
 
 
-class _Found(Exception):
-    """These columns and values were found in the data: read again, with them."""
-
-    def __init__(self, pairs: list[tuple[str, str]]) -> None:
-        super().__init__(pairs)
-        self.pairs = pairs
+class _Again(Exception):
+    """Values were found in the data: read again, with them."""
 
 
 class Reader(Marks):
@@ -40,9 +36,7 @@ class Reader(Marks):
         """Read the query. Raises ``Ask``, ``Look``, ``No`` and ``Stopped``."""
         try:
             return self._read()
-        except _Found as found:
-            names = {c.name for c in self.table.columns}
-            self.values = [(self.table.column(n), v) for n, v in found.pairs if n in names]
+        except _Again:
             return self._read()
 
     def _read(self) -> Query:
@@ -124,8 +118,17 @@ class Reader(Marks):
                 for i in range(len(run) - n + 1)
             ]
             why = f"Look for {spoken(map(repr, grams[:3]), 'or')}"
-            raise _Found(self.fetch(values_like(self.table, grams[:12]), why, ()))
+            found = self.fetch(values_like(self.table, grams[:12]), why, ())
+            names = {c.name for c in self.table.texts}
+            self.values = [(self.table.column(n), value) for n, value in found if n in names]
+            raise _Again
         words, query = [word for run in runs for word in run], self.query
+        agg, measures = aggregate(words[0]), [c.name for c in self.table.measures]
+        if agg and words[1:] and measures and len(runs) == 1:
+            question = f"`{self.table.name}` has no column {' '.join(words[1:])!r}."
+            column = self.choose(f"{question} Which one do you mean?", measures)
+            query.measures.append(Measure(agg, self.table.column(column)))
+            return
         word = next((each for each in words if each not in keywords()), words[0])
         said, known = self.raw.get(word, word), f"Read {word!r} as the rows of {self.table.name}"
         is_noun = words == [word] and word not in keywords()
@@ -510,6 +513,9 @@ class Reader(Marks):
             query.measures = [Measure("sum", each) for each in numbers] or [Measure("count")]
         if query.window and not any(g.is_time for g in query.groups):
             query.groups.insert(0, self.time(query.window))
+        if query.window:
+            # It runs along the time, for each of the other groups.
+            query.groups.sort(key=lambda group: not group.is_time)
 
     def _rolls(self, numbers: list[Column]) -> None:
         """Over rows that follow one another in time; else a person says what a period comes to."""
@@ -540,7 +546,7 @@ class Reader(Marks):
         if query.do == "rows" and query.limit and query.sort is None:
             raise No("The built-in model doesn't know by what to rank: say 'by' and a column.")
         if any(getattr(query, slot) for slot in slots.difference(uses)) or (
-            len(query.groups) > (2 if query.chart else 4)
+            len(query.groups) > (2 if query.chart else 4) or (query.chart and query.measures[1:])
         ):
             raise No(IN_PARTS)
         nothing = query.do == "rows" and not (query.columns or query.filters or query.sort)

@@ -25,7 +25,8 @@ _DATES = (
 _YES_NO = ({"yes", "no"}, {"y", "n"}, {"true", "false"})
 _MISSING = frozenset({"nan", "none", "nat", "<na>", "null", ""})
 _UNIT = re.compile(
-    r"(?:[ _]|(?<=[a-z])(?= ?\())"
+    # The min of temp_min is a minimum.
+    r"(?!(?<=temp)[ _]min$)(?:[ _]|(?<=[a-z])(?= ?\())"
     r"\(?(°?C|kg|mg/kg|g|lbs|km|cm|mm|m²|mins?|minutes|hours|h|seconds|sec|km/h|mph|miles|kWh|EUR|USD"
     r"|[kMB]?[$€£][kMB]?|%)\)?$"
 )
@@ -82,6 +83,8 @@ class Column:
         """What it is, in words."""
         if self.part:
             return str(patterns()["parts"][self.part].get("label", self.part))
+        if self.made_of:
+            return " - ".join(each.label for each in self.made_of)
         return " ".join(self.plain.replace("_", " ").split()) or self.name
 
     @property

@@ -32,11 +32,6 @@ class Call:
         return bool(self.answer) and "error" not in self.answer
 
     @property
-    def failed(self) -> bool:
-        """Whether it was answered by an error."""
-        return "error" in self.answer
-
-    @property
     def code(self) -> str:
         """The code that it ran."""
         return str(self.arguments.get("code", ""))
@@ -49,7 +44,9 @@ class Call:
 
     @property
     def error(self) -> str:
-        """The kind of the error and its text."""
+        """The kind of the error and its text; empty when there was none."""
+        if "error" not in self.answer:
+            return ""
         found = (self.answer.get(k) for k in ("error_message", "message", "reason"))
         text = next((str(each) for each in found if each), "")
         kind = str(self.answer.get("error_type") or "")
@@ -71,7 +68,6 @@ class Transcript:
     kept_back: bool = False
     files: tuple[str, ...] = ()
     variables: tuple[Mapping[str, Any], ...] = ()
-    artifacts: tuple[Mapping[str, Any], ...] = ()
     replaceable: frozenset[str] = frozenset()
     calls: list[Call] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
@@ -119,14 +115,15 @@ def bound_names(code: str) -> tuple[str, ...]:
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
-    """What ``messages`` say."""
+    """Read what ``messages`` say."""
     turn = Transcript()
     start = _turn_start(messages)
     if start is None:
         return turn
     told = [i for i, m in enumerate(messages) if _is_user(m) and _text(m).startswith(_CONTEXT)]
     inventory = told[-1] if told else start
-    _read_inventory(turn, _text(messages[inventory]))
+    if told:
+        _read_inventory(turn, _parsed(_text(messages[inventory])))
     turn.request = _words(_text(messages[start]))
     request = ""
     for message in messages[:start]:
@@ -170,30 +167,17 @@ def _text(message: Mapping[str, Any]) -> str:
 
 
 def _words(text: str) -> str:
-    """The words of a request that was sent with or without what the notebook holds."""
-    text = _read_inventory(Transcript(), text)
-    _, opened, rest = text.partition(_REQUEST)
+    """The words of a request, between its tags or without."""
+    _, opened, rest = text.partition(f"{_REQUEST}\n")
     return (rest.rpartition("</request>")[0] or rest if opened else text).strip()
 
 
-def _read_inventory(turn: Transcript, text: str) -> str:
-    """Take in what ``text`` tells of the notebook; what stands behind that."""
-    if not text.startswith(_CONTEXT):
-        return text
-    try:
-        context, end = json.JSONDecoder().raw_decode(text, max(text.find("{"), 0))
-    except (ValueError, RecursionError):
-        return text
-    if isinstance(context, dict):
-        turn.working_folder = str(context.get("working_folder") or "")
-        turn.kept_back = bool(context.get("kept_back"))
-        turn.files = tuple(map(str, _list(context.get("files"))))
-        given = (_list(context.get(key)) for key in ("variables", "artifacts"))
-        turn.variables, turn.artifacts = (
-            tuple(each for each in listed if isinstance(each, dict)) for listed in given
-        )
-        turn.replaceable = frozenset(map(str, _list(context.get("replaceable"))))
-    return text[end:]
+def _read_inventory(turn: Transcript, context: Mapping[str, Any]) -> None:
+    turn.working_folder = str(context.get("working_folder") or "")
+    turn.kept_back = bool(context.get("kept_back"))
+    turn.files = tuple(map(str, _list(context.get("files"))))
+    turn.variables = tuple(v for v in _list(context.get("variables")) if isinstance(v, dict))
+    turn.replaceable = frozenset(map(str, _list(context.get("replaceable"))))
 
 
 def _list(value: Any) -> list[Any]:
@@ -218,7 +202,7 @@ def _read_steps(turn: Transcript, messages: Sequence[Mapping[str, Any]], start: 
             if name == "ask_user":
                 turn.asked.append(str(arguments.get("question", "")))
         if _is_user(message) and text.startswith(_CHANGES):
-            changes = _parsed(text[text.find("{") : text.rfind("}") + 1])
+            changes = _parsed(text)
             gone.append((at, set(map(str, _list(changes.get("gone"))))))
             turn.changed.update(dict.fromkeys(map(str, _list(changes.get("changed"))), at))
         elif _is_user(message) and not text.startswith(_ASIDE):
@@ -237,8 +221,9 @@ def _read_steps(turn: Transcript, messages: Sequence[Mapping[str, Any]], start: 
 
 
 def _parsed(text: str) -> dict[str, Any]:
+    """The JSON that ``text`` begins with, behind its tag."""
     try:
-        value = json.loads(text)
+        value, _ = json.JSONDecoder().raw_decode(text, max(text.find("{"), 0))
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
