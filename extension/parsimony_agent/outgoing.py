@@ -16,9 +16,9 @@ from parsimony_agent.tables import note, words
 from parsimony_kernel.core.chat import OFFLINE, ModelRequest
 from parsimony_kernel.core.events import RunStarted
 from parsimony_kernel.core.pictures import pictures_in, size_of, tokens_of
+from parsimony_kernel.core.text import counted
 from parsimony_kernel.session.turns import resolve_turn
 from parsimony_kernel.view.escape import fit, html_text, plain, unbroken
-from parsimony_kernel.view.tabulate import counted
 
 if TYPE_CHECKING:
     from parsimony_agent.magics import AgentMagics, Told
