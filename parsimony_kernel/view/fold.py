@@ -108,10 +108,13 @@ def _start(view: RunView, event: ev.RunStarted) -> None:
         view.add(bl.RequestBlock(words, cut_each(event.shared), cut(notice)))
     if event.reply is not None:
         view.settle()
-        question = view.last(bl.QuestionBlock)
         reply = cut(event.reply)
-        if question is not None:
-            _reply(view, question, reply, event.choice)
+        place = view.last(bl.QuestionBlock)
+        asked = None if place is None else view.closed[place]
+        if place is not None and isinstance(asked, bl.QuestionBlock) and asked.reply is None:
+            ids = asked.choice_ids
+            chosen = ids.index(event.choice) if event.choice in ids else None
+            view.put(place, reply=reply, chosen=chosen)
         # What waited waits no more; it was allowed if its call begins again.
         view.mark("waiting", "answered")
         view.add(bl.ReplyBlock(reply, cut_each(event.gone)))
@@ -125,14 +128,6 @@ def _start(view: RunView, event: ev.RunStarted) -> None:
     }
     given = {name: limit for name, limit in limits.items() if limit}
     view.use(model=cut(event.model, ARGUMENT_CHARS), **given)
-
-
-def _reply(view: RunView, place: int, reply: str, choice: str) -> None:
-    """Answer the question at ``place``, if it still waits for one."""
-    asked = view.closed[place]
-    if isinstance(asked, bl.QuestionBlock) and asked.reply is None:
-        ids = asked.choice_ids
-        view.put(place, reply=reply, chosen=ids.index(choice) if choice in ids else None)
 
 
 def _answered(view: RunView, event: ev.LLMCallCompleted) -> None:
