@@ -44,7 +44,7 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
         case ev.ReasoningDelta():
             _stream(view, "Thinking", reasoning=event.content)
         case ev.RunStarted():
-            _start(view, event)
+            view = _started(view, event)
         case ev.LLMCallCompleted():
             _answered(view, event)
         case ev.ToolEvent(completed=False):
@@ -99,9 +99,9 @@ def _stream(view: RunView, activity: str, *, text: str = "", reasoning: str = ""
     )
 
 
-def _start(view: RunView, event: ev.RunStarted) -> None:
+def _started(view: RunView, event: ev.RunStarted) -> RunView:
     if event.reply is None or view.status == "idle":
-        vars(view).update(vars(RunView(run_id=event.run_id, activity="Reading the request")))
+        view = RunView(run_id=event.run_id, activity="Reading the request")
         undone = f"Undid this cell's previous run first ({', '.join(event.replaced)})."
         notice = " ".join(filter(None, (event.notice, undone if event.replaced else "")))
         words = cut(event.request, PROSE_CHARS)
@@ -128,6 +128,7 @@ def _start(view: RunView, event: ev.RunStarted) -> None:
     }
     given = {name: limit for name, limit in limits.items() if limit}
     view.use(model=cut(event.model, ARGUMENT_CHARS), **given)
+    return view
 
 
 def _answered(view: RunView, event: ev.LLMCallCompleted) -> None:
