@@ -31,6 +31,7 @@ from parsimony_agent.publisher import Displays, outlet_of
 from parsimony_kernel.artifacts.refresh import in_words
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.chat import OFFLINE, ChatModel
+from parsimony_kernel.core.text import counted
 from parsimony_kernel.llm.credentials import provider_of
 from parsimony_kernel.llm.providers import price_in_words, suggestion
 from parsimony_kernel.session.share import Share
@@ -40,7 +41,6 @@ from parsimony_kernel.toolbox.mcp_servers import PREFIX, Server, ServerError
 from parsimony_kernel.tools import Tool
 from parsimony_kernel.view.escape import html_text, inline, plain, shortened, unbroken
 from parsimony_kernel.view.history import CodeStep, code_that_worked
-from parsimony_kernel.view.tabulate import counted
 
 if TYPE_CHECKING:
     from parsimony_agent.magics import AgentMagics, Told

@@ -25,6 +25,7 @@ from parsimony_kernel.core.chat import OFFLINE, ModelRequest
 from parsimony_kernel.core.events import RunStarted
 from parsimony_kernel.core.pictures import pictures_in, size_of, tokens_of
 from parsimony_kernel.core.taxonomy import FailureType
+from parsimony_kernel.core.text import counted
 from parsimony_kernel.doctor import run_checks, to_text
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.picture import draw
@@ -35,7 +36,6 @@ from parsimony_kernel.session.turns import resolve_turn
 from parsimony_kernel.view.escape import fit, html_text, plain, unbroken
 from parsimony_kernel.view.history import story
 from parsimony_kernel.view.outline import cost_words
-from parsimony_kernel.view.tabulate import counted
 
 if TYPE_CHECKING:
     from parsimony_agent.magics import AgentMagics, Told

@@ -22,7 +22,7 @@ from parsimony_kernel.artifacts.codecs import CodecError, render_png, render_svg
 from parsimony_kernel.artifacts.reports import LINKS, Report, artifact_named, reader
 from parsimony_kernel.artifacts.store import SHORT_ID, LogEntry
 from parsimony_kernel.core.templates import rendered
-from parsimony_kernel.core.text import plural
+from parsimony_kernel.core.text import counted
 from parsimony_kernel.identity import ArtifactRef, content_sha
 from parsimony_kernel.storage import durable
 
@@ -237,21 +237,17 @@ def _table(exhibit: Exhibit) -> dict[str, Any]:
         return {"problem": str(exc)}
     cut = []
     if len(head.rows) < head.row_count:
-        cut.append(f"the first {_counted(len(head.rows), 'row')}")
+        cut.append(f"the first {counted(len(head.rows), 'row')}")
     if len(head.columns) < head.column_count:
-        cut.append(f"the first {_counted(len(head.columns), 'column')}")
+        cut.append(f"the first {counted(len(head.columns), 'column')}")
     shown = f"; {' and '.join(cut)} shown" if cut else ""
-    size = f"{_counted(head.row_count, 'row')}, {_counted(head.column_count, 'column')}"
+    size = f"{counted(head.row_count, 'row')}, {counted(head.column_count, 'column')}"
     return {
         "columns": head.columns,
         "rows": head.rows,
         "is_number": [kind.startswith(_NUMBERS) for kind in head.types],
         "size": f" ({size}{shown})",
     }
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {plural(noun, number)}"
 
 
 # -- the file

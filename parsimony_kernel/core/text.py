@@ -9,6 +9,11 @@ def plural(noun: str, count: int) -> str:
     return noun if count == 1 else f"{noun}s"
 
 
+def counted(number: int, noun: str) -> str:
+    """``1 row``, ``2,000 rows``."""
+    return f"{number:,} {plural(noun, number)}"
+
+
 def utf8(text: str) -> str:
     """``text`` as it can be sent: a lone surrogate becomes a question mark."""
     # A file name or a broken stream can bring lone surrogates, which no client can send.

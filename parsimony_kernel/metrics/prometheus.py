@@ -4,8 +4,7 @@ Each ``AgentMetrics`` has a registry of its own, so that a process can have seve
 opened, the text is given on request.
 """
 
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Iterable, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 
@@ -28,37 +27,29 @@ class AgentMetrics:
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
-        counter = partial(Counter, registry=self.registry)
-        histogram = partial(Histogram, registry=self.registry)
-        self.step_count = histogram(
-            "agent_steps_per_run", "Tool calls per execution.", ["agent"], buckets=STEP_BUCKETS
-        )
-        self.token_usage = histogram(
-            "agent_tokens_per_run",
-            "Tokens per execution, prompt and answer together.",
-            ["model"],
-            buckets=TOKEN_BUCKETS,
-        )
-        self.loop_detected = counter("agent_loops_total", "Loops detected.", ["agent"])
-        self.fallback_triggered = counter("agent_fallbacks_total", "Fallbacks.", ["strategy"])
-        self.interventions_triggered = counter(
-            "agent_interventions_total", "Responses to failures.", ["agent", "intervention"]
-        )
-        self.safe_recoveries = counter(
-            "agent_safe_recoveries_total",
-            "Responses to failures in executions that ended safely.",
-            ["agent", "intervention"],
-        )
+
+        def counter(name: str, meaning: str, *labels: str) -> Counter:
+            return Counter(f"agent_{name}_total", meaning, labels, registry=self.registry)
+
+        def histogram(name: str, meaning: str, label: str, buckets: Sequence[float]) -> Histogram:
+            return Histogram(
+                f"agent_{name}_per_run", meaning, [label], buckets=buckets, registry=self.registry
+            )
+
+        steps, tokens = "Tool calls per execution.", "Tokens, prompt and answer together."
+        of_kind = "agent", "intervention"
+        self.step_count = histogram("steps", steps, "agent", STEP_BUCKETS)
+        self.token_usage = histogram("tokens", tokens, "model", TOKEN_BUCKETS)
+        self.loop_detected = counter("loops", "Loops detected.", "agent")
+        self.fallback_triggered = counter("fallbacks", "Fallbacks.", "strategy")
+        self.interventions_triggered = counter("interventions", "Responses to failures.", *of_kind)
+        self.safe_recoveries = counter("safe_recoveries", "Those that ended safely.", *of_kind)
         self.validation_failures = counter(
-            "agent_validation_failures_total", "Actions the gate refused.", ["agent", "reason"]
+            "validation_failures", "Actions the gate refused.", "agent", "reason"
         )
-        self.validated_outputs = counter(
-            "agent_validated_outputs_total", "Actions the gate judged.", ["agent"]
-        )
+        self.validated_outputs = counter("validated_outputs", "Actions the gate judged.", "agent")
         self.cached_tokens = counter(
-            "agent_cached_tokens_total",
-            "Prompt tokens read from or written to a cache.",
-            ["model", "how"],
+            "cached_tokens", "Prompt tokens read from or written to a cache.", "model", "how"
         )
 
     def count(self, execution: Execution, *, agent: str = "agent") -> None:

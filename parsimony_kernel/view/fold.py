@@ -44,7 +44,7 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
         case ev.ReasoningDelta():
             _stream(view, "Thinking", reasoning=event.content)
         case ev.RunStarted():
-            _start(view, event)
+            view = _started(view, event)
         case ev.LLMCallCompleted():
             _answered(view, event)
         case ev.ToolEvent(completed=False):
@@ -99,19 +99,22 @@ def _stream(view: RunView, activity: str, *, text: str = "", reasoning: str = ""
     )
 
 
-def _start(view: RunView, event: ev.RunStarted) -> None:
+def _started(view: RunView, event: ev.RunStarted) -> RunView:
     if event.reply is None or view.status == "idle":
-        vars(view).update(vars(RunView(run_id=event.run_id, activity="Reading the request")))
+        view = RunView(run_id=event.run_id, activity="Reading the request")
         undone = f"Undid this cell's previous run first ({', '.join(event.replaced)})."
         notice = " ".join(filter(None, (event.notice, undone if event.replaced else "")))
         words = cut(event.request, PROSE_CHARS)
         view.add(bl.RequestBlock(words, cut_each(event.shared), cut(notice)))
     if event.reply is not None:
         view.settle()
-        question = view.last(bl.QuestionBlock)
         reply = cut(event.reply)
-        if question is not None:
-            _reply(view, question, reply, event.choice)
+        place = view.last(bl.QuestionBlock)
+        asked = None if place is None else view.closed[place]
+        if place is not None and isinstance(asked, bl.QuestionBlock) and asked.reply is None:
+            ids = asked.choice_ids
+            chosen = ids.index(event.choice) if event.choice in ids else None
+            view.put(place, reply=reply, chosen=chosen)
         # What waited waits no more; it was allowed if its call begins again.
         view.mark("waiting", "answered")
         view.add(bl.ReplyBlock(reply, cut_each(event.gone)))
@@ -125,14 +128,7 @@ def _start(view: RunView, event: ev.RunStarted) -> None:
     }
     given = {name: limit for name, limit in limits.items() if limit}
     view.use(model=cut(event.model, ARGUMENT_CHARS), **given)
-
-
-def _reply(view: RunView, place: int, reply: str, choice: str) -> None:
-    """Answer the question at ``place``, if it still waits for one."""
-    asked = view.closed[place]
-    if isinstance(asked, bl.QuestionBlock) and asked.reply is None:
-        ids = asked.choice_ids
-        view.put(place, reply=reply, chosen=ids.index(choice) if choice in ids else None)
+    return view
 
 
 def _answered(view: RunView, event: ev.LLMCallCompleted) -> None:

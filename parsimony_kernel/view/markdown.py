@@ -63,7 +63,8 @@ def _escaped(span: pt.Span) -> str:
             return markdown_code(span.text)
         case pt.Strong():
             strong = markdown_inline(span.text)
-            return f"**{strong}**" if strong else ""
+            after = " " if span.text.endswith(" ") else ""
+            return f"**{strong}**{after}" if strong else ""
         case str():
             return "\n".join(map(_within, plain(span).split("\n")))
 

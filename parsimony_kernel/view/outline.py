@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from parsimony_kernel.core.outputs import DataFrameObject, PrimitiveObject
+from parsimony_kernel.core.text import counted
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view import parts as pt
-from parsimony_kernel.view.tabulate import counted, table_of
+from parsimony_kernel.view.tabulate import table_of
 
 LISTED = 40
 CODE_CHARS = 20_000

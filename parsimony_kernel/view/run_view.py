@@ -120,9 +120,9 @@ def cut(text: str, limit: int = SENTENCE_CHARS) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def cut_steady(text: str, limit: int = SENTENCE_CHARS) -> str:
-    """``text`` within ``limit`` characters, without what differs from process to process."""
-    return cut(steady(text[:READ_CHARS]), limit)
+def cut_steady(text: str) -> str:
+    """``text`` as a sentence, without what differs from process to process."""
+    return cut(steady(text[:READ_CHARS]))
 
 
 def cut_each(texts: Iterable[str], limit: int = ARGUMENT_CHARS) -> tuple[str, ...]:

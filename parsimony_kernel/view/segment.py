@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 
 from parsimony_kernel.core.chat import OFFLINE
 from parsimony_kernel.core.outputs import DataFrameObject
+from parsimony_kernel.core.text import counted
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view.outline import notes, outline, progress_facts
 from parsimony_kernel.view.parts import Mono, Section, Sentence, enumerated
-from parsimony_kernel.view.tabulate import counted, table_of
+from parsimony_kernel.view.tabulate import table_of
 
 # How a stretch ends.
 OUTCOMES = (bl.QuestionBlock, bl.EndBlock)

@@ -223,13 +223,9 @@ def _error_of(
 
 def publish(view: RunView, event: ev.ArtifactPublished) -> None:
     """A snapshot was published, by the step that runs or has just ended."""
-    artifact = bl.Artifact(
-        kind=cut(event.kind, ARGUMENT_CHARS),
-        title=cut(event.title, ARGUMENT_CHARS),
-        path=cut(event.path, ARGUMENT_CHARS),
-        reused=event.reused,
-        page=cut("/".join(event.page.split("/")[-2:]), ARGUMENT_CHARS),
-    )
+    page = "/".join(event.page.split("/")[-2:])
+    kind, title, path, page = cut_each((event.kind, event.title, event.path, page))
+    artifact = bl.Artifact(kind, title, path, event.reused, page)
     view.settle()
     kept = tuple(each for each in view.artifacts if each.path != artifact.path)
     view.artifacts = (*kept, artifact)

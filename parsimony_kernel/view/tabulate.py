@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 
 from parsimony_kernel.core.outputs import DataFrameObject
+from parsimony_kernel.core.text import counted
 from parsimony_kernel.view.parts import Mono, Sentence, Table
 from parsimony_kernel.view.run_view import ARGUMENT_CHARS, cut, cut_each
 
@@ -18,11 +19,6 @@ _MISSING = frozenset({"", "nan", "NaN", "<NA>", "None", "NaT"})
 _IDENTIFIER = re.compile(r"(?:\b|_)(?:ids?|years?|zip|postcode|code|phone)\Z", re.IGNORECASE)
 _GROUPED_FROM = 10_000
 _MOST_DECIMALS = 6
-
-
-def counted(number: int, noun: str) -> str:
-    """``1 row``, ``2 rows``."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def table_of(frame: DataFrameObject, *, is_captioned: bool = True) -> Table:
