@@ -297,16 +297,18 @@ def _ask(magics: AgentMagics, server: Server, by_hand: str) -> None:
         place.show([stop.bundle()])
         try:
             tools = await asyncio.wrap_future(starting)
-            return f"Started. Its tools: {', '.join(tools)}."
-        except asyncio.CancelledError:
-            return _STOPPED
-        except ServerError as error:
-            return sentence(str(error))
         finally:
             stop.settle("")
+        return f"Started. Its tools: {', '.join(tools)}."
 
     async def answered(reply: str) -> None:
-        prompt.settle(await start() if reply == "1" else _DECLINED)
+        try:
+            told = await start() if reply == "1" else _DECLINED
+        except asyncio.CancelledError:
+            told = _STOPPED
+        except ServerError as error:
+            told = sentence(str(error))
+        prompt.settle(told)
         place.show([prompt.bundle()])
 
     choices = ("Start it", "Don't start it")
