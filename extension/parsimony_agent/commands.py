@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from parsimony_agent.arguments import CellRequest
 from parsimony_agent.asking import reader
 from parsimony_agent.cell import working_folder
-from parsimony_agent.controls import Prompt, StopButton
+from parsimony_agent.controls import Prompt, StopButton, in_loop
 from parsimony_agent.options import options_of
 from parsimony_agent.overview import first_line, own_tools, put_back_words
 from parsimony_agent.pending import (
@@ -288,34 +288,31 @@ def _tools_in_words(tools: Iterable[Tool]) -> str:
 def _ask(magics: AgentMagics, server: Server, by_hand: str) -> None:
     """Ask with buttons whether ``server`` may be started; a click goes on behind the cell, and
     what comes of it is shown in the place of the buttons."""
-    servers, loop = magics.session.tools.servers, asyncio.get_running_loop()
     place = Displays(outlet_of(magics.shell))
 
     async def start() -> str:
         server.allow()  # what was shown, whatever the file says by now
-        starting = servers.start(server.name)
+        starting = magics.session.tools.servers.start(server.name)
         stop = StopButton(starting.cancel, "Stops the start of this server.")
         place.show([stop.bundle()])
         try:
             tools = await asyncio.wrap_future(starting)
-            return f"Started. Its tools: {', '.join(tools)}."
-        except asyncio.CancelledError:
-            return _STOPPED
-        except ServerError as error:
-            return sentence(str(error))
         finally:
             stop.settle("")
+        return f"Started. Its tools: {', '.join(tools)}."
 
     async def answered(reply: str) -> None:
-        prompt.settle(await start() if reply == "1" else _DECLINED)
+        try:
+            told = await start() if reply == "1" else _DECLINED
+        except asyncio.CancelledError:
+            told = _STOPPED
+        except ServerError as error:
+            told = sentence(str(error))
+        prompt.settle(told)
         place.show([prompt.bundle()])
 
-    def hear(reply: str) -> None:
-        # Perhaps on another thread, perhaps inside a cell: the loop takes it from here.
-        asyncio.run_coroutine_threadsafe(answered(reply), loop)
-
     choices = ("Start it", "Don't start it")
-    prompt = Prompt(choices, hear, free_words=False, magic=magics.name)
+    prompt = Prompt(choices, in_loop(answered), free_words=False, magic=magics.name)
     data, metadata = prompt.bundle()
     place.show([({**data, "text/plain": by_hand}, metadata)])
 

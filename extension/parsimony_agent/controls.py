@@ -5,8 +5,10 @@ controls and hands the reply over, or asks the turn to stop, nothing else. Widge
 input; they carry the record only on a page that was loaded again, which draws nothing else.
 """
 
+import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
 from inspect import signature
 from typing import Any
 
@@ -179,6 +181,15 @@ class StopButton(Control):
     def _widget(self) -> dict[str, Any]:
         shown = self.button._repr_mimebundle_()
         return {**shown, "text/plain": "Interrupt the kernel to stop this turn."}
+
+
+def in_loop(act: Callable[[str], Coroutine[Any, Any, None]]) -> Callable[[str], None]:
+    """What a click calls to have ``act`` done: perhaps on another thread, perhaps inside a cell, so
+    the loop that runs now takes it from there."""
+    loop = asyncio.get_running_loop()
+    # The loop keeps weak references only.
+    done: list[Future[None]] = []
+    return lambda reply: done.append(asyncio.run_coroutine_threadsafe(act(reply), loop))
 
 
 def is_heard_mid_cell(shell: Any) -> bool:

@@ -14,7 +14,7 @@ from parsimony_agent import tables
 from parsimony_agent.arguments import CellRequest
 from parsimony_agent.asking import Read, ask_by_input, reader
 from parsimony_agent.cell import Cells, Session, locate
-from parsimony_agent.controls import Control, Prompt, StopButton, is_heard_mid_cell
+from parsimony_agent.controls import Control, Prompt, StopButton, in_loop, is_heard_mid_cell
 from parsimony_agent.options import check_target, in_notebook, options_of
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
 from parsimony_agent.publisher import Displays, Outlet, outlet_of
@@ -71,8 +71,6 @@ class Turns:
         self._turn_of_cell: dict[str, str] = {}
         # What the results of turns are bound to, by run.
         self._outs: dict[str, str] = {}
-        # The loop keeps weak references only.
-        self._tasks: set[asyncio.Task[None]] = set()
 
     async def ask(
         self,
@@ -317,23 +315,16 @@ class Turns:
             self._prompt(record, record.last_event.suspension_record)
 
     def _prompt(self, record: TurnRecord, question: SuspensionRecord) -> None:
-        loop = asyncio.get_running_loop()
-
-        def go_on(reply: str) -> None:
-            task = loop.create_task(self._answered(record, prompt, reply, question))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-        def on_reply(reply: str) -> None:
-            # Perhaps on another thread, perhaps inside a cell: the loop takes it from here.
-            loop.call_soon_threadsafe(go_on, reply)
-
         is_approval = any(
             isinstance(block, StepBlock) and block.state == "waiting"
             for block in record.view.blocks
         )
-        free_words = not (is_approval and question.choices)
-        prompt = Prompt(question.choices, on_reply, free_words=free_words, magic=self._magic)
+        prompt = Prompt(
+            question.choices,
+            in_loop(lambda reply: self._answered(record, prompt, reply, question)),
+            free_words=not (is_approval and question.choices),
+            magic=self._magic,
+        )
         record.add_prompt(prompt)
 
     async def _answered(

@@ -32,6 +32,7 @@ LINE = "get_ipython().run_line_magic('agent', "
         ("%%agent -m é", f"await {CELL}'-m é', '\\n')\n"),
         ("\n\n%%agent\nhi", f"await {CELL}'', 'hi\\n')\n"),
         ("%agent answer 2", f"await {LINE}'answer 2')\n"),
+        ("%agent answer\t2", f"await {LINE}'answer\\t2')\n"),
         ("agent answer 2", f"await {LINE}'answer 2')\n"),
         ("x = 'é'\n%agent answer é", f"x = 'é'\nawait {LINE}'answer é')\n"),
         ("%agent answer is a.b fine?", f"await {LINE}'answer is a.b fine?')\n"),

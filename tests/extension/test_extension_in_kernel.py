@@ -69,16 +69,23 @@ class Front:
             if reply["parent_header"].get("msg_id") == msg_id:
                 return dict(reply["content"])
 
+    def settle(self) -> None:
+        """A kernel drops what comes right behind a cell that failed: wait until it has done so."""
+        while self.reply(self.send("None", None))["status"] == "aborted":
+            pass
+
     def run(self, code: str, cell_id: str | None = "c1") -> Run:
         msg_id = self.send(code, cell_id)
-        run = Run(self.reply(msg_id))
-        while True:
+        reply = self.reply(msg_id)
+        return Run(reply, self.rest(msg_id))
+
+    def rest(self, msg_id: str) -> list[dict[str, Any]]:
+        """What comes on IOPub of a cell until it has ended."""
+        came: list[dict[str, Any]] = []
+        while not came or came[-1]["content"].get("execution_state") != "idle":
             message = self.client.get_iopub_msg(timeout=TIMEOUT_S)
-            if message["parent_header"].get("msg_id") != msg_id:
-                continue
-            run.messages.append(message)
-            if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
-                return run
+            came += [message] if message["parent_header"].get("msg_id") == msg_id else []
+        return came
 
     def until(self, wanted: str) -> list[dict[str, Any]]:
         """IOPub messages up to the first that updates a display with a text that has ``wanted``."""
@@ -166,13 +173,7 @@ def test_a_question_aborts_what_is_queued_without_an_error_output(front: Front) 
     assert (reply["status"], reply["ename"]) == ("error", "QuestionPending")
     assert reply["traceback"] == []
     assert front.reply(queued)["status"] == "aborted"
-    kinds = []
-    while True:
-        message = front.client.get_iopub_msg(timeout=TIMEOUT_S)
-        if message["parent_header"].get("msg_id") == asking:
-            kinds.append(message["msg_type"])
-            if message["content"].get("execution_state") == "idle":
-                break
+    kinds = [message["msg_type"] for message in front.rest(asking)]
     assert "error" not in kinds
     assert "stream" not in kinds
     assert "display_data" in kinds
@@ -252,9 +253,40 @@ def test_an_interrupt_ends_a_turn_that_waits_for_ever(front: Front, manager: Ker
     front.until("Waiting.")
     manager.interrupt_kernel()
     assert front.reply(waiting)["status"] == "error"
-    # A kernel drops what comes right behind a cell that failed: wait until it has done so.
-    while front.reply(front.send("None", None))["status"] == "aborted":
-        pass
+    front.settle()
+
+
+def test_a_running_cell_offers_the_button_just_where_the_kernel_hears_a_click(
+    front: Front, manager: KernelManager
+) -> None:
+    told = front.run(
+        "from parsimony_agent.controls import is_heard_mid_cell\n"
+        "print(is_heard_mid_cell(get_ipython()))"
+    )
+    waiting = front.send("%%agent\nwait for it", "c5")
+    seen = Run({}, front.until("3 s"))
+    drawn = [
+        each["data"][WIDGET]["model_id"]
+        for each in (*seen.of("display_data"), *seen.of("update_display_data"))
+        if WIDGET in each["data"]
+    ]
+    stops = [
+        each["comm_id"]
+        for each in seen.of("comm_open")
+        if each["data"]["state"].get("description") == "Stop"
+    ]
+    assert bool(stops) is (told.printed == "True\n")
+    if stops:
+        assert drawn == stops
+        front.click(seen, "Stop")
+        assert front.reply(waiting)["ename"] == "TurnStopped"
+        ended = Run({}, front.rest(waiting)).of("update_display_data")
+        assert any("Stopped" in each["data"]["text/plain"] for each in ended)
+        assert not any(WIDGET in each["data"] for each in ended)
+    else:
+        manager.interrupt_kernel()
+        assert front.reply(waiting)["status"] == "error"
+    front.settle()
 
 
 def test_the_kernel_goes_on_with_plain_cells(front: Front) -> None:
