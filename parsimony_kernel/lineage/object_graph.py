@@ -62,6 +62,8 @@ def parts_in(value: Any) -> Sequence[Any]:
 
 def reachable_from(value: Any) -> Sequence[Any]:
     """What code can come to from a value: its parts, or what is bound to a callable."""
+    if type(value) is list and len(value) <= _MOST_OF_ONE:
+        return value  # type: ignore[no-any-return]
     return tuple(islice(_parts(value), _MOST_OF_ONE))
 
 
@@ -71,6 +73,11 @@ def _parts(value: Any) -> Iterable[Any]:
         return iterate(value)
     if id(kind) in SIMPLE or issubclass(kind, _LEAVES):
         return ()
+    if kind is memoryview:
+        return _memory(value)
+    if (arrays := memory.arrays_of(value)) is not None:
+        held = [memory.plain_array(array).flat for array in arrays if array.dtype.hasobject]
+        return chain.from_iterable(held)
     for base, iterate in _CONTAINERS.items():
         if issubclass(kind, base):
             return iterate(value)
@@ -79,13 +86,8 @@ def _parts(value: Any) -> Iterable[Any]:
         return (*defaults, *around(value))
     if kind is BuiltinFunctionType or kind is MethodType:
         return (value.__self__,)
-    if kind is memoryview:
-        return _memory(value)
     if issubclass(kind, type):
         return type.__dict__["__dict__"].__get__(value).values() if is_theirs(value) else ()
-    if (arrays := memory.arrays_of(value)) is not None:
-        held = [array for array in arrays if array.dtype.hasobject]
-        return chain.from_iterable(memory.plain_array(array).flat for array in held)
     module = classes.module_of(kind)
     has_parts = id(kind) in _VIEWS or is_theirs(kind) or issubclass(kind, _CALLABLES)
     if has_parts or (
