@@ -17,7 +17,7 @@ from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.classes import is_atomic
 from parsimony_kernel.lineage.copiers import is_free, is_of_library, is_opaque, kind_of
 from parsimony_kernel.lineage.copies import ROOM_BYTES, Copies, Copy, Kept, Room, bytes_of
-from parsimony_kernel.lineage.ledger import InputRef, Moment, OriginLedger
+from parsimony_kernel.lineage.ledger import Moment, OriginLedger
 from parsimony_kernel.lineage.may_mutate import suspects, used_by
 from parsimony_kernel.lineage.memory import unshared_bytes
 from parsimony_kernel.lineage.object_graph import Holding, holds_objects
@@ -181,15 +181,6 @@ class Change:
     runs: int
     size: int
 
-    def given(self, names: Iterable[str]) -> tuple[InputRef, ...]:
-        """The versions that it gave to ``names``; for one that takes another back, what stood."""
-        found = []
-        for name in names:
-            newest, oldest = self.versions.get(name, 0), self.before.versions.get(name, 0)
-            numbers = range(oldest + 1, newest + 1) if newest > oldest else (newest,)
-            found += [InputRef(name=name, version=number) for number in numbers if number]
-        return tuple(found)
-
 
 def change_since(place: "Checkpoints", before: State, changed: Mapping[int, Copy]) -> Change | None:
     """What differs from ``before`` by now, if anything does.
@@ -264,7 +255,8 @@ def take_back(place: "Checkpoints", change: Change) -> TakenBack:
     done = set_back(place, target, names, changed)
     kept = shown(since.later)
     reasons = {name: why for name in kept if (why := since.reasons.get(name))}
-    back = replace(done, kept=kept, reasons=reasons)
+    stale = place.ledger.stale_since(change.runs, {*done.restored, *done.removed, *done.lost})
+    back = replace(done, kept=kept, reasons=reasons, stale=stale)
     if not done:
         return TakenBack(back, None, change if kept else None)
     return TakenBack(back, _inverse(place, change, changed, stood), _rest(change, since))

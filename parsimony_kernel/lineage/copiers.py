@@ -307,7 +307,7 @@ def _parts_of_frame(held: Any) -> list[Any]:
     for name, each in attributes_of(held).items():
         if name not in _OF_PANDAS:
             found.extend(each.values() if type(each) is dict else [each])
-    for block in held._mgr.blocks:
+    for block in attributes_of(held)["_mgr"].blocks:
         # Columns of strings call themselves objects too; they are no plain arrays.
         if is_array(block.values) and block.values.dtype.kind == "O":
             cells = block.values.reshape(-1)

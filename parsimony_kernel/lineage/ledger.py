@@ -5,7 +5,7 @@ does not depend on the size of the data.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -228,21 +228,22 @@ class OriginLedger:
             ref.name == name for ref in self._cells[number - 1].made
         )
 
-    def made_from(
-        self, gone: Iterable[InputRef], *, after: int = 0, apart_from: str = ""
-    ) -> tuple[str, ...]:
-        """The variables that stand on the versions ``gone``, all the way, sorted.
-
-        Args:
-            after: only runs of cells with a higher number count.
-            apart_from: a run whose own cells do not count.
-        """
-        reached, made = set(gone), set[InputRef]()
-        for run in self._cells[after:]:
-            if not reached.isdisjoint(run.reads) and (not apart_from or run.run_id != apart_from):
-                reached.update(run.made)
-                made.update(run.made)
-        return tuple(sorted({ref.name for ref in made if self.version(ref.name) == ref.version}))
+    def stale_since(self, after: int, gone: Set[str]) -> tuple[str, ...]:
+        """The variables that stand, all the way, on something of ``gone`` that is no more, of those
+        that runs of cells with a higher number than ``after`` made; sorted."""
+        made = {
+            ref.name
+            for run in self._cells[after:]
+            for ref in run.made
+            if self.version(ref.name) == ref.version
+        }
+        return tuple(
+            sorted(
+                name
+                for name in made - gone
+                if not gone.isdisjoint(ref.name for ref in self.stale(name))
+            )
+        )
 
     def ancestry(self, name: str) -> Iterator[VariableOrigin]:
         """``name``'s origin and those of all that went into it, each once, newest first."""

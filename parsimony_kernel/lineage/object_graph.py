@@ -44,11 +44,12 @@ _HOLD_NOTHING = (
     "pandas.core.dtypes.", "pyarrow.", "polars.", "re", "pathlib", "parsimony_", "IPython.",
     "ipykernel.", "asyncio.", "_asyncio", "threading", "_thread", "concurrent.", "weakref",
 )  # fmt: skip
-# By the ids of their classes, which may have a hash of their own.
-_CONTAINERS: dict[int, Callable[[Any], Iterable[Any]]] = {
-    id(dict): lambda value: chain(value.values(), value),
-    **{id(kind): iter for kind in (list, tuple, set, frozenset, deque)},
+_CONTAINERS: dict[type, Callable[[Any], Iterable[Any]]] = {
+    dict: lambda value: chain(dict.values(value), dict.keys(value)),
+    **{kind: kind.__iter__ for kind in (list, tuple, set, frozenset, deque)},
 }
+# By the ids of their classes, which may have a hash of their own.
+_EXACT = {id(kind): iterate for kind, iterate in _CONTAINERS.items()}
 _VIEWS = frozenset(
     map(id, (MappingProxyType, type({}.keys()), type({}.values()), type({}.items())))
 )
@@ -61,33 +62,37 @@ def parts_in(value: Any) -> Sequence[Any]:
 
 def reachable_from(value: Any) -> Sequence[Any]:
     """What code can come to from a value: its parts, or what is bound to a callable."""
+    if type(value) is list and len(value) <= _MOST_OF_ONE:
+        return value  # type: ignore[no-any-return]
     return tuple(islice(_parts(value), _MOST_OF_ONE))
 
 
-def _parts(value: Any, *, of_builtins: bool = False) -> Iterable[Any]:
-    """What ``value`` holds; with ``of_builtins`` also what iterators and their like do."""
+def _parts(value: Any) -> Iterable[Any]:
     kind = type(value)
-    if iterate := _CONTAINERS.get(id(kind)):
+    if iterate := _EXACT.get(id(kind)):
         return iterate(value)
     if id(kind) in SIMPLE or issubclass(kind, _LEAVES):
         return ()
+    if kind is memoryview:
+        return _memory(value)
+    if (arrays := memory.arrays_of(value)) is not None:
+        held = [memory.plain_array(array).flat for array in arrays if array.dtype.hasobject]
+        return chain.from_iterable(held)
+    for base, iterate in _CONTAINERS.items():
+        if issubclass(kind, base):
+            return iterate(value)
     if kind is FunctionType:
         defaults = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
         return (*defaults, *around(value))
     if kind is BuiltinFunctionType or kind is MethodType:
         return (value.__self__,)
-    if kind is memoryview:
-        return _memory(value)
     if issubclass(kind, type):
         return type.__dict__["__dict__"].__get__(value).values() if is_theirs(value) else ()
-    if (arrays := memory.arrays_of(value)) is not None:
-        held = [array for array in arrays if array.dtype.hasobject]
-        return chain.from_iterable(memory.plain_array(array).flat for array in held)
     module = classes.module_of(kind)
     has_parts = id(kind) in _VIEWS or is_theirs(kind) or issubclass(kind, _CALLABLES)
     if has_parts or (
         type.__dict__["__flags__"].__get__(kind) & _HAS_GC
-        and (of_builtins or module != "builtins")
+        and module != "builtins"
         and not module.startswith(_HOLD_NOTHING)
     ):
         # Modules and classes lead anywhere.
@@ -293,14 +298,12 @@ class Holding:
                 yield from run
 
     def _parts_of(self, value: Any) -> list[Any]:
-        if (copy := self._copies.by_id.get(id(value))) is not None:
-            parts = [*parts_of(copy.held), *(copy.held if isinstance(copy.held, dict) else ())]
-        else:
-            try:
-                # A list of them: what is looked at may be one that grows with the looking.
-                parts = list(islice(_parts(value, of_builtins=True), _MOST_ITEMS))
-            except Exception:  # boundary: user object - what it holds may be anything
-                parts = gc.get_referents(value)
+        copy = self._copies.by_id.get(id(value))
+        try:
+            held = _now_held(value) if copy is None else copy.held
+        except Exception:  # boundary: user object - what it holds may be anything
+            held = gc.get_referents(value)
+        parts = (*parts_of(held), *(held if isinstance(held, dict) else ()))
         found = [part for part in parts if type(part) not in ATOMS]
         base = value.base if memory.is_array(value) else None
         return found if base is None else [*found, base]
@@ -318,6 +321,17 @@ class Holding:
                 if other is not value and memory.overlap(value, other):
                     views[id(other)].append(id(value))
         return views
+
+
+def _now_held(value: Any) -> Any:
+    """What ``value`` holds now, as a copy would tell it."""
+    if type(value) in COMMON:
+        # A copy: what is looked at may be a list that grows with the looking.
+        return list(islice(_CONTAINERS[type(value)](value), _MOST_ITEMS))
+    known = kind_of(value)
+    if known is None or known.instances_of:
+        return gc.get_referents(value)
+    return (known.look or known.get)(value)
 
 
 def _leading_to(targets: Mapping[int, Any], parts: dict[int, list[int]]) -> set[int]:

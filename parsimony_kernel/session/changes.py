@@ -7,7 +7,6 @@ from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.lineage.checkpoint import Change, PutBack
 from parsimony_kernel.lineage.diff import Diff, of_changes
 from parsimony_kernel.lineage.files import FileState, turned
-from parsimony_kernel.lineage.ledger import OriginLedger
 
 # Each holds what its turn replaced, or, where it was taken back, what its turn had made.
 MOST_TURNS = 10
@@ -97,7 +96,7 @@ class Changes:
             backs.append(back)
             inverses += [] if inverse is None else [inverse]
             rests += [] if rest is None else [rest]
-            stale |= _made_from(change, back, executor.origin_ledger, "" if redo else run_id)
+            stale.update(back.stale)
         source.changes, source.files = rests[::-1], left
         target.changes += inverses
         target.files += back_again
@@ -110,7 +109,8 @@ class Changes:
         )
         self._make_room(run_id)
         back = merged(backs)
-        return replace(back, stale=tuple(sorted(stale.difference(back.kept))))
+        told = (*back.restored, *back.removed, *back.kept, *back.lost)
+        return replace(back, stale=tuple(sorted(stale.difference(told))))
 
     def settle(self, run_ids: Collection[str]) -> None:
         """Forget what was taken back of these runs: others have taken their place."""
@@ -126,16 +126,6 @@ class Changes:
             len(self._by_run) > 1 and sum(each.size for each in self._by_run.values()) > MOST_BYTES
         ):
             del self._by_run[next(each for each in self._by_run if each != but)]
-
-
-def _made_from(change: Change, back: PutBack, ledger: OriginLedger, run_id: str) -> set[str]:
-    """The variables that stand on what ``back`` took of ``change``."""
-    names = [
-        name
-        for name in (*back.restored, *back.removed, *back.lost)
-        if ledger.version(name) != change.versions.get(name, 0)
-    ]
-    return set(ledger.made_from(change.given(names), after=change.runs, apart_from=run_id))
 
 
 def merged(done: Sequence[PutBack]) -> PutBack:
