@@ -141,14 +141,11 @@ def unknown_names(text: str, seen: Seen) -> Iterator[str]:
 def _library_names(loaded: tuple[str, ...]) -> frozenset[str]:
     """The functions, methods and parameters of the loaded libraries; nothing is imported."""
     modules = [sys.modules[each] for each in loaded]
-    kinds = [
-        getattr(module, kind) for module in modules for kind in _KINDS if hasattr(module, kind)
-    ]
+    kinds = [vars(module)[kind] for module in modules for kind in _KINDS if kind in vars(module)]
     held = [(name, getattr_static(e, name, None)) for e in (*modules, *kinds) for name in dir(e)]
     codes = (getattr(unwrap(f), "__code__", None) for _, f in held if callable(f))
-    return frozenset(name for name, _ in held).union(
-        *(c.co_varnames for c in codes if isinstance(c, CodeType))
-    )
+    known = (code.co_varnames for code in codes if isinstance(code, CodeType))
+    return frozenset(name for name, _ in held).union(*known)
 
 
 def undone_deeds(text: str, seen: Seen) -> Iterator[str]:
