@@ -223,9 +223,8 @@ class ContractFields(Fields):
     @classmethod
     def _are_allowed(cls, names: frozenset[str], info: ValidationInfo) -> frozenset[str]:
         if others := sorted(names - (info.data.get("tools") or names)):
-            raise ValueError(
-                f"{others[0]!r} is none of the contract's tools; add it to them, or leave it out here."
-            )
+            what = f"{others[0]!r} is none of the contract's tools"
+            raise ValueError(f"{what}; add it to them, or leave it out here.")
         return names
 
 
