@@ -195,6 +195,7 @@ def _typed(text: str) -> Any:
 # -- the fields of the file
 
 
+_NOTHING = ("", "~", "null")
 ToolSet = Annotated[frozenset[ToolName], BeforeValidator(listed)]
 Reminder = Annotated[
     str,
@@ -209,7 +210,7 @@ class EdgeFields(Fields):
     action: ToolName
     from_: Names = Field(alias="from")
     to: Name
-    guard: Name | None = None
+    guard: Annotated[Name | None, BeforeValidator(lambda it: None if it in _NOTHING else it)] = None
 
 
 class ContractFields(Fields):
