@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.causes import CHECK_BROKEN, TOOL_BREAKER_OPEN
@@ -261,6 +262,10 @@ def _ended(request: TerminationRequest | SuspensionRequest) -> tuple[str, str]:
 # the code of a tool or its arguments have done wrong says nothing about the service.
 
 
+# Reading a function's source takes milliseconds, and it is called again.
+_sources: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+
+
 def service_of(tool: Tool) -> str:
     """The name of what stands behind ``tool``: another one when the tool is defined otherwise.
 
@@ -269,7 +274,10 @@ def service_of(tool: Tool) -> str:
     """
     function: Any = tool.function
     try:
-        source = inspect.getsource(inspect.unwrap(getattr(function, "func", function)))
+        source = _sources.get(function) or inspect.getsource(
+            inspect.unwrap(getattr(function, "func", function))
+        )
+        _sources[function] = source
     except (OSError, TypeError, ValueError):  # none that can be had
         source = class_name(type(function))
     made_of = f"{source} {tool.timeout_s!r}"

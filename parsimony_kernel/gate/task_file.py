@@ -45,7 +45,6 @@ from parsimony_kernel.gate.rules import (
     Names,
     Rules,
     ToolName,
-    ToolNames,
     listed,
 )
 from parsimony_kernel.tools import Tools
@@ -116,7 +115,9 @@ def from_yaml(
     if written.problems:
         raise ProcedureError(task.name or source, written.problems)
     rules = Rules(**task.model_dump(include={*Rules.model_fields}, exclude_unset=True))
-    contract = None if task.contract is None else task.contract.as_value()
+    said, contract = task.contract, None
+    if said is not None:
+        contract = ActionContract(said.tools, said.intent_tools, said.identifiers)
     return Playbook(procedure, contract, rules, task.constraints, policy, task.classifier)
 
 
@@ -194,6 +195,8 @@ def _typed(text: str) -> Any:
 # -- the fields of the file
 
 
+_NOTHING = ("", "~", "null")
+ToolSet = Annotated[frozenset[ToolName], BeforeValidator(listed)]
 Reminder = Annotated[
     str,
     Field(min_length=1, max_length=MAX_PINNED_LENGTH),
@@ -207,31 +210,23 @@ class EdgeFields(Fields):
     action: ToolName
     from_: Names = Field(alias="from")
     to: Name
-    guard: Name | None = None
+    guard: Annotated[Name | None, BeforeValidator(lambda it: None if it in _NOTHING else it)] = None
 
 
 class ContractFields(Fields):
     """What the task allows: tools, those that serve it, and what it is about."""
 
-    tools: ToolNames | None = None
-    intent_tools: ToolNames | None = None
+    tools: ToolSet | None = None
+    intent_tools: ToolSet | None = None
     identifiers: dict[Name, Name] = Field(default_factory=dict)
 
     @field_validator("intent_tools")
     @classmethod
-    def _are_allowed(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        allowed = info.data.get("tools") or names
-        if other := next((each for each in names if each not in allowed), None):
-            raise ValueError(
-                f"{other!r} is none of the contract's tools; add it to them, or leave it out here."
-            )
+    def _are_allowed(cls, names: frozenset[str], info: ValidationInfo) -> frozenset[str]:
+        if others := sorted(names - (info.data.get("tools") or names)):
+            what = f"{others[0]!r} is none of the contract's tools"
+            raise ValueError(f"{what}; add it to them, or leave it out here.")
         return names
-
-    def as_value(self) -> ActionContract:
-        """The contract."""
-        named = (self.tools, self.intent_tools)
-        tools, serving = (None if each is None else frozenset(each) for each in named)
-        return ActionContract(tools, serving, self.identifiers)
 
 
 class TaskFile(Rules):

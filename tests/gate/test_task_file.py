@@ -109,6 +109,13 @@ def test_each_part_may_stand_alone(text: str) -> None:
     assert said == [text is each for each in (STATES, CONTRACT, RULES, POLICY)]
 
 
+@pytest.mark.parametrize("guard", ["", "~", "null"])
+def test_a_guard_may_be_nothing(guard: str) -> None:
+    walk = read(STATES.replace("to: seen}", f"to: seen, guard: {guard}}}")).procedure
+    assert walk is not None
+    assert walk.edges[0].guard is None
+
+
 def test_a_single_rule_and_an_identifier_alone_are_enough() -> None:
     assert read("constraints: Be brief.") == Playbook(constraints=("Be brief.",))
     assert read("contract: {identifiers: {order_id: A102}}") == Playbook(
