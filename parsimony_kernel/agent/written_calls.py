@@ -169,13 +169,12 @@ def _of(value: Any, tools: Tools, before: str = "") -> Iterator[tuple[str, Argum
             yield from _of(value[inner], tools)
             return
     name = next((str(value[key]) for key in _NAMES if str(value.get(key)) in tools), "")
-    given = next((value[key] for key in _GIVEN if key in value), None)
     only = next(iter(value)) if len(value) == 1 else ""
     named = re.search(r"(\w+)(?:\W|action|input|args|arguments|with)*\Z", before, re.IGNORECASE)
-    if name and given is not None:
+    if name:
+        rest = {key: each for key, each in value.items() if each != name}
+        given = next((value[key] for key in _GIVEN if key in value), rest)
         yield name, given if isinstance(given, dict) else _object(str(given))
-    elif name:
-        yield name, {key: value[key] for key in value if value[key] != name}
     elif only in tools and isinstance(value[only], dict):
         yield only, value[only]
     elif named and _takes(named[1], tools, value):
