@@ -132,7 +132,9 @@ def broken(text: str, width: int) -> list[str]:
 
 def shortened(text: str, width: int) -> str:
     """``text`` in at most ``width`` columns, the cut marked with an ellipsis."""
-    return text if columns(text) <= width else broken(text, width - 1)[0] + "…"
+    if columns(text) <= width:
+        return text
+    return broken(text[: width - 1], width - 1)[0] + "…"
 
 
 # The most that a whole text takes.
