@@ -84,7 +84,7 @@ def stamp(
     looked: Looked | None = None,
 ) -> None:
     """Stamp what a person's cell did."""
-    effect, _ = observe_cell(before, after, code, Path(), looked=looked)
+    effect = observe_cell(before, after, code, Path(), looked=looked)
     stamp_effect(ledger, effect, code, USER, "")
 
 

@@ -156,7 +156,7 @@ class UserCells:
         folder = working_folder()
         where = locate(self._shell)
         before = begun.before.now(self._shell.user_ns)
-        effect, _ = observe_cell(
+        effect = observe_cell(
             before,
             self._visible(),
             begun.code,

@@ -371,7 +371,7 @@ class CellExecution:
                     self.folder,
                     looked=looked,
                     opened=tuple(self._watch.read),
-                )[0],
+                ),
                 None,
             )
         if seen is None:  # what the bindings alone tell

@@ -145,6 +145,8 @@ def parts_of(held: Any) -> Collection[Any]:
 def _same(now: Any, held: Any) -> bool:
     """Whether two copies hold the same; ``now`` may be the object itself, or is changed."""
     kind = type(held)
+    if kind is list or kind is tuple:
+        return same_objects(now, held)
     if isinstance(held, dict):
         return same_mapping(now, held)
     if kind is Held:
@@ -160,9 +162,7 @@ def _same(now: Any, held: Any) -> bool:
         return _same_array(now, held)
     if is_frame(kind):
         return _same_frames(now, held)
-    if _is_polars(kind):
-        return _same_polars(now, held)
-    return same_objects(now, held)
+    return _same_polars(now, held)
 
 
 def same_objects(one: Collection[Any], other: Collection[Any]) -> bool:

@@ -231,19 +231,16 @@ class OriginLedger:
     def stale_since(self, after: int, gone: Set[str]) -> tuple[str, ...]:
         """The variables that stand, all the way, on something of ``gone`` that is no more, of those
         that runs of cells with a higher number than ``after`` made; sorted."""
-        made = {
-            ref.name
-            for run in self._cells[after:]
-            for ref in run.made
-            if self.version(ref.name) == ref.version
-        }
-        return tuple(
-            sorted(
-                name
-                for name in made - gone
-                if not gone.isdisjoint(ref.name for ref in self.stale(name))
-            )
-        )
+        behind = set[InputRef]()
+        for made in (ref for run in self._cells[after:] for ref in run.made):
+            origin = self.at_version(made)
+            if origin is not None and any(
+                ref in behind or (ref.name in gone and ref.version != self.version(ref.name))
+                for ref in origin.inputs
+            ):
+                behind.add(made)
+        names = {ref.name for ref in behind if ref.version == self.version(ref.name)}
+        return tuple(sorted(names - gone))
 
     def ancestry(self, name: str) -> Iterator[VariableOrigin]:
         """``name``'s origin and those of all that went into it, each once, newest first."""

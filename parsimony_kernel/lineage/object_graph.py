@@ -63,7 +63,7 @@ def parts_in(value: Any) -> Sequence[Any]:
 def reachable_from(value: Any) -> Sequence[Any]:
     """What code can come to from a value: its parts, or what is bound to a callable."""
     if type(value) is list and len(value) <= _MOST_OF_ONE:
-        return value  # type: ignore[no-any-return]
+        return value
     return tuple(islice(_parts(value), _MOST_OF_ONE))
 
 

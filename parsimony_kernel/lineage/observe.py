@@ -259,7 +259,7 @@ def observe_cell(
     looked: Looked | None = None,
     opened: Iterable[str] = (),
     shown: tuple[Any, ...] = (),
-) -> tuple[CellEffect, Cell]:
+) -> CellEffect:
     """What the cell ``code`` did between two snapshots of the visible names.
 
     A name counts as changed in place when the code plainly changes its object, or when the
@@ -302,20 +302,17 @@ def observe_cell(
     paths_handed = tuple(_handed(names, after))
     sources = (*sources_in(names.literals, cwd, paths_handed), *sources_in(opened, cwd))
     paths = (source for source in dict.fromkeys(sources) if "://" not in source)
-    return (
-        CellEffect(
-            changed=tuple(sorted({*found.changed, *in_place})),
-            deleted=found.deleted,
-            sources=tuple(dict.fromkeys(sources)),
-            reads=tuple(sorted(reads & before.keys())),
-            asked=tuple(sorted(reads - before.keys())),
-            in_place=tuple(sorted(in_place - set(found.changed))),
-            bound=tuple(sorted(names.writes & after.keys())),
-            modules=modules,
-            tables=tuple(sorted(filter(is_table, names.writes | names.mutated))),
-            files=tuple((path, *size_and_change(path, cwd)) for path in paths),
-        ),
-        names,
+    return CellEffect(
+        changed=tuple(sorted({*found.changed, *in_place})),
+        deleted=found.deleted,
+        sources=tuple(dict.fromkeys(sources)),
+        reads=tuple(sorted(reads & before.keys())),
+        asked=tuple(sorted(reads - before.keys())),
+        in_place=tuple(sorted(in_place - set(found.changed))),
+        bound=tuple(sorted(names.writes & after.keys())),
+        modules=modules,
+        tables=tuple(sorted(filter(is_table, names.writes | names.mutated))),
+        files=tuple((path, *size_and_change(path, cwd)) for path in paths),
     )
 
 

@@ -255,7 +255,7 @@ class TestASourceThatChangedBeforePublishing:
     ) -> None:
         (tmp_path / "a.csv").write_text("x")
         code = "x = open('a.csv').read()"
-        effect, _ = observe_cell({}, {"x": "x"}, code, tmp_path)
+        effect = observe_cell({}, {"x": "x"}, code, tmp_path)
         (tmp_path / "a.csv").write_text("longer")
         ledger = OriginLedger()
         stamp_effect(ledger, effect, code, SCOPE, "")

@@ -201,7 +201,7 @@ def test_where_a_cell_stopped_must_not_matter_if_it_is_unknown(code: str, tmp_pa
     ledger, names = OriginLedger(), dict[str, Any]()
     with contextlib.suppress(ZeroDivisionError):
         exec(code, names)
-    effect, _ = observe_cell({}, visible(names, {}), code, tmp_path)
+    effect = observe_cell({}, visible(names, {}), code, tmp_path)
     stamp_effect(ledger, effect, code, USER, "", failed=True)
     wanted = STOPPED[code]
     if wanted is not None:
@@ -251,7 +251,7 @@ def test_a_cell_that_runs_text_finds_all_that_stood_before(tmp_path: Path) -> No
     for code in ("x = 1\nz = 3", "n = 'x'\nexec(f'y = {n} + 1')", "y2 = y"):
         before = visible(names, {})
         exec(code, names)
-        effect, _ = observe_cell(before, visible(names, {}), code, tmp_path)
+        effect = observe_cell(before, visible(names, {}), code, tmp_path)
         stamp_effect(ledger, effect, code, USER, "")
     again: dict[str, Any] = {}
     exec(slice_of(ledger, "y2").code, again)

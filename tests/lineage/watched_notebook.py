@@ -29,7 +29,7 @@ class Notebook:
         except Exception as exc:
             error = exc
         after = visible(self.names, {})
-        effect, _ = observe_cell(before, after, code, self.cwd, looked=looked)
+        effect = observe_cell(before, after, code, self.cwd, looked=looked)
         stamp_effect(
             self.ledger,
             effect,
