@@ -114,10 +114,11 @@ class UserCells:
         if not self._open:
             self._is_agent = False
         code = getattr(info, "transformed_cell", None) or self._transformed(info.raw_cell)
+        looked, before = self._looked(code)
         is_body = any(_CAPTURING in begun.code for begun in self._open)
         watch = Watch()
         listen(watch.hear)
-        self._open.append(_Begun(info, code, *self._looked(code), watch, is_body))
+        self._open.append(_Begun(info, code, looked, before, watch, is_body))
 
     def _looked(self, code: str) -> tuple[Looked, Snapshot]:
         """What stands before ``code`` runs, and a snapshot of it."""

@@ -31,8 +31,10 @@ def run_checks(
     return (
         *machine.installed(environ),
         *models.checks(model, environ, ask=ask, timeout_s=timeout_s),
-        *machine.network(environ),
-        *machine.workspace(folder, environ),
+        machine.proxy(environ),
+        *(machine.certificates(n, environ[n]) for n in machine.CERTIFICATES if environ.get(n)),
+        machine.workspace(folder, environ),
+        machine.key(environ),
     )
 
 

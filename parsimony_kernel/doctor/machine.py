@@ -23,7 +23,7 @@ _INSTALL = "jupyter parsimony install --sys-prefix"
 # Jupyter starts its own interpreter for these.
 _ANY_PYTHON = re.compile(r"python(3(\.\d+)?)?")
 _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
-_CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "SSL_VERIFY")
+CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "SSL_VERIFY")
 _LOCAL = ("localhost", "127.0.0.1")
 
 
@@ -108,11 +108,6 @@ def _installed(name: str) -> str | None:
         return None
 
 
-def network(environ: Mapping[str, str]) -> Iterator[Check]:
-    yield _proxy(environ)
-    yield from (_certificates(name, environ[name]) for name in _CERTIFICATES if environ.get(name))
-
-
 def without_credentials(url: str) -> str:
     """``url`` without the name and password, the query and the fragment."""
     try:
@@ -123,7 +118,7 @@ def without_credentials(url: str) -> str:
     return f"{parts.scheme}://{place}{parts.path}" if parts.scheme else f"{place}{parts.path}"
 
 
-def _proxy(environ: Mapping[str, str]) -> Check:
+def proxy(environ: Mapping[str, str]) -> Check:
     there = {name: value for name in _PROXIES if (value := _either(environ, name))}
     if not there:
         return passed("proxy", "none is set")
@@ -140,7 +135,7 @@ def _either(environ: Mapping[str, str], name: str) -> str:
     return environ.get(name.lower()) or environ.get(name) or ""
 
 
-def _certificates(name: str, value: str) -> Check:
+def certificates(name: str, value: str) -> Check:
     switch = value.strip().lower() if name == "SSL_VERIFY" else ""
     if switch == "false":
         return warning(
@@ -158,14 +153,10 @@ def _certificates(name: str, value: str) -> Check:
     )
 
 
-def workspace(folder: Path, environ: Mapping[str, str]) -> Iterator[Check]:
-    yield _workspace(find_workspace(folder, environ))
-    yield _key(environ)
-
-
-def _workspace(workspace: Path) -> Check:
-    inside = workspace / ARTIFACT_FOLDER
-    for place in (workspace, inside) if os.path.lexists(inside) else (workspace,):
+def workspace(folder: Path, environ: Mapping[str, str]) -> Check:
+    root = find_workspace(folder, environ)
+    inside = root / ARTIFACT_FOLDER
+    for place in (root, inside) if os.path.lexists(inside) else (root,):
         if not _is_writable(place):
             return failed(
                 "workspace",
@@ -185,7 +176,7 @@ def _is_writable(place: Path) -> bool:
     return place.is_dir() and os.access(place, os.W_OK | os.X_OK)
 
 
-def _key(environ: Mapping[str, str]) -> Check:
+def key(environ: Mapping[str, str]) -> Check:
     from jupyter_core.paths import jupyter_data_dir
 
     from parsimony_kernel.storage import keyring

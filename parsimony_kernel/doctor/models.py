@@ -28,18 +28,14 @@ def checks(
             says = failure.explanation.removesuffix(remedy).strip()
             yield failed("model", says, remedy or "Choose another model, or 'offline'.")
             continue
-        yield passed("model", _described(name, environ))
+        # With its price; how to have another one, where none is set.
+        built_in = f"built-in rules and no LLM. {suggestion(environ)}"
+        said = built_in if name == OFFLINE else price_in_words(name)
+        yield passed("model", f"{name}, {said}")
         if (credentials.provider_of(name) or "").startswith("ollama"):
             yield from _context(environ)
         if name != OFFLINE:
             yield from _endpoint(name, environ, ask, timeout_s)
-
-
-def _described(name: str, environ: Mapping[str, str]) -> str:
-    """The model with its price; how to have another one, where none is set."""
-    if name == OFFLINE:
-        return f"{name}, built-in rules and no LLM. {suggestion(environ)}"
-    return f"{name}, {price_in_words(name)}"
 
 
 def _context(environ: Mapping[str, str]) -> Iterator[Check]:
@@ -155,12 +151,9 @@ def _refused(model: str, shown: str, status: int) -> Check:
     if status not in {401, 403}:
         return failed("endpoint", says, _path(model))
     provider = credentials.known_provider(model)
-    names = () if provider is None else provider.keys
-    return failed(
-        "endpoint",
-        f"{says}: the key is refused or missing",
-        f"Set {' or '.join(names) or 'the key'} to a key that this endpoint accepts.",
-    )
+    names = " or ".join(provider.keys if provider is not None else ()) or "the key"
+    remedy = f"Set {names} to a key that this endpoint accepts."
+    return failed("endpoint", f"{says}: the key is refused or missing", remedy)
 
 
 def _path(model: str) -> str:
