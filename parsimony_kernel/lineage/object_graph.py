@@ -416,6 +416,9 @@ def _is_written(value: Any, written: Mapping[int, Sequence[tuple[Any, int]]]) ->
         id(buffers.owner(array)) for array in buffers.arrays_of(value) or ()
     ):
         return False
+    arrays = buffers.arrays_of(value) or ()
+    if written.keys().isdisjoint(id(buffers.owner(array)) for array in arrays):
+        return False
     return any(
         buffers.overlap(array, other)
         for array, record in buffers.blocks_of(value)
