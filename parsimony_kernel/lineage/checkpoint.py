@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 from parsimony_kernel.analysis.cell import Cell
 from parsimony_kernel.analysis.parse import is_table
 from parsimony_kernel.analysis.read import read
+from parsimony_kernel.lineage.buffers import unshared_bytes
 from parsimony_kernel.lineage.classes import is_atomic
 from parsimony_kernel.lineage.copiers import is_free, is_of_library, is_opaque, kind_of
 from parsimony_kernel.lineage.copies import ROOM_BYTES, Copies, Copy, Kept, Room, bytes_of
 from parsimony_kernel.lineage.ledger import Moment, OriginLedger
 from parsimony_kernel.lineage.may_mutate import suspects, used_by
-from parsimony_kernel.lineage.memory import unshared_bytes
 from parsimony_kernel.lineage.object_graph import Holding, holds_objects
 from parsimony_kernel.lineage.snapshot import visible
 

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 from weakref import ref
 
 from parsimony_kernel.analysis.calls import MUTATES_ARGUMENT
+from parsimony_kernel.lineage.buffers import frame_bytes, is_array, plain_array, same_memory
 from parsimony_kernel.lineage.classes import (
     attributes_of,
     copies_lazily,
@@ -38,7 +39,6 @@ from parsimony_kernel.lineage.classes import (
     loaded,
     package_of,
 )
-from parsimony_kernel.lineage.memory import frame_bytes, is_array, plain_array, same_memory
 
 # Packages whose C code is asked for the state that it pickles, and given it again.
 _STATE_OF = frozenset(

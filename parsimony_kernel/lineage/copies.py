@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from parsimony_kernel.lineage.buffers import frame_bytes, is_array
 from parsimony_kernel.lineage.classes import ATOMS, is_atomic, is_frame
 from parsimony_kernel.lineage.copiers import (
     BY_TYPE,
@@ -22,7 +23,6 @@ from parsimony_kernel.lineage.copiers import (
     leaves_out,
     parts_of,
 )
-from parsimony_kernel.lineage.memory import frame_bytes, is_array
 
 # What copies may take up in memory for all of a run and for one cell, and what looking for them
 # may take for one: about 50 ms.

@@ -12,6 +12,7 @@ from itertools import zip_longest
 from typing import Any
 
 from parsimony_kernel.core.text import plural
+from parsimony_kernel.lineage.buffers import is_array, same_memory
 from parsimony_kernel.lineage.checkpoint import ABSENT, GONE, Change
 from parsimony_kernel.lineage.classes import (
     ATOMS,
@@ -27,7 +28,6 @@ from parsimony_kernel.lineage.classes import (
 from parsimony_kernel.lineage.copiers import fields, kind_of
 from parsimony_kernel.lineage.copies import Copy
 from parsimony_kernel.lineage.files import FileState
-from parsimony_kernel.lineage.memory import is_array, same_memory
 
 # Labels that are matched one by one.
 _MOST_LABELS = 500_000

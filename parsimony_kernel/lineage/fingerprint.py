@@ -16,6 +16,7 @@ from itertools import islice
 from types import FunctionType, GeneratorType, ModuleType
 from typing import Any
 
+from parsimony_kernel.lineage.buffers import arrays_inside, plain_array
 from parsimony_kernel.lineage.classes import (
     ATOM_IDS,
     is_atomic,
@@ -26,7 +27,6 @@ from parsimony_kernel.lineage.classes import (
 )
 from parsimony_kernel.lineage.copiers import MAPPING, STATE, kind_of, parts_of
 from parsimony_kernel.lineage.copies import COMMON
-from parsimony_kernel.lineage.memory import arrays_inside, plain_array
 from parsimony_kernel.lineage.object_graph import around
 
 # Steps that looking at one value may take, and at those of one cell; a step is under 2 µs.

@@ -26,7 +26,7 @@ from types import (
 from typing import Any
 
 from parsimony_kernel.analysis.roots import Steps
-from parsimony_kernel.lineage import classes, memory
+from parsimony_kernel.lineage import buffers, classes
 from parsimony_kernel.lineage.classes import ATOMS, SIMPLE, is_atomic, is_tabular, is_theirs
 from parsimony_kernel.lineage.copiers import OUTSIDE, kind_of, parts_of, variable_of
 from parsimony_kernel.lineage.copies import COMMON, Copies
@@ -75,8 +75,8 @@ def _parts(value: Any) -> Iterable[Any]:
         return ()
     if kind is memoryview:
         return _memory(value)
-    if (arrays := memory.arrays_of(value)) is not None:
-        held = [memory.plain_array(array).flat for array in arrays if array.dtype.hasobject]
+    if (arrays := buffers.arrays_of(value)) is not None:
+        held = [buffers.plain_array(array).flat for array in arrays if array.dtype.hasobject]
         return chain.from_iterable(held)
     for base, iterate in _CONTAINERS.items():
         if issubclass(kind, base):
@@ -305,20 +305,20 @@ class Holding:
             held = gc.get_referents(value)
         parts = (*parts_of(held), *(held if isinstance(held, dict) else ()))
         found = [part for part in parts if type(part) not in ATOMS]
-        base = value.base if memory.is_array(value) else None
+        base = value.base if buffers.is_array(value) else None
         return found if base is None else [*found, base]
 
     def _views_of(self, targets: Mapping[int, Any]) -> dict[int, list[int]]:
         """The ids of targets by that of arrays that lie in their memory, or have it in theirs."""
         views = defaultdict[int, list[int]](list)
-        if not (changed := [value for value in targets.values() if memory.is_array(value)]):
+        if not (changed := [value for value in targets.values() if buffers.is_array(value)]):
             return views
         sharing = defaultdict[int, list[Any]](list)
-        for value in filter(memory.is_array, self.objects.values()):
-            sharing[id(memory.owner(value))].append(value)
+        for value in filter(buffers.is_array, self.objects.values()):
+            sharing[id(buffers.owner(value))].append(value)
         for value in changed:
-            for other in sharing[id(memory.owner(value))]:
-                if other is not value and memory.overlap(value, other):
+            for other in sharing[id(buffers.owner(value))]:
+                if other is not value and buffers.overlap(value, other):
                     views[id(other)].append(id(value))
         return views
 
@@ -372,7 +372,7 @@ def names_of(
     if not touched:
         return set()
     found = set(compress(after, map(touched.__contains__, map(id, after.values()))))
-    has_memory = any(memory.has_memory(type(each)) for each in touched.values())
+    has_memory = any(buffers.has_memory(type(each)) for each in touched.values())
     if not has_memory and _are_only_bound(touched, found, (after, *earlier), namespace, shown):
         return found
     kinds = list(map(id, map(type, after.values())))
@@ -382,10 +382,10 @@ def names_of(
     written = defaultdict[int, list[tuple[Any, int]]](list)
     for key, value in touched.items():
         if not (key in columns and _writes_nothing(value)):
-            for array, record in memory.blocks_of(value):
-                written[id(memory.owner(array))].append((array, record))
+            for array, record in buffers.blocks_of(value):
+                written[id(buffers.owner(array))].append((array, record))
     if written:
-        owning = {key for key, kind in distinct.items() if memory.has_memory(kind)}
+        owning = {key for key, kind in distinct.items() if buffers.has_memory(kind)}
         found |= {
             name
             for (name, value), kind in zip(after.items(), kinds, strict=True)
@@ -413,13 +413,16 @@ def _is_written(value: Any, written: Mapping[int, Sequence[tuple[Any, int]]]) ->
     """Whether some memory of ``value`` was written to: by its owner, arrays in it, each with the
     record by which pandas has copied first what another frame shares."""
     if written.keys().isdisjoint(
-        id(memory.owner(array)) for array in memory.arrays_of(value) or ()
+        id(buffers.owner(array)) for array in buffers.arrays_of(value) or ()
     ):
         return False
+    arrays = buffers.arrays_of(value) or ()
+    if written.keys().isdisjoint(id(buffers.owner(array)) for array in arrays):
+        return False
     return any(
-        memory.overlap(array, other)
-        for array, record in memory.blocks_of(value)
-        for other, its in written.get(id(memory.owner(array)), ())
+        buffers.overlap(array, other)
+        for array, record in buffers.blocks_of(value)
+        for other, its in written.get(id(buffers.owner(array)), ())
         if not record or record != its
     )
 
