@@ -228,7 +228,12 @@ class Writer:
             if query.is_percent:
                 self.size = f"math.ceil(len({self.source}) * {self.size} / 100)"
             if query.limit == 1:
-                shown = query.columns or [*self.table.texts[:1], sort]
+                said = {f.column for f in query.filters}
+                kinds = [c for c in self.table.texts if c not in said][:1]
+                shown = query.columns
+                if all(each.is_measure for each in query.columns):
+                    shown = [*kinds, *(query.columns or [sort])]
+                    self.picked = f"[{literal([c.name for c in shown])}]" * bool(self.columns)
                 self.named, self.units = [c.name for c in shown], (shown[-1].unit,)
                 query.superlative = query.superlative or query.title
         return f"{query.table}{f' by {sort.name}' if sort else ''} {' '.join(self.columns)}"
