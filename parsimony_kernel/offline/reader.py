@@ -255,6 +255,8 @@ class Reader(Marks):
     def _rank_groups(self, column: Column, agg: str = "") -> None:
         """Rank groups by a function of a column, or the rows by the column."""
         query, name = self.query, column.name
+        if not column.is_measure:
+            raise No(f"The built-in model can't rank {query.groups[0].label} by {name}.")
         options = {f"total {name}": "sum", f"mean {name}": "mean", f"{name} of a single row": ""}
         agg = agg or ("sum" if adds_up(column) else "")
         question = f"By what should I rank {query.groups[0].label}?"
