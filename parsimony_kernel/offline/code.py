@@ -167,7 +167,7 @@ class Writer:
             case "rows":
                 words = self._rows()
             case "histogram" | "box" | "scatter" | "line":
-                self._plain()
+                words = self._plain()
         values = [v for f in query.filters for v in f.values][:3]
         self.name = unique(identifier(" ".join(map(str, (words, *values)))), taken)
         self.chart = unique(f"{self.name}_chart", taken)
@@ -228,12 +228,17 @@ class Writer:
             if query.is_percent:
                 self.size = f"math.ceil(len({self.source}) * {self.size} / 100)"
             if query.limit == 1:
-                shown = query.columns or [*self.table.texts[:1], sort]
+                said = {f.column for f in query.filters}
+                kinds = [c for c in self.table.texts if c not in said][:1]
+                shown = query.columns
+                if all(each.is_measure for each in query.columns):
+                    shown = [*kinds, *(query.columns or [sort])]
+                    self.picked = f"[{literal([c.name for c in shown])}]" * bool(self.columns)
                 self.named, self.units = [c.name for c in shown], (shown[-1].unit,)
                 query.superlative = query.superlative or query.title
         return f"{query.table}{f' by {sort.name}' if sort else ''} {' '.join(self.columns)}"
 
-    def _plain(self) -> None:
+    def _plain(self) -> str:
         """Draw the rows themselves, by the columns that the chart uses."""
         query = self.q
         groups = query.groups if query.do != "box" else []
@@ -244,6 +249,7 @@ class Writer:
         if query.do == "line":
             self.value, self.units = self.columns[0], (query.columns[0].unit,)
             self.steps = [self.assigned, f".sort_values({literal(self.keys[0])})"]
+        return query.title
 
     def _bars(self) -> None:
         """Draw a table of groups: along time, or as bars by rank."""

@@ -439,7 +439,9 @@ class _Planner:
         if kind == "file":
             name, suffix = self._latest(table).table, given.get("suffix") or "csv"
             path = title or f"{name}.{suffix.casefold().replace('excel', 'xlsx')}"
-            path = path if is_data_file(path) else f"{path}.csv"
+            path = path if "." in path else f"{path}.csv"
+            if not is_data_file(path) or re.search("chart|plot|graph", given.get("rest") or ""):
+                raise No("The built-in model writes tables, to CSV, Excel, Parquet or JSON files.")
             self._done(code.export(name, path))
             self.published.append(f"Wrote `{name}` to {path}.")
             return

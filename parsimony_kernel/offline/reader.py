@@ -255,6 +255,8 @@ class Reader(Marks):
     def _rank_groups(self, column: Column, agg: str = "") -> None:
         """Rank groups by a function of a column, or the rows by the column."""
         query, name = self.query, column.name
+        if not column.is_measure:
+            raise No(f"The built-in model can't rank {query.groups[0].label} by {name}.")
         options = {f"total {name}": "sum", f"mean {name}": "mean", f"{name} of a single row": ""}
         agg = agg or ("sum" if adds_up(column) else "")
         question = f"By what should I rank {query.groups[0].label}?"
@@ -431,6 +433,18 @@ class Reader(Marks):
             own = [Measure("nunique", group) for group in query.groups]
             query.measures = [Measure("count") if m in own else m for m in query.measures]
         query.do = query.do or ("aggregate" if query.measures else "rows")
+        if query.sort is not None and query.superlative.startswith(("latest", "earliest")):
+            self._ties(query.sort, "min" if query.ascending else "max")
+
+    def _ties(self, time: Column, side: str) -> None:
+        """Several rows may be the last: a person says whether all are meant."""
+        dates = time.of(Writer(self.query, self.table, ()).source)
+        word = self.query.superlative.partition(" ")[0]
+        expression = f"int(({dates} == {dates}.{side}()).sum())"
+        count = self.fetch(expression, f"Look how many rows are the {word}")
+        if count > 1:
+            each = f"that of each {self.table.texts[0].name}" if self.table.texts else "all of them"
+            self.choose(f"{count} rows are the {word}. Which do you mean?", [each, STOP])
 
     def _functions(self, numbers: Sequence[Column], rest: str, *more: str) -> None:
         """Ask for the function of numbers that a request does not name."""
@@ -525,14 +539,15 @@ class Reader(Marks):
         times = [g for g in query.groups if g.is_time] or [self.time("rolling")]
         query.groups = [times[0], *(g for g in query.groups if not g.is_time)]
         source, time = Writer(query, self.table, ()).source, times[0]
-        made = f".assign(**{{{literal(time.name)}: {time.of(source)}}})"
-        keys = literal([g.name for g in query.groups])
-        several = self.fetch(
-            f"int({source}{made}.duplicated({keys}).any())",
-            f"Look whether a {time.label} has several rows",
-        )
-        if several:
+        keys, key = literal([g.name for g in query.groups]), time.of(source)
+        several = f"{source}.assign(**{{{literal(time.name)}: {key}}}).duplicated({keys}).any()"
+        if self.fetch(f"int({several})", f"Look whether a {time.label} has several rows"):
             raise No(f"A {time.label} has several rows, so there is nothing to roll over.")
+        periods = key.removesuffix(".dt.start_time")
+        last, first = (f"p.{end}(){'.ordinal' * (periods != key)}" for end in ("max", "min"))
+        gaps = f"int((lambda p: {last} - {first} + 1 - p.nunique())({periods}))"
+        if time.part and self.fetch(gaps, f"Look whether each {time.label} has a row"):
+            raise No(f"Not each {time.label} has a row: ask for a {query.rows} row rolling value.")
         query.measures = [Measure(query.agg, each) for each in numbers]
 
     def _check(self, text: str) -> None:

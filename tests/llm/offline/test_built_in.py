@@ -114,6 +114,22 @@ async def test_growth_is_that_of_each_group(notebook: Notebook) -> None:
     )
 
 
+async def test_several_last_values_are_told_apart(notebook: Notebook) -> None:
+    await notebook.run(TABLES)
+    turn = await done(notebook, "last price", "that of each symbol")
+    made = notebook[turn.summary.split("Saved as `")[1].split("`")[0]]
+    assert made.set_index("symbol")["price"].to_dict()["GOOG"] == 560.19
+    assert len(made) == 5
+
+
+async def test_a_kind_of_chart_is_no_title(notebook: Notebook) -> None:
+    await notebook.run(TABLES)
+    turn = await done(notebook, "publish the mean horsepower by origin as a bar chart")
+    assert [(p["kind"], p["title"]) for p in turn.published] == [
+        ("chart", "Mean Horsepower by Origin")
+    ]
+
+
 async def test_two_months_are_set_side_by_side(notebook: Notebook) -> None:
     await notebook.run(TABLES)
     turn = await done(notebook, "compare the total precipitation of January and February")
@@ -218,6 +234,9 @@ async def test_two_readings_are_a_question(notebook: Notebook, request_: str, ch
         ("average weekly precipitation", "of totals"),
         ("average precipitation per week", "of totals"),
         ("7 week rolling mean of temp_max", "several rows"),
+        ("last price by symbol", "can't rank symbol by date"),
+        ("mean horsepower by origin and save the chart as 'power.png'", "writes tables"),
+        ("7 day rolling mean of price for symbol IBM", "Not each day has a row"),
         ("cluster the cars", "cluster"),
         ("share of the cars from Japan after 1980", "the share of what"),
         ("share of weight after 1980 by origin", "the share of what"),
