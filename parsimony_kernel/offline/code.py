@@ -155,7 +155,6 @@ class Writer:
         self.most = "nsmallest" if query.ascending else "nlargest"
         self.template = query.do
         self.units: tuple[str, ...] = ()
-        self.steps: list[str] = []
         words = query.title if query.table in query.title else f"{query.table} {query.title}"
         match query.do:
             case "aggregate" if query.groups:
@@ -248,7 +247,6 @@ class Writer:
         self.data = f"{self.source}[{literal(list(dict.fromkeys(c.name for c in used)))}]"
         if query.do == "line":
             self.value, self.units = self.columns[0], (query.columns[0].unit,)
-            self.steps = [self.assigned, f".sort_values({literal(self.keys[0])})"]
         return query.title
 
     def _bars(self) -> None:

@@ -404,7 +404,7 @@ class _Planner:
         call = self._done(cell)
         self.taken |= {cell.table, cell.chart} - {""}
         self.notes += query.notes
-        if len(self._originals()) > 1 and not self.loaded:
+        if len(self._originals()) > 1 and about.name != self.subject:
             self.notes.append(f"Used `{about.name}`")
         lines = [line for line in call.printed.splitlines() if line.strip()]
         if any(g.part == "month" for g in query.groups):

@@ -311,6 +311,18 @@ class Reader(Marks):
         query.limit = self._size(given) if "n" in given else query.limit or 1
         query.superlative = given["adjective"]
 
+    def _months(self, given: _Given, row: _Row, words: str) -> None:
+        """Keep rows from one month to another, of a year or of every year."""
+        first, last = (self.marks[given[name]] for name in "ab")
+        column = self.time(words)
+        if first > last or column.is_year:
+            raise No(f"The built-in model can't tell which months {column.name} should be in.")
+        kept = Filter(part_of(column, "month_name"), "in", tuple(range(first, last + 1)))
+        if "n" in given:
+            span = tuple(f"{self.marks[given['n']]}-{month:02}" for month in (first, last))
+            kept = Filter(part_of(column, "M"), "between", span)
+        self.query.filters.append(kept)
+
     def _dated(self, given: _Given, row: _Row, words: str) -> bool | str | None:
         """Keep rows by a year, a month, a day, or a span of them."""
         own = [c for c in self.marks[given["c"]] if c.is_date or c.is_year] if "c" in given else []
