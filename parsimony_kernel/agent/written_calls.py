@@ -41,7 +41,9 @@ _AROUND = ("tool_calls", "function", "tool_call", "function_call")
 _PARAMETER = re.compile(
     r"<(?:parameter(?:=|\s+name=))?[\"']?(\w+)[\"']?>\n?(.*?)\n?</(?:parameter|\1)>", re.DOTALL
 )
-_PAIR = re.compile(r"<arg_key>\s*(\w+)\s*</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
+_PAIR = re.compile(
+    r"<arg_key>\s*(\w+)\s*</arg_key>\s*<arg_value>\n?(.*?)\n?</arg_value>", re.DOTALL
+)
 
 Arguments = dict[str, Any]
 
@@ -137,7 +139,7 @@ def _in_xml(words: str, tools: Tools) -> Iterator[_Found]:
         types = tools[name].parameters_schema.get("properties", {})
         arguments = _object(body) or {
             key: text if types.get(key, {}).get("type") == "string" else _json(text)
-            for key, text in _PARAMETER.findall(_PAIR.sub(r"<\1>\2</\1>", body))
+            for key, text in _PAIR.findall(body) or _PARAMETER.findall(body)
         }
         if arguments or not tools[name].parameters_schema.get("required"):
             yield _Found(found.start(), closed.end() if closed else end, name, arguments)

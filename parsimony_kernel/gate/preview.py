@@ -157,7 +157,8 @@ class _Preview:
 
     def _show(self, name: str, text: str) -> None:
         if image := PATTERNS["remote_image"].search(text):
-            self._link(image[1] or image[2], name)
+            # The browser fetches it, from the person's own servers too, and no hook sees that.
+            self._add(ReachKind.network, f"{name} {image[1] or image[2]}")
 
     def _run(self, name: str, call: Call) -> None:
         first = call.args[0] if call.args else Text(())
@@ -177,7 +178,7 @@ class _Preview:
             self._write(Said(found[1] or found[2] or found[3]))
         for pattern in ("sql_address", "sql_install"):
             for found in PATTERNS[pattern].finditer(text):
-                self._link(found[1])
+                self._add(ReachKind.network, found[1])
 
     # Keys
 

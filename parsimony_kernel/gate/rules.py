@@ -31,7 +31,7 @@ Made = Callable[[], Sequence[Step]]
 
 
 def listed(value: Any) -> Any:
-    return value if isinstance(value, list | tuple) else [value]
+    return value if isinstance(value, list | tuple | set | frozenset) else [value]
 
 
 def _tool(name: str, info: ValidationInfo) -> str:

@@ -81,6 +81,7 @@ class Results:
         for cell in self._cells:
             self._shown[abs(cell.value)].append(cell)
         self._sizes = sorted(self._shown)
+        self._near: dict[frozenset[Cell], list[float]] = {}
 
     def cells_of(self, n: Numeral) -> list[Cell]:
         """The cells that ``n`` is when they are rounded, or cut off."""
@@ -103,8 +104,10 @@ class Results:
 
     def near(self, n: Numeral, said: Sequence[float], part: Iterable[Cell]) -> list[float]:
         """What ``n`` is of the numbers that follow from those ``said`` last, or from a ``part``."""
-        last = [*dict.fromkeys(said)][-6:]
-        return _among(_sizes(chain(_derive(last, sum(last)), self._follow(part))), n)
+        last, key = [*dict.fromkeys(said)][-6:], frozenset(part)
+        if key not in self._near:  # a sentence asks for the same part again and again
+            self._near[key] = _sizes(self._follow(sorted(key)))
+        return _among(_sizes(_derive(last, sum(last))), n) or _among(self._near[key], n)
 
     def _follow(self, cells: Iterable[Cell]) -> Iterator[float]:
         """What follows from ``cells``: by column, by row, and from the sums of columns."""
@@ -195,7 +198,7 @@ def _form_of(label: str) -> re.Pattern[str]:
         return re.compile("(?!)")
     first, *more = (rf"{word}[^\W_]{{0,3}}" for word in words)
     rest = "".join(rf"[\W_]+{form}" for form in more)
-    optional = "?" * (len(words[0]) > 3)
+    optional = "?" * (len(words[0]) > 3 and not vague.fullmatch(words[0]))
     return re.compile(rf"(?<!\w){first}(?:{rest}){optional}(?!\w)", re.IGNORECASE)
 
 

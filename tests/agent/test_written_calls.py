@@ -79,6 +79,11 @@ WRITTEN: dict[str, tuple[str, list[Any]]] = {
         f"<arg_value>{CODE}</arg_value>\n</tool_call>",
         RUN,
     ),
+    "GLM with HTML in it": (
+        "<tool_call>run_code<arg_key>code</arg_key><arg_value>p = '<code>1</code>'\nprint(p)"
+        "</arg_value></tool_call>",
+        [("run_code", {"code": "p = '<code>1</code>'\nprint(p)"})],
+    ),
     "invoke": (f'<invoke name="run_code"><parameter name="code">{CODE}</parameter></invoke>', RUN),
     "tags": (f"<run_code><code>{CODE}</code></run_code>", RUN),
     "ReAct": (f'Thought: sum\nAction: run_code\nAction Input: {{"code": {QUOTED}}}', RUN),

@@ -265,6 +265,13 @@ def test_named_rows_of_a_long_table_have_a_sum_and_a_share_of_the_whole() -> Non
     ]
 
 
+@pytest.mark.parametrize("column", ["total revenue", "mean price", "value added"])
+def test_the_first_word_of_a_column_is_not_its_name_where_it_names_many(column: str) -> None:
+    results = Results([f"       orders  {column}\nDHL        69  101.5\nFedEx    5734   75.9\n"])
+    summary = f"In {column.split()[0]} FedEx reached 5,734 and DHL 69."
+    assert unsupported(summary, results) == []
+
+
 def test_the_columns_of_a_long_table_have_a_sum_and_a_mean() -> None:
     rows = [(n * n * 1.37, 7000 / n, n * 3.1) for n in range(1, 201)]
     lines = "\n".join(f"item{n}  {a:.2f}  {b:.2f}  {c:.2f}" for n, (a, b, c) in enumerate(rows))

@@ -191,7 +191,8 @@ class Budget:
         """
         prompt, limits = tokens_in(request.messages, request.tools), self._limits
         longest = getattr(model, "max_answer_tokens", None)
-        usual = min(longest, ANSWER_TOKENS) if isinstance(longest, int) else ANSWER_TOKENS
+        longest = longest if isinstance(longest, int) and longest > 0 else ANSWER_TOKENS
+        usual = min(longest, ANSWER_TOKENS)
         # What the prompt alone takes, and what it takes with its answer.
         takes: dict[str, tuple[float, float]] = {"tokens": (prompt, prompt + usual)}
         if costs := [each.limit for each in limits if each.guard == "cost"]:

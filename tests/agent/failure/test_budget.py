@@ -174,7 +174,9 @@ async def test_an_answer_is_capped_at_what_is_left_of_the_money() -> None:
 
 async def test_an_answer_is_reserved_as_a_usual_one_or_as_long_as_the_model_makes_it() -> None:
     long, short = Priced(max_answer_tokens=50_000), Priced(max_answer_tokens=100)
-    for model, answer_tokens in ((long, ANSWER_TOKENS), (short, 100), (MODEL, ANSWER_TOKENS)):
+    odd = Priced(max_answer_tokens=-1)
+    usual = [(each, ANSWER_TOKENS) for each in (long, odd, MODEL)]
+    for model, answer_tokens in (*usual, (short, 100)):
         assert isinstance(await verdict(model, max_tokens=PROMPT + answer_tokens), Demand)
         assert isinstance(await verdict(model, max_tokens=PROMPT + answer_tokens - 1), Failure)
     assert await cap(short, max_tokens=PROMPT + 100) == LEAST_ANSWER_TOKENS
