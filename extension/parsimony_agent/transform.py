@@ -60,6 +60,8 @@ def awaiting(name: str) -> Callable[[list[str]], list[str]]:
                 case [_, ast.Constant(value="", end_col_offset=int(end)) as body]:
                     # IPython refuses an empty body before the magic sees it.
                     raw[row] = raw[row][: body.col_offset] + rb"'\n'" + raw[row][end:]
+                case [] | [ast.Constant(), ast.Constant(value=int())]:
+                    continue
                 case [ast.Constant(value=line)] if _AWAITED.isdisjoint(str(line).split()[:1]):
                     continue
             raw[row] = raw[row][:at] + b"await " + raw[row][at:]

@@ -37,12 +37,6 @@ _STOPPED = "stopped by the user"
 _log = logging.getLogger(__name__)
 
 
-def _pass_on(stop: CancellationRequest | None, session: Session) -> None:
-    """Stop the turn that has just begun, if that was asked for while it was being opened."""
-    if stop is not None and stop.is_set:
-        session.stop(stop.reason)
-
-
 class Turns:
     """Runs turns in cells and after clicks, and keeps what is needed to go on with them.
 
@@ -103,9 +97,8 @@ class Turns:
             self._records[record.run_id] = record
             if out:
                 self._outs[record.run_id] = out
-            _pass_on(stop, session)
 
-        events = session.turn(request.text, cell_key=cell_key, options=options)
+        events = session.turn(request.text, cell_key=cell_key, options=options, stop=stop)
         await self._follow(record, events, begun)
         await self._end_cell(record, outlet)
 
@@ -143,9 +136,8 @@ class Turns:
                 record.settle_prompt(
                     f"Answered: {replies[-1]}. It goes on in the cell that answered."
                 )
-            _pass_on(stop, session)
 
-        await self._follow(record, self._resumed(words, question), begun)
+        await self._follow(record, self._resumed(words, question, stop), begun)
         if not here:
             await self._end_cell(record, outlet)
             return
@@ -300,13 +292,16 @@ class Turns:
             record.go_on_in(self._place(outlet, goes_on=True))
             await self._follow(record, self._resumed(reply, asked.suspension_record))
 
-    def _resumed(self, reply: str, question: SuspensionRecord) -> AsyncIterator[AgentEvent]:
+    def _resumed(
+        self, reply: str, question: SuspensionRecord, stop: CancellationRequest | None = None
+    ) -> AsyncIterator[AgentEvent]:
         """How a turn goes on after an answer, within the budget that the notebook has by now."""
         return self._open().resume(
             reply,
             turn_id=question.run_id,
             nonce=question.nonce,
             notebook_cost_usd=self._settings.value("notebook_budget"),
+            stop=stop,
         )
 
     def _ask_again(self, record: TurnRecord) -> None:

@@ -7,20 +7,17 @@ appended is never changed. Every error leaves here as a ``StorageError``.
 
 import importlib
 import itertools
-import math
 import os
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+from parsimony_kernel.core.redaction import scrub
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.storage import durable, workspace
 
 ENVIRONMENT_VARIABLE = "PARSIMONY_ARTIFACTS"
-# For so long a bucket is not listed again, unless somebody looks.
-LISTED_FOR_S = 30.0
 _NO_FSSPEC = (
     "Give an address that fsspec knows, and install it with the package of the file system: "
     "pip install 'parsimony-kernel[remote]' s3fs"
@@ -37,7 +34,7 @@ class Place(Protocol):
         """Get ready for a first file."""
 
     def look(self) -> None:
-        """Forget what was listed: others may have written since."""
+        """See what others have written since."""
 
     def read(self, path: str) -> bytes | None:
         """The bytes of a file, or ``None`` where there is none."""
@@ -125,23 +122,32 @@ class Bucket:
     """A place at an address that fsspec knows, such as ``s3://bucket/folder``.
 
     A file is made by a conditional put. There is no appending to an object, so a log is a folder
-    with an object for each line: its number is the first free one, by the same condition.
+    with an object for each line: its number is the first free one, by the same condition. It is
+    listed when somebody looks, and else only if nobody has.
 
-    Raises ``StorageError`` when fsspec, or the package of its file system, is not installed.
+    Raises ``StorageError`` when fsspec, or the package of its file system, is not installed, and
+    for an address that cannot be opened.
     """
 
     def __init__(self, address: str) -> None:
+        # It is shown and written down, and may hold a password.
+        self.address = scrub(address.rstrip("/"))
+        if "::" in address:
+            raise durable.StorageError(
+                f"{ENVIRONMENT_VARIABLE}: {self.address!r} is a chain of addresses; name the last."
+            )
         try:
             fsspec: Any = importlib.import_module("fsspec.core")  # deferred: an extra
             # Only a folder of this machine has to be made before it is written to.
             more = {"auto_mkdir": True} if address.startswith(("file:", "local:")) else {}
             self._files, root = fsspec.url_to_fs(address, use_listings_cache=False, **more)
         except (ImportError, ValueError) as exc:
-            raise durable.StorageError(f"{ENVIRONMENT_VARIABLE}: {exc}. {_NO_FSSPEC}") from exc
+            said = f"{ENVIRONMENT_VARIABLE}: {exc}. {_NO_FSSPEC}"
+            raise durable.StorageError(scrub(said)) from None
+        except Exception as exc:  # boundary: tool - some connect at once
+            raise _trouble(f"open {self.address!r}", exc) from None
         self._root = root.rstrip("/")
-        self.address = address.rstrip("/")
-        self._found: dict[str, set[str]] = {}
-        self._found_at = -math.inf
+        self._found: dict[str, set[str]] | None = None
         # Lines are never changed, so each is fetched once.
         self._lines: dict[str, bytes] = {}
 
@@ -149,7 +155,15 @@ class Bucket:
         pass
 
     def look(self) -> None:
-        self._found_at = -math.inf
+        found: dict[str, set[str]] = {}
+        with self._told(ARTIFACT_FOLDER, "list"):
+            for whole in self._files.find(self._at(ARTIFACT_FOLDER)):
+                _note(found, whole.removeprefix(f"{self._root}/"))
+        self._found = found
+
+    def rest(self) -> None:
+        """Do without a listing until somebody looks."""
+        self._found = self._found or {}
 
     def read(self, path: str) -> bytes | None:
         with self._told(path, "read"):
@@ -176,14 +190,16 @@ class Bucket:
                 there = self.read(path)
                 if there is None:
                     raise
-                return there == data  # it was put, and the answer got lost
-        self._note(path)
+                if there != data:
+                    return False
+                # It was put, and the answer got lost.
+        _note(self._listed(), path)
         return True
 
     def replace(self, path: str, data: bytes) -> None:
         with self._told(path):
             self._files.pipe_file(self._at(path), data)
-        self._note(path)
+        _note(self._listed(), path)
 
     def append(self, path: str, line: str) -> None:
         data = line.encode("utf-8", "surrogatepass") + b"\n"
@@ -194,19 +210,12 @@ class Bucket:
         pass  # what was put is kept
 
     def names(self, folder: str) -> list[str]:
-        if time.monotonic() > self._found_at + LISTED_FOR_S:
-            with self._told(ARTIFACT_FOLDER, "list"):
-                self._found = {}
-                for whole in self._files.find(self._at(ARTIFACT_FOLDER)):
-                    self._note(whole.removeprefix(f"{self._root}/"))
-            self._found_at = time.monotonic()
-        return sorted(self._found.get(folder, ()))
+        return sorted(self._listed().get(folder, ()))
 
-    def _note(self, path: str) -> None:
-        """That ``path`` is there."""
-        while path:
-            path, _, name = path.rpartition("/")
-            self._found.setdefault(path, set()).add(name)
+    def _listed(self) -> dict[str, set[str]]:
+        if self._found is None:
+            self.look()
+        return self._found or {}
 
     def is_there(self, path: str) -> bool:
         with self._told(path, "look for"):
@@ -235,10 +244,21 @@ class Bucket:
         except durable.StorageError:
             raise
         except Exception as exc:  # boundary: tool - each file system raises types of its own
-            raise durable.StorageError(
-                f"Cannot {doing} '{self.address}/{path}': {exc or type(exc).__name__}. Check "
-                f"{ENVIRONMENT_VARIABLE} and the keys that its file system reads."
-            ) from exc
+            raise _trouble(f"{doing} '{self.address}/{path}'", exc) from None
+
+
+def _note(found: dict[str, set[str]], path: str) -> None:
+    """That ``path`` is there."""
+    while path:
+        path, _, name = path.rpartition("/")
+        found.setdefault(path, set()).add(name)
+
+
+def _trouble(doing: str, exc: Exception) -> durable.StorageError:
+    return durable.StorageError(
+        f"Cannot {doing}: {scrub(str(exc)) or type(exc).__name__}. Check {ENVIRONMENT_VARIABLE} "
+        "and the keys that its file system reads."
+    )
 
 
 def place_of(root: Path, environ: Mapping[str, str] = os.environ) -> Place:
@@ -247,4 +267,5 @@ def place_of(root: Path, environ: Mapping[str, str] = os.environ) -> Place:
     address = environ.get(ENVIRONMENT_VARIABLE, "").strip()
     if "://" in address and not address.startswith("file://"):
         return Bucket(address)
-    return Folder(Path(address.removeprefix("file://")).expanduser() if address else root)
+    # Below the workspace, wherever the notebook's working folder is by then.
+    return Folder(root.absolute() / Path(address.removeprefix("file://")).expanduser())

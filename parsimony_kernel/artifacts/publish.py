@@ -369,8 +369,9 @@ class Publisher:
         has_read = identity.live_name_key(kind, entry.live_name) in read
 
         def gives_up(owner: str) -> bool:
-            # A notebook that was moved or deleted leaves its names to whoever comes next.
-            return has_read or not (self.store.root / owner).exists()
+            # A notebook that was moved or deleted leaves its names to whoever comes next; one of
+            # another workspace cannot be seen from here.
+            return has_read or not (self.store.prefix or (self.store.root / owner).exists())
 
         entry, reused = self.store.publish(entry, data, gives_up=gives_up)
         return Published(entry, reused)

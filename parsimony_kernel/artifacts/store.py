@@ -17,6 +17,7 @@ from rapidfuzz import fuzz, process
 
 from parsimony_kernel.artifacts import seals
 from parsimony_kernel.artifacts.places import Bucket, Place, place_of
+from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.identity import (
     ARTIFACT_FOLDER,
     SNAPSHOT_KINDS,
@@ -27,8 +28,10 @@ from parsimony_kernel.identity import (
     snapshot_sha,
 )
 from parsimony_kernel.lineage.ledger import InputRef
+from parsimony_kernel.storage.durable import StorageError
 
 LOG_NAME = "log.jsonl"
+LOOK_S = 5.0
 NAMES = f"{ARTIFACT_FOLDER}/names"
 MIN_ID_PREFIX = 6
 SHORT_ID = 12
@@ -177,11 +180,29 @@ class ArtifactStore:
         self.place = place or place_of(root)
         self._witness = witness
 
-    async def look(self) -> None:
-        """Read anew what is published, where that takes a while: off the event loop."""
-        if isinstance(self.place, Bucket):
-            self.place.look()
-            await asyncio.to_thread(self.list)
+    @property
+    def prefix(self) -> str:
+        """What stands before the path of a log where all of it is told of: nothing in the
+        workspace's own folder."""
+        own = str(self.root.resolve())
+        return "" if self.place.address == own else f"{self.place.address}/"
+
+    async def look(self, stop: CancellationRequest) -> str:
+        """Read anew what is published, where that takes a while: off the event loop, until
+        ``stop``, and for a few seconds at most. Gives what stood in the way."""
+        place = self.place
+        if not isinstance(place, Bucket):
+            return ""
+        place.rest()
+        try:
+            async with asyncio.timeout(LOOK_S):
+                await stop.race(asyncio.to_thread(place.look))
+                await stop.race(asyncio.to_thread(self.list))
+        except Cancelled:
+            return ""  # the run says so
+        except (StorageError, TimeoutError) as exc:
+            return str(exc) or f"Nothing came from {place.address} within {LOOK_S:.0f} s."
+        return ""
 
     def put(self, kind: str, logical_id: str, data: bytes) -> ArtifactRef:
         """Keep a snapshot without naming it in a log. A damaged one is mended by these bytes."""
@@ -247,7 +268,7 @@ class ArtifactStore:
         self.place.append(log, line)
         if self._witness is not None:
             for seal in seals.seals_of(line.encode("utf-8", "surrogatepass")):
-                self._witness(log, seal)
+                self._witness(self.prefix + log, seal)
         return entry, reused
 
     def is_whole(self, entry: LogEntry) -> bool:
@@ -371,8 +392,9 @@ class ArtifactStore:
     def object_at(self, path: str) -> str | None:
         """The logical id of the data object whose snapshot lies at ``path`` in the workspace."""
         for logical_id in self.ids("data_object"):
-            if any(e.path == path for e in self.history("data_object", logical_id).entries):
-                return logical_id
+            with suppress(ValueError):  # a folder that somebody else put there
+                if any(e.path == path for e in self.history("data_object", logical_id).entries):
+                    return logical_id
         return None
 
     def ids(self, kind: str) -> Sequence[str]:
@@ -399,7 +421,7 @@ class ArtifactStore:
             for kind in SNAPSHOT_KINDS
             for name in self.ids(kind)
         )
-        held = {log: self.place.log(log) for log in logs}
+        held = {self.prefix + log: self.place.log(log) for log in logs}
         return {log: seals.seals_of(data) for log, data in held.items() if data is not None}
 
     def _lines(self, kind: str, logical_id: str) -> Sequence[bytes]:

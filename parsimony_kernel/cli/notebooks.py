@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from parsimony_kernel import KERNEL_NAME
+from parsimony_kernel.artifacts.places import Folder
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.cli import output
 from parsimony_kernel.llm.cassette import FOLDER, path_of
@@ -185,6 +186,7 @@ def run_demo(
     environ = {
         "PARSIMONY_MODEL": "offline",
         "PARSIMONY_WORKSPACE": str(folder.resolve()),
+        "PARSIMONY_ARTIFACTS": "",
         "JPY_SESSION_NAME": str(executed.resolve()),
     }
     beside = folder if notebook is None else source.parent
@@ -209,7 +211,7 @@ def _tell(content: Any, source: Path, executed: Path, say: Callable[[str], None]
     for cell in of_agent:
         shown = (each.get("data", {}).get("text/plain", "").strip() for each in cell.outputs)
         say("\n".join([cell.source, *filter(None, shown), ""]))
-    entries = ArtifactStore(executed.parent).list()
+    entries = ArtifactStore(executed.parent, place=Folder(executed.parent)).list()
     published = [
         f"{entry.kind} {entry.title!r} ({executed.parent / entry.path})"
         for entry in entries
@@ -299,6 +301,7 @@ def replayed(notebook: Path, to: Path | None = None) -> tuple[Replayed, ...]:
         environ = {
             "PARSIMONY_CASSETTE": "replay",
             "PARSIMONY_WORKSPACE": workspace,
+            "PARSIMONY_ARTIFACTS": "",
             "JPY_SESSION_NAME": str(notebook),
         }
         execute(

@@ -9,6 +9,7 @@ redo is the undo of an undo.
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Set
 from dataclasses import dataclass, field, replace
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from parsimony_kernel.analysis.cell import Cell
@@ -255,7 +256,8 @@ def take_back(place: "Checkpoints", change: Change) -> TakenBack:
     done = set_back(place, target, names, changed)
     kept = shown(since.later)
     reasons = {name: why for name in kept if (why := since.reasons.get(name))}
-    stale = place.ledger.stale_since(change.runs, {*done.restored, *done.removed, *done.lost})
+    stands_on = place.ledger.stale_since(change.runs, {*done.restored, *done.removed, *done.lost})
+    stale = tuple(name for name in stands_on if not isinstance(now.get(name), ModuleType))
     back = replace(done, kept=kept, reasons=reasons, stale=stale)
     if not done:
         return TakenBack(back, None, change if kept else None)

@@ -52,8 +52,6 @@ OUTSIDE = frozenset(
 )  # fmt: skip
 # The attribute in which instances of these keep what their properties gave.
 _FILLED, _FILLING = "_cache", frozenset({"pandas", "statsmodels"})
-# Stands for such an attribute in a copy, which gives back an empty one.
-_EMPTY: Any = object()
 # Flags of types: made by a class statement or the like; attributes and weak references are kept
 # before the object, where they do not count.
 _HEAP, _MANAGED_DICT, _MANAGED_WEAKREF = 1 << 9, 1 << 4, 1 << 3
@@ -564,10 +562,7 @@ def _instances_of(kind: type) -> Kind | None:
     def held(value: Any, items: Any) -> Held:
         attributes = attributes_of(value).copy() if has_attributes else {}
         for name in caches & attributes.keys():
-            if name == _FILLED:
-                attributes[name] = _EMPTY
-            else:
-                del attributes[name]
+            del attributes[name]
         return Held(items, _filled(value, members) if members else {}, attributes, own)
 
     def put(value: Any, held: Held) -> None:
@@ -580,9 +575,9 @@ def _instances_of(kind: type) -> Kind | None:
         for member in now.keys() - held.slots.keys():
             member.__delete__(value)
         if has_attributes:
-            attributes = held.attributes.items()
-            again = {name: each if each is not _EMPTY else {} for name, each in attributes}
-            _put_dict(attributes_of(value), again)
+            own_now = attributes_of(value)
+            emptied: dict[str, Any] = {name: {} for name in caches & {_FILLED} & own_now.keys()}
+            _put_dict(own_now, held.attributes | emptied)
 
     return Kind(
         lambda value: held(value, native.get(value)),

@@ -406,11 +406,12 @@ def _matched(before: Any, after: Any) -> tuple[Any, Any] | None:
     """The places in each of the labels that both have; by place where labels do not tell, ``None``
     where neither does, or too many labels would have to be compared."""
     is_as_many = len(before) == len(after)
-    if is_as_many and _are_same(before, after):
+    can_tell = _is_safe(before) and _is_safe(after)
+    if before is after or before.is_(after) or (can_tell and before.equals(after)):
         return _in_order(len(before))
     if max(len(before), len(after)) > _MOST_LABELS:
         return None
-    if _is_safe(before) and _is_safe(after):
+    if can_tell:
         try:
             if before.is_unique and after.is_unique:
                 places = before.get_indexer(after)

@@ -45,7 +45,7 @@ _HOLD_NOTHING = (
     "ipykernel.", "asyncio.", "_asyncio", "threading", "_thread", "concurrent.", "weakref",
 )  # fmt: skip
 _CONTAINERS: dict[type, Callable[[Any], Iterable[Any]]] = {
-    dict: lambda value: chain(dict.values(value), dict.keys(value)),
+    dict: dict.values,
     **{kind: kind.__iter__ for kind in (list, tuple, set, frozenset, deque)},
 }
 # By the ids of their classes, which may have a hash of their own.
@@ -75,7 +75,8 @@ def _parts(value: Any) -> Iterable[Any]:
         return ()
     if kind is memoryview:
         return _memory(value)
-    if (arrays := buffers.arrays_of(value)) is not None:
+    # One of the notebook's own classes keeps attributes too.
+    if not is_theirs(kind) and (arrays := buffers.arrays_of(value)) is not None:
         held = [buffers.plain_array(array).flat for array in arrays if array.dtype.hasobject]
         return chain.from_iterable(held)
     for base, iterate in _CONTAINERS.items():
@@ -279,7 +280,8 @@ class Holding:
                 continue
             if kind not in COMMON and key not in self._copies.by_id:
                 is_outside = classes.package_of(kind) in OUTSIDE and kind_of(part) is None
-                if is_outside or is_atomic(part):
+                # What runs leads to all that runs, the looking itself included.
+                if is_outside or kind in (FrameType, TracebackType) or is_atomic(part):
                     continue
             self.objects[key] = part
             yield part
@@ -325,6 +327,8 @@ class Holding:
 
 def _now_held(value: Any) -> Any:
     """What ``value`` holds now, as a copy would tell it."""
+    if type(value) is dict:
+        return value.copy()  # its keys are looked at too
     if type(value) in COMMON:
         # A copy: what is looked at may be a list that grows with the looking.
         return list(islice(_CONTAINERS[type(value)](value), _MOST_ITEMS))

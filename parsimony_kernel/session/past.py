@@ -76,7 +76,7 @@ class Past:
         return chosen, self._turned(run_id)
 
     def redo(self, ordinal: int | None = None) -> tuple[int, PutBack]:
-        """Do again what was taken back of a turn, by default the one undone last.
+        """Do again what was taken back of a turn, by default the oldest of those.
 
         ``SessionError`` when none was, or in a turn.
         """
@@ -124,6 +124,8 @@ class Past:
         numbers = self.ordinals()
         known = {numbers[run_id]: run_id for run_id in runs if run_id in numbers}
         if not known:
+            if newest and self.changes.undone:
+                raise SessionError("Every turn is undone already. %agent redo does one again.")
             if newest:
                 raise SessionError("No turn of this kernel's life has changed a variable.")
             raise SessionError("No turn was taken back that could be done again.")

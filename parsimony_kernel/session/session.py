@@ -24,6 +24,7 @@ from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
 from parsimony_kernel.artifacts.verify import Verification, verify
 from parsimony_kernel.core import choices
+from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.chat import OFFLINE, ChatModel, ModelRequest
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.config import AgentGuardrails, FileStore
@@ -187,9 +188,15 @@ class NotebookSession:
         self._environ.maps[0] = dict(variables)
 
     async def turn(
-        self, request: str, *, cell_key: str, options: TurnOptions | None = None
+        self,
+        request: str,
+        *,
+        cell_key: str,
+        options: TurnOptions | None = None,
+        stop: CancellationRequest | None = None,
     ) -> AsyncGenerator[AgentEvent, None]:
-        """Run ``request`` as the turn of cell ``cell_key``, replacing that cell's earlier turn.
+        """Run ``request`` as the turn of cell ``cell_key``, replacing that cell's earlier turn,
+        until ``stop``.
 
         Every event is in the journal before it is yielded; the last one is terminal. Raises
         ``SessionError`` before anything ran.
@@ -215,6 +222,7 @@ class NotebookSession:
         secrets = Secrets.of(models, {**os.environ, **self._environ})
         request = secrets.clean(request)
         running = Running(run_id, cell_key, secrets=secrets, options=chosen)
+        running.cancellation = stop or running.cancellation
         guardrails = within_budget(chosen.guardrails(), chosen.notebook_cost_usd, self.spent_usd)
         self._running = running
         try:
@@ -222,7 +230,8 @@ class NotebookSession:
             if chosen.asked_by:
                 notice = f"Asked by {chosen.asked_by}. {notice}".rstrip()
             models = noting(models, self._journal, run_id)
-            await self._store.look()
+            trouble = await self._store.look(running.cancellation)
+            notice = f"{notice} {trouble}".strip()
             agent = self._agent(models, running, guardrails)
             running.ordinal = self._log.begin(
                 running.run_id, cell_key=cell_key, request=request, model=model_name
@@ -329,6 +338,7 @@ class NotebookSession:
         turn_id: str | None = None,
         nonce: str | None = None,
         notebook_cost_usd: float | None = None,
+        stop: CancellationRequest | None = None,
     ) -> AsyncGenerator[AgentEvent, None]:
         """Answer the question of ``turn_id``, or the newest one, and go on.
 
@@ -367,6 +377,7 @@ class NotebookSession:
         secrets = Secrets.of(models, {**os.environ, **self._environ})
         running = Running(record.run_id, row.turn.cell_key, row.turn.ordinal, secrets, asked=record)
         running.seen.update(record.minted_live_names)
+        running.cancellation = stop or running.cancellation
         self._running = running
         try:
             running.options = options_of(begun)
@@ -379,7 +390,7 @@ class NotebookSession:
                 of_turn_usd=record.cumulative_cost_usd,
             )
             models = noting(models, self._journal, record.run_id)
-            await self._store.look()
+            await self._store.look(running.cancellation)
             agent = self._agent(models, running, guardrails)
             gone, _ = differences(self.executor, record)
             state = admit(

@@ -106,6 +106,7 @@ class _Notebooks:
             environ.setenv(SAVED_BY, str(saved_by))
             environ.setenv("JPY_SESSION_NAME", str(item.path))
             environ.setenv("PARSIMONY_WORKSPACE", str(workspace))
+            environ.delenv("PARSIMONY_ARTIFACTS", raising=False)
             environ.setenv("PARSIMONY_DISPLAY", "static")
             return (yield)
 

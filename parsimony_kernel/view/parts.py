@@ -145,7 +145,7 @@ _LINE = re.compile(
     r"|#{1,6} +(?P<heading>\S.*))$"
 )
 _FENCED = re.compile(
-    r"^ {0,3}(?P<fence>`{3,}|~{3,}) {0,3}(?P<language>[A-Za-z0-9+-]{0,20})[^`\n]*\n"
+    r"^ {0,3}(?P<fence>`{3,}+|~{3,}+) {0,3}(?P<language>[A-Za-z0-9+-]{0,20})[^`\n]*+\n"
     r"(?P<body>.*?)(?:^[^\S\n]*(?P=fence)[`~]*[^\S\n]*(?:\n|\Z)|\Z)",
     re.MULTILINE | re.DOTALL,
 )

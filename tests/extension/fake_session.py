@@ -139,8 +139,14 @@ class FakeSession(_Session):
         self.of_models = dict(variables)
 
     def turn(
-        self, request: str, *, cell_key: str, options: TurnOptions | None = None
+        self,
+        request: str,
+        *,
+        cell_key: str,
+        options: TurnOptions | None = None,
+        stop: CancellationRequest | None = None,
     ) -> AsyncIterator[ev.AgentEvent]:
+        self._cancellation = stop or self._cancellation
         self.requests.append((request, cell_key, options or NO_OPTIONS))
         turn_id = f"{len(self.by_turn) + 1}0ab"
         return self._play(turn_id, request, None)
@@ -152,7 +158,9 @@ class FakeSession(_Session):
         turn_id: str | None = None,
         nonce: str | None = None,
         notebook_cost_usd: float | None = None,
+        stop: CancellationRequest | None = None,
     ) -> AsyncIterator[ev.AgentEvent]:
+        self._cancellation = stop or self._cancellation
         self.nonces.append(nonce)
         self.budgets.append(notebook_cost_usd)
         question = next((each for each in self.pending() if each.turn.run_id == turn_id), None)

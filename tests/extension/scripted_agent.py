@@ -10,6 +10,7 @@ from typing import Any
 from fake_session import FakeSession, Segment, asks
 
 from parsimony_agent.extension import install, uninstall
+from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.events import AgentEvent, RunCompleted, TextDelta
 from parsimony_kernel.session.turns import TurnOptions
 
@@ -33,10 +34,15 @@ class WordSession(FakeSession):
     """Takes its segments from the request."""
 
     def turn(
-        self, request: str, *, cell_key: str, options: TurnOptions | None = None
+        self,
+        request: str,
+        *,
+        cell_key: str,
+        options: TurnOptions | None = None,
+        stop: CancellationRequest | None = None,
     ) -> AsyncIterator[AgentEvent]:
         self._segments = script(request.split()[0])
-        return super().turn(request, cell_key=cell_key, options=options)
+        return super().turn(request, cell_key=cell_key, options=options, stop=stop)
 
 
 def load_ipython_extension(shell: Any) -> None:
