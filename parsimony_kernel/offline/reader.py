@@ -18,7 +18,7 @@ from parsimony_kernel.offline.marks import MOST, STOP, Marks, No
 from parsimony_kernel.offline.patterns import aggregate, fillers, keywords, rows, table
 from parsimony_kernel.offline.query import Filter, Measure, Query, flagged
 from parsimony_kernel.offline.schema import Column, part_of
-from parsimony_kernel.offline.words import canonical, fold, literal, spoken
+from parsimony_kernel.offline.words import canonical, fold, literal, singular, spoken
 
 IN_PARTS = "The built-in model can't bring this together: ask in parts."
 _Given = Mapping[str, str]
@@ -123,11 +123,7 @@ class Reader(Marks):
             self.values = [(self.table.column(n), value) for n, value in found if n in names]
             raise _Again
         words, query = [word for run in runs for word in run], self.query
-        agg, measures = aggregate(words[0]), [c.name for c in self.table.measures]
-        if agg and words[1:] and measures and len(runs) == 1:
-            question = f"`{self.table.name}` has no column {' '.join(words[1:])!r}."
-            column = self.choose(f"{question} Which one do you mean?", measures)
-            query.measures.append(Measure(agg, self.table.column(column)))
+        if len(runs) == 1 and self._function(words):
             return
         word = next((each for each in words if each not in keywords()), words[0])
         said, known = self.raw.get(word, word), f"Read {word!r} as the rows of {self.table.name}"
@@ -142,6 +138,24 @@ class Reader(Marks):
         if known not in self.told and not is_superlative:
             self.choose(f"What are {said!r}?", [f"the rows of {self.table.name}", STOP])
         self.note(known)
+
+    def _function(self, words: Sequence[str]) -> bool:
+        """Ask for the column of a function that stands alone, or before what is no column."""
+        query, numbers, rest = self.query, self.table.measures, " ".join(words[1:])
+        first = aggregate(words[0])
+        # The group of the highest total: a total, ranked.
+        ranked = aggregate(rest) if first in ("max", "min") else ""
+        agg = aggregate(singular(" ".join(words))) or ranked
+        if agg:
+            measured = query.do or query.measures or query.sort or {*self.columns} & {*numbers}
+            if not numbers or measured or (ranked and not (query.groups or self.columns)):
+                return False
+            query.ascending = bool(ranked) and first == "min"
+        elif not (first and rest and numbers[1:]):
+            return False
+        said = rest if rest and not agg else " ".join(words)
+        query.measures.append(Measure(agg or first, self.pick(self.mark("C", numbers, said))))
+        return True
 
     # -- the acts of the rows ------------------------------------------------------------------
 
@@ -425,7 +439,7 @@ class Reader(Marks):
             self._with_measures(numbers, others)
         elif query.measures or query.groups or query.superlative:
             self._grouped(numbers, others)
-        elif query.chart and numbers:
+        elif query.chart and (numbers or (self.table.measures and not others)):
             self._charted(numbers, others)
         elif numbers and query.filters and query.sort is None and not others:
             self._functions(numbers, "do you mean?", "the rows themselves")
@@ -506,6 +520,10 @@ class Reader(Marks):
     def _charted(self, numbers: list[Column], others: list[Column]) -> None:
         """A chart of numbers without a group: along time, or how they are spread."""
         query = self.query
+        if not numbers:
+            numbers = [self.pick(self.mark("C", self.table.measures, query.table))]
+            if query.chart == "auto" and self.table.times and not self.table.texts:
+                query.chart = "line"
         query.groups = [self.time("line"), *others] if query.chart == "line" else others
         if query.groups:
             self._per_group(numbers)
