@@ -14,7 +14,7 @@ from rapidfuzz import fuzz, process
 from parsimony_kernel.core.fuzzy import alike
 from parsimony_kernel.offline.code import values_like
 from parsimony_kernel.offline.patterns import aggregate, keywords, table
-from parsimony_kernel.offline.query import MONTHS, Query
+from parsimony_kernel.offline.query import MONTHS, Measure, Query
 from parsimony_kernel.offline.schema import Column, Table
 from parsimony_kernel.offline.words import Token, canonical, fold, singular, spoken
 
@@ -316,6 +316,27 @@ class Marks:
         if len(names) > 1:
             name = self.choose(f"Which date do you mean for {why!r}?", names)
         return self._ordered(self.table.column(name))
+
+    def function(self, words: Sequence[str], columns: Sequence[Column]) -> Measure | None:
+        """Return the function that words mean, alone or before what is no column, and its column.
+
+        Args:
+            columns: those that the request names; a measure among them leaves open what is meant.
+        """
+        query, numbers, rest = self.query, self.table.measures, " ".join(words[1:])
+        first = aggregate(words[0])
+        # The group of the highest total: a total, ranked.
+        ranked = aggregate(rest) if first in ("max", "min") else ""
+        agg = aggregate(singular(" ".join(words))) or ranked
+        if agg:
+            measured = query.do or query.measures or query.sort or {*columns} & {*numbers}
+            if not numbers or measured or (ranked and not (query.groups or columns)):
+                return None
+            query.ascending = bool(ranked) and first == "min"
+        elif not (first and rest and numbers[1:]):
+            return None
+        said = rest if rest and not agg else " ".join(words)
+        return Measure(agg or first, self.pick(self.mark("C", numbers, said)))
 
     def adjective(self, word: str) -> tuple[Column, bool]:
         """Return the column that an adjective measures, and whether it means the low end."""

@@ -18,7 +18,7 @@ from parsimony_kernel.offline.marks import MOST, STOP, Marks, No
 from parsimony_kernel.offline.patterns import aggregate, fillers, keywords, rows, table
 from parsimony_kernel.offline.query import Filter, Measure, Query, flagged
 from parsimony_kernel.offline.schema import Column, part_of
-from parsimony_kernel.offline.words import canonical, fold, literal, singular, spoken
+from parsimony_kernel.offline.words import canonical, fold, literal, spoken
 
 IN_PARTS = "The built-in model can't bring this together: ask in parts."
 _Given = Mapping[str, str]
@@ -123,7 +123,8 @@ class Reader(Marks):
             self.values = [(self.table.column(n), value) for n, value in found if n in names]
             raise _Again
         words, query = [word for run in runs for word in run], self.query
-        if len(runs) == 1 and self._function(words):
+        if len(runs) == 1 and (measure := self.function(words, self.columns)):
+            query.measures.append(measure)
             return
         word = next((each for each in words if each not in keywords()), words[0])
         said, known = self.raw.get(word, word), f"Read {word!r} as the rows of {self.table.name}"
@@ -138,24 +139,6 @@ class Reader(Marks):
         if known not in self.told and not is_superlative:
             self.choose(f"What are {said!r}?", [f"the rows of {self.table.name}", STOP])
         self.note(known)
-
-    def _function(self, words: Sequence[str]) -> bool:
-        """Ask for the column of a function that stands alone, or before what is no column."""
-        query, numbers, rest = self.query, self.table.measures, " ".join(words[1:])
-        first = aggregate(words[0])
-        # The group of the highest total: a total, ranked.
-        ranked = aggregate(rest) if first in ("max", "min") else ""
-        agg = aggregate(singular(" ".join(words))) or ranked
-        if agg:
-            measured = query.do or query.measures or query.sort or {*self.columns} & {*numbers}
-            if not numbers or measured or (ranked and not (query.groups or self.columns)):
-                return False
-            query.ascending = bool(ranked) and first == "min"
-        elif not (first and rest and numbers[1:]):
-            return False
-        said = rest if rest and not agg else " ".join(words)
-        query.measures.append(Measure(agg or first, self.pick(self.mark("C", numbers, said))))
-        return True
 
     # -- the acts of the rows ------------------------------------------------------------------
 
