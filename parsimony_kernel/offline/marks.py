@@ -333,10 +333,12 @@ class Marks:
             if not numbers or measured or (ranked and not (query.groups or columns)):
                 return None
             query.ascending = bool(ranked) and first == "min"
-        elif not (first and rest and numbers[1:]):
+            return Measure(agg, self.pick(self.mark("C", numbers, " ".join(words))))
+        if not (first and rest and numbers):
             return None
-        said = rest if rest and not agg else " ".join(words)
-        return Measure(agg or first, self.pick(self.mark("C", numbers, said)))
+        question = f"`{self.table.name}` has no column {rest!r}. Which one do you mean?"
+        column = self.choose(question, [c.name for c in numbers])
+        return Measure(first, self.table.column(column))
 
     def adjective(self, word: str) -> tuple[Column, bool]:
         """Return the column that an adjective measures, and whether it means the low end."""

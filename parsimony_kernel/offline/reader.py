@@ -135,7 +135,8 @@ class Reader(Marks):
             values = dict.fromkeys(v for _, v in self.values or () if v.casefold() != word)
             near = [v for v in values if fuzz.partial_ratio(word, v.casefold()) > 80]
             hint = f" Did you mean {spoken(map(repr, near), 'or')}?" if 0 < len(near) < 4 else ""
-            raise No(f'The built-in model doesn\'t know "{said}".{hint}')
+            what = f'what "{said}" is for here' if word in keywords() else f'"{said}"'
+            raise No(f"The built-in model doesn't know {what}.{hint}")
         if known not in self.told and not is_superlative:
             self.choose(f"What are {said!r}?", [f"the rows of {self.table.name}", STOP])
         self.note(known)
