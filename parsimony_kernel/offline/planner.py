@@ -410,7 +410,8 @@ class _Planner:
         self.notes += query.notes
         if len(self._originals()) > 1 and about.name != self.subject:
             self.notes.append(f"Used `{about.name}`")
-        lines = [line for line in call.printed.splitlines() if line.strip()]
+        printed = re.sub(r"Empty DataFrame\nColumns: .*\nIndex: .*", "none", call.printed)
+        lines = [line for line in printed.splitlines() if line.strip()]
         measured = [m.column for m in query.measures if m.column]
         for each in (*query.groups, *query.columns, *measured):
             for period, cut in {"month": r"(\d{4}-\d\d)-01", "year": r"(\d{4})-01-01"}.items():

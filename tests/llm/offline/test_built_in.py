@@ -154,6 +154,10 @@ async def test_two_months_are_set_side_by_side(notebook: Notebook) -> None:
             "top 3 cars by horsepower for USA",
             "Highest Horsepower (Origin is USA): pontiac grand prix, 230. Rows: 3 of 406.",
         ),
+        (
+            "top 3 stocks by price with price over 5000",
+            "Highest price (price > 5000): none. Rows: 0",
+        ),
         ("the latest price for symbol GOOG", "Latest price (symbol is GOOG): 560.2"),
         ("show the total by symbol", "Highest total price: GOOG, 28,279. Saved"),
         ("show stocks", "Rows of stocks: see the step below."),
