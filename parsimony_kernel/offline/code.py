@@ -226,13 +226,15 @@ class Writer:
             self.size = f"{query.limit:g}"
             if query.is_percent:
                 self.size = f"math.ceil(len({self.source}) * {self.size} / 100)"
-            if query.limit == 1:
-                said = {f.column for f in query.filters}
-                kinds = [c for c in self.table.texts if c not in said][:1]
+            said = {f.column for f in query.filters}
+            kinds = [c for c in self.table.texts if c not in said][: 1 if query.limit == 1 else 2]
+            if not query.columns:
+                self.named, self.units = [c.name for c in (*kinds, sort)], (sort.unit,)
+            elif query.limit == 1:
                 shown = query.columns
                 if all(each.is_measure for each in query.columns):
-                    shown = [*kinds, *(query.columns or [sort])]
-                    self.picked = f"[{literal([c.name for c in shown])}]" * bool(self.columns)
+                    shown = [*kinds, *query.columns]
+                    self.picked = f"[{literal([c.name for c in shown])}]"
                 self.named, self.units = [c.name for c in shown], (shown[-1].unit,)
                 query.superlative = query.superlative or query.title
         return f"{query.table}{f' by {sort.name}' if sort else ''} {' '.join(self.columns)}"

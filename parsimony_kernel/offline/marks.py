@@ -14,7 +14,7 @@ from rapidfuzz import fuzz, process
 from parsimony_kernel.core.fuzzy import alike
 from parsimony_kernel.offline.code import values_like
 from parsimony_kernel.offline.patterns import aggregate, keywords, table
-from parsimony_kernel.offline.query import MONTHS, Query
+from parsimony_kernel.offline.query import MONTHS, Measure, Query
 from parsimony_kernel.offline.schema import Column, Table
 from parsimony_kernel.offline.words import Token, canonical, fold, singular, spoken
 
@@ -316,6 +316,29 @@ class Marks:
         if len(names) > 1:
             name = self.choose(f"Which date do you mean for {why!r}?", names)
         return self._ordered(self.table.column(name))
+
+    def function(self, words: Sequence[str], columns: Sequence[Column]) -> Measure | None:
+        """Return the function that words mean, alone or before what is no column, and its column.
+
+        Args:
+            columns: those that the request names; a measure among them leaves open what is meant.
+        """
+        query, numbers, rest = self.query, self.table.measures, " ".join(words[1:])
+        first = aggregate(words[0])
+        # The group of the highest total: a total, ranked.
+        ranked = aggregate(rest) if first in ("max", "min") else ""
+        agg = aggregate(singular(" ".join(words))) or ranked
+        if agg:
+            measured = query.do or query.measures or query.sort or {*columns} & {*numbers}
+            if not numbers or measured or (ranked and not (query.groups or columns)):
+                return None
+            query.ascending = bool(ranked) and first == "min"
+            return Measure(agg, self.pick(self.mark("C", numbers, " ".join(words))))
+        if not (first and rest and numbers):
+            return None
+        question = f"`{self.table.name}` has no column {rest!r}. Which one do you mean?"
+        column = self.choose(question, [c.name for c in numbers])
+        return Measure(first, self.table.column(column))
 
     def adjective(self, word: str) -> tuple[Column, bool]:
         """Return the column that an adjective measures, and whether it means the low end."""

@@ -6,7 +6,7 @@ and nothing else.
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 from parsimony_kernel.core.chat import (
@@ -22,7 +22,6 @@ from parsimony_kernel.offline.planner import Step, next_step
 from parsimony_kernel.offline.transcript import read
 
 _CHARACTERS_PER_TOKEN = 4
-_PIECE = 40
 
 
 class OfflineModel:
@@ -41,25 +40,16 @@ class OfflineModel:
         return 0.0
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
-        """A sentence about the next step in pieces, then the step as tool calls."""
+        """What there is to say, then the next step as tool calls."""
         step = next_step(read(request.messages), _tool_names(request))
-        for piece in _pieces(step.text):
-            yield Delta(text=piece)
+        if step.text:
+            yield Delta(text=step.text)
         yield _completion(step, request)
 
 
 def _tool_names(request: ModelRequest) -> list[str]:
     functions = [tool.get("function") for tool in request.tools]
     return [str(f.get("name")) for f in functions if isinstance(f, dict)]
-
-
-def _pieces(text: str) -> Iterator[str]:
-    start = 0
-    while start < len(text):
-        end = text.find(" ", start + _PIECE)
-        end = len(text) if end < 0 else end + 1
-        yield text[start:end]
-        start = end
 
 
 def _completion(step: Step, request: ModelRequest) -> Completion:

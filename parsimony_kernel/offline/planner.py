@@ -109,6 +109,7 @@ class _Planner:
     notes: list[str] = field(default_factory=list)
     published: list[str] = field(default_factory=list)
     subject: str = ""
+    about: str = ""
 
     def __post_init__(self) -> None:
         self.taken = set(self.turn.names) - self.turn.replaceable
@@ -136,7 +137,8 @@ class _Planner:
 
     def _suggestions(self) -> list[str]:
         """Two requests that would work, of the person's own columns."""
-        for each in self._originals():
+        about = self.turn.tables().get(self.about or self.subject)
+        for each in filter(None, (about, *self._originals())):
             measures = [c.name for c in each.measures]
             kinds = [c.name for c in sorted(each.texts, key=lambda c: c.is_code)]
             if measures and kinds:
@@ -362,18 +364,20 @@ class _Planner:
         except No:
             return False
         except (Ask, Stopped):
-            return True
+            pass
         return True
 
     def _read(self, clause: Sequence[Token], before: Query | None) -> Query:
-        return self._read_about(self._about(clause, before), clause, before)
+        about = self._about(clause, before)
+        self.about = about.name
+        return self._read_about(about, clause, before)
 
     def _read_about(self, about: Table, clause: Sequence[Token], before: Query | None) -> Query:
         known: dict[str, Any] = {}
         while True:
             reader = Reader(
                 clause, about, self.turn.answers, known, [*self.turn.tables()], self.told,
-                lambda: before or self._before(about),
+                lambda: before or (None if self.loaded else self._before(about)),
             )  # fmt: skip
             try:
                 return reader.read()
@@ -406,13 +410,17 @@ class _Planner:
         self.notes += query.notes
         if len(self._originals()) > 1 and about.name != self.subject:
             self.notes.append(f"Used `{about.name}`")
-        lines = [line for line in call.printed.splitlines() if line.strip()]
-        if any(g.part == "month" for g in query.groups):
-            lines = [re.sub(r"(\d{4}-\d\d)-01(?: 00:00:00)?", r"\1", line) for line in lines]
+        printed = re.sub(r"Empty DataFrame\nColumns: .*\nIndex: .*", "none", call.printed)
+        lines = [line for line in printed.splitlines() if line.strip()]
+        measured = [m.column for m in query.measures if m.column]
+        for each in (*query.groups, *query.columns, *measured):
+            for period, cut in {"month": r"(\d{4}-\d\d)-01", "year": r"(\d{4})-01-01"}.items():
+                if each.is_date and period in (each.part, each.name.casefold()):
+                    lines = [re.sub(rf"{cut}(?: 00:00:00)?", r"\1", line) for line in lines]
         units = [*cell.units, *[""] * len(lines)]
         told = " ".join(sentence(*each) for each in zip(lines, units, strict=False))
         if not (told or cell.table or cell.chart) and query.do != "head":
-            told = f"{query.title}: printed by the step below, and no model is told values here."
+            told = f"{query.title}: see the step below."
         self.made.append(_Made(query.title, cell.table, cell.chart, told, about.name))
         if query.do in ("rows", "rename", "dropna") and cell.table:
             self.subject = cell.table

@@ -134,12 +134,15 @@ class Query:
     @property
     def side(self) -> str:
         """The end of a ranking that is shown."""
-        return "lowest" if self.ascending else "highest"
+        is_date = self.sort is not None and self.sort.is_date
+        ends = ("latest", "earliest") if is_date else ("highest", "lowest")
+        return ends[self.ascending]
 
     @property
     def what(self) -> str:
         """What is computed, in words."""
-        text = spoken(m.label for m in self.measures) or spoken(c.label for c in self.columns)
+        columns = self.columns or filter(None, [self.sort])
+        text = spoken(m.label for m in self.measures) or spoken(c.label for c in columns)
         unit = self.groups[0].part if self.groups else ""
         rolling = f"{self.rows}-{unit or 'row'} rolling "
         windows = {"growth": "growth of ", "cumulative": "cumulative ", "rolling": rolling}

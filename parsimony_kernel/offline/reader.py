@@ -123,11 +123,8 @@ class Reader(Marks):
             self.values = [(self.table.column(n), value) for n, value in found if n in names]
             raise _Again
         words, query = [word for run in runs for word in run], self.query
-        agg, measures = aggregate(words[0]), [c.name for c in self.table.measures]
-        if agg and words[1:] and measures and len(runs) == 1:
-            question = f"`{self.table.name}` has no column {' '.join(words[1:])!r}."
-            column = self.choose(f"{question} Which one do you mean?", measures)
-            query.measures.append(Measure(agg, self.table.column(column)))
+        if len(runs) == 1 and (measure := self.function(words, self.columns)):
+            query.measures.append(measure)
             return
         word = next((each for each in words if each not in keywords()), words[0])
         said, known = self.raw.get(word, word), f"Read {word!r} as the rows of {self.table.name}"
@@ -138,7 +135,8 @@ class Reader(Marks):
             values = dict.fromkeys(v for _, v in self.values or () if v.casefold() != word)
             near = [v for v in values if fuzz.partial_ratio(word, v.casefold()) > 80]
             hint = f" Did you mean {spoken(map(repr, near), 'or')}?" if 0 < len(near) < 4 else ""
-            raise No(f'The built-in model doesn\'t know "{said}".{hint}')
+            what = f'what "{said}" is for here' if word in keywords() else f'"{said}"'
+            raise No(f"The built-in model doesn't know {what}.{hint}")
         if known not in self.told and not is_superlative:
             self.choose(f"What are {said!r}?", [f"the rows of {self.table.name}", STOP])
         self.note(known)
@@ -425,7 +423,7 @@ class Reader(Marks):
             self._with_measures(numbers, others)
         elif query.measures or query.groups or query.superlative:
             self._grouped(numbers, others)
-        elif query.chart and numbers:
+        elif query.chart and (numbers or (self.table.measures and not others)):
             self._charted(numbers, others)
         elif numbers and query.filters and query.sort is None and not others:
             self._functions(numbers, "do you mean?", "the rows themselves")
@@ -506,6 +504,10 @@ class Reader(Marks):
     def _charted(self, numbers: list[Column], others: list[Column]) -> None:
         """A chart of numbers without a group: along time, or how they are spread."""
         query = self.query
+        if not numbers:
+            numbers = [self.pick(self.mark("C", self.table.measures, query.table))]
+            if query.chart == "auto" and self.table.times and not self.table.texts:
+                query.chart = "line"
         query.groups = [self.time("line"), *others] if query.chart == "line" else others
         if query.groups:
             self._per_group(numbers)

@@ -161,6 +161,8 @@ def sentence(line: str, unit: str) -> str:
     """A printed line as people say it: "Highest mean mass: Gentoo, 5,076 g."."""
     label, colon, rest = " ".join(line.split()).partition(": ")
     rest = re.sub(r"(\d{4}-\d\d-\d\d) 00:00:00", r"\1", rest if colon else label)
+    if label.endswith(" year"):
+        return f"{label}: {rest}."
     before, space, last = rest.rpartition(" ")
     number = _NUMBER.fullmatch(last)
     if not colon or label.startswith("Rows") or not number:

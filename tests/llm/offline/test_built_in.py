@@ -151,6 +151,17 @@ async def test_two_months_are_set_side_by_side(notebook: Notebook) -> None:
         ),
         ("share of the cars by origin", "Highest share of the number of rows: USA, 62.56 %"),
         (
+            "top 3 cars by horsepower for USA",
+            "Highest Horsepower (Origin is USA): pontiac grand prix, 230. Rows: 3 of 406.",
+        ),
+        (
+            "top 3 stocks by price with price over 5000",
+            "Highest price (price > 5000): none. Rows: 0",
+        ),
+        ("the latest price for symbol GOOG", "Latest price (symbol is GOOG): 560.2"),
+        ("show the total by symbol", "Highest total price: GOOG, 28,279. Saved"),
+        ("show stocks", "Rows of stocks: see the step below."),
+        (
             "7 day rolling mean of temp_max",
             "Highest 7-day rolling mean temp max: 2015-07-06, 32.21",
         ),
@@ -214,6 +225,10 @@ async def test_a_chart(
         ("only the top 3 origins", "the number of rows"),
         ("horsepower by origin", "mean Horsepower"),
         ("mean customer churn by origin", "Horsepower"),
+        ("show the total by origin", "Miles_per_Gallon"),
+        ("what is the average by origin in cars", "Horsepower"),
+        ("which origin has the highest average", "Horsepower"),
+        ("plot cars", "Horsepower"),
     ],
 )
 async def test_two_readings_are_a_question(notebook: Notebook, request_: str, choice: str) -> None:
@@ -298,6 +313,28 @@ async def test_a_title_without_quotes_is_no_column(notebook: Notebook, end: str)
     request = "load data/seattle-weather.csv as sky, mean wind by weather, and"
     turn = await done(notebook, f"{request} {end}")
     assert [(p["title"].lower(), len(p["value"])) for p in turn.published] == [("wind", 5)]
+
+
+@pytest.mark.parametrize(
+    ("request_", "end"),
+    [
+        ("what is in data/power.csv?", "Summary of power."),
+        ("mean output by year in data/power.csv", "Highest mean output: 2011, 9."),
+        ("first year in data/power.csv", "Lowest year: 2010."),
+        ("load data/power.csv and predict it", "`mean output by source`"),
+        ("load data/plain.csv and plot it", "of `plain`"),
+    ],
+)
+async def test_a_file_that_is_named_is_what_is_spoken_of(
+    notebook: Notebook, request_: str, end: str
+) -> None:
+    """Beside other tables in memory; its years are told as years."""
+    rows = "2010-01-01,wind,4\n2011-01-01,wind,9\n"
+    (notebook.folder / "data/power.csv").write_text(f"year,source,output\n{rows}")
+    (notebook.folder / "data/plain.csv").write_text("day,a,b\n2010-01-01,1,4\n2010-01-02,2,9\n")
+    await notebook.run(TABLES)
+    await done(notebook, "mean horsepower by origin")
+    assert end in f"{(await notebook.ask(request_)).arguments}"
 
 
 @pytest.mark.parametrize("request_", ["the same, but the median", "now by year"])
