@@ -36,14 +36,16 @@ class AgentMetrics:
                 f"agent_{name}_per_run", meaning, [label], buckets=buckets, registry=self.registry
             )
 
-        steps, tokens = "Tool calls per execution.", "Tokens, prompt and answer together."
+        steps, tokens = "Tool calls per execution.", "Tokens of an execution, answers too."
         of_kind = "agent", "intervention"
         self.step_count = histogram("steps", steps, "agent", STEP_BUCKETS)
         self.token_usage = histogram("tokens", tokens, "model", TOKEN_BUCKETS)
         self.loop_detected = counter("loops", "Loops detected.", "agent")
         self.fallback_triggered = counter("fallbacks", "Fallbacks.", "strategy")
         self.interventions_triggered = counter("interventions", "Responses to failures.", *of_kind)
-        self.safe_recoveries = counter("safe_recoveries", "Those that ended safely.", *of_kind)
+        self.safe_recoveries = counter(
+            "safe_recoveries", "Responses in executions that ended safely.", *of_kind
+        )
         self.validation_failures = counter(
             "validation_failures", "Actions the gate refused.", "agent", "reason"
         )
