@@ -163,7 +163,7 @@ class Bucket:
 
     def rest(self) -> None:
         """Do without a listing until somebody looks."""
-        self._found = self._found or {}
+        self._found = {} if self._found is None else self._found
 
     def read(self, path: str) -> bytes | None:
         with self._told(path, "read"):
@@ -215,7 +215,8 @@ class Bucket:
     def _listed(self) -> dict[str, set[str]]:
         if self._found is None:
             self.look()
-        return self._found or {}
+        assert self._found is not None
+        return self._found
 
     def is_there(self, path: str) -> bool:
         with self._told(path, "look for"):

@@ -3,17 +3,19 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pandas as pd
 import pytest
 from moto.server import ThreadedMotoServer
 
-from parsimony_kernel.artifacts.places import ENVIRONMENT_VARIABLE, Bucket, Folder, place_of
+from parsimony_kernel.artifacts.places import ENVIRONMENT_VARIABLE, Bucket, Folder, Place, place_of
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry, SnapshotError
 from parsimony_kernel.artifacts.verify import verify
 from parsimony_kernel.cli.main import main
+from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.execution.datasets import load_dataset
 from parsimony_kernel.identity import LiveNameCollisionError
 from parsimony_kernel.lineage.ledger import VariableOrigin
@@ -162,3 +164,50 @@ def test_a_folder_may_be_named_too(tmp_path: Path) -> None:
         assert isinstance(place, Folder)
         assert place.address == str(tmp_path / "b")
     assert place_of(tmp_path, {}).address == str(tmp_path)
+
+
+def test_a_password_in_the_address_is_told_nobody() -> None:
+    place = Bucket("memory://ada:s3cr3t-word@host/x")
+    assert "s3cr3t" not in place.address
+    with pytest.raises(StorageError) as refused:
+        require_trust(place.address)
+    assert "s3cr3t" not in str(refused.value)
+    with pytest.raises(StorageError, match="chain of addresses") as refused:
+        Bucket("simplecache::ftp://ada:s3cr3t-word@host/x")
+    assert "s3cr3t" not in str(refused.value)
+
+
+def test_a_name_of_another_workspace_is_not_taken_for_one_that_was_left(tmp_path: Path) -> None:
+    told: dict[str, Any] = {"variable": "df", "title": "A", "lineage": [ORIGIN], "run_id": "r"}
+    one, two = (
+        Publisher(
+            ArtifactStore(tmp_path / each, place=Bucket("memory://names")), notebook_path=path
+        )
+        for each, path in (("one", "a.ipynb"), ("two", "sub/a.ipynb"))
+    )
+    one.publish("dataset", pd.DataFrame({"a": [1]}), **told)
+    with pytest.raises(LiveNameCollisionError, match=r"a\.ipynb"):
+        two.publish("dataset", pd.DataFrame({"a": [2]}), **told)
+
+
+def test_what_lies_elsewhere_is_not_missing_here(tmp_path: Path) -> None:
+    known: dict[str, set[str]] = {}
+
+    def witness(log: str, seal: str) -> None:
+        known.setdefault(log, set()).add(seal)
+
+    places: list[Place] = [Folder(tmp_path), Bucket("memory://elsewhere")]
+    for place in places:
+        ArtifactStore(tmp_path, witness, place).publish(_entry("one"), b"one")
+        assert verify(ArtifactStore(tmp_path, place=place), witnessed=known).ok
+    (tmp_path / ".ockham" / "datasets" / "df" / "log.jsonl").unlink()
+    assert not verify(ArtifactStore(tmp_path), witnessed=known).ok
+    assert verify(ArtifactStore(tmp_path, place=places[1]), witnessed=known).ok
+
+
+async def test_a_bucket_that_does_not_answer_is_said_and_stop_is_heard(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path, place=Bucket("s3://missing/x"))
+    stop = CancellationRequest()
+    stop.set("stopped by the user")
+    assert await store.look(stop) == ""
+    assert store.list() == ()
