@@ -105,6 +105,7 @@ class FakeSession(_Session):
     def __init__(self, *segments: Segment) -> None:
         self._segments = list(segments)
         self._cancellation = CancellationRequest()
+        self._stop: CancellationRequest | None = None
         self._running = False
         self.model_name = "scripted"
         # Of the executor, the extension wants the ledger and the variables.
@@ -146,7 +147,7 @@ class FakeSession(_Session):
         options: TurnOptions | None = None,
         stop: CancellationRequest | None = None,
     ) -> AsyncIterator[ev.AgentEvent]:
-        self._cancellation = stop or self._cancellation
+        self._stop = stop
         self.requests.append((request, cell_key, options or NO_OPTIONS))
         turn_id = f"{len(self.by_turn) + 1}0ab"
         return self._play(turn_id, request, None)
@@ -160,7 +161,7 @@ class FakeSession(_Session):
         notebook_cost_usd: float | None = None,
         stop: CancellationRequest | None = None,
     ) -> AsyncIterator[ev.AgentEvent]:
-        self._cancellation = stop or self._cancellation
+        self._stop = stop
         self.nonces.append(nonce)
         self.budgets.append(notebook_cost_usd)
         question = next((each for each in self.pending() if each.turn.run_id == turn_id), None)
@@ -196,7 +197,7 @@ class FakeSession(_Session):
         if not self._segments:
             raise AssertionError(f"no segment is left for {request!r}, {reply!r}")
         self._running = True
-        self._cancellation = CancellationRequest()
+        self._cancellation = self._stop or CancellationRequest()
         stack = ExitStack()
         kept = self.by_turn.setdefault(turn_id, [])
         try:
