@@ -125,7 +125,7 @@ class Past:
         known = {numbers[run_id]: run_id for run_id in runs if run_id in numbers}
         if not known:
             if newest and self.changes.undone:
-                raise SessionError("Every turn is undone already. %agent redo does one again.")
+                raise SessionError("No turn is left to be undone. %agent redo does one again.")
             if newest:
                 raise SessionError("No turn of this kernel's life has changed a variable.")
             raise SessionError("No turn was taken back that could be done again.")
