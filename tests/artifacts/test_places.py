@@ -18,20 +18,11 @@ from parsimony_kernel.cli.main import main
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.execution.datasets import load_dataset
 from parsimony_kernel.identity import LiveNameCollisionError
-from parsimony_kernel.lineage.ledger import VariableOrigin
 from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.storage.workspace import require_trust
+from tests.artifacts.report_cases import origin
 
-ORIGIN = VariableOrigin(
-    name="df",
-    version=1,
-    actor="agent",
-    notebook_path="work.ipynb",
-    cell_id="c1",
-    run_id="r1",
-    code="df = pd.DataFrame({'a': [1, 2]})",
-    code_sha="0" * 64,
-)
+ORIGIN = origin("df")
 
 Open = Callable[[], ArtifactStore]
 
