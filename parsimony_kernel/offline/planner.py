@@ -346,26 +346,31 @@ class _Planner:
             # A column of another table may have the name of the one that is named.
             pool = [each for each in self._originals() if each.knows(rest) == most]
         if pool[1:]:
-            pool = [each for each in pool if self._is_about(each, clause, before)] or pool[-1:]
+            # One that leaves a question is not meant where another leaves none.
+            fits = [self._fits(each, clause, before) for each in pool]
+            pool = [each for each, fit in zip(pool, fits, strict=True) if fit == max(fits)]
+            pool = pool if max(fits) else pool[-1:]
         if not pool:
             untold = "The model was not told what is in this notebook."
             nothing = f"There is no table for {self.turn.request[:80]!r}: load a file first."
             raise No(untold if self.turn.kept_back else nothing)
         # The newest that has all that the others have is meant, and said.
-        names = [{c.name for c in t.columns} for t in pool]
-        if all(names[-1] >= each for each in names):
-            return pool[-1]
+        names = {t.name: {c.name for c in t.columns} for t in pool}
+        wide = [t for t in pool if all(names[t.name] >= each for each in names.values())]
+        if wide:
+            return wide[-1]
         name = self._choose("Which table do you mean?", [t.name for t in pool])
         return known[name]
 
-    def _is_about(self, about: Table, clause: Sequence[Token], before: Query | None) -> bool:
+    def _fits(self, about: Table, clause: Sequence[Token], before: Query | None) -> int:
+        """Whether a request can be about a table: 2, with a question 1, or 0."""
         try:
             self._read_about(about, clause, before)
         except No:
-            return False
+            return 0
         except (Ask, Stopped):
-            pass
-        return True
+            return 1
+        return 2
 
     def _read(self, clause: Sequence[Token], before: Query | None) -> Query:
         about = self._about(clause, before)

@@ -50,7 +50,7 @@ def test_a_question_is_answered_at_the_prompt_and_the_turn_ends_as_text(
     ipython.type("1\r")
     ipython.until("\n")
     goes_on = lines(ipython.end())
-    assert any("Highest mean temp max: 2015-07-01, 28.09." in line for line in goes_on)
+    assert any("Highest mean temp max: 2015-07, 28.09." in line for line in goes_on)
     assert any("Step 2 · " in line for line in goes_on)
     # Code stands as it was written; everything else is laid out.
     laid_out = [line for line in goes_on if not line.startswith("    ")]

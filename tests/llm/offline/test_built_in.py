@@ -343,6 +343,19 @@ async def test_what_was_loaded_before_is_not_looked_for(notebook: Notebook, requ
     assert not [p for p in (await done(notebook, request_)).purposes if "Look" in p]
 
 
+async def test_a_table_about_which_no_question_is_left_is_meant(notebook: Notebook) -> None:
+    """The months' means have a column whose name holds the words as well."""
+    await notebook.run(
+        "import pandas as pd\n"
+        "everything = pd.read_csv('data/seattle-weather.csv', parse_dates=['date'])\n"
+        "weather = everything.assign(month=everything.date.dt.month)\n"
+        "warm = weather.groupby('month')[['temp_max']].mean().add_prefix('mean_').reset_index()"
+    )
+    turn = await done(notebook, "plot mean temp_max by month")
+    assert "weather\n" in turn.codes[-1]
+    assert "Used `weather`." in turn.summary
+
+
 async def test_a_column_counted_by_itself_gives_its_rows(notebook: Notebook) -> None:
     await notebook.run(TABLES)
     turn = await done(notebook, "count weather by weather")
