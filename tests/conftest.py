@@ -12,6 +12,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -179,7 +180,11 @@ def one_shell() -> Iterator[Any]:
 
 @pytest.fixture
 def shell(one_shell: Any) -> Iterator[Any]:
-    """The shell without the variables of other tests."""
+    """The shell without the variables of other tests, and without what their cells left running:
+    until such a thread ends, the shell's outputs are routed."""
+    for thread in threading.enumerate():
+        if thread.name == "parsimony-cell":
+            thread.join(60)
     vars(builtins).pop("_", None)  # Python's own display sets it, and IPython then keeps no `_`
     before = set(one_shell.user_ns)
     yield one_shell
