@@ -149,7 +149,8 @@ def _same(now: Any, held: Any) -> bool:
         return same_mapping(now, held)
     if kind is Held:
         pairs = (now.slots, held.slots), (now.attributes, held.attributes)
-        return all(same_mapping(*pair) for pair in pairs) and _same(now.items, held.items)
+        is_same_class = same_objects(now.own, held.own)
+        return is_same_class and all(starmap(same_mapping, pairs)) and _same(now.items, held.items)
     if kind is State:
         return bool(now.content == held.content)
     if kind is set:
@@ -252,8 +253,7 @@ def is_free(value: Any) -> bool:
 
 
 def _frame(value: Any) -> Any:
-    """A frame or a series of pandas' own class, with what the class of ``value`` says belongs to
-    one."""
+    """A frame or a series of pandas' own class, with the attributes of ``value``."""
     pandas, own = sys.modules["pandas"], attributes_of(value)
     manager = own["_mgr"].copy(deep=not copies_lazily())
     base = pandas.DataFrame if issubclass(type(value), pandas.DataFrame) else pandas.Series
@@ -262,11 +262,25 @@ def _frame(value: Any) -> Any:
     return held
 
 
+def _beside(own: dict[str, Any], kind: type) -> dict[str, Any]:
+    """Of the attributes of a frame of ``kind`` those beside its data: what pandas calls metadata,
+    and what code has set. Accessors such as ``str`` are made when they are read."""
+    known = {"_attrs", "_name", *type.__getattribute__(kind, "_metadata")}
+    made = type.__getattribute__(kind, "_accessors")
+    return {
+        name: each
+        for name, each in own.items()
+        if name in known or (name[:1] != "_" and name not in made)
+    }
+
+
 def _give(to: dict[str, Any], own: dict[str, Any], kind: type) -> None:
-    """Give the attributes of a frame of ``kind`` to those of another."""
-    for name in ("_attrs", "_name", *type.__getattribute__(kind, "_metadata")):
-        if name in own:
-            to[name] = own[name].copy() if type(own[name]) is dict else own[name]
+    """Give the attributes of a frame of ``kind`` to those of another, in the place of its own."""
+    mine = _beside(own, kind)
+    for name in _beside(to, kind).keys() - mine.keys():
+        del to[name]
+    for name, each in mine.items():
+        to[name] = each.copy() if type(each) is dict else each
     to["_flags"]._allows_duplicate_labels = own["_flags"]._allows_duplicate_labels
 
 
@@ -281,12 +295,12 @@ def _same_frames(value: Any, held: Any) -> bool:
     now, then = attributes_of(value), attributes_of(held)
     if now["_flags"]._allows_duplicate_labels != then["_flags"]._allows_duplicate_labels:
         return False
-    for name, each in then.items():
-        if name not in _OF_PANDAS and now.get(name, _ABSENT) is not each:
-            mine: Any = now.get(name)
-            both = type(mine) is dict and type(each) is dict
-            if not (both and same_mapping(mine.copy(), each)):
-                return False
+    mine, its = (_beside(each, type(value)) for each in (now, then))
+    for name in mine.keys() | its.keys():
+        one, other = mine.get(name, _ABSENT), its.get(name, _ABSENT)
+        both = type(one) is dict and type(other) is dict
+        if one is not other and not (both and same_mapping(one.copy(), other)):
+            return False
     one, other = now["_mgr"], then["_mgr"]
     axes = zip(one.axes, other.axes, strict=True)
     return (
@@ -563,9 +577,13 @@ def _instances_of(kind: type) -> Kind | None:
         attributes = attributes_of(value).copy() if has_attributes else {}
         for name in caches & attributes.keys():
             del attributes[name]
-        return Held(items, _filled(value, members) if members else {}, attributes, own)
+        now = type(value)  # which code may have changed
+        whose = own if now is kind else (now,)
+        return Held(items, _filled(value, members) if members else {}, attributes, whose)
 
     def put(value: Any, held: Held) -> None:
+        if (own_class := (*held.own, kind)[0]) is not type(value):
+            object.__setattr__(value, "__class__", own_class)
         is_same = native.is_same(value, held.items)
         if not is_same and native.set_back(value, held.items) is not value:
             raise TypeError("what it is made of cannot be given back")
