@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable
+from sys import getrefcount
 from typing import Any
 
 from parsimony_kernel.lineage.classes import attributes_of, copies_lazily, is_frame, loaded
@@ -53,6 +54,29 @@ def blocks_of(value: Any) -> list[tuple[Any, int]]:
     if is_frame(type(value)) and copies_lazily():
         records = {id(block.values): id(block.refs) for block in _blocks(value)[:_MOST_BLOCKS]}
     return [(array, records.get(id(array), 0)) for array in arrays_of(value) or ()]
+
+
+def is_alone(value: Any) -> bool:
+    """Whether what holds ``value`` is all that can see its memory, told by counting references: a
+    view holds what owns its memory, and pandas knows which frames share a block."""
+    if not is_frame(type(value)):
+        return is_array(value) and _is_seen_by_none(value)
+    blocks = _blocks(value)
+    return copies_lazily() and not any(
+        block.refs.has_reference()
+        or (is_array(block.values) and getrefcount(block.values) > 2)  # the block's, the call's
+        or (is_array(block.values) and not _is_seen_by_none(block.values))
+        for block in blocks[: _MOST_BLOCKS + 1]
+    )
+
+
+def _is_seen_by_none(array: Any) -> bool:
+    """Whether nothing but ``array`` holds what owns its memory."""
+    while (base := array.base) is not None:
+        if not is_array(base) or getrefcount(base) > 3:  # that of the view, this one, the call's
+            return False
+        array = base
+    return True
 
 
 def owner(value: Any) -> Any:

@@ -376,8 +376,10 @@ def names_of(
     if not touched:
         return set()
     found = set(compress(after, map(touched.__contains__, map(id, after.values()))))
-    has_memory = any(buffers.has_memory(type(each)) for each in touched.values())
-    if not has_memory and _are_only_bound(touched, found, (after, *earlier), namespace, shown):
+    is_alone = all(
+        buffers.is_alone(each) for each in touched.values() if buffers.has_memory(type(each))
+    )
+    if is_alone and _are_only_bound(touched, found, (after, *earlier), namespace, shown):
         return found
     kinds = list(map(id, map(type, after.values())))
     distinct = dict(zip(kinds, map(type, after.values()), strict=True))

@@ -9,7 +9,7 @@ import operator
 import weakref
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from itertools import compress, repeat
+from itertools import compress, filterfalse, repeat
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
@@ -89,10 +89,11 @@ def visible(namespace: dict[str, Any], hidden: Mapping[str, Any]) -> dict[str, A
     counts once it is bound to something else than ``hidden`` has there. A key that no code could
     name is no variable.
     """
-    there = namespace.copy()
-    if set(map(type, there)) != {str}:
-        there = {name: value for name, value in there.items() if type(name) is str}
-    found = dict(compress(there.items(), map(_is_name, there)))
+    found = namespace.copy()
+    if set(map(type, found)) != {str}:
+        found = {name: value for name, value in found.items() if type(name) is str}
+    for name in [*filterfalse(_is_name, found)]:
+        del found[name]
     kinds = map(type, found.values())
     may_be_imported = map(issubclass, kinds, repeat(_IMPORTABLE))
     for name in [*compress(found, may_be_imported)]:
