@@ -123,7 +123,7 @@ def _is_imported(value: Any) -> bool:
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Difference:
     """What changed between two snapshots, by identity."""
     is_other = map(operator.is_not, after.values(), map(before.get, after, repeat(_ABSENT)))
-    return Difference(
-        changed=tuple(sorted(compress(after, is_other))),
-        deleted=tuple(sorted(before.keys() - after.keys())),
-    )
+    changed = tuple(sorted(compress(after, is_other)))
+    new = sum(name not in before for name in changed)
+    is_any_gone = len(before) + new > len(after)  # which takes a while to look for
+    return Difference(changed, tuple(sorted(before.keys() - after.keys())) if is_any_gone else ())
