@@ -61,19 +61,21 @@ def is_alone(value: Any) -> bool:
     view holds what owns its memory, and pandas knows which frames share a block."""
     if not is_frame(type(value)):
         return is_array(value) and _is_seen_by_none(value)
-    blocks = _blocks(value)
-    return copies_lazily() and not any(
-        block.refs.has_reference()
-        or (is_array(block.values) and getrefcount(block.values) > 2)  # the block's, the call's
-        or (is_array(block.values) and not _is_seen_by_none(block.values))
-        for block in blocks[: _MOST_BLOCKS + 1]
-    )
+    for block in _blocks(value):
+        if block.refs.has_reference():
+            return False
+        # One reference is that of the block, one that of the call.
+        is_plain = is_array(block.values)
+        if is_plain and (getrefcount(block.values) > 2 or not _is_seen_by_none(block.values)):
+            return False
+    return copies_lazily()
 
 
 def _is_seen_by_none(array: Any) -> bool:
     """Whether nothing but ``array`` holds what owns its memory."""
     while (base := array.base) is not None:
-        if not is_array(base) or getrefcount(base) > 3:  # that of the view, this one, the call's
+        # One is that of the view, one that of this name, one that of the call.
+        if not is_array(base) or getrefcount(base) > 3:
             return False
         array = base
     return True
