@@ -445,16 +445,12 @@ class Run:
             checkpoints=self.progress.checkpoints,
         )
 
-    def shared_names(self, words: str) -> str:
-        """What the model may read of words that name variables."""
-        return self.hooks.shared_names(words)
-
-    def go_back(self, checkpoint_id: str | None) -> str:
+    def go_back(self, checkpoint_id: str | None) -> tuple[str, str]:
         """Go back to a checkpoint; ``LookupError`` when there is none."""
         words = self.progress.go_back(checkpoint_id)
         # With its walker where the procedure stood then.
         self.gate = self.hooks.gate(self.tools, self.context, self.state)
-        return words
+        return words, self.hooks.shared_names(words)
 
     async def _skip(self, calls: Sequence[ToolCall], why: str) -> None:
         await self.let_fall()

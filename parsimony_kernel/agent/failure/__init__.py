@@ -1,36 +1,13 @@
 """The failure spine: one value, its detectors, a policy, and one funnel.
 
-The names of documents 000 and 002 are given here lazily; inside the package, import the module
-that defines a name.
+A door for the names of documents 000 and 002; inside the package, import the module that defines a
+name.
 """
 
-from importlib import import_module
-from typing import Any
-
-_NAMES = {
-    "core.calls": "loop_signature",
-    "core.endings": "SuspensionRequest TerminationRequest",
-    "core.kinds": "Action Failure FailureKind FailureRaised default_action_for",
-    "core.policy": "DefaultPolicy RecoveryPolicy",
-    "agent.failure.detectors": "accumulate_usage post_llm post_tool pre_step record_tool_call",
-    "agent.failure.recovery": "handle_failure",
-    "agent.failure.suspension": (
-        "SuspensionConsumed SuspensionElsewhere SuspensionExpired SuspensionTokenMismatch "
-        "compute_suspension_token verify_suspension_token"
-    ),
-}
-_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
-
-__all__ = sorted(_HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"parsimony_kernel.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+from parsimony_kernel.agent.failure.detectors import *
+from parsimony_kernel.agent.failure.recovery import *
+from parsimony_kernel.agent.failure.suspension import *
+from parsimony_kernel.core.calls import *
+from parsimony_kernel.core.endings import *
+from parsimony_kernel.core.kinds import *
+from parsimony_kernel.core.policy import *

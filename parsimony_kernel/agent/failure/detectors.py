@@ -82,19 +82,14 @@ def pre_step(
 ) -> Failure | None:
     """Before a model call: steps, then time, then silence. ``now`` is monotonic."""
     current = time.monotonic() if now is None else now
-    if state.iteration >= guardrails.max_iterations:
-        return causes.STEPS_USED.failure(
-            f"{state.iteration} of {guardrails.max_iterations} steps are used",
-            iteration=state.iteration,
-            max_iterations=guardrails.max_iterations,
-        )
-    elapsed = state.elapsed_seconds(current)
-    if elapsed >= guardrails.max_execution_time_s:
-        return causes.TIME_USED.failure(
-            f"{elapsed:.0f} of {guardrails.max_execution_time_s:.0f} seconds are used",
-            elapsed_s=elapsed,
-            max_execution_time_s=guardrails.max_execution_time_s,
-        )
+    steps, most_steps = state.iteration, guardrails.max_iterations
+    if steps >= most_steps:
+        used = f"{steps} of {most_steps} steps are used"
+        return causes.STEPS_USED.failure(used, iteration=steps, max_iterations=most_steps)
+    elapsed, most_s = state.elapsed_seconds(current), guardrails.max_execution_time_s
+    if elapsed >= most_s:
+        used = f"{elapsed:.0f} of {most_s:.0f} seconds are used"
+        return causes.TIME_USED.failure(used, elapsed_s=elapsed, max_execution_time_s=most_s)
     last = state.last_event_time_s
     silence = 0.0 if last is None else current - last
     if silence > guardrails.stall_threshold_s:
@@ -105,18 +100,14 @@ def pre_step(
 def post_llm(*, response: Any, state: RunState, guardrails: AgentGuardrails) -> Failure | None:
     """After an answer: cut off, refused, or about to repeat itself."""
     choice = response.choices[0]
-    reason = choice.finish_reason
+    reason, refusal = choice.finish_reason, getattr(choice.message, "refusal", None)
     if reason == "length":
-        return causes.ANSWER_CUT_OFF.failure(
-            "the model's answer was cut off at the length limit", finish_reason=reason
-        )
-    refusal = getattr(choice.message, "refusal", None)
+        words = "the model's answer was cut off at the length limit"
+        return causes.ANSWER_CUT_OFF.failure(words, finish_reason=reason)
     if refusal or reason in ("content_filter", "refusal"):
-        return causes.ANSWER_REFUSED.failure(
-            "the model refused to answer",
-            blockers=(str(refusal or "content filter"),),
-            finish_reason=reason,
-        )
+        why = str(refusal or "content filter")
+        words = "the model refused to answer"
+        return causes.ANSWER_REFUSED.failure(words, blockers=(why,), finish_reason=reason)
     return _repeating(choice.message, state, guardrails)
 
 
@@ -128,12 +119,9 @@ def _repeating(message: Any, state: RunState, guardrails: AgentGuardrails) -> Fa
         counts[signature] += 1
         count = counts[signature]
         if count >= guardrails.loop_hard_threshold:
-            return causes.LOOP_AHEAD.failure(
-                f"{name} was about to run for the {count}th time with the same arguments",
-                signature=signature,
-                repeat_count=count,
-                tool_name=name,
-            )
+            words = f"{name} was about to run for the {count}th time with the same arguments"
+            known = {"signature": signature, "repeat_count": count, "tool_name": name}
+            return causes.LOOP_AHEAD.failure(words, **known)
         if count > guardrails.loop_soft_threshold:
             _log.info("%s repeats: %s calls with the same arguments", signature, count)
     return None
@@ -148,11 +136,8 @@ def post_tool(result: Any, call: Any, state: RunState) -> Failure | None:
     message = getattr(result, "exception_message", None)
     if message is None:
         return None
-    return causes.RAISED.failure(
-        f"{name} failed: {message}",
-        partial_data=getattr(result, "partial_data", None),
-        tool_name=name,
-    )
+    data = getattr(result, "partial_data", None)
+    return causes.RAISED.failure(f"{name} failed: {message}", partial_data=data, tool_name=name)
 
 
 @dataclass(frozen=True)
@@ -190,9 +175,9 @@ class Budget:
         the demand that has passed the soft limit, or ``None``.
         """
         prompt, limits = tokens_in(request.messages, request.tools), self._limits
-        longest = getattr(model, "max_answer_tokens", None)
-        longest = longest if isinstance(longest, int) and longest > 0 else ANSWER_TOKENS
-        usual = min(longest, ANSWER_TOKENS)
+        longest: Any = getattr(model, "max_answer_tokens", None)
+        is_short = isinstance(longest, int) and 0 < longest < ANSWER_TOKENS
+        usual = longest if is_short else ANSWER_TOKENS
         # What the prompt alone takes, and what it takes with its answer.
         takes: dict[str, tuple[float, float]] = {"tokens": (prompt, prompt + usual)}
         if costs := [each.limit for each in limits if each.guard == "cost"]:
@@ -205,10 +190,9 @@ class Budget:
                 return request, _unpriced(model.name, min(costs))
             takes["cost"] = asked, both
         demands = [replace(each, reserved=takes[each.guard][1]) for each in limits]
-        if self.guardrails.ceiling_cost_usd is not None and demands[-1].is_over:
-            return request, _over(demands[-1], is_ceiling=True)
-        if over := next((each for each in demands if each.is_over), None):
-            return request, _over(over)
+        if over := [each for each in demands if each.is_over]:
+            at_ceiling = over[-1] is demands[-1] and self.guardrails.ceiling_cost_usd is not None
+            return request, _over(over[-1 if at_ceiling else 0], is_ceiling=at_ceiling)
         room = float(MOST_TOKENS)
         for each in demands:
             alone, whole = takes[each.guard]
@@ -268,20 +252,15 @@ def _over(demand: Demand, *, is_ceiling: bool = False) -> Failure:
     if is_ceiling:
         said = f"The ceiling of the cost is reached: {said}"
         return final.failure(said, action=Action.stop, remedy=CEILING_REMEDY, **known)
-    noun = "cost" if is_cost else "token"
-    known["question"] = f"The run has reached its {noun} budget. Go on with as much again?"
     if demand.reserved > demand.limit:  # as much again would not do either: that is no question
         remedy = f"Allow more than {needed} for this turn."
         return final.failure(said, action=Action.handoff, remedy=remedy, **known)
-    return causes.BUDGET_USED.failure(said, action=Action.ask_user, **known)
+    noun = "cost" if is_cost else "token"
+    question = f"The run has reached its {noun} budget. Go on with as much again?"
+    return causes.BUDGET_USED.failure(said, action=Action.ask_user, question=question, **known)
 
 
 def _unpriced(name: str, limit: float) -> Failure:
     sentence = f"The price of {name!r} is unknown, so a limit of {dollars(limit)} cannot be kept."
-    return causes.LIMIT_UNKEEPABLE.failure(
-        sentence,
-        blockers=(sentence,),
-        guard="cost",
-        limit=limit,
-        remedy="Limit the tokens instead, or choose a model whose price is known.",
-    )
+    remedy = "Limit the tokens instead, or choose a model whose price is known."
+    return causes.LIMIT_UNKEEPABLE.failure(sentence, guard="cost", limit=limit, remedy=remedy)
