@@ -7,12 +7,18 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.failure.detectors import LEAST_ANSWER_TOKENS, Budget
 from parsimony_kernel.core.chat import ChatModel, ModelRequest, Usage, answer
 from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.kinds import Action, Failure, FailureKind, FailureRaised
 from parsimony_kernel.core.state import RunState
-from parsimony_kernel.limits.budget import ANSWER_TOKENS, MOST_TOKENS, Demand, tokens_in
+from parsimony_kernel.limits.budget import (
+    ANSWER_TOKENS,
+    LEAST_ANSWER_TOKENS,
+    MOST_TOKENS,
+    Budget,
+    Demand,
+    tokens_in,
+)
 from parsimony_kernel.offline.model import OfflineModel
 from parsimony_kernel.testing.scripted import ScriptedModel, say
 
