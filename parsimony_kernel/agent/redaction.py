@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 from os.path import commonprefix
-from typing import Any
 
 from parsimony_kernel.core import events as kinds
 from parsimony_kernel.core.events import AgentEvent
@@ -47,24 +46,19 @@ async def redacted(
 
 
 def without_secrets(event: AgentEvent, secrets: Secrets) -> AgentEvent:
-    """``event`` itself, or a copy without secrets."""
-    changed: dict[str, Any] = {}
-    for name, value in () if isinstance(event, _CLEAN) else event:
-        if isinstance(value, Failure):  # those are compared by less than they hold
-            changed[name] = of_failure(value, secrets)
-        elif name not in _IDENTITIES and (cleaned := secrets.of_json(value)) != value:
-            changed[name] = cleaned
-    return event.model_copy(update=changed) if changed else event
+    """Copy ``event`` without secrets."""
+    cleaned = {
+        name: of_failure(value, secrets) if isinstance(value, Failure) else secrets.of_json(value)
+        for name, value in (() if isinstance(event, _CLEAN) else event)
+        if name not in _IDENTITIES
+    }
+    return event.model_copy(update=cleaned)
 
 
 def of_failure(failure: Failure, secrets: Secrets) -> Failure:
     """Copy ``failure`` without secrets in its words and metadata."""
-    return replace(
-        failure,
-        explanation=secrets.clean(failure.explanation),
-        blockers=tuple(secrets.clean(each) for each in failure.blockers),
-        metadata=secrets.of_json(failure.metadata),
-    )
+    told = {name: getattr(failure, name) for name in ("explanation", "blockers", "metadata")}
+    return replace(failure, **secrets.of_json(told))
 
 
 class Words:

@@ -117,8 +117,3 @@ def test_every_text_of_an_event_is_cleaned_once(event: AgentEvent) -> None:
     assert "hunter2" not in text
     assert "in-environment" not in text
     assert without_secrets(clean, SECRETS) == clean
-
-
-def test_an_event_without_a_secret_is_the_very_same() -> None:
-    event = RunCompleted(summary="done", variables=("a",))
-    assert without_secrets(event, SECRETS) is event
