@@ -143,7 +143,7 @@ def literal_failures(path: Path) -> list[int]:
     ]
 
 
-@pytest.mark.parametrize("package", ["agent", "agent/failure", "gate", "llm", "toolbox"])
+@pytest.mark.parametrize("package", ["agent", "agent/failure", "gate", "limits", "llm", "toolbox"])
 def test_what_finds_a_failure_makes_it_of_a_row(package: str) -> None:
     found = [
         f"{path.relative_to(PACKAGE)}:{line}"
