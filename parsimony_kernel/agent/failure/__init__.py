@@ -1,13 +1,33 @@
 """The failure spine: one value, its detectors, a policy, and one funnel.
 
-A door for the names of documents 000 and 002; inside the package, import the module that defines a
-name.
+The names of documents 000 and 002 are given here lazily; inside the package, import the module
+that defines a name.
 """
 
-from parsimony_kernel.agent.failure.detectors import *
-from parsimony_kernel.agent.failure.recovery import *
-from parsimony_kernel.agent.failure.suspension import *
-from parsimony_kernel.core.calls import *
-from parsimony_kernel.core.endings import *
-from parsimony_kernel.core.kinds import *
-from parsimony_kernel.core.policy import *
+from importlib import import_module
+from typing import Any
+
+_NAMES = {
+    "core.calls": "loop_signature",
+    "core.endings": "SuspensionRequest TerminationRequest",
+    "core.kinds": "Action Failure FailureKind FailureRaised default_action_for",
+    "core.policy": "DefaultPolicy RecoveryPolicy",
+    "agent.failure.detectors": "accumulate_usage post_llm post_tool pre_step record_tool_call",
+    "agent.failure.recovery": "handle_failure",
+    "agent.failure.suspension": (
+        "SuspensionConsumed SuspensionElsewhere SuspensionExpired SuspensionTokenMismatch "
+        "compute_suspension_token verify_suspension_token"
+    ),
+}
+__all__ = sorted(" ".join(_NAMES.values()).split())
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _NAMES.items():
+        if name in names.split():
+            return getattr(import_module(f"parsimony_kernel.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
