@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from parsimony_kernel.agent.prompts import CHANGES_TAG, CONTEXT_TAG
 from parsimony_kernel.core.conversation import REQUEST_TAG, is_snapshot
@@ -18,33 +18,24 @@ from parsimony_kernel.core.pictures import is_picture
 _COARSE_S = 2.0
 
 
-class Observed(NamedTuple):
-    """Texts of a transcript, oldest first.
+def observed(messages: Iterable[Any]) -> tuple[list[str], list[str], list[str]]:
+    """Sort ``messages`` into observations; the run's own messages begin with its request.
 
-    ``results`` are the tool results of this run; ``words`` are the person's words, the notebook's
-    inventory and earlier turns; ``earlier`` are earlier turns' outcomes and what is published.
+    Returns:
+        The tool results of this run; the person's words, the notebook's inventory and earlier
+        turns; earlier turns' outcomes and what is published. Each has the oldest first.
     """
-
-    results: list[str]
-    words: list[str]
-    earlier: list[str]
-
-
-def observed(messages: Iterable[Any]) -> Observed:
-    """Sort ``messages`` into observations; the run's own messages begin with its request."""
     held = [_plain(message) for message in messages]
     begin = max((i for i, message in enumerate(held) if _is_request(message)), default=0)
     before, own = held[:begin], held[begin:]
     told = [*before, *(each for each in own if each.get("role") == "user")]
     inventories = [_text(each) for each in held if is_snapshot(each)]
     published = _inventory(inventories[-1]).get("artifacts") if inventories else ()
-    return Observed(
-        results=[_text(each) for each in own if each.get("role") == "tool"],
-        words=[_text(each) for each in told if not is_picture(each)],
-        earlier=[
-            *(_text(each) for each in before if each.get("role") == "assistant"),
-            *(json.dumps(each, ensure_ascii=False) for each in published or ()),
-        ],
+    outcomes = [_text(each) for each in before if each.get("role") == "assistant"]
+    return (
+        [_text(each) for each in own if each.get("role") == "tool"],
+        [_text(each) for each in told if not is_picture(each)],
+        outcomes + [json.dumps(each, ensure_ascii=False) for each in published or ()],
     )
 
 

@@ -155,21 +155,21 @@ def _grounded(tools: Tools, state: RunState, *, strict: bool) -> tuple[Stage, ..
     acting = {name for name, tool in tools.items() if tool.effect != "none" and not tool.terminal}
 
     def seen() -> Seen:
-        known, live = observed(state.messages), variables()
+        (results, words, earlier), live = observed(state.messages), variables()
         frames = filter(None, map(frame_of, live.values()))
         # Code that raised, was refused or was skipped has answers, if any, and no more.
         done = [each for each in from_messages(state.messages) if each.tool_output is not None]
         called = {each.tool_called for each in done}
         ran = (each.tool_input for each in done if each.tool_called in code)
         return Seen(
-            [each for each in known.results if not was_refused(each)],
-            known.words,
+            [each for each in results if not was_refused(each)],
+            words,
             {*live, *tools, *(name for frame in frames for name in frame.names())},
             [str(given.get("code", "")) for given in ran if isinstance(given, Mapping)],
-            known.earlier,
+            earlier,
             published=not publishing.isdisjoint(called),
             acted=not (acting - publishing - code).isdisjoint(called),
-            refused=any(map(was_refused, known.results)),
+            refused=any(map(was_refused, results)),
             exists=lambda path: came_since(path, state.started_at),
         )
 
@@ -214,16 +214,13 @@ class RunContext(RecoveryContext):
     @property
     def terms(self) -> str:
         """A hash of the contract, the rules and the procedure; empty without any of them."""
-        contract, procedure = self.contract, self.procedure
-        if contract is None and procedure is None and not self.rules:
-            return ""
         told = {
-            "contract": contract and vars(contract),
+            "contract": self.contract and vars(self.contract),
             "rules": self.rules.in_words(),
-            "procedure": procedure and procedure.digest,
+            "procedure": self.procedure and self.procedure.digest,
         }
         text = json.dumps(told, sort_keys=True, default=_plain)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return hashlib.sha256(text.encode()).hexdigest() if any(told.values()) else ""
 
     def secret_of(self, key_id: str) -> Secret:
         """The secret of ``key_id``, by the agent's own choice where it has one."""

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import asdict, replace
 
-from parsimony_kernel.agent.failure.detectors import Budget, accumulate_usage
+from parsimony_kernel.agent.failure.detectors import accumulate_usage
 from parsimony_kernel.agent.failure.recovery import FALLBACK, FINAL, asks_for_long, budget_of
 from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.agent.prompts import FINISH_WITHIN_BUDGET
@@ -28,7 +28,7 @@ from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.core.text import encodable
 from parsimony_kernel.limits.breaker import CircuitOpenError
-from parsimony_kernel.limits.budget import Demand
+from parsimony_kernel.limits.budget import Budget, Demand
 from parsimony_kernel.llm.chokepoint import call_llm
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.llm.transcript import Repairer

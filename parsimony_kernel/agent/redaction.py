@@ -6,65 +6,35 @@ a secret is held back until that is clear; nothing else is delayed.
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import replace
 from os.path import commonprefix
-from typing import Any
 
-from parsimony_kernel.core import events as kinds
-from parsimony_kernel.core.events import AgentEvent
-from parsimony_kernel.core.kinds import Failure
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.llm.secrets import Secrets
 
-# What names a thing, and is looked up by; a sealed record is cleaned before it is sealed.
-_NAMES = "type run_id tool_name tool_call_id logical_id content_sha path page suspension_record"
-_IDENTITIES = frozenset(_NAMES.split())
-# What the loop has made of cleaned parts, and what holds many names and no words.
-_CLEAN = (kinds.ToolEvent, kinds.ToolResultObserved, kinds.StateSnapshot)
 # A line that is longer is given in parts.
 _LONGEST_LINE = 4_000
 _PRIVATE_KEY = "-----BEGIN "
 
 
 async def redacted(
-    events: AsyncGenerator[AgentEvent, None], secrets: Secrets
-) -> AsyncGenerator[AgentEvent, None]:
+    events: AsyncGenerator[ev.AgentEvent, None], secrets: Secrets
+) -> AsyncGenerator[ev.AgentEvent, None]:
     """Yield ``events`` without secrets; text may be cut differently, and keeps its order."""
-    kind: type[kinds.TextDelta] | type[kinds.ReasoningDelta] = kinds.TextDelta
+    kind: type[ev.TextDelta] | type[ev.ReasoningDelta] = ev.TextDelta
     words = Words(secrets)
     async with aclosing(events):
         async for event in events:
-            is_between = isinstance(event, kinds.Heartbeat | kind)
+            is_between = isinstance(event, ev.Heartbeat | kind)
             if not is_between and (rest := words.end()):
                 yield kind(content=rest)
-            if isinstance(event, kinds.TextDelta | kinds.ReasoningDelta):
+            if isinstance(event, ev.TextDelta | ev.ReasoningDelta):
                 kind = type(event)
                 if piece := words.add(event.content):
                     yield kind(content=piece)
             else:
-                yield without_secrets(event, secrets)
+                yield secrets.of_event(event)
     if rest := words.end():
         yield kind(content=rest)
-
-
-def without_secrets(event: AgentEvent, secrets: Secrets) -> AgentEvent:
-    """``event`` itself, or a copy without secrets."""
-    changed: dict[str, Any] = {}
-    for name, value in () if isinstance(event, _CLEAN) else event:
-        if isinstance(value, Failure):  # those are compared by less than they hold
-            changed[name] = of_failure(value, secrets)
-        elif name not in _IDENTITIES and (cleaned := secrets.of_json(value)) != value:
-            changed[name] = cleaned
-    return event.model_copy(update=changed) if changed else event
-
-
-def of_failure(failure: Failure, secrets: Secrets) -> Failure:
-    """Copy ``failure`` without secrets in its words and metadata."""
-    return replace(
-        failure,
-        explanation=secrets.clean(failure.explanation),
-        blockers=tuple(secrets.clean(each) for each in failure.blockers),
-        metadata=secrets.of_json(failure.metadata),
-    )
 
 
 class Words:

@@ -131,11 +131,9 @@ def check_model(name: str, environ: Mapping[str, str] = os.environ) -> Failure |
         return gap(sentence, f"Write provider/model. {suggestion(environ)}")
     if not is_known(provider):
         return gap(f"litellm has no provider {provider!r}, as {name!r} says.", _nearest(provider))
-    problem = litellm_model.self_check()
-    if problem:
+    if problem := litellm_model.self_check():
         return litellm_model.unusable(problem)
-    base = credentials.missing_base(name, environ)
-    if base is not None:
+    if base := credentials.missing_base(name, environ):
         sentence = f"There is no address for the model {name!r}."
         return gap(sentence, f"Set {base} to its server's, such as http://127.0.0.1:8000/v1.")
     variable = credentials.missing_variable({"model": name}, environ)

@@ -19,7 +19,6 @@ from parsimony_kernel.agent.failure.recovery import FALLBACK, FINAL, GUARD, answ
 from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.agent.model_calls import ModelCalls
 from parsimony_kernel.agent.progress import Progress, note
-from parsimony_kernel.agent.redaction import of_failure
 from parsimony_kernel.agent.termination_tools import terminal_event
 from parsimony_kernel.agent.written_calls import is_written, written_calls
 from parsimony_kernel.core import events as ev
@@ -385,7 +384,7 @@ class Run:
         envelope = self.secrets.of_cleaned(outcome.envelope)
         if outcome.failure is None:
             return replace(outcome, envelope=envelope)
-        failure = of_failure(outcome.failure, self.secrets)
+        failure = self.secrets.of_failure(outcome.failure)
         result = replace(outcome.result, failure=failure)
         return replace(outcome, envelope=envelope, failure=failure, result=result)
 
@@ -425,7 +424,7 @@ class Run:
         self._limits_met += failure.kind in LIMITS or GUARD in failure.metadata
         if self._limits_met > 1:  # trying a limit again meets it again, so once is the most
             failure = failure.noting({FINAL: True})
-        failure = of_failure(failure, self.secrets)
+        failure = self.secrets.of_failure(failure)
         event = await answer(failure, self.context, self.state, run=self, read=read)
         self._recovered = event
         return event
@@ -445,16 +444,12 @@ class Run:
             checkpoints=self.progress.checkpoints,
         )
 
-    def shared_names(self, words: str) -> str:
-        """What the model may read of words that name variables."""
-        return self.hooks.shared_names(words)
-
-    def go_back(self, checkpoint_id: str | None) -> str:
+    def go_back(self, checkpoint_id: str | None) -> tuple[str, str]:
         """Go back to a checkpoint; ``LookupError`` when there is none."""
         words = self.progress.go_back(checkpoint_id)
         # With its walker where the procedure stood then.
         self.gate = self.hooks.gate(self.tools, self.context, self.state)
-        return words
+        return words, self.hooks.shared_names(words)
 
     async def _skip(self, calls: Sequence[ToolCall], why: str) -> None:
         await self.let_fall()

@@ -3,6 +3,8 @@
 Each checks its words and gives a request as a value; ``terminal_event`` is what comes of it.
 """
 
+from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 from parsimony_kernel.agent.failure.recovery import RecoveryContext, suspend
@@ -11,9 +13,13 @@ from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
 from parsimony_kernel.core.events import AgentEvent, Handoff, RunCompleted
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.llm.secrets import Secrets
-from parsimony_kernel.tools import ToolResult, Tools, tool
+from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
 
-_ENDS: dict[str, Any] = {"tool_type": "termination", "terminal": True}
+
+def _ends_run(description: str, *, idempotent: bool) -> Callable[[Callable[..., Any]], Tool]:
+    return tool(
+        description=description, idempotent=idempotent, tool_type="termination", terminal=True
+    )
 
 
 def _words(value: object, what: str) -> str:
@@ -29,25 +35,19 @@ def _lines(values: object) -> tuple[str, ...]:
     return tuple(text for value in values if (text := str(value).strip()))
 
 
-@tool(
-    description=(
-        "End the run: the request is fulfilled. The summary is what the person reads first: the "
-        "answer itself, in a few sentences."
-    ),
+@_ends_run(
+    "End the run: the request is fulfilled. The summary is what the person reads first: the "
+    "answer itself, in a few sentences.",
     idempotent=True,
-    **_ENDS,
 )
 async def return_done(summary: str) -> ToolResult:
     said = _words(summary, "return_done needs a non-empty summary")
     return ToolResult(TerminationRequest(said))
 
 
-@tool(
-    description=(
-        "End the run: the request cannot be fulfilled here, why, and what the person could do."
-    ),
+@_ends_run(
+    "End the run: the request cannot be fulfilled here, why, and what the person could do.",
     idempotent=False,
-    **_ENDS,
 )
 async def return_unable(
     rationale: str, blockers: list[str], suggested_next_steps: list[str] | None = None
@@ -59,13 +59,10 @@ async def return_unable(
     return ToolResult(TerminationRequest(said, reasons, _lines(suggested_next_steps)))
 
 
-@tool(
-    description=(
-        "Ask the person one question and wait, where the request can be read in several ways that "
-        "differ in result. Offer choices where there are a few."
-    ),
+@_ends_run(
+    "Ask the person one question and wait, where the request can be read in several ways that "
+    "differ in result. Offer choices where there are a few.",
     idempotent=True,
-    **_ENDS,
 )
 async def ask_user(
     question: str, context: str | None = None, choices: list[str] | None = None
@@ -76,7 +73,7 @@ async def ask_user(
 
 
 def termination_tools() -> Tools:
-    """``return_done``, ``return_unable``, ``ask_user``."""
+    """``return_done``, ``return_unable`` and ``ask_user``."""
     return Tools([return_done, return_unable, ask_user])
 
 
@@ -89,13 +86,7 @@ def terminal_event(
 ) -> AgentEvent:
     """The event with which the run of ``state``, which has bound ``variables``, ends or waits."""
     if isinstance(request, SuspensionRequest):
-        return suspend(
-            context,
-            state,
-            question=secrets.clean(request.question),
-            context=request.context and secrets.clean(request.context),
-            choices=tuple(map(secrets.clean, request.choices)),
-        )
+        return suspend(context, state, **secrets.of_prose(asdict(request)))
     if request.is_done:
         return RunCompleted(summary=request.message, variables=variables)
     return Handoff(

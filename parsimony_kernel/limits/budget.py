@@ -1,16 +1,23 @@
 """What a run may spend, reckoned before it is spent.
 
-Pure. A demand is what was counted, what the next request would add at most, and the limit; over
-means strictly more.
+A demand is what was counted, what the next request would add at most, and the limit; over means
+strictly more. A limit is a question to the person: they allow as much again, or the run ends there;
+at a ceiling it ends, whatever they allow.
 """
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from parsimony_kernel.core.chat import Message, ModelRequest, Usage
+from parsimony_kernel.core import causes
+from parsimony_kernel.core.chat import ChatModel, Completion, Message, ModelRequest, Usage
+from parsimony_kernel.core.config import AgentGuardrails
+from parsimony_kernel.core.kinds import Action, Failure, FailureRaised
 from parsimony_kernel.core.pictures import pictures_in, tokens_of
+from parsimony_kernel.core.state import RunState
 
 Guard = Literal["tokens", "cost"]
 
@@ -23,10 +30,15 @@ BYTES_PER_TOKEN = 4
 
 # What an answer may take that nobody has limited: a long step of code and the words around it.
 ANSWER_TOKENS = 1_000
+# A shorter answer holds no step, so no shorter one is asked for.
+LEAST_ANSWER_TOKENS = 256
 
 # No request is near these: a larger number is a fault of whoever counted.
 MOST_TOKENS = 10_000_000
 MOST_USD = 1_000_000.0
+
+# What is said of a run that has come to its ceiling.
+CEILING_REMEDY = "Raise the ceiling of the cost, then ask again."
 
 
 @dataclass(frozen=True)
@@ -125,3 +137,129 @@ def _size(value: Any) -> int:
         return 0
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The tokens and the US dollars that a run may still use. What a model does not count is
+    charged by its size and price, or a budget would never be used up."""
+
+    state: RunState
+    guardrails: AgentGuardrails
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a limit of tokens or cost."""
+        return bool(self._limits)
+
+    @property
+    def _limits(self) -> list[Demand]:
+        """Each limit with what of it is used, and nothing reserved yet; the ceiling comes last."""
+        state, limits = self.state, self.guardrails
+        tokens = state.cumulative_prompt_tokens + state.cumulative_completion_tokens
+        cost = state.cumulative_cost_usd
+        told: list[tuple[Guard, float, float | None]] = [
+            ("tokens", tokens - state.budget_from_tokens, limits.max_tokens),
+            ("cost", cost - state.budget_from_cost_usd, limits.max_cost_usd),
+            ("cost", cost, limits.ceiling_cost_usd),
+        ]
+        return [Demand(guard, used, 0, most) for guard, used, most in told if most is not None]
+
+    async def reckon(
+        self, model: ChatModel, request: ModelRequest
+    ) -> tuple[ModelRequest, Failure | Demand | None]:
+        """Reckon the request that is about to be made, with an answer of the usual length.
+
+        Gives it with the longest answer that there is room for, and the failure that forbids it,
+        the demand that has passed the soft limit, or ``None``.
+        """
+        prompt, limits = tokens_in(request.messages, request.tools), self._limits
+        longest: Any = getattr(model, "max_answer_tokens", None)
+        is_short = isinstance(longest, int) and 0 < longest < ANSWER_TOKENS
+        usual = longest if is_short else ANSWER_TOKENS
+        # What the prompt alone takes, and what it takes with its answer.
+        takes: dict[str, tuple[float, float]] = {"tokens": (prompt, prompt + usual)}
+        if costs := [each.limit for each in limits if each.guard == "cost"]:
+            try:
+                asked = await _price(model, request, prompt, 0)
+                both = None if asked is None else await _price(model, request, prompt, usual)
+            except FailureRaised as raised:
+                return request, raised.failure
+            if asked is None or both is None:
+                return request, _unpriced(model.name, min(costs))
+            takes["cost"] = asked, both
+        demands = [replace(each, reserved=takes[each.guard][1]) for each in limits]
+        if over := [each for each in demands if each.is_over]:
+            at_ceiling = over[-1] is demands[-1] and self.guardrails.ceiling_cost_usd is not None
+            return request, _over(over[-1 if at_ceiling else 0], is_ceiling=at_ceiling)
+        room = float(MOST_TOKENS)
+        for each in demands:
+            alone, whole = takes[each.guard]
+            if whole > alone:
+                room = min(room, (each.limit - each.used - alone) * usual / (whole - alone))
+        capped = replace(request, max_answer_tokens=max(int(room), LEAST_ANSWER_TOKENS))
+        return capped, next((each for each in demands if each.is_near), None)
+
+    async def bill(
+        self, reply: Completion | Failure, request: ModelRequest, model: ChatModel
+    ) -> Completion | None:
+        """``reply`` with the tokens and the cost that its model left out.
+
+        Of an answer that broke off, what was heard of it, as a completion without choices; ``None``
+        where none had begun: then the provider asks for nothing.
+        """
+        if isinstance(reply, Failure):
+            tokens = reply.metadata.get("answer_tokens")
+            if tokens is None:
+                return None
+            usage = Usage(tokens_in(request.messages, request.tools), tokens)
+            reply = Completion(choices=(), usage=usage, model=model.name)
+        elif reply.usage == Usage():
+            reply = replace(reply, usage=usage_by_size(request, reply.message))
+        if reply.cost_usd is not None or all(each.guard != "cost" for each in self._limits):
+            return reply
+        usage = reply.usage
+        with suppress(FailureRaised):  # the next request tells
+            cost = await _price(model, request, usage.prompt_tokens, usage.completion_tokens)
+            reply = replace(reply, cost_usd=cost)
+        return reply
+
+
+async def _price(model: ChatModel, request: ModelRequest, prompt: int, answer: int) -> float | None:
+    """US dollars; ``None`` when the model has no price to tell in time.
+
+    ``FailureRaised`` passes: it says why the model cannot be used at all.
+    """
+    estimate = getattr(model, "estimate_cost_usd", None)
+    if estimate is None:
+        return None
+    try:
+        async with asyncio.timeout(request.deadline_s):
+            return usd(await estimate(prompt, answer))
+    except FailureRaised:
+        raise
+    except Exception:  # boundary: tool - a price that cannot be told is not known
+        return None
+
+
+def _over(demand: Demand, *, is_ceiling: bool = False) -> Failure:
+    """What asks for more than there is; at a ceiling no answer of a person's can go on."""
+    is_cost = demand.guard == "cost"
+    needed = f"${demand.reserved:.4f}" if is_cost else f"{demand.reserved:,.0f} tokens"
+    said = f"{demand.in_words()} are used and the next request may need {needed}"
+    known, final = asdict(demand), causes.LIMIT_UNKEEPABLE
+    if is_ceiling:
+        said = f"The ceiling of the cost is reached: {said}"
+        return final.failure(said, action=Action.stop, remedy=CEILING_REMEDY, **known)
+    if demand.reserved > demand.limit:  # as much again would not do either: that is no question
+        remedy = f"Allow more than {needed} for this turn."
+        return final.failure(said, action=Action.handoff, remedy=remedy, **known)
+    noun = "cost" if is_cost else "token"
+    question = f"The run has reached its {noun} budget. Go on with as much again?"
+    return causes.BUDGET_USED.failure(said, action=Action.ask_user, question=question, **known)
+
+
+def _unpriced(name: str, limit: float) -> Failure:
+    sentence = f"The price of {name!r} is unknown, so a limit of {dollars(limit)} cannot be kept."
+    remedy = "Limit the tokens instead, or choose a model whose price is known."
+    return causes.LIMIT_UNKEEPABLE.failure(sentence, guard="cost", limit=limit, remedy=remedy)

@@ -9,9 +9,12 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from parsimony_kernel.core.events import AgentEvent, StateSnapshot, ToolEvent, ToolResultObserved
+from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.redaction import REDACTED, Scrub, known_values, replacer, scrubber
 from parsimony_kernel.llm.coerce import secrets_of
 
@@ -38,6 +41,11 @@ _WORDS = re.compile(
 )
 # A smaller number beside the name of a column is how many there are.
 _LEAST = 1_000
+# What the loop has made of cleaned parts, and what holds many names and no words.
+_CLEAN = (ToolEvent, ToolResultObserved, StateSnapshot)
+# What names a thing, and is looked up by; a sealed record is cleaned before it is sealed.
+_NAMES = "type run_id tool_name tool_call_id logical_id content_sha path page suspension_record"
+_IDENTITIES = frozenset(_NAMES.split())
 
 
 @lru_cache(maxsize=4096)
@@ -123,6 +131,20 @@ class Secrets:
     def of_cleaned(self, value: Any) -> Any:
         """``value``, which was cleaned elsewhere, without what is known here."""
         return _each(value, self._replaced) if self.values else value
+
+    def of_failure(self, failure: Failure) -> Failure:
+        """Copy ``failure`` with its words and its metadata cleaned."""
+        told = {name: getattr(failure, name) for name in ("explanation", "blockers", "metadata")}
+        return replace(failure, **self.of_json(told))
+
+    def of_event(self, event: AgentEvent) -> AgentEvent:
+        """Copy ``event`` with its fields cleaned, as far as they are words."""
+        cleaned = {
+            name: self.of_failure(value) if isinstance(value, Failure) else self.of_json(value)
+            for name, value in (() if isinstance(event, _CLEAN) else event)
+            if name not in _IDENTITIES
+        }
+        return event.model_copy(update=cleaned)
 
     def _under(self, name: Any, value: Any) -> Any:
         if name == _PIXELS:

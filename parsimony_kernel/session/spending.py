@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import astuple, dataclass
 from operator import add
 
-from parsimony_kernel.agent.failure.detectors import CEILING_REMEDY
 from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.events import AgentEvent, LLMCallCompleted, PartialRunSummary
-from parsimony_kernel.limits.budget import dollars
+from parsimony_kernel.limits.budget import CEILING_REMEDY, dollars
 from parsimony_kernel.session.turns import SessionError
 
 

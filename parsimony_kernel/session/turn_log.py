@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from parsimony_kernel.agent.failure.suspension import SuspensionConsumed
-from parsimony_kernel.agent.redaction import without_secrets
 from parsimony_kernel.artifacts.publish import LiveName
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.events import (
@@ -233,7 +232,7 @@ class EventWriter:
         if self._words:
             words, self._words = "".join(self._words), []
             self.journal.append(self.run_id, TextDelta(content=self.secrets.clean(words)))
-        self.journal.append(self.run_id, without_secrets(event, self.secrets))
+        self.journal.append(self.run_id, self.secrets.of_event(event))
 
     def end(self, event: AgentEvent) -> None:
         """Record how the turn that ``event`` ends came out: its status, and a summary."""

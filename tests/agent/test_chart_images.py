@@ -133,7 +133,7 @@ def test_a_picture_holds_nobodys_words() -> None:
     (message,) = picture_messages([figure(4, 4, title="see https://example.org 42")], [])
     told = [{"role": "user", "content": "<request>\ngo\n</request>"}, message]
     assert "example" not in said(told)
-    assert not any("42" in each for each in observed(told).words)
+    assert not any("42" in each for each in observed(told)[1])
 
 
 def test_an_old_picture_gives_way_with_the_results_around_it() -> None:

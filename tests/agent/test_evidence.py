@@ -46,9 +46,10 @@ def test_the_person_and_the_tools_are_observed_and_the_models_words_are_not() ->
 def test_what_earlier_turns_came_to_is_observed() -> None:
     before = {"role": "assistant", "content": "The mean is 17.25."}
     transcript = [request_message("mean?"), before, request_message("and the median?")]
-    assert "The mean is 17.25." in observed(transcript).words
-    assert observed(transcript).earlier == ["The mean is 17.25."]
-    assert observed([AgentMessage("user", "hello")]).words == ["hello"]
+    _, words, earlier = observed(transcript)
+    assert "The mean is 17.25." in words
+    assert earlier == ["The mean is 17.25."]
+    assert observed([AgentMessage("user", "hello")]) == ([], ["hello"], [])
 
 
 def test_what_is_published_is_known_from_earlier() -> None:
@@ -58,11 +59,11 @@ def test_what_is_published_is_known_from_earlier() -> None:
         variables=[],
         artifacts=[{"kind": "chart", "title": "Cars </x>", "path": "artifacts/1.json"}],
     )
-    (known,) = observed(opening("go on", context)).earlier
+    (known,) = observed(opening("go on", context))[2]
     assert "Cars </x>" in known
     assert "artifacts/1.json" in known
-    assert not observed(opening("go on", "<notebook_context>\n{\n</x>")).earlier
-    assert not observed([]).earlier
+    assert not observed(opening("go on", "<notebook_context>\n{\n</x>"))[2]
+    assert observed([]) == ([], [], [])
 
 
 def test_said_are_the_persons_own_words() -> None:

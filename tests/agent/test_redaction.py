@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsimony_kernel.agent.redaction import Words, redacted, without_secrets
+from parsimony_kernel.agent.redaction import Words, redacted
 from parsimony_kernel.core.causes import RAISED
 from parsimony_kernel.core.events import (
     AgentError,
@@ -111,14 +111,9 @@ EVENTS = [
 
 @pytest.mark.parametrize("event", EVENTS)
 def test_every_text_of_an_event_is_cleaned_once(event: AgentEvent) -> None:
-    clean = without_secrets(event, SECRETS)
+    clean = SECRETS.of_event(event)
     text = clean.model_dump_json()
     assert REDACTED in text
     assert "hunter2" not in text
     assert "in-environment" not in text
-    assert without_secrets(clean, SECRETS) == clean
-
-
-def test_an_event_without_a_secret_is_the_very_same() -> None:
-    event = RunCompleted(summary="done", variables=("a",))
-    assert without_secrets(event, SECRETS) is event
+    assert SECRETS.of_event(clean) == clean

@@ -19,18 +19,15 @@ _NAMES = {
         "compute_suspension_token verify_suspension_token"
     ),
 }
-_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
-
-__all__ = sorted(_HOMES)
+__all__ = sorted(" ".join(_NAMES.values()).split())
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"parsimony_kernel.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+    for home, names in _NAMES.items():
+        if name in names.split():
+            return getattr(import_module(f"parsimony_kernel.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *__all__})

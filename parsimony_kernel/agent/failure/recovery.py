@@ -8,25 +8,19 @@ import asyncio
 import logging
 import math
 import tomllib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from importlib.resources import files
 from typing import Any, Protocol, Self, TypeVar
 
 from parsimony_kernel.agent.failure.suspension import Secret, build_record
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.causes import GOAL_DRIFT, is_for_a_person
 from parsimony_kernel.core.choices import LIMITS, MORE, Choice, ids_of, labels_of
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.config import AgentGuardrails
-from parsimony_kernel.core.events import (
-    AgentError,
-    AgentEvent,
-    Handoff,
-    PartialRunSummary,
-    UserInputRequested,
-)
 from parsimony_kernel.core.kinds import EFFECT_KEY, HELD, Action, Effect, Failure, FailureKind
 from parsimony_kernel.core.policy import DefaultPolicy, RecoveryPolicy
 from parsimony_kernel.core.state import RunState, remember
@@ -52,6 +46,7 @@ T = TypeVar("T")
 GUARD, FALLBACK, FINAL = "guard", "fallback", "final"
 # The actions after which the run goes on.
 _GOING_ON = (Action.retry, Action.narrow_scope)
+_NOWHERE = "There is no earlier state to go back to; the variables are as they are."
 _UNTIMED = AgentGuardrails(max_execution_time_s=math.inf)
 
 
@@ -96,19 +91,17 @@ class Surroundings(Protocol):
     def known(self) -> TriageContext:
         """What a strategy may know."""
 
-    def go_back(self, checkpoint_id: str | None) -> str:
-        """Restore a state of the variables, the newest by default, and say what that did.
+    def go_back(self, checkpoint_id: str | None) -> tuple[str, str]:
+        """Restore a state of the variables, the newest by default; what that did, for people and
+        as far as the model may read it.
 
         ``LookupError`` when there is none.
         """
 
-    def shared_names(self, words: str) -> str:
-        """What the model may read of words that name variables."""
-
 
 async def handle_failure(
     failure: Failure, *, agent: object, state: RunState
-) -> AsyncGenerator[AgentEvent, None]:
+) -> AsyncGenerator[ev.AgentEvent, None]:
     """Answer ``failure`` with exactly one action, yield what happened, and wait where it says so.
 
     ``agent`` may have no more than ``policy`` and ``suspension_secret``. See ``answer``.
@@ -126,7 +119,7 @@ async def answer(
     *,
     run: Surroundings | None = None,
     read: Failure | None = None,
-) -> AgentEvent:
+) -> ev.AgentEvent:
     """Answer ``failure`` with exactly one action.
 
     Args:
@@ -166,12 +159,11 @@ async def answer(
             "fallback": failure.metadata.get(FALLBACK),
         }
     else:
-        put_back = how["put_back"] = _gone_back(plan, run)
-        names = put_back if run is None else run.shared_names(put_back)
-        state.pending_instruction = " ".join(filter(None, (names, words or _correction(told))))
+        how["put_back"], put_back = _gone_back(plan, run)
+        state.pending_instruction = f"{put_back} {words or _correction(told)}".strip()
         if failure.type is FailureType.CONTEXT_OVERFLOW:
             state.compaction += 1
-    return AgentError(
+    return ev.AgentError(
         message=failure.explanation,
         failure=failure.without_data(),
         recoverable=True,
@@ -184,7 +176,7 @@ async def answer(
 
 def _ending(
     action: Action, failure: Failure, words: str, context: RecoveryContext, state: RunState
-) -> AgentEvent:
+) -> ev.AgentEvent:
     metadata, kind = failure.metadata, failure.kind
     if action is Action.ask_user:
         is_limit = kind in LIMITS or metadata.get(GUARD)
@@ -201,9 +193,9 @@ def _ending(
         )
     words = words or failure.explanation
     if action is Action.stop:
-        plan = metadata.get("remedy")
-        return PartialRunSummary(missing=words, learned_facts=learned(state), next_step_plan=plan)
-    return Handoff(
+        plan, facts = metadata.get("remedy"), learned(state)
+        return ev.PartialRunSummary(missing=words, learned_facts=facts, next_step_plan=plan)
+    return ev.Handoff(
         rationale=words,
         blockers=failure.blockers or (failure.explanation,),
         suggested_next_steps=tuple(filter(None, (_remedy(failure),))),
@@ -224,17 +216,16 @@ def suspend(
     *,
     question: str,
     context: str | None = None,
-    choices: Iterable[Choice | str] = (),
+    choices: Sequence[Choice | str] = (),
     kind: FailureKind | None = None,
     **because: str,
-) -> UserInputRequested | Handoff:
+) -> ev.UserInputRequested | ev.Handoff:
     """Seal the state and return the event that carries the question; ``because`` sets other fields
     of the record.
 
     Without a key to seal it with nobody could answer, so the question is handed off.
     """
-    asked = tuple(choices)
-    offered = labels_of(asked)
+    asked: dict[str, Any] = {"choices": labels_of(choices), "originating_failure_kind": kind}
     try:
         secret, key_id = run.signing_key()
         record = build_record(
@@ -244,23 +235,18 @@ def suspend(
             elapsed_s=state.elapsed_seconds(run.clock.monotonic()),
             question=question,
             pending_question_context=context,
-            choices=offered,
-            choice_ids=ids_of(asked),
-            originating_failure_kind=kind,
+            choice_ids=ids_of(choices),
             key_id=key_id,
+            **asked,
             **because,
         )
     except (KeyringError, ValueError) as problem:
-        return Handoff(
+        return ev.Handoff(
             rationale=f"There is a question, and it cannot be put in a way that lasts: {question}",
             blockers=(str(problem),),
         )
-    return UserInputRequested(
-        question=question,
-        context=context,
-        choices=offered,
-        suspension_record=record,
-        originating_failure_kind=kind,
+    return ev.UserInputRequested(
+        question=question, context=context, suspension_record=record, **asked
     )
 
 
@@ -364,16 +350,14 @@ async def _decided(
     return DefaultPolicy().decide(failure, state), None, ""
 
 
-def _gone_back(plan: RecoveryAction | None, run: Surroundings | None) -> str:
-    """Carry out a rollback, if that is the plan; what it did, in words."""
+def _gone_back(plan: RecoveryAction | None, run: Surroundings | None) -> tuple[str, str]:
+    """Carry out a rollback, if that is the plan; what it did, for people and for the model."""
     if not isinstance(plan, Rollback):
-        return ""
-    try:
+        return "", ""
+    with suppress(LookupError):
         if run is not None:
             return run.go_back(plan.checkpoint_id)
-    except LookupError:
-        pass
-    return "There is no earlier state to go back to; the variables are as they are."
+    return _NOWHERE, _NOWHERE
 
 
 def budget_of(policy: RecoveryPolicy, kind: FailureKind) -> int:
@@ -396,11 +380,11 @@ def _delay(failure: Failure, policy: RecoveryPolicy, attempt: int) -> float:
     return max(delay, asked_for) if delay and isinstance(asked_for, int | float) else delay
 
 
-async def pause(event: AgentEvent, context: RecoveryContext, state: RunState) -> None:
+async def pause(event: ev.AgentEvent, context: RecoveryContext, state: RunState) -> None:
     """Wait as long as a retry says and the run has time. A stop ends the wait; the run reports it
     in its next phase."""
-    delay = min(event.delay_s if isinstance(event, AgentError) else 0.0, context.time_left(state))
-    if delay <= 0:
+    asked_for = event.delay_s if isinstance(event, ev.AgentError) else 0.0
+    if (delay := min(asked_for, context.time_left(state))) <= 0:
         return
     with suppress(Cancelled):
         stop = state.cancellation or CancellationRequest()

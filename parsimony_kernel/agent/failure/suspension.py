@@ -117,14 +117,13 @@ def build_record(
     """
     executor = state.code_executor
     variables = sorted(getattr(executor, "variables", dict)())
+    said = (each if isinstance(each, dict) else each.to_llm("default") for each in state.messages)
     fields = {
         **state.carried(),
         "run_id": state.run_id,
         "session_id": state.session_id,
         "suspended_at": now.isoformat(),
-        "messages": [
-            each if isinstance(each, dict) else each.to_llm("default") for each in state.messages
-        ],
+        "messages": list(said),
         "iteration_count": state.iteration,
         "minted_refs": state.turn.minted_refs,
         "minted_live_names": state.turn.minted_live_names,

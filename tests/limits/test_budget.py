@@ -7,12 +7,18 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.agent.failure.detectors import LEAST_ANSWER_TOKENS, Budget
 from parsimony_kernel.core.chat import ChatModel, ModelRequest, Usage, answer
 from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.kinds import Action, Failure, FailureKind, FailureRaised
 from parsimony_kernel.core.state import RunState
-from parsimony_kernel.limits.budget import ANSWER_TOKENS, MOST_TOKENS, Demand, tokens_in
+from parsimony_kernel.limits.budget import (
+    ANSWER_TOKENS,
+    LEAST_ANSWER_TOKENS,
+    MOST_TOKENS,
+    Budget,
+    Demand,
+    tokens_in,
+)
 from parsimony_kernel.offline.model import OfflineModel
 from parsimony_kernel.testing.scripted import ScriptedModel, say
 
@@ -47,49 +53,35 @@ async def verdict(
 
 async def test_a_request_that_fits_is_let_through_and_a_near_one_is_told() -> None:
     assert await verdict(max_tokens=3_000) is None
+    assert await verdict(Priced(), max_cost_usd=0.01) is None
     near = await verdict(max_tokens=2_100)
     assert isinstance(near, Demand)
     assert (near.guard, near.used, near.limit) == ("tokens", 0, 2_100)
-
-
-async def test_a_request_that_would_go_over_is_a_question_before_it_is_made() -> None:
-    over = await verdict(
-        spent={"cumulative_prompt_tokens": 1_700, "cumulative_completion_tokens": 112},
-        max_tokens=2_500,
-    )
-    assert isinstance(over, Failure)
-    assert over.kind is FailureKind.policy_violation
-    assert over.suggested_action is Action.ask_user
-    assert over.metadata["guard"] == "tokens"
-    assert "1,812 of 2,500 tokens" in over.explanation
-
-
-async def test_a_request_that_no_budget_of_this_size_could_pay_is_handed_off() -> None:
-    hopeless = await verdict(max_tokens=1_000)
-    assert isinstance(hopeless, Failure)
-    assert hopeless.suggested_action is Action.handoff
-    assert "2,0" in hopeless.metadata["remedy"]
-
-
-async def test_a_budget_counts_from_where_the_person_allowed_more() -> None:
+    # A budget counts from where the person allowed more.
     spent = {"cumulative_prompt_tokens": 9_000, "budget_from_tokens": 9_000}
     assert await verdict(spent=spent, max_tokens=3_000) is None
 
 
-async def test_cost_is_reckoned_by_the_models_price() -> None:
-    assert await verdict(Priced(), max_cost_usd=0.01) is None
-    over = await verdict(Priced(), {"cumulative_cost_usd": 0.0099}, max_cost_usd=0.01)
+@pytest.mark.parametrize(
+    ("spent", "limits", "action", "said"),
+    [
+        ({"cumulative_prompt_tokens": 1_812}, {"max_tokens": 2_500}, Action.ask_user,
+         "1,812 of 2,500 tokens"),
+        ({"cumulative_cost_usd": 0.0099}, {"max_cost_usd": 0.01}, Action.ask_user, "$0.0099 of"),
+        ({}, {"max_tokens": 1_000}, Action.handoff, "Allow more than 2,0"),
+        ({"cumulative_cost_usd": 0.0099}, {"max_cost_usd": 0.01, "ceiling_cost_usd": 0.01},
+         Action.stop, "The ceiling of the cost is reached"),
+    ],
+)  # fmt: skip
+async def test_a_request_that_would_go_over_is_answered_before_it_is_made(
+    spent: dict[str, Any], limits: dict[str, Any], action: Action, said: str
+) -> None:
+    over = await verdict(Priced(), spent, **limits)
     assert isinstance(over, Failure)
-    assert over.metadata["guard"] == "cost"
-
-
-async def test_an_unknown_price_fails_closed_only_where_a_cost_limit_is_set() -> None:
-    assert await verdict(max_tokens=3_000) is None
-    closed = await verdict(max_cost_usd=1.0)
-    assert isinstance(closed, Failure)
-    assert closed.suggested_action is Action.handoff
-    assert "scripted" in closed.explanation
-    assert closed.metadata["remedy"]
+    assert over.kind is FailureKind.policy_violation
+    assert over.suggested_action is action
+    assert over.metadata["guard"] == ("tokens" if "max_tokens" in limits else "cost")
+    assert said in f"{over.explanation} {over.metadata.get('remedy')}"
 
 
 class OddlyPriced(ScriptedModel):
@@ -115,12 +107,16 @@ def telling(value: Any) -> Callable[[], Awaitable[Any]]:
 @pytest.mark.parametrize(
     "price", ["0.1", float("nan"), float("inf"), -5.0, None, True, [1], RuntimeError("broke")]
 )
-async def test_a_price_that_is_none_is_unknown_and_fails_closed(price: Any) -> None:
+async def test_a_price_that_is_none_is_unknown_and_fails_closed_where_a_cost_limit_is_set(
+    price: Any,
+) -> None:
     model = OddlyPriced(telling(price))
     closed = await verdict(model, max_cost_usd=1.0)
     assert isinstance(closed, Failure)
     assert closed.suggested_action is Action.handoff
     assert "price of 'odd' is unknown" in closed.explanation
+    assert closed.metadata["remedy"]
+    assert isinstance(await verdict(max_cost_usd=1.0), Failure)  # it has no price to tell
     bill = await COST.bill(say("a"), ASK, model)
     assert bill is not None
     assert bill.cost_usd is None
@@ -154,16 +150,13 @@ async def cap(model: ChatModel = MODEL, spent: Any = None, **limits: Any) -> int
     return request.max_answer_tokens
 
 
-async def test_an_answer_is_capped_at_what_is_left_of_the_tokens() -> None:
+async def test_an_answer_is_capped_at_what_is_left() -> None:
     assert await cap(max_tokens=10_000) == 10_000 - PROMPT
     spent = {"cumulative_prompt_tokens": 5_000, "cumulative_completion_tokens": 1_000}
     assert await cap(spent=spent, max_tokens=10_000) == 4_000 - PROMPT
     more = {**spent, "budget_from_tokens": 6_000}
     assert await cap(spent=more, max_tokens=10_000) == 10_000 - PROMPT
     assert await cap(max_tokens=10**12) == MOST_TOKENS
-
-
-async def test_an_answer_is_capped_at_what_is_left_of_the_money() -> None:
     most = 10_000 - PROMPT  # a token is a millionth of a dollar
     assert await cap(Priced(), max_cost_usd=0.01) == pytest.approx(most, abs=1)
     half = await cap(Priced(), {"cumulative_cost_usd": 0.005}, max_cost_usd=0.01)
