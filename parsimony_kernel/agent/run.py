@@ -399,8 +399,8 @@ class Run:
 
     async def _picture(self, outcome: StepOutcome) -> None:
         """Show what a step drew to a model that sees."""
-        figures = self.hooks.pictures(outcome) if self.model_calls.sees_pictures else ()
-        if figures:
+        sees = getattr(self.model_calls.model, "sees_pictures", False)
+        if sees and (figures := self.hooks.pictures(outcome)):
             drawing = asyncio.to_thread(picture_messages, figures, list(self.state.messages))
             drawn = await self._unless_stopped(drawing, [])
             self.state.messages.extend(self.secrets.of_prose(drawn))
