@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any, TypeVar
 
 from parsimony_kernel.agent import outcomes
@@ -73,8 +74,9 @@ class Run:
         self._recovered: ev.AgentEvent | None = None  # what the last failure was answered with
         self._limits_met = 0
         self._refused: set[FailureKind] = set()
-        self._ids = dict.fromkeys(name for each in state.messages for name in _ids_in(each))
-        # The next calls of the answer, begun beside the one that runs.
+        turns = (each.get("tool_calls") for each in state.messages if isinstance(each, dict))
+        self._ids = dict.fromkeys(call["id"] for calls in turns for call in calls or ())
+        # Calls of one answer that were begun together, from the one that runs on.
         self._beside: deque[asyncio.Task[tuple[StepOutcome, float]]] = deque()
         state.terms = context.terms
         if not state.started_at:
@@ -103,19 +105,22 @@ class Run:
             async with aclosing(model_calls.ask(since=now)) as events:
                 async for event in events:
                     yield event
-            if isinstance(model_calls.reply, Completion):
-                self._limits_met = 0
-                async for event in self._act(model_calls.reply):
+            failure, calls = self._heard(model_calls.reply)
+            if failure is None:
+                async for event in self._in_order(calls):
                     yield event
                 return
-            failure = model_calls.reply
+            await self._skip(calls, self.secrets.clean(failure.explanation))
         yield await self._fail(failure)
         if FALLBACK in failure.metadata:
             # Its last failure is not the next model's first.
             state.failure_attempts.pop(failure.kind, None)
 
-    async def _act(self, reply: Completion) -> Events:
-        state = self.state
+    def _heard(self, reply: Completion | Failure) -> tuple[Failure | None, tuple[ToolCall, ...]]:
+        """Enter an answer into the transcript; the failure that it is, and the calls in it."""
+        if isinstance(reply, Failure):
+            return reply, ()
+        state, self._limits_met = self.state, 0
         failure = post_llm(response=reply, state=state, guardrails=self.context.guardrails)
         is_cut_off = failure is not None and failure.kind is FailureKind.output_truncated
         calls = () if is_cut_off else reply.message.tool_calls
@@ -133,12 +138,7 @@ class Run:
             state.turn.text_only_response = True
             words = "the model answered in words and called no tool"
             failure = NO_CALL.failure(words, iteration=state.iteration)
-        if failure is not None:
-            await self._skip(calls, self.secrets.clean(failure.explanation))
-            yield await self._fail(failure)
-            return
-        async for event in self._in_order(calls):
-            yield event
+        return failure, calls
 
     def _taken_up(self, record: SuspensionRecord, chosen: Choice | None) -> Iterator[ev.AgentEvent]:
         """Go on from an answered question, unless the answer was to stop. It begins by saying how
@@ -215,11 +215,14 @@ class Run:
         if approved is None:
             record_tool_call(state, name, arguments)
             state.turn.tool_calls_this_turn += 1
-        self.progress.begin(None if self._overlaps(name) else tool)
+        self.progress.begin(None if self._overlaps(call) else tool)
         did, began = "Allowed" if state.reply is None else "Answered", self.clock.monotonic()
         try:
+            together = [*takewhile(self._overlaps, (call, *rest))]
+            if len(together) > 1 and approved is None and not self._beside:
+                self._beside.extend(asyncio.ensure_future(self._step(each)) for each in together)
             begun_beside = self._beside.popleft() if self._beside else None
-            outcome, seconds = await (begun_beside or self._step((call, *rest), approved))
+            outcome, seconds = await (begun_beside or self._step(call, approved))
         except Cancelled:
             self._answer(call, '{"error": "cancelled", "message": "the run was stopped"}')
             for event in self._drained():
@@ -327,37 +330,24 @@ class Run:
         state.lessons_learned = remember(state.lessons_learned, refusal)
         return True
 
-    async def _step(
-        self, calls: Sequence[ToolCall], approved: str | None = None
-    ) -> tuple[StepOutcome, float]:
-        """Pass the first of ``calls`` through the gate; its outcome and its seconds.
-
-        Once it is admitted, the next is begun, where both may run beside others: one that waits
-        for a person lets none behind it begin.
-        """
-        call, started = calls[0], self.clock.monotonic()
-        name, given = call.function.name, arguments_of(call)
-
-        def admitted() -> None:
-            pair = [each.function.name for each in calls[:2]]
-            if len(pair) == 2 and all(map(self._overlaps, pair)):
-                self._beside.append(asyncio.ensure_future(self._step(calls[1:])))
-
+    async def _step(self, call: ToolCall, approved: str | None = None) -> tuple[StepOutcome, float]:
+        """Pass ``call`` through the gate; its outcome and its seconds."""
+        name, given, started = call.function.name, arguments_of(call), self.clock.monotonic()
         replied, self.state.reply = REPLY.set(self.state.reply), None
         try:
-            outcome = await self.gate.step(
-                name, given, cancellation=self.cancellation, approved=approved, admitted=admitted
-            )
+            stop = self.cancellation
+            outcome = await self.gate.step(name, given, cancellation=stop, approved=approved)
         finally:
             REPLY.reset(replied)
         return outcome, self.clock.monotonic() - started
 
-    def _overlaps(self, name: str) -> bool:
-        """Whether calls of ``name`` may run beside others: its tool says so, and does nothing. In
-        a procedure, each step decides which may follow."""
-        tool = self.tools.get(name)
-        reads = tool is not None and tool.parallelizable and tool.effect == "none"
-        return reads and not self.gate.place
+    def _overlaps(self, call: ToolCall) -> bool:
+        """Whether ``call`` may run beside others: its tool says so, does nothing, and no person is
+        asked. In a procedure, each step decides which may follow."""
+        tool = self.tools.get(call.function.name)
+        if tool is None or not tool.parallelizable or self.gate.place:
+            return False
+        return tool.effect == "none" and not tool.asks and tool.reaches is None
 
     async def let_fall(self) -> None:
         """End what was begun beside a call that failed or was stopped; it counts as not run."""
@@ -432,8 +422,7 @@ class Run:
 
     def known(self) -> TriageContext:
         """What a strategy or a classifier may know of this run."""
-        state, contract = self.state, self.context.contract
-        identifiers = {} if contract is None else contract.identifiers
+        state, identifiers = self.state, getattr(self.context.contract, "identifiers", {})
         return TriageContext(
             tools=tuple(self.tools),
             constraints=tuple(state.pinned_constraints),
@@ -464,8 +453,8 @@ class Run:
     def _say(self, said: str | None, calls: Sequence[ToolCall], opaque: str) -> None:
         """Enter a model's answer into the transcript."""
         secrets = self.secrets
-        message: dict[str, Any] = {"role": "assistant"}
-        message["content"] = secrets.of_json(encodable(said))
+        content = secrets.of_json(encodable(said))
+        message: dict[str, Any] = {"role": "assistant", "content": content}
         if opaque := thinking.without_secrets(opaque, secrets):
             message["opaque"] = opaque
         for call in calls:
@@ -478,11 +467,6 @@ class Run:
     def _answer(self, call: ToolCall, content: str) -> None:
         message = {"role": "tool", "tool_call_id": call.id, "name": call.function.name}
         self.state.messages.append({**message, "content": content})
-
-
-def _ids_in(message: Any) -> list[str]:
-    calls = message.get("tool_calls") if isinstance(message, dict) else None
-    return [each["id"] for each in calls or ()]
 
 
 def snapshot_of(state: RunState, context: RunContext) -> ev.StateSnapshot:
