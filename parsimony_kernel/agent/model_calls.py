@@ -57,7 +57,7 @@ class ModelCalls:
         self._cancellation = state.cancellation or CancellationRequest()
         self._schemas = secrets.of_prose(offered.to_llm())
         self._budget = Budget(state, context.guardrails)
-        self._renderer = IncrementalRenderer(tuple(offered))
+        self._renderer = IncrementalRenderer(context.instructions, tuple(offered))
         self._repairer = Repairer()
         self._failing = 0
 
@@ -69,16 +69,11 @@ class ModelCalls:
     def request(self) -> ModelRequest:
         """The next request as the state is now."""
         state, limits = self._state, self._context.guardrails
-        window = getattr(self.model, "context_window", None)
         # A quarter of what the model takes, in characters; four are about a token.
-        most = window if isinstance(window, int) and 0 < window < KEPT_RESULTS else KEPT_RESULTS
+        most = min(KEPT_RESULTS, getattr(self.model, "context_window", None) or KEPT_RESULTS)
+        in_text = not getattr(self.model, "reads_envelopes", False)
         return ModelRequest(
-            self._renderer.render(
-                state,
-                instructions=self._context.instructions,
-                in_text=not getattr(self.model, "reads_envelopes", False),
-                most=most,
-            ),
+            self._renderer.render(state, in_text=in_text, most=most),
             self._schemas,
             timeout_s=limits.llm_timeout_s,
             heartbeat_s=limits.stream_heartbeat_s,
