@@ -135,9 +135,7 @@ class Agent:
             given = [each if isinstance(each, Tool) else tool(each) for each in tools or ()]
             own = code_tools(self.code_executor, timeout_s=self.guardrails.tool_timeout_s)
             self.tools = own + termination_tools() + given
-        known = tuple(self.hooks.tools(RunContext.of(self)))
-        if file_store is not None:
-            known += tuple(stored_file_tools(file_store))
+        known = stored_file_tools(file_store) + self.hooks.tools(RunContext.of(self))
         if contract is not None:
             contract.check_tools(known)
         if procedure is not None:
@@ -252,9 +250,8 @@ def _config(
 
 def _pinned(given: Iterable[str]) -> tuple[str, ...]:
     rules = (given,) if isinstance(given, str) else tuple(given)
-    if len(rules) > MAX_PINNED or not all(
-        each.strip() and len(each) <= MAX_PINNED_LENGTH for each in rules
-    ):
+    are_short = all(each.strip() and len(each) <= MAX_PINNED_LENGTH for each in rules)
+    if len(rules) > MAX_PINNED or not are_short:
         raise ValueError(
             f"pinned_constraints are at most {MAX_PINNED} rules of 1 to {MAX_PINNED_LENGTH} "
             "characters each; what is longer belongs into the instructions"

@@ -123,7 +123,7 @@ class Progress:
             return ()
         store = self._store
         self._passed = {name: each for name, each in self._passed.items() if each[0] in store}
-        if self._is_good and self._name not in self._passed:
+        if self._is_good and f"step-{self._steps}" not in self._passed:
             self._record(store.take())
         return tuple(self._passed)
 
@@ -152,13 +152,9 @@ class Progress:
         store, self._store = self._store, None
         return None if store is None else store.close()
 
-    @property
-    def _name(self) -> str:
-        return f"step-{self._steps}"
-
     def _record(self, number: int) -> None:
         facts = {each: copy(getattr(self._state, each)) for each in _KNOWN}
-        self._passed[self._name] = number, facts
+        self._passed[f"step-{self._steps}"] = number, facts
 
 
 def note(event: AgentEvent, state: RunState) -> None:

@@ -29,7 +29,6 @@ from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.causes import NO_CALL, has_open_type
 from parsimony_kernel.core.chat import Completion, FunctionCall, ToolCall
 from parsimony_kernel.core.choices import LIMITS, Choice
-from parsimony_kernel.core.config import FileStore
 from parsimony_kernel.core.kinds import ASKS, HELD, SOLVED, Action, Failure, FailureKind
 from parsimony_kernel.core.state import HeldCall, RunState, SuspensionRecord, remember
 from parsimony_kernel.core.taxonomy import FailureType, TriageContext
@@ -59,15 +58,12 @@ class Run:
         self, context: RunContext, state: RunState, cancellation: CancellationRequest
     ) -> None:
         hooks = context.hooks
-        self.context = context
-        self.state = state
-        self.cancellation = state.cancellation = cancellation
-        self.clock = context.clock
-        self.hooks = hooks
+        self.context, self.hooks, self.clock = context, hooks, context.clock
+        self.state, self.cancellation = state, cancellation
+        state.cancellation, state.terms = cancellation, context.terms
+        state.started_at = state.started_at or self.clock.now().isoformat()
         self.secrets = hooks.secrets(context)
-        self.tools = hooks.tools(context)
-        if isinstance(state.files, FileStore):
-            self.tools = stored_file_tools(state.files) + self.tools
+        self.tools = stored_file_tools(state.files) + hooks.tools(context)
         self.gate = hooks.gate(self.tools, context, state)
         self.model_calls = ModelCalls(context, state, self.tools, self.secrets)
         self.progress = Progress(state, hooks.files(state))
@@ -78,9 +74,6 @@ class Run:
         self._ids = dict.fromkeys(call["id"] for calls in turns for call in calls or ())
         # Calls of one answer that were begun together, from the one that runs on.
         self._beside: deque[asyncio.Task[tuple[StepOutcome, float]]] = deque()
-        state.terms = context.terms
-        if not state.started_at:
-            state.started_at = self.clock.now().isoformat()
 
     async def iterate(self) -> Events:
         """One pass: check, ask the model, act."""
@@ -373,10 +366,8 @@ class Run:
     def _told(self, outcome: StepOutcome) -> StepOutcome:
         """The outcome as everyone reads it: without what this run has to keep to itself."""
         envelope = self.secrets.of_cleaned(outcome.envelope)
-        if outcome.failure is None:
-            return replace(outcome, envelope=envelope)
-        failure = of_failure(outcome.failure, self.secrets)
-        result = replace(outcome.result, failure=failure)
+        failure = outcome.failure and of_failure(outcome.failure, self.secrets)
+        result = outcome.result if failure is None else replace(outcome.result, failure=failure)
         return replace(outcome, envelope=envelope, failure=failure, result=result)
 
     async def _unless_stopped(self, work: Awaitable[T], instead: T) -> T:
