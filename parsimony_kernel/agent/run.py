@@ -89,21 +89,21 @@ class Run:
             raise Cancelled(self.cancellation.reason)
         # Whoever reads the events has taken this time, not the model.
         now = state.last_event_time_s = self.clock.monotonic()
+        failure: Failure | None = None
+        calls: Sequence[ToolCall] = ()
+        approved = None
         if state.pending_call is not None:
-            async for event in self._answered(state.pending_call):
-                yield event
-            return
-        failure = pre_step(state, self.context.guardrails, now=now)
-        if failure is None:
+            calls, approved = await self._allowed(state.pending_call)
+        elif (failure := pre_step(state, self.context.guardrails, now=now)) is None:
             async with aclosing(model_calls.ask(since=now)) as events:
                 async for event in events:
                     yield event
             failure, calls = self._heard(model_calls.reply)
-            if failure is None:
-                async for event in self._in_order(calls):
-                    yield event
-                return
-            await self._skip(calls, self.secrets.clean(failure.explanation))
+        if failure is None:
+            async for event in self._in_order(calls, approved):
+                yield event
+            return
+        await self._skip(calls, self.secrets.clean(failure.explanation))
         yield await self._fail(failure)
         if FALLBACK in failure.metadata:
             # Its last failure is not the next model's first.
@@ -150,9 +150,9 @@ class Run:
             missing = f"the rest of the request, for you said to stop: {why}"
             yield ev.PartialRunSummary(missing=missing, learned_facts=learned(state))
 
-    async def _in_order(self, calls: Sequence[ToolCall], approved: str | None = None) -> Events:
+    async def _in_order(self, calls: Sequence[ToolCall], approved: str | None) -> Events:
         """Run ``calls`` one after the other, the first of them as it was ``approved``."""
-        state, clean = self.state, True
+        state, clean = self.state, bool(calls)
         await self._skip(calls[MAX_CALLS:], f"{MAX_CALLS} calls are the most in one answer")
         calls = calls[:MAX_CALLS]
         for index, call in enumerate(calls):
@@ -171,22 +171,20 @@ class Run:
             self._refused.clear()
         yield snapshot_of(self.state, self.context)
 
-    async def _answered(self, held: HeldCall) -> Events:
-        """Run the call that waited for a person, or tell the model that it may not run."""
+    async def _allowed(self, held: HeldCall) -> tuple[Sequence[ToolCall], str | None]:
+        """The call that waited for a person with those behind it, and the hash of what is allowed;
+        none, and the model is told, where it may not run."""
         state = self.state
         behind, state.pending_behind, state.pending_call = state.pending_behind, [], None
         call, *rest = (each.call for each in (held, *behind))
         if held.allowed:
-            approved = held.sha.removeprefix(ASKS)
-            async for event in self._in_order((call, *rest), approved=approved):
-                yield event
-            return
+            return (call, *rest), held.sha.removeprefix(ASKS)
         back = self.progress.declined()
         ran = f"What ran before it is taken back. {back}" if back else "Nothing was run."
         message = f"The person did not allow this. {ran}"
         self._answer(call, to_text({"error": "not_allowed", "message": message}))
         await self._skip(rest, "the call before it was declined")
-        yield snapshot_of(self.state, self.context)
+        return (), None
 
     async def _call(
         self, call: ToolCall, *, rest: Sequence[ToolCall], approved: str | None = None
