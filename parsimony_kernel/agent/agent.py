@@ -3,7 +3,6 @@
 It brings together a model, an executor, tools, limits and a policy, and hands them to the loop.
 """
 
-import os
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
@@ -118,17 +117,12 @@ class Agent:
         self.policy: RecoveryPolicy = policy or DefaultPolicy()
         self.session_id = session_id or uuid.uuid4().hex
         self.code_executor = code_executor or _private_executor(output_factory)
-        self.file_store = file_store
+        self.file_store, self.workspace, self.clock = file_store, workspace, clock
         self.hooks = hooks or RunHooks(Breakers(clock))
         self.pinned_constraints = _pinned(pinned_constraints)
-        self.contract = contract
-        self.rules = rules
-        self.procedure = procedure
+        self.contract, self.rules, self.procedure = contract, rules, procedure
         self.classifier = classifier
-        self.clock = clock
-        self.workspace = workspace
-        self._secret = suspension_secret
-        self._keyring = keyring or Keyring.open(None, os.environ)
+        self._secret, self._keyring = suspension_secret, keyring or Keyring.open()
         if isinstance(tools, Tools):
             self.tools = tools
         else:
@@ -175,8 +169,7 @@ class Agent:
         cancellation: CancellationRequest | None = None,
     ) -> RunState:
         """The state of a run that is about to begin."""
-        given = ctx or AgentContext()
-        secrets = self.hooks.secrets(RunContext.of(self))
+        given, secrets = ctx or AgentContext(), self.hooks.secrets(RunContext.of(self))
         before = [{**each.to_llm("default"), "metadata": each.metadata} for each in given.messages]
         return RunState(
             run_id=run_id or uuid.uuid4().hex,

@@ -16,7 +16,7 @@ from parsimony_kernel.agent.prompts import FINISH_WITHIN_BUDGET
 from parsimony_kernel.agent.renderer import KEPT_RESULTS, MAX_COMPACTION, IncrementalRenderer
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.cancellation import CancellationRequest
-from parsimony_kernel.core.causes import BREAKER_OPEN, PROVIDER_FAULT
+from parsimony_kernel.core.causes import BREAKER_OPEN
 from parsimony_kernel.core.chat import Beat, ChatModel, Completion, Delta, ModelRequest
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.state import RunState
@@ -50,7 +50,7 @@ class ModelCalls:
         hooks = context.hooks
         offered = hooks.offered(tools)
         self.model, *self._others = hooks.models(context)
-        self.reply: Completion | Failure = PROVIDER_FAULT.failure("the model was not asked yet")
+        self.reply: Completion | Failure
         self.prompt_tokens: int | None = None
         self._context, self._state, self._secrets = context, state, secrets
         self._clock = context.clock
