@@ -44,6 +44,9 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+Models = Config | Sequence[Config]
+
+
 class Agent:
     """Runs requests with a model and tools.
 
@@ -80,9 +83,9 @@ class Agent:
 
     def __init__(
         self,
-        model: Config | Sequence[Config] | None = None,
+        model: Models | None = None,
         api_key: str | None = None,
-        model_config: Config | Sequence[Config] | None = None,
+        model_config: Models | None = None,
         instructions: str | None = None,
         code_executor: BaseCodeExecutor | None = None,
         output_factory: Any = None,
@@ -224,11 +227,7 @@ class Agent:
                 yield event
 
 
-def _config(
-    model: Config | Sequence[Config] | None,
-    api_key: str | None,
-    model_config: Config | Sequence[Config] | None,
-) -> Config | Sequence[Config]:
+def _config(model: Models | None, api_key: str | None, model_config: Models | None) -> Models:
     if model_config is not None:
         return model_config
     if model is None:

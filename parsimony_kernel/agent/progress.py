@@ -13,6 +13,7 @@ from textwrap import shorten
 from typing import Any
 
 from parsimony_kernel.agent.outcomes import adding, as_restored
+from parsimony_kernel.agent.prompts import GONE_BACK
 from parsimony_kernel.core.events import AgentEvent, ArtifactPublished, LLMCallCompleted
 from parsimony_kernel.core.kinds import HELD, Effect, FailureKind
 from parsimony_kernel.core.refusals import GUIDANCE
@@ -176,14 +177,9 @@ def note(event: AgentEvent, state: RunState) -> None:
 
 def told(back: PutBack) -> str:
     """What going back did, in a sentence or two; empty when it did nothing."""
-    parts = [
-        (back.restored, "Put back as before: {}."),
-        (back.removed, "Gone again: {}."),
-        (back.kept, "New, and kept: {}."),
-        (back.lost, "Perhaps changed, for there was no copy of all of it: {}."),
-    ]
+    listed = {each: ", ".join(getattr(back, each)) for each in GONE_BACK}
     return " ".join(
-        sentence.format(shorten(", ".join(names), _MOST_CHARS, placeholder=" and more"))
-        for names, sentence in parts
+        GONE_BACK[each].format(shorten(names, _MOST_CHARS, placeholder=" and more"))
+        for each, names in listed.items()
         if names
     )

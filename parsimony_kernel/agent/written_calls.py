@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from parsimony_kernel.analysis.read import literal_calls, read
 from parsimony_kernel.core.chat import FunctionCall, Message, ToolCall
-from parsimony_kernel.tools import Tool, Tools
+from parsimony_kernel.tools import Tools
 
 # How ids of such calls begin.
 WRITTEN = "written_"
@@ -21,6 +21,7 @@ RUN_CODE = "run_code"
 # More is no answer of a weak model, and is not searched.
 _MOST_CHARS = 100_000
 _MOST_TRIES = 200
+_LONGEST_TAG = 64
 
 _THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)|\A.*?</think>", re.DOTALL)
 _FENCE = re.compile(
@@ -36,22 +37,21 @@ _MARKUP = re.compile(
 )
 _NAMES = ("name", "tool", "tool_name", "function", "function_name", "action")
 _GIVEN = ("arguments", "parameters", "args", "input", "inputs", "tool_input", "action_input")
-_AROUND = ("tool_calls", "function", "tool_call", "function_call")
 _PARAMETER = re.compile(
     r"<(parameter(?:=|\s+name=))?[\"']?(\w+)[\"']?>\n?(.*?)\n?</(?(1)parameter|\2)>", re.DOTALL
 )
 _DECODER = json.JSONDecoder(strict=False)
 
 Arguments = dict[str, Any]
-Calls = list[tuple[str, Arguments]]
 
 
 class _Found(NamedTuple):
-    """Calls, and where in the text they stand."""
+    """A call, and where in the text it stands."""
 
     start: int
     end: int
-    calls: Calls
+    name: str
+    arguments: Arguments
 
 
 def is_written(call_id: str) -> bool:
@@ -77,7 +77,7 @@ def written_calls(
         return (), message.content or ""
     around = words[: found[0].start] + words[found[-1].end :]
     calls = list[ToolCall]()
-    for name, arguments in chain.from_iterable(each.calls for each in found):
+    for _, _, name, arguments in found:
         text = json.dumps(arguments, ensure_ascii=False, default=str)
         calls.append(ToolCall(f"{WRITTEN}{len(messages)}_{len(calls)}", FunctionCall(name, text)))
     return tuple(calls), "" if is_thought else _MARKUP.sub("", around).strip()
@@ -98,12 +98,12 @@ def _fenced(words: str, tools: Tools, messages: Sequence[Mapping[str, Any]]) -> 
         if each["kind"].lower() in _PYTHON or (not each["kind"] and _is_code(each["code"]))
         if _plain(each["code"]) not in {"", *ran}
     ]
-    calls = [_in_python(each["code"], tools) for each in new]
-    code = [each["code"].strip("\n") for each, only in zip(new, calls, strict=True) if not only]
+    called = [_in_python(each["code"], tools) for each in new]
+    code = [each["code"].strip("\n") for each, calls in zip(new, called, strict=True) if not calls]
     if code and RUN_CODE in tools:
-        calls.insert(0, [(RUN_CODE, {"code": "\n\n".join(code)})])
-    if any(calls):
-        yield _Found(new[0].start(), new[-1].end(), [*chain.from_iterable(calls)])
+        called.insert(0, [(RUN_CODE, {"code": "\n\n".join(code)})])
+    for name, arguments in chain.from_iterable(called):
+        yield _Found(new[0].start(), new[-1].end(), name, arguments)
 
 
 def _plain(code: Any) -> str:
@@ -115,9 +115,9 @@ def _is_code(text: str) -> bool:
     return cell.error is None and bool(cell.calls or cell.imported)
 
 
-def _in_python(code: str, tools: Tools) -> Calls:
+def _in_python(code: str, tools: Tools) -> list[tuple[str, Arguments]]:
     """The calls that ``code`` is, where it does nothing but call tools."""
-    calls: Calls = []
+    calls = list[tuple[str, Arguments]]()
     for name, given, named in literal_calls(code):
         if name not in tools:
             return []
@@ -135,52 +135,40 @@ def _named(words: str, tools: Tools) -> Iterator[_Found]:
         opened = opening.search(words, at)
         if opened is None:
             return
-        at = opened.end()
-        if opened[1]:
-            end, calls = _in_element(words, at, tools[opened[1]])
-        else:
-            end, calls = _in_json(words, opened.start(), tools)
-        if calls:
-            yield _Found(opened.start(), end, calls)
-            at = end
+        at, find = opened.end(), _in_element if opened[1] else _in_json
+        if found := find(words, opened, tools):
+            yield found
+            at = found.end
 
 
-def _in_element(words: str, start: int, tool: Tool) -> tuple[int, Calls]:
-    """The call of ``tool`` whose arguments begin at ``start``, and where it ends."""
-    schema = tool.parameters_schema
-    closing = re.compile(rf"</(?:function|invoke|tool|tool_call|{re.escape(tool.name)})>|\Z")
-    closed = next(closing.finditer(words, start))
-    body, types = words[start : closed.start()], schema.get("properties", {})
+def _in_element(words: str, opened: re.Match[str], tools: Tools) -> _Found | None:
+    """The call whose element was ``opened``."""
+    name, schema = opened[1], tools[opened[1]].parameters_schema
+    closing = re.compile(rf"</(?:function|invoke|tool|tool_call|{re.escape(name)})>|\Z")
+    closed = next(closing.finditer(words, opened.end()))
+    body, types = words[opened.end() : closed.start()], schema.get("properties", {})
+    # Nothing behind the last closing is whole; a model may repeat an opening for ever.
+    most = body.rfind("</") + _LONGEST_TAG
     arguments = _object(body) or {
         key: text if types.get(key, {}).get("type") == "string" else _json(text)
-        for _, key, text in _PARAMETER.findall(body)
+        for _, key, text in _PARAMETER.findall(body, 0, most)
     }
     is_call = arguments or not schema.get("required")
-    return closed.end(), [(tool.name, arguments)] if is_call else []
+    return _Found(opened.start(), closed.end(), name, arguments) if is_call else None
 
 
-def _in_json(words: str, start: int, tools: Tools) -> tuple[int, Calls]:
-    with suppress(ValueError, RecursionError):
-        value, end = _DECODER.raw_decode(words, start)
-        return end, [*_of(value, tools)]
-    return start, []
-
-
-def _of(value: Any, tools: Tools) -> Iterator[tuple[str, Arguments]]:
-    """The calls that a value of JSON is."""
-    if isinstance(value, list):
-        for each in value:
-            yield from _of(each, tools)
-    if not isinstance(value, dict):
-        return
-    name = next((str(value[key]) for key in _NAMES if str(value.get(key)) in tools), "")
-    if name:
-        rest = {key: each for key, each in value.items() if each != name}
-        given = next((value[key] for key in _GIVEN if key in value), rest)
-        yield name, given if isinstance(given, dict) else _object(str(given))
-        return
-    for key in _AROUND:
-        yield from _of(value.get(key), tools)
+def _in_json(words: str, opened: re.Match[str], tools: Tools) -> _Found | None:
+    """The call that the JSON is which was ``opened``: an object that names a tool."""
+    try:
+        value, end = _DECODER.raw_decode(words, opened.start())
+    except (ValueError, RecursionError):
+        return None
+    named = value if isinstance(value, dict) else {}
+    name = next((str(named[key]) for key in _NAMES if str(named.get(key)) in tools), "")
+    rest = {key: each for key, each in named.items() if each != name}
+    given = next((named[key] for key in _GIVEN if key in named), rest)
+    arguments = given if isinstance(given, dict) else _object(str(given))
+    return _Found(opened.start(), end, name, arguments) if name else None
 
 
 def _object(text: str) -> Arguments:

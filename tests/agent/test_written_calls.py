@@ -106,6 +106,7 @@ WRITTEN: dict[str, tuple[str, list[Any]]] = {
     "an empty fence": ("```python\n```", []),
     "broken JSON": ('{"name": "run_code", "arguments": {"code": ', []),
     "nothing": ("", []),
+    "an opening over and over": ("<run_code><code>" * 6_000, []),
     "many brackets": ("[{" * 50_000, []),
     "a tag of a page": ("Use <code>x</code> and <summary>y</summary>.", []),
 }
