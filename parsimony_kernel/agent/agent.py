@@ -3,7 +3,6 @@
 It brings together a model, an executor, tools, limits and a policy, and hands them to the loop.
 """
 
-import os
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
@@ -45,6 +44,9 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+Models = Config | Sequence[Config]
+
+
 class Agent:
     """Runs requests with a model and tools.
 
@@ -81,9 +83,9 @@ class Agent:
 
     def __init__(
         self,
-        model: Config | Sequence[Config] | None = None,
+        model: Models | None = None,
         api_key: str | None = None,
-        model_config: Config | Sequence[Config] | None = None,
+        model_config: Models | None = None,
         instructions: str | None = None,
         code_executor: BaseCodeExecutor | None = None,
         output_factory: Any = None,
@@ -118,26 +120,19 @@ class Agent:
         self.policy: RecoveryPolicy = policy or DefaultPolicy()
         self.session_id = session_id or uuid.uuid4().hex
         self.code_executor = code_executor or _private_executor(output_factory)
-        self.file_store = file_store
+        self.file_store, self.workspace, self.clock = file_store, workspace, clock
         self.hooks = hooks or RunHooks(Breakers(clock))
         self.pinned_constraints = _pinned(pinned_constraints)
-        self.contract = contract
-        self.rules = rules
-        self.procedure = procedure
+        self.contract, self.rules, self.procedure = contract, rules, procedure
         self.classifier = classifier
-        self.clock = clock
-        self.workspace = workspace
-        self._secret = suspension_secret
-        self._keyring = keyring or Keyring.open(None, os.environ)
+        self._secret, self._keyring = suspension_secret, keyring or Keyring.open()
         if isinstance(tools, Tools):
             self.tools = tools
         else:
             given = [each if isinstance(each, Tool) else tool(each) for each in tools or ()]
             own = code_tools(self.code_executor, timeout_s=self.guardrails.tool_timeout_s)
             self.tools = own + termination_tools() + given
-        known = tuple(self.hooks.tools(RunContext.of(self)))
-        if file_store is not None:
-            known += tuple(stored_file_tools(file_store))
+        known = stored_file_tools(file_store) + self.hooks.tools(RunContext.of(self))
         if contract is not None:
             contract.check_tools(known)
         if procedure is not None:
@@ -177,8 +172,7 @@ class Agent:
         cancellation: CancellationRequest | None = None,
     ) -> RunState:
         """The state of a run that is about to begin."""
-        given = ctx or AgentContext()
-        secrets = self.hooks.secrets(RunContext.of(self))
+        given, secrets = ctx or AgentContext(), self.hooks.secrets(RunContext.of(self))
         before = [{**each.to_llm("default"), "metadata": each.metadata} for each in given.messages]
         return RunState(
             run_id=run_id or uuid.uuid4().hex,
@@ -233,11 +227,7 @@ class Agent:
                 yield event
 
 
-def _config(
-    model: Config | Sequence[Config] | None,
-    api_key: str | None,
-    model_config: Config | Sequence[Config] | None,
-) -> Config | Sequence[Config]:
+def _config(model: Models | None, api_key: str | None, model_config: Models | None) -> Models:
     if model_config is not None:
         return model_config
     if model is None:
@@ -252,9 +242,8 @@ def _config(
 
 def _pinned(given: Iterable[str]) -> tuple[str, ...]:
     rules = (given,) if isinstance(given, str) else tuple(given)
-    if len(rules) > MAX_PINNED or not all(
-        each.strip() and len(each) <= MAX_PINNED_LENGTH for each in rules
-    ):
+    are_short = all(each.strip() and len(each) <= MAX_PINNED_LENGTH for each in rules)
+    if len(rules) > MAX_PINNED or not are_short:
         raise ValueError(
             f"pinned_constraints are at most {MAX_PINNED} rules of 1 to {MAX_PINNED_LENGTH} "
             "characters each; what is longer belongs into the instructions"

@@ -34,11 +34,7 @@ _log = logging.getLogger(__name__)
 
 def first_request(agent: object, state: RunState) -> ModelRequest:
     """What ``run_loop`` would ask the model first. Nobody is asked."""
-    run = Run(RunContext.of(agent), state, CancellationRequest())
-    try:
-        return run.model_calls.request()
-    finally:
-        _let_go(run)
+    return Run(RunContext.of(agent), state, CancellationRequest()).model_calls.request()
 
 
 async def run_loop(
@@ -74,7 +70,9 @@ async def run_loop(
     finally:
         if run is not None:
             await run.let_fall()
-            _let_go(run)
+            # Say what became of the variables. The run has ended, whatever comes of this.
+            with outlived("the end of a run could not be told to its host"):
+                run.hooks.ended(state, run.progress.end())
 
 
 async def resume_run(
@@ -140,11 +138,10 @@ def admit(
         # The person has looked at the loop: it may be gone round again.
         state.last_repeat_counts, state.repetition = {}, []
     secrets = hooks.secrets(context)
-    newest = map(secrets.clean, context.pinned_constraints)
-    state.pinned_constraints = list(dict.fromkeys((*state.pinned_constraints, *newest)))
+    pinned = (*state.pinned_constraints, *map(secrets.clean, context.pinned_constraints))
+    state.pinned_constraints = list(dict.fromkeys(pinned))
     state.messages += hooks.news_since(suspension)
-    held = state.pending_call
-    is_allowing = chosen in choices.ALLOWING
+    held, is_allowing = state.pending_call, chosen in choices.ALLOWING
     is_button = is_allowing or user_reply.strip() in choices.labels_of(choices.APPROVAL)
     if held is not None and held.asks:
         state.reply = user_reply
@@ -159,12 +156,6 @@ def admit(
     if not hooks.claim(suspension):
         raise SuspensionConsumed("this question was answered before; nothing was run again")
     return state
-
-
-def _let_go(run: Run) -> None:
-    """Say what became of the variables. The run has ended, whatever comes of this."""
-    with outlived("the end of a run could not be told to its host"):
-        run.hooks.ended(run.state, run.progress.end())
 
 
 def _broken(exc: Exception, state: RunState, secrets: Secrets) -> Handoff:

@@ -16,18 +16,12 @@ from parsimony_kernel.agent.prompts import FINISH_WITHIN_BUDGET
 from parsimony_kernel.agent.renderer import KEPT_RESULTS, MAX_COMPACTION, IncrementalRenderer
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.cancellation import CancellationRequest
-from parsimony_kernel.core.causes import BREAKER_OPEN, PROVIDER_FAULT
-from parsimony_kernel.core.chat import (
-    Beat,
-    ChatModel,
-    Completion,
-    Delta,
-    ModelRequest,
-)
+from parsimony_kernel.core.causes import BREAKER_OPEN
+from parsimony_kernel.core.chat import Beat, ChatModel, Completion, Delta, ModelRequest
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.state import RunState
 from parsimony_kernel.core.text import encodable
-from parsimony_kernel.limits.breaker import CircuitOpenError
+from parsimony_kernel.limits.breaker import CircuitBreaker, CircuitOpenError
 from parsimony_kernel.limits.budget import Budget, Demand
 from parsimony_kernel.llm.chokepoint import call_llm
 from parsimony_kernel.llm.secrets import Secrets
@@ -56,39 +50,30 @@ class ModelCalls:
         hooks = context.hooks
         offered = hooks.offered(tools)
         self.model, *self._others = hooks.models(context)
-        self.reply: Completion | Failure = PROVIDER_FAULT.failure("the model was not asked yet")
+        self.reply: Completion | Failure
         self.prompt_tokens: int | None = None
-        self._context = context
-        self._state = state
-        self._schemas = secrets.of_prose(offered.to_llm())
-        self._secrets = secrets
-        self._cancellation = state.cancellation or CancellationRequest()
+        self._context, self._state, self._secrets = context, state, secrets
         self._clock = context.clock
-        # They outlive the run: a provider that was down a moment ago is not found out anew.
-        self._breakers = hooks.breakers
+        self._cancellation = state.cancellation or CancellationRequest()
+        self._schemas = secrets.of_prose(offered.to_llm())
         self._budget = Budget(state, context.guardrails)
-        self._renderer = IncrementalRenderer(tuple(offered))
+        self._renderer = IncrementalRenderer(context.instructions, tuple(offered))
         self._repairer = Repairer()
         self._failing = 0
 
     @property
-    def sees_pictures(self) -> bool:
-        """Whether the model that is asked next can be shown a picture."""
-        return bool(getattr(self.model, "sees_pictures", False))
+    def _breaker(self) -> CircuitBreaker:
+        # It outlives the run: a provider that was down a moment ago is not found out anew.
+        return self._context.hooks.breakers.of(service_of(self.model))
 
     def request(self) -> ModelRequest:
         """The next request as the state is now."""
         state, limits = self._state, self._context.guardrails
-        window = getattr(self.model, "context_window", None)
         # A quarter of what the model takes, in characters; four are about a token.
-        most = window if isinstance(window, int) and 0 < window < KEPT_RESULTS else KEPT_RESULTS
+        most = min(KEPT_RESULTS, getattr(self.model, "context_window", None) or KEPT_RESULTS)
+        in_text = not getattr(self.model, "reads_envelopes", False)
         return ModelRequest(
-            self._renderer.render(
-                state,
-                instructions=self._context.instructions,
-                in_text=not getattr(self.model, "reads_envelopes", False),
-                most=most,
-            ),
+            self._renderer.render(state, in_text=in_text, most=most),
             self._schemas,
             timeout_s=limits.llm_timeout_s,
             heartbeat_s=limits.stream_heartbeat_s,
@@ -110,22 +95,37 @@ class ModelCalls:
             yield ev.BudgetWarning(guard=demand.guard, used=demand.used, limit=demand.limit)
         state.iteration += 1
         state.turn.text_only_response, state.turn.tool_calls_this_turn = False, 0
+        try:
+            permit = self._breaker.admit()
+        except CircuitOpenError as refused:
+            self.reply = self._rerouted(_left_alone(model.name, refused.retry_in_s))
+            return
+        stop, repair = self._cancellation, self._repairer.repair
+        answer = call_llm(model, request, cancellation=stop, clock=clock, repair=repair)
         thoughts, heard_at = "", clock.monotonic()
-        async with aclosing(self._answer(request)) as items:
-            async for item in items:
-                match item:
-                    case Delta(text, reasoning):
-                        if reasoning:
-                            thoughts += reasoning
-                            state.accumulated_reasoning_duration_s += clock.monotonic() - heard_at
-                            yield ev.ReasoningDelta(content=encodable(reasoning))
-                        if text:
-                            yield ev.TextDelta(content=encodable(text))
-                    case Beat(silent_s):
-                        yield ev.Heartbeat(model=model.name, silent_s=silent_s)
-                    case _:
-                        self.reply = item
-                heard_at = state.last_event_time_s = clock.monotonic()
+        try:
+            async with aclosing(answer):
+                async for item in answer:
+                    match item:
+                        case Delta(text, reasoning):
+                            if reasoning:
+                                thoughts += reasoning
+                                thought_s = clock.monotonic() - heard_at
+                                state.accumulated_reasoning_duration_s += thought_s
+                                yield ev.ReasoningDelta(content=encodable(reasoning))
+                            if text:
+                                yield ev.TextDelta(content=encodable(text))
+                        case Beat(silent_s):
+                            yield ev.Heartbeat(model=model.name, silent_s=silent_s)
+                        case _:
+                            self.reply = item
+                    heard_at = state.last_event_time_s = clock.monotonic()
+            if isinstance(self.reply, Completion):
+                permit.succeeded()
+            elif self.reply.kind is FailureKind.transient_provider:
+                permit.failed()
+        finally:
+            permit.released()
         state.accumulated_reasoning += self._secrets.clean(thoughts)
         bill = self.reply if isinstance(self.reply, Completion) else None
         if self._budget.is_limited:
@@ -135,7 +135,7 @@ class ModelCalls:
         if isinstance(self.reply, Failure):
             self.reply = self._rerouted(self.reply)
             return
-        state.pending_instruction = None
+        self._failing, state.pending_instruction = 0, None
         state.failure_attempts.pop(FailureKind.transient_provider, None)
 
     async def _reckoned(self) -> tuple[ModelRequest, Failure | Demand | None]:
@@ -164,42 +164,16 @@ class ModelCalls:
         state.pending_instruction = "\n\n".join(told)
         return replace(self.request(), max_answer_tokens=request.max_answer_tokens), demand
 
-    async def _answer(
-        self, request: ModelRequest
-    ) -> AsyncGenerator[Delta | Beat | Completion | Failure, None]:
-        """Ask the model once; see ``call_llm``. One whose breaker is open is not asked."""
-        model, stop, repair = self.model, self._cancellation, self._repairer.repair
-        try:
-            permit = self._breakers.of(service_of(model)).admit()
-        except CircuitOpenError as refused:
-            yield _left_alone(model.name, refused.retry_in_s)
-            return
-        answer = call_llm(model, request, cancellation=stop, clock=self._clock, repair=repair)
-        try:
-            async with aclosing(answer):
-                async for item in answer:
-                    if isinstance(item, Completion):
-                        permit.succeeded()
-                        self._failing = 0
-                    elif isinstance(item, Failure):
-                        self._failing += 1
-                        if item.kind is FailureKind.transient_provider:
-                            permit.failed()
-                    yield item
-        finally:
-            permit.released()
-
     def _rerouted(self, failure: Failure) -> Failure:
         """``failure``, after the next model has taken over where this one is given up."""
+        self._failing += "breaker" not in failure.metadata
         if self._failing >= MAX_FAILING_REQUESTS:
             return failure.noting({FINAL: True})
         if failure.kind is not FailureKind.transient_provider:
             return failure
         attempts = self._state.failure_attempts
-        budget = budget_of(self._context.policy, failure.kind)
-        spent = attempts.get(failure.kind, 0) >= budget
-        breaker = self._breakers.of(service_of(self.model))
-        is_open = breaker.state == "open" or "breaker" in failure.metadata
+        spent = attempts.get(failure.kind, 0) >= budget_of(self._context.policy, failure.kind)
+        is_open = self._breaker.state == "open" or "breaker" in failure.metadata
         if self._others and (spent or is_open or asks_for_long(failure)):
             self.model, *self._others = self._others
             attempts.pop(failure.kind, None)
@@ -225,9 +199,8 @@ def service_of(model: ChatModel) -> str:
 
 
 def _left_alone(name: str, seconds: float) -> Failure:
-    sentence = f"{name} failed several times in a row and is left alone for {seconds:.0f} s more."
     return BREAKER_OPEN.failure(
-        sentence,
+        f"{name} failed several times in a row and is left alone for {seconds:.0f} s more.",
         model=name,
         breaker="open",
         retry_in_s=seconds,

@@ -7,12 +7,13 @@ of the workspace come back where a step fails.
 """
 
 import inspect
-from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
+from textwrap import shorten
 from typing import Any
 
 from parsimony_kernel.agent.outcomes import adding, as_restored
+from parsimony_kernel.agent.prompts import GONE_BACK
 from parsimony_kernel.core.events import AgentEvent, ArtifactPublished, LLMCallCompleted
 from parsimony_kernel.core.kinds import HELD, Effect, FailureKind
 from parsimony_kernel.core.refusals import GUIDANCE
@@ -22,7 +23,7 @@ from parsimony_kernel.lineage.checkpoint import Change, Checkpoints, PutBack
 from parsimony_kernel.lineage.files import Files
 from parsimony_kernel.tools import Tool
 
-_MOST_NAMES = 12
+_MOST_CHARS = 200
 # What a run knows again once it has gone back.
 _KNOWN = ("repetition", "procedure_state", "subgoals", "done_subgoals")
 
@@ -37,34 +38,28 @@ class Progress:
     def __init__(self, state: RunState, files: Files | None = None) -> None:
         make = getattr(state.code_executor, "checkpoints", None)
         self._store: Checkpoints | None = make() if callable(make) else None
-        self._state = state
-        self._files = files
-        # The states whose checks had passed, by the number of steps that led there: the executor's
-        # number, and what the run knew.
-        self._passed: dict[int, tuple[int, dict[str, Any]]] = {}
+        self._state, self._files = state, files
+        # The states whose checks had passed, by id: the executor's number, and what the run knew.
+        self._passed: dict[str, tuple[int, dict[str, Any]]] = {}
         self._steps = self._before = self._files_before = 0
-        # Whether the state as it is now is one that checks have passed.
-        self._is_good = True
-        self._is_tried = False
+        # Whether the state as it is now is one that checks have passed, and whether the call that
+        # runs is taken back when it fails.
+        self._is_good, self._is_tried = True, False
 
     def begin(self, tool: Tool | None) -> None:
         """A call of ``tool`` is about to run. It is taken back when it fails if it is code, or a
         function of the notebook; ``None`` for one that changes nothing."""
-        is_code = tool is not None and tool.tool_type == "code"
         body = inspect.unwrap(tool.function) if tool and tool.tool_type == "function" else None
         is_own = getattr(body, "__module__", None) == "__main__"
-        self._is_tried = is_code or is_own
-        if not self._is_tried:
-            return
-        if self._files is not None:
+        self._is_tried = is_own or (tool is not None and tool.tool_type == "code")
+        if self._is_tried and self._files is not None:
             self._files_before = self._files.begin()
-        if self._store is None:
-            return
-        self._before = self._store.take()
-        if self._is_good:
-            self._record(self._before)
-        if is_own:
-            self._store.protect_call(body)
+        if self._is_tried and self._store is not None:
+            self._before = self._store.take()
+            if self._is_good:
+                self._record(self._before)
+            if is_own:
+                self._store.protect_call(body)
 
     def settle(self, outcome: StepOutcome) -> StepOutcome:
         """What the call leaves behind: a state to go back to, or, when it failed, nothing but the
@@ -73,8 +68,7 @@ class Progress:
         if not self._is_tried or outcome.request is not None:
             return outcome
         if failure is None:
-            self._steps += 1
-            self._is_good = True
+            self._steps, self._is_good = self._steps + 1, True
             return outcome
         if HELD in failure.metadata:
             self._hold()
@@ -86,7 +80,7 @@ class Progress:
         if failure.kind is FailureKind.kernel_invalidated or failure.effect is not Effect.none:
             return outcome
         back = PutBack()
-        if self._store is not None and self._before in self._store:
+        if self._store is not None:
             back = self._store.put_back(self._before, keep_new=True)
         if self._files is not None:
             files = self._files.put_back(self._files_before)
@@ -96,7 +90,7 @@ class Progress:
     def _hold(self) -> None:
         """The call waits for a person; what it has done so far goes if it may not go on."""
         paused = self._paused
-        if paused is None or self._store is None or self._before not in self._store:
+        if paused is None or self._store is None:
             return
         if self._files is not None:
             paused.files += self._files.since(self._files_before)
@@ -129,10 +123,10 @@ class Progress:
         if self._store is None:
             return ()
         store = self._store
-        self._passed = {steps: each for steps, each in self._passed.items() if each[0] in store}
-        if self._is_good and self._steps not in self._passed:
+        self._passed = {name: each for name, each in self._passed.items() if each[0] in store}
+        if self._is_good and f"step-{self._steps}" not in self._passed:
             self._record(store.take())
-        return tuple(f"step-{steps}" for steps in self._passed)
+        return tuple(self._passed)
 
     def go_back(self, checkpoint_id: str | None = None) -> str:
         """Go back to a state, by default the newest, and tell the model so.
@@ -140,17 +134,17 @@ class Progress:
         What the run knew then is known again: its procedure's place, its plan, and what it had
         been shown. ``LookupError`` when there is none, or none of that id.
         """
-        found = dict(zip(self.checkpoints, self._passed.items(), strict=True))
-        target = next(reversed(found), "") if checkpoint_id is None else checkpoint_id
-        if self._store is None or target not in found:
-            raise LookupError(f"there is no checkpoint {checkpoint_id or ''!r}")
-        steps, (number, known) = found[target]
-        back = self._store.put_back(number)
-        self._passed = {n: each for n, each in self._passed.items() if n <= steps}
+        known = self.checkpoints
+        target = next(reversed(known), "") if checkpoint_id is None else checkpoint_id
+        if self._store is None or target not in known:
+            raise LookupError(f"there is no checkpoint {target!r}")
+        number, facts = self._passed[target]
+        back = self._store.put_back(number)  # with which the later ones are gone
         self._is_good = True
-        for name, value in known.items():
+        for name, value in facts.items():
             setattr(self._state, name, copy(value))
-        when = f"after step {steps}" if steps else "before the first step of this run"
+        steps = target.removeprefix("step-")
+        when = "before the first step of this run" if steps == "0" else f"after step {steps}"
         return f"The variables are as they were {when}. {told(back)}".rstrip()
 
     def end(self) -> Change | None:
@@ -160,8 +154,8 @@ class Progress:
         return None if store is None else store.close()
 
     def _record(self, number: int) -> None:
-        known = {each: copy(getattr(self._state, each)) for each in _KNOWN}
-        self._passed[self._steps] = number, known
+        facts = {each: copy(getattr(self._state, each)) for each in _KNOWN}
+        self._passed[f"step-{self._steps}"] = number, facts
 
 
 def note(event: AgentEvent, state: RunState) -> None:
@@ -183,15 +177,9 @@ def note(event: AgentEvent, state: RunState) -> None:
 
 def told(back: PutBack) -> str:
     """What going back did, in a sentence or two; empty when it did nothing."""
-    parts = [
-        (back.restored, "Put back as before: {}."),
-        (back.removed, "Gone again: {}."),
-        (back.kept, "New, and kept: {}."),
-        (back.lost, "Perhaps changed, for there was no copy of all of it: {}."),
-    ]
-    return " ".join(sentence.format(_listed(names)) for names, sentence in parts if names)
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(names[:_MOST_NAMES]) + more
+    listed = {each: ", ".join(getattr(back, each)) for each in GONE_BACK}
+    return " ".join(
+        GONE_BACK[each].format(shorten(names, _MOST_CHARS, placeholder=" and more"))
+        for each, names in listed.items()
+        if names
+    )

@@ -17,6 +17,7 @@ from parsimony_kernel.llm.secrets import Secrets
 _WORDS = tomllib.loads((files(__package__) / "prompts.toml").read_text(encoding="utf-8"))
 INSTRUCTIONS: str = _WORDS["instructions"]
 FINISH_WITHIN_BUDGET: str = _WORDS["finish_within_budget"]
+GONE_BACK: dict[str, str] = _WORDS["gone_back"]
 
 CONTEXT_TAG = "notebook_context"
 CHANGES_TAG = "notebook_changes"

@@ -48,19 +48,19 @@ def render_for_llm(
     cutoff = len(selected) if compaction else recent_iterations_cutoff(selected)
     results = [index for index, each in enumerate(selected) if _role(each) == "tool"]
     newest = results[-1] if results and compaction < 2 else -1
-    conversation = []
-    for index, message in enumerate(selected):
-        mode = infer_message_mode(
+    modes = [
+        infer_message_mode(
             index=index,
             is_last_tool_message=index == newest,
             role=_role(message),
             default_cutoff=cutoff,
         )
-        conversation.append(_render(message, mode))
+        for index, message in enumerate(selected)
+    ]
     return [
         *_said("system", "\n\n", instructions, capabilities_preamble, tools_block),
         *_said("user", "", state.pending_instruction),
-        *conversation,
+        *map(_render, selected, modes),
         *_addendum(state, render_lessons_learned(state.lessons_learned)),
     ]
 
@@ -73,20 +73,21 @@ class IncrementalRenderer:
     was replaced or cut is noticed and rendered anew.
 
     Args:
+        instructions: the system prompt.
         callable_: the names of the tools that the requests describe; all, where none is named.
     """
 
-    def __init__(self, callable_: Sequence[str] = ()) -> None:
-        self._callable = list(callable_)
-        self._system: list[dict[str, Any]] = []
+    def __init__(self, instructions: str | None = None, callable_: Sequence[str] = ()) -> None:
+        self._system = _said("system", "", instructions)
+        self._callable = callable_
         self._begin(True, KEPT_RESULTS)
 
     def _begin(self, in_text: bool, most: int) -> None:
         self._manner = in_text, most
-        self._known: Sequence[str] = self._callable  # what was last said to be callable
+        self._known = self._callable  # what was last said to be callable
         self._columns: set[tuple[str, str]] = set()  # those whose values were told
-        self._read = 0  # how many messages of the state were taken in, and the last of them
-        self._newest: Any = None
+        # How many messages of the state were taken in, and the last of them.
+        self._read, self._newest = 0, None
         self._told: list[dict[str, Any]] = []
         # By their place: results and pictures that stand in full, and the size of such results.
         self._whole: dict[int, Any] = {}
@@ -94,12 +95,7 @@ class IncrementalRenderer:
         self._allowed = most
 
     def render(
-        self,
-        state: RunState,
-        *,
-        instructions: str | None = None,
-        in_text: bool = True,
-        most: int = KEPT_RESULTS,
+        self, state: RunState, *, in_text: bool = True, most: int = KEPT_RESULTS
     ) -> list[dict[str, Any]]:
         """Render the next request, in the order of ``render_for_llm``, except for what is said for
         one request only: that stands last, where it un-caches nothing.
@@ -110,8 +106,6 @@ class IncrementalRenderer:
         self._take_in(state.messages, in_text, most)
         if state.compaction:
             self._shorten(MAX_COMPACTION - state.compaction)
-        if (system := _said("system", "", instructions)) != self._system:
-            self._system = system
         lessons = lessons_to_mind(state.lessons_learned)
         addendum = _addendum(state, lessons, state.pending_instruction)
         return [*self._system, *self._told, *addendum]

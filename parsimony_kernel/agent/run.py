@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any, TypeVar
 
 from parsimony_kernel.agent import outcomes
@@ -27,7 +28,6 @@ from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.causes import NO_CALL, has_open_type
 from parsimony_kernel.core.chat import Completion, FunctionCall, ToolCall
 from parsimony_kernel.core.choices import LIMITS, Choice
-from parsimony_kernel.core.config import FileStore
 from parsimony_kernel.core.kinds import ASKS, HELD, SOLVED, Action, Failure, FailureKind
 from parsimony_kernel.core.state import HeldCall, RunState, SuspensionRecord, remember
 from parsimony_kernel.core.taxonomy import FailureType, TriageContext
@@ -57,27 +57,22 @@ class Run:
         self, context: RunContext, state: RunState, cancellation: CancellationRequest
     ) -> None:
         hooks = context.hooks
-        self.context = context
-        self.state = state
-        self.cancellation = state.cancellation = cancellation
-        self.clock = context.clock
-        self.hooks = hooks
+        self.context, self.hooks, self.clock = context, hooks, context.clock
+        self.state, self.cancellation = state, cancellation
+        state.cancellation, state.terms = cancellation, context.terms
+        state.started_at = state.started_at or self.clock.now().isoformat()
         self.secrets = hooks.secrets(context)
-        self.tools = hooks.tools(context)
-        if isinstance(state.files, FileStore):
-            self.tools = stored_file_tools(state.files) + self.tools
+        self.tools = stored_file_tools(state.files) + hooks.tools(context)
         self.gate = hooks.gate(self.tools, context, state)
         self.model_calls = ModelCalls(context, state, self.tools, self.secrets)
         self.progress = Progress(state, hooks.files(state))
         self._recovered: ev.AgentEvent | None = None  # what the last failure was answered with
         self._limits_met = 0
         self._refused: set[FailureKind] = set()
-        self._ids = dict.fromkeys(name for each in state.messages for name in _ids_in(each))
-        # The next calls of the answer, begun beside the one that runs.
+        turns = (each.get("tool_calls") for each in state.messages if isinstance(each, dict))
+        self._ids = dict.fromkeys(call["id"] for calls in turns for call in calls or ())
+        # Calls of one answer that were begun together, from the one that runs on.
         self._beside: deque[asyncio.Task[tuple[StepOutcome, float]]] = deque()
-        state.terms = context.terms
-        if not state.started_at:
-            state.started_at = self.clock.now().isoformat()
 
     async def iterate(self) -> Events:
         """One pass: check, ask the model, act."""
@@ -93,28 +88,31 @@ class Run:
             raise Cancelled(self.cancellation.reason)
         # Whoever reads the events has taken this time, not the model.
         now = state.last_event_time_s = self.clock.monotonic()
+        failure: Failure | None = None
+        calls: Sequence[ToolCall] = ()
+        approved = None
         if state.pending_call is not None:
-            async for event in self._answered(state.pending_call):
-                yield event
-            return
-        failure = pre_step(state, self.context.guardrails, now=now)
-        if failure is None:
+            calls, approved = await self._allowed(state.pending_call)
+        elif (failure := pre_step(state, self.context.guardrails, now=now)) is None:
             async with aclosing(model_calls.ask(since=now)) as events:
                 async for event in events:
                     yield event
-            if isinstance(model_calls.reply, Completion):
-                self._limits_met = 0
-                async for event in self._act(model_calls.reply):
-                    yield event
-                return
-            failure = model_calls.reply
+            failure, calls = self._heard(model_calls.reply)
+        if failure is None:
+            async for event in self._in_order(calls, approved):
+                yield event
+            return
+        await self._skip(calls, self.secrets.clean(failure.explanation))
         yield await self._fail(failure)
         if FALLBACK in failure.metadata:
             # Its last failure is not the next model's first.
             state.failure_attempts.pop(failure.kind, None)
 
-    async def _act(self, reply: Completion) -> Events:
-        state = self.state
+    def _heard(self, reply: Completion | Failure) -> tuple[Failure | None, tuple[ToolCall, ...]]:
+        """Enter an answer into the transcript; the failure that it is, and the calls in it."""
+        if isinstance(reply, Failure):
+            return reply, ()
+        state, self._limits_met = self.state, 0
         failure = post_llm(response=reply, state=state, guardrails=self.context.guardrails)
         is_cut_off = failure is not None and failure.kind is FailureKind.output_truncated
         calls = () if is_cut_off else reply.message.tool_calls
@@ -132,12 +130,7 @@ class Run:
             state.turn.text_only_response = True
             words = "the model answered in words and called no tool"
             failure = NO_CALL.failure(words, iteration=state.iteration)
-        if failure is not None:
-            await self._skip(calls, self.secrets.clean(failure.explanation))
-            yield await self._fail(failure)
-            return
-        async for event in self._in_order(calls):
-            yield event
+        return failure, calls
 
     def _taken_up(self, record: SuspensionRecord, chosen: Choice | None) -> Iterator[ev.AgentEvent]:
         """Go on from an answered question, unless the answer was to stop. It begins by saying how
@@ -156,9 +149,9 @@ class Run:
             missing = f"the rest of the request, for you said to stop: {why}"
             yield ev.PartialRunSummary(missing=missing, learned_facts=learned(state))
 
-    async def _in_order(self, calls: Sequence[ToolCall], approved: str | None = None) -> Events:
+    async def _in_order(self, calls: Sequence[ToolCall], approved: str | None) -> Events:
         """Run ``calls`` one after the other, the first of them as it was ``approved``."""
-        state, clean = self.state, True
+        state, clean = self.state, bool(calls)
         await self._skip(calls[MAX_CALLS:], f"{MAX_CALLS} calls are the most in one answer")
         calls = calls[:MAX_CALLS]
         for index, call in enumerate(calls):
@@ -177,22 +170,20 @@ class Run:
             self._refused.clear()
         yield snapshot_of(self.state, self.context)
 
-    async def _answered(self, held: HeldCall) -> Events:
-        """Run the call that waited for a person, or tell the model that it may not run."""
+    async def _allowed(self, held: HeldCall) -> tuple[Sequence[ToolCall], str | None]:
+        """The call that waited for a person with those behind it, and the hash of what is allowed;
+        none, and the model is told, where it may not run."""
         state = self.state
         behind, state.pending_behind, state.pending_call = state.pending_behind, [], None
         call, *rest = (each.call for each in (held, *behind))
         if held.allowed:
-            approved = held.sha.removeprefix(ASKS)
-            async for event in self._in_order((call, *rest), approved=approved):
-                yield event
-            return
+            return (call, *rest), held.sha.removeprefix(ASKS)
         back = self.progress.declined()
         ran = f"What ran before it is taken back. {back}" if back else "Nothing was run."
         message = f"The person did not allow this. {ran}"
         self._answer(call, to_text({"error": "not_allowed", "message": message}))
         await self._skip(rest, "the call before it was declined")
-        yield snapshot_of(self.state, self.context)
+        return (), None
 
     async def _call(
         self, call: ToolCall, *, rest: Sequence[ToolCall], approved: str | None = None
@@ -214,11 +205,14 @@ class Run:
         if approved is None:
             record_tool_call(state, name, arguments)
             state.turn.tool_calls_this_turn += 1
-        self.progress.begin(None if self._overlaps(name) else tool)
+        self.progress.begin(None if self._overlaps(call) else tool)
         did, began = "Allowed" if state.reply is None else "Answered", self.clock.monotonic()
         try:
+            together = [*takewhile(self._overlaps, (call, *rest))]
+            if len(together) > 1 and approved is None and not self._beside:
+                self._beside.extend(asyncio.ensure_future(self._step(each)) for each in together)
             begun_beside = self._beside.popleft() if self._beside else None
-            outcome, seconds = await (begun_beside or self._step((call, *rest), approved))
+            outcome, seconds = await (begun_beside or self._step(call, approved))
         except Cancelled:
             self._answer(call, '{"error": "cancelled", "message": "the run was stopped"}')
             for event in self._drained():
@@ -326,37 +320,24 @@ class Run:
         state.lessons_learned = remember(state.lessons_learned, refusal)
         return True
 
-    async def _step(
-        self, calls: Sequence[ToolCall], approved: str | None = None
-    ) -> tuple[StepOutcome, float]:
-        """Pass the first of ``calls`` through the gate; its outcome and its seconds.
-
-        Once it is admitted, the next is begun, where both may run beside others: one that waits
-        for a person lets none behind it begin.
-        """
-        call, started = calls[0], self.clock.monotonic()
-        name, given = call.function.name, arguments_of(call)
-
-        def admitted() -> None:
-            pair = [each.function.name for each in calls[:2]]
-            if len(pair) == 2 and all(map(self._overlaps, pair)):
-                self._beside.append(asyncio.ensure_future(self._step(calls[1:])))
-
+    async def _step(self, call: ToolCall, approved: str | None = None) -> tuple[StepOutcome, float]:
+        """Pass ``call`` through the gate; its outcome and its seconds."""
+        name, given, started = call.function.name, arguments_of(call), self.clock.monotonic()
         replied, self.state.reply = REPLY.set(self.state.reply), None
         try:
-            outcome = await self.gate.step(
-                name, given, cancellation=self.cancellation, approved=approved, admitted=admitted
-            )
+            stop = self.cancellation
+            outcome = await self.gate.step(name, given, cancellation=stop, approved=approved)
         finally:
             REPLY.reset(replied)
         return outcome, self.clock.monotonic() - started
 
-    def _overlaps(self, name: str) -> bool:
-        """Whether calls of ``name`` may run beside others: its tool says so, and does nothing. In
-        a procedure, each step decides which may follow."""
-        tool = self.tools.get(name)
-        reads = tool is not None and tool.parallelizable and tool.effect == "none"
-        return reads and not self.gate.place
+    def _overlaps(self, call: ToolCall) -> bool:
+        """Whether ``call`` may run beside others: its tool says so, does nothing, and no person is
+        asked. In a procedure, each step decides which may follow."""
+        tool = self.tools.get(call.function.name)
+        if tool is None or not tool.parallelizable or self.gate.place:
+            return False
+        return tool.effect == "none" and not tool.asks and tool.reaches is None
 
     async def let_fall(self) -> None:
         """End what was begun beside a call that failed or was stopped; it counts as not run."""
@@ -382,10 +363,8 @@ class Run:
     def _told(self, outcome: StepOutcome) -> StepOutcome:
         """The outcome as everyone reads it: without what this run has to keep to itself."""
         envelope = self.secrets.of_cleaned(outcome.envelope)
-        if outcome.failure is None:
-            return replace(outcome, envelope=envelope)
-        failure = self.secrets.of_failure(outcome.failure)
-        result = replace(outcome.result, failure=failure)
+        failure = outcome.failure and self.secrets.of_failure(outcome.failure)
+        result = outcome.result if failure is None else replace(outcome.result, failure=failure)
         return replace(outcome, envelope=envelope, failure=failure, result=result)
 
     async def _unless_stopped(self, work: Awaitable[T], instead: T) -> T:
@@ -398,8 +377,8 @@ class Run:
 
     async def _picture(self, outcome: StepOutcome) -> None:
         """Show what a step drew to a model that sees."""
-        figures = self.hooks.pictures(outcome) if self.model_calls.sees_pictures else ()
-        if figures:
+        sees = getattr(self.model_calls.model, "sees_pictures", False)
+        if sees and (figures := self.hooks.pictures(outcome)):
             drawing = asyncio.to_thread(picture_messages, figures, list(self.state.messages))
             drawn = await self._unless_stopped(drawing, [])
             self.state.messages.extend(self.secrets.of_prose(drawn))
@@ -431,8 +410,7 @@ class Run:
 
     def known(self) -> TriageContext:
         """What a strategy or a classifier may know of this run."""
-        state, contract = self.state, self.context.contract
-        identifiers = {} if contract is None else contract.identifiers
+        state, identifiers = self.state, getattr(self.context.contract, "identifiers", {})
         return TriageContext(
             tools=tuple(self.tools),
             constraints=tuple(state.pinned_constraints),
@@ -459,8 +437,8 @@ class Run:
     def _say(self, said: str | None, calls: Sequence[ToolCall], opaque: str) -> None:
         """Enter a model's answer into the transcript."""
         secrets = self.secrets
-        message: dict[str, Any] = {"role": "assistant"}
-        message["content"] = secrets.of_json(encodable(said))
+        content = secrets.of_json(encodable(said))
+        message: dict[str, Any] = {"role": "assistant", "content": content}
         if opaque := thinking.without_secrets(opaque, secrets):
             message["opaque"] = opaque
         for call in calls:
@@ -473,11 +451,6 @@ class Run:
     def _answer(self, call: ToolCall, content: str) -> None:
         message = {"role": "tool", "tool_call_id": call.id, "name": call.function.name}
         self.state.messages.append({**message, "content": content})
-
-
-def _ids_in(message: Any) -> list[str]:
-    calls = message.get("tool_calls") if isinstance(message, dict) else None
-    return [each["id"] for each in calls or ()]
 
 
 def snapshot_of(state: RunState, context: RunContext) -> ev.StateSnapshot:

@@ -3,10 +3,12 @@
 import ast
 import functools
 import io
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from parsimony_kernel.analysis.cell import NOTHING, Cell, Names, Statement
-from parsimony_kernel.analysis.parse import parse, parse_cell
+from parsimony_kernel.analysis.parse import parse, parse_cell, tree
 from parsimony_kernel.analysis.roots import names_in
 from parsimony_kernel.analysis.state import Found
 from parsimony_kernel.analysis.visitor import Visitor
@@ -51,6 +53,24 @@ def read_function(code: str, line: int, name: str) -> Names | None:
             visitor.found.merge(visitor.later)
             return Names(**visitor.found.frozen())
     return None
+
+
+def literal_calls(code: str) -> list[tuple[str, list[Any], dict[str, Any]]]:
+    """The calls that ``code`` is, each with its positional and its named arguments.
+
+    Empty where a statement is no call of a plain name with literal values.
+    """
+    calls = []
+    for line in tree(code).body:
+        match line:
+            case ast.Expr(value=ast.Call(func=ast.Name(id=name)) as call):
+                with suppress(ValueError, TypeError):
+                    given = [ast.literal_eval(each) for each in call.args]
+                    named = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
+                    calls.append((name, given, named))
+                    continue
+        return []
+    return calls
 
 
 def _read(code: str, module: ast.Module) -> Cell:

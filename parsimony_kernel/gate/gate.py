@@ -6,7 +6,7 @@ after its deadline changes what the gate has answered.
 
 import hashlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -114,16 +114,14 @@ class Gate:
         *,
         cancellation: CancellationRequest | None = None,
         approved: str | None = None,
-        admitted: Callable[[], None] = lambda: None,
     ) -> StepOutcome:
-        """Pass one action through every stage and, if admitted, run it.
+        """Pass one action through every stage and, if it may run, run it.
 
         Args:
             action: the name of a tool.
             inputs: its arguments, as the model gave them.
             cancellation: ends the step when it is set.
             approved: the hash of the action that a person has allowed.
-            admitted: called just before the body runs.
 
         Returns:
             What came of it. Failures are values in it.
@@ -140,7 +138,6 @@ class Gate:
             failure = _asked(stage, attempt)
             if failure is not None:
                 return self._refuse(action, failure)
-        admitted()
         tool, approvals = attempt.tool, self._approvals
         permit = None if approvals is None else approvals.permit(attempt)
         with permitting(permit):

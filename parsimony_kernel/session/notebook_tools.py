@@ -146,7 +146,7 @@ class NotebookTools(Mapping[str, Tool]):
                 files=files,
             )
             + refresh_tools(publisher, emit, clean_executor)
-            + (Tools() if files is None else stored_file_tools(files))
+            + stored_file_tools(files)
             + restart_tools(executor)
             + [plan]
             + termination_tools()

@@ -19,8 +19,10 @@ class FileRefused(ValueError):
     """A file cannot be read or written this way. ``str()`` is one sentence with the remedy."""
 
 
-def stored_file_tools(store: FileStore) -> Tools:
-    """``read_file`` and ``write_file`` on the files of ``store``."""
+def stored_file_tools(store: FileStore | None) -> Tools:
+    """``read_file`` and ``write_file`` on the files of ``store``; none without a store."""
+    if not isinstance(store, FileStore):
+        return Tools()
     # The digests of the files that this run has read or written, as it knows them.
     known: dict[str, str] = {}
 

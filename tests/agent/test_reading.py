@@ -94,7 +94,7 @@ def test_what_may_be_called_is_said_where_it_is_another() -> None:
         ]
 
     messages = [*step(1, ["f", "g"]), *step(2, ["g"]), *step(3, ["g"])]
-    rendered = IncrementalRenderer(["f", "g"]).render(RunState(messages=messages))
+    rendered = IncrementalRenderer(callable_=["f", "g"]).render(RunState(messages=messages))
     told = [each["content"] for each in rendered if each["role"] == "tool"]
     assert told == ["1", "2\nYou may call now: g", "3"]
 
@@ -166,7 +166,7 @@ def test_a_question_leaves_what_may_be_called_as_it_was() -> None:
         }
         for i, following in enumerate(answers)
     ]
-    rendered = IncrementalRenderer(["f", "g"]).render(RunState(messages=messages))
+    rendered = IncrementalRenderer(callable_=["f", "g"]).render(RunState(messages=messages))
     assert [each["content"] for each in rendered] == ["0", "1", "2"]
 
 

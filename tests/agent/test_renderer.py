@@ -98,15 +98,15 @@ growth = st.lists(
 def test_rendering_what_is_new_gives_the_bytes_of_rendering_all(
     parts: list[tuple[list[Message], int]], replaced: bool
 ) -> None:
-    renderer, state = IncrementalRenderer(), RunState()
+    renderer, state = IncrementalRenderer("I"), RunState()
     for number, (added, compaction) in enumerate(parts):
         if replaced and number == 2:
             state.messages = [user("a list of its own")]
         state.messages.extend(added)
         state.compaction = max(state.compaction, compaction)
         state.pending_instruction = "now" if number % 2 else None
-        rendered = renderer.render(state, instructions="I")
-        whole = IncrementalRenderer().render(state, instructions="I")
+        rendered = renderer.render(state)
+        whole = IncrementalRenderer("I").render(state)
         assert json.dumps(rendered) == json.dumps(whole)
 
 

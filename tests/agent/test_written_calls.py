@@ -55,8 +55,6 @@ WRITTEN: dict[str, tuple[str, list[Any]]] = {
         f' {{"name": "return_done", "arguments": {json.dumps(DONE)}}}]',
         [*RUN, ("return_done", DONE)],
     ),
-    "the arguments alone": (f'{{"code": {QUOTED}}}', RUN),
-    "the name as the key": (f'{{"run_code": {{"code": {QUOTED}}}}}', RUN),
     "Hermes": (
         f'<tool_call>\n{{"name": "run_code", "arguments": {{"code": {QUOTED}}}}}\n</tool_call>',
         RUN,
@@ -66,7 +64,6 @@ WRITTEN: dict[str, tuple[str, list[Any]]] = {
         RUN,
     ),
     "Mistral": (f'[TOOL_CALLS][{{"name": "run_code", "arguments": {{"code": {QUOTED}}}}}]', RUN),
-    "Mistral's newer": (f'[TOOL_CALLS]run_code[ARGS]{{"code": {QUOTED}}}', RUN),
     "Llama": (f'<|python_tag|>{{"name": "run_code", "parameters": {{"code": {QUOTED}}}}}', RUN),
     "Llama's function": (f'<function=run_code>{{"code": {QUOTED}}}</function>', RUN),
     "Qwen coder": (
@@ -74,19 +71,12 @@ WRITTEN: dict[str, tuple[str, list[Any]]] = {
         f"{CODE}\n</parameter>\n</function>\n</tool_call>",
         RUN,
     ),
-    "GLM": (
-        "<tool_call>run_code\n<arg_key>code</arg_key>\n"
-        f"<arg_value>{CODE}</arg_value>\n</tool_call>",
-        RUN,
-    ),
-    "GLM with HTML in it": (
-        "<tool_call>run_code<arg_key>code</arg_key><arg_value>p = '<code>1</code>'\nprint(p)"
-        "</arg_value></tool_call>",
-        [("run_code", {"code": "p = '<code>1</code>'\nprint(p)"})],
+    "Qwen coder with HTML in it": (
+        "<function=run_code><parameter=code>p = '<code>1</code>'</parameter></function>",
+        [("run_code", {"code": "p = '<code>1</code>'"})],
     ),
     "invoke": (f'<invoke name="run_code"><parameter name="code">{CODE}</parameter></invoke>', RUN),
     "tags": (f"<run_code><code>{CODE}</code></run_code>", RUN),
-    "ReAct": (f'Thought: sum\nAction: run_code\nAction Input: {{"code": {QUOTED}}}', RUN),
     "a question": (
         '{"name": "ask_user", "arguments": {"question": "Which?", "choices": ["a", "b"]}}',
         [("ask_user", {"question": "Which?", "choices": ["a", "b"]})],
@@ -94,6 +84,19 @@ WRITTEN: dict[str, tuple[str, list[Any]]] = {
     "an end": (
         f"<return_done><summary>{DONE['summary']}</summary></return_done>",
         [("return_done", DONE)],
+    ),
+    "an end in Python": ('```python\nreturn_done("The sum is 3.")\n```', [("return_done", DONE)]),
+    "Gemma": (
+        '```tool_code\nask_user("Which?", choices=["a", "b"])\n```',
+        [("ask_user", {"question": "Which?", "choices": ["a", "b"]})],
+    ),
+    "Python and an end": (
+        f"```python\n{CODE}\n```\nDone:\n```python\nreturn_done('The sum is 3.')\n```",
+        [*RUN, ("return_done", DONE)],
+    ),
+    "an end of computed words": (
+        "```python\nreturn_done(str(x))\n```",
+        [("run_code", {"code": "return_done(str(x))"})],
     ),
     "words": ("I would sum the list with sum(x).", []),
     "other JSON": ('The file holds {"name": "Ann", "code": 7, "city": "Rome"}.', []),
@@ -103,6 +106,7 @@ WRITTEN: dict[str, tuple[str, list[Any]]] = {
     "an empty fence": ("```python\n```", []),
     "broken JSON": ('{"name": "run_code", "arguments": {"code": ', []),
     "nothing": ("", []),
+    "an opening over and over": ("<run_code><code>" * 6_000, []),
     "many brackets": ("[{" * 50_000, []),
     "a tag of a page": ("Use <code>x</code> and <summary>y</summary>.", []),
 }
@@ -141,13 +145,7 @@ def test_a_fence_is_shown_to_people_once_it_has_run_or_by_a_model_that_calls_too
     code: str, call_id: str, is_called: bool
 ) -> None:
     function = {"name": "run_code", "arguments": json.dumps({"code": code})}
-    before = [
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [{"id": call_id, "function": function}],
-        }
-    ]
+    before = [{"role": "assistant", "tool_calls": [{"id": call_id, "function": function}]}]
     assert bool(found(Message(WRITTEN["a fence"][0]), before)) is is_called
 
 

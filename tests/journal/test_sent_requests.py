@@ -44,12 +44,12 @@ def kept(journal: SqliteJournal, run_id: str) -> list[ModelRequest]:
 def long_turn(steps: int, answer_bytes: int) -> list[ModelRequest]:
     """The requests of a turn whose every tool answer is long, compacted on its way."""
     state = RunState(messages=[{"role": "user", "content": "<request>\ngo on\n</request>"}])
-    renderer = IncrementalRenderer()
+    renderer = IncrementalRenderer("Work.")
     requests = []
     for step in range(steps):
         state.compaction = int(step > steps // 2)
         state.subgoals = [f"part {step}"]
-        requests.append(ModelRequest(renderer.render(state, instructions="Work."), TOOLS))
+        requests.append(ModelRequest(renderer.render(state), TOOLS))
         call = {
             "id": f"c{step}",
             "type": "function",

@@ -151,9 +151,7 @@ class Notebook:
     async def _answer(self) -> Message:
         state = RunState(run_id="r", session_id="s", messages=self.messages)
         request = ModelRequest(
-            messages=IncrementalRenderer().render(
-                state, instructions="You are an agent.", in_text=False
-            ),
+            messages=IncrementalRenderer("You are an agent.").render(state, in_text=False),
             tools=self.tools,
         )
         self.requests.append(request)
