@@ -11,7 +11,7 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any
 
 from rapidfuzz import fuzz
 
@@ -33,9 +33,7 @@ FREE_TEXT = frozenset(
     {"description", "goal", "message", "prompt", "q", "query", "question", "search", "task", "text"}
 )
 
-Kind = Literal["repeat", "cycle", "no_new_information", "late"]
-
-_REASONS: Mapping[Kind, str] = {
+_REASONS = {
     "late": "it ran out of time with exactly this before",
     "repeat": "it already ran twice with the same result",
     "cycle": "these calls already went round twice with the same results",
@@ -48,16 +46,15 @@ class Call:
     """What a call is, for comparing, and what it showed once it was made; lists are sorted.
 
     ``subjects`` are the identifiers in it, ``words`` the words of its free text, and ``exact`` is a
-    digest of everything that is not free text, and of the numbers and signs there; ``is_bare`` says
-    that this is nothing but identifiers. ``observation`` is a digest of what it showed, ``shown``
-    the beginning of that, and ``is_late`` says that it did not end in time, so that what it had
-    done by then would be done once more.
+    digest of everything that is not free text, and of the numbers and signs there; empty where
+    that is one identifier or nothing. ``observation`` is a digest of what it showed, ``shown`` the
+    beginning of that, and ``is_late`` says that it did not end in time, so that what it had done
+    by then would be done once more.
     """
 
     tool: str
     signature: str
     exact: str
-    is_bare: bool
     subjects: list[str]
     words: list[str]
     observation: str = ""
@@ -70,13 +67,13 @@ _KEYS = {each.name for each in fields(Call)}
 
 @dataclass(frozen=True)
 class Loop:
-    """Why a call would be one too many.
+    """Why a call would be one too many, a key of ``_REASONS``.
 
     ``count`` is how often the run would have done the same, this call included, and ``known`` is
     what it showed so far, shortened.
     """
 
-    kind: Kind
+    kind: str
     count: int
     known: str
 
@@ -145,12 +142,11 @@ class Repetition:
     def _begins_again(self, call: Call, length: int) -> Call | None:
         """The call that ``call`` repeats, where the last calls are two equal rounds of ``length``
         and it would begin another."""
-        last = self.seen[-2 * length :]
-        first, second = last[:length], last[length:]
+        first, second = self.seen[-2 * length : -length], self.seen[-length:]
         are_equal = _are_the_same if length == 1 else _are_alike
         # One call whose answer goes to and fro is polled, not gone round in.
         is_round = length == 1 or len({each.signature for each in second}) > 1
-        if len(last) < 2 * length or not is_round or not are_equal(second[0], call):
+        if len(first) < length or not is_round or not are_equal(second[0], call):
             return None
         rounds = zip(first, second, strict=True)
         is_again = all(a.observation == b.observation and are_equal(a, b) for a, b in rounds)
@@ -204,14 +200,12 @@ _MARK = re.compile(r"\d+(?:[.,]\d+)*|[+#<>=!$€£%&*^|]+")
 # What says which part of a thing is meant, such as 2023 or Q1, not which thing.
 _PART = re.compile(r"[\w.,-]{1,3}|\w{0,2}(?:19|20)\d\d\w{0,2}")
 _WORD = re.compile(r"[^\W\d_]+")
-_LITTLE = frozenset(
-    _WORD.findall(
-        "a about again all also an and any are as at be by can current currently details did do "
-        "does find for from get give has have how i in info information is it latest look lookup "
-        "me my now of on one or please search show status tell that the their there this to up "
-        "want was what when where which who will with you your"
-    )
-)
+_SAYS_LITTLE = """
+a about again all also an and any are as at be by can current currently details did do does find for
+from get give has have how i in info information is it latest look lookup me my now of on one or
+please search show status tell that the their there this to up want was what when where which who
+will with you your"""
+_LITTLE = frozenset(_SAYS_LITTLE.split())
 
 
 def _call_of(tool_name: str, args: Mapping[str, Any]) -> Call:
@@ -228,11 +222,11 @@ def _call_of(tool_name: str, args: Mapping[str, Any]) -> Call:
     others = {name: value for name, value in args.items() if name not in {*free, "_ui_message"}}
     named = {each for each in map(str, others.values()) if _SUBJECT.fullmatch(each[:200])}
     marks = sorted({*_MARK.findall(rest), *parts})
+    is_exact = marks or len(named) < len(others) or len(others) > 1
     return Call(
         tool_name,
         loop_signature(tool_name, dict(args)),
-        loop_signature(tool_name, {"others": others, "marks": marks}),
-        len(named) == len(others) and not marks,
+        loop_signature("", {"others": others, "marks": marks}) if is_exact else "",
         sorted(named | told - parts),
         sorted(words - _LITTLE),
     )
@@ -244,12 +238,11 @@ def _are_the_same(a: Call, b: Call) -> bool:
 
 def _are_alike(a: Call, b: Call) -> bool:
     """Whether two calls ask the same in other words, or, of the same subject, another tool."""
-    if a.signature == b.signature:
-        return True
-    if a.tool != b.tool:
-        return bool(a.subjects) and a.subjects == b.subjects and a.is_bare and b.is_bare
     is_same = (a.subjects, a.exact) == (b.subjects, b.exact)
-    return is_same and (bool(a.subjects) or _say_the_same(a.words, b.words))
+    if a.tool != b.tool:
+        return is_same and bool(a.subjects) and not a.exact
+    has_words = bool(a.subjects) or _say_the_same(a.words, b.words)
+    return _are_the_same(a, b) or (is_same and has_words)
 
 
 def _say_the_same(a: Sequence[str], b: Sequence[str]) -> bool:
