@@ -111,8 +111,7 @@ def _is_doubted(frame: Frame, doubted: frozenset[str], frames: Mapping[str, Fram
 def _refusal(
     missing: Sequence[tuple[str, str]], frames: Mapping[str, Frame], words: str
 ) -> Failure:
-    told: list[dict[str, Any]] = []
-    reasons: list[str] = []
+    told, reasons, listed = list[dict[str, Any]](), list[str](), dict[str, str]()
     for name, missed in missing:
         frame, column = frames[name], cell(missed)
         near = near_columns(missed, frame.names())
@@ -122,6 +121,9 @@ def _refusal(
         if len(near) > 1 and (is_theirs or not words.strip()):
             return _question(name, column, near[:MAX_CHOICES])
         shown = [cell(each) for each in frame.columns[:MAX_NAMED]]
+        more = len(frame.columns) - len(shown)
+        and_more = f" and {more} more" if more else ""
+        listed[name] = f"Columns of `{name}`: {', '.join(map(repr, shown)) or 'none'}{and_more}."
         detail = {"field": "code", "frame": name, "column": column, "columns": shown}
         hint = ""
         if len(near) > 1:
@@ -133,20 +135,15 @@ def _refusal(
         told.append(detail)
         reasons.append(f"`{name}` has no column {column!r}{hint}")
     reason = "; ".join(reasons)
-    listed = " ".join(_listing(name, frames[name]) for name in dict(missing))
     envelope: dict[str, Any] = {"reason": reason, "details": told[0] if len(told) == 1 else told}
     offered = [each["did_you_mean"] for each in told if "did_you_mean" in each]
     if len(offered) == 1:
         envelope["did_you_mean"] = offered[0]
     return BAD_ARGUMENTS.failure(
-        f"{reason}. {listed} Nothing was run.", envelope=envelope, lists_columns=True
+        f"{reason}. {' '.join(listed.values())} Nothing was run.",
+        envelope=envelope,
+        lists_columns=True,
     )
-
-
-def _listing(name: str, frame: Frame) -> str:
-    shown = ", ".join(repr(cell(each)) for each in frame.columns[:MAX_NAMED])
-    more = len(frame.columns) - MAX_NAMED
-    return f"Columns of `{name}`: {shown or 'none'}{f' and {more} more' if more > 0 else ''}."
 
 
 def _question(name: str, column: str, choices: list[str]) -> Failure:

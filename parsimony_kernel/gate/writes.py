@@ -187,15 +187,11 @@ def inputs_of(tool: Tool, inputs: Inputs) -> dict[str, Any]:
         parsed, again = model.model_validate(dict(inputs)), model.model_validate(dict(inputs))
         dumped = parsed.model_dump(mode="json", warnings=False)
         read = model.model_validate({name: dumped[name] for name in parsed.model_fields_set})
-        kept = [
-            name
-            for name in dumped
-            if getattr(parsed, name) == getattr(again, name) == getattr(read, name)
-        ]
+        same = [n for n in dumped if getattr(parsed, n) == getattr(again, n) == getattr(read, n)]
+        plain_json = json.loads(json.dumps(dumped), parse_float=_number)
     except Exception:  # boundary: user object - with checks of its own
         return dict(inputs)
-    same = json.loads(json.dumps(dumped), parse_float=_number)
-    return {**inputs, **{name: same[name] for name in kept}}
+    return {**inputs, **{name: plain_json[name] for name in same}}
 
 
 def _number(text: str) -> int | float:
