@@ -45,15 +45,16 @@ class Call(NamedTuple):
     """What a call is, for comparing, and what it showed once it was made; lists are sorted.
 
     ``subjects`` are the identifiers in it, ``words`` the words of its free text, and ``exact`` is a
-    digest of everything that is not free text, and of the numbers and signs there; empty where
-    that is one identifier or nothing. ``observation`` is a digest of what it showed, ``shown`` the
-    beginning of that, and ``is_late`` says that it did not end in time, so that what it had done
-    by then would be done once more.
+    digest of everything that is not free text, and of the numbers and signs there; ``is_bare`` says
+    that this is nothing but identifiers. ``observation`` is a digest of what it showed, ``shown``
+    the beginning of that, and ``is_late`` says that it did not end in time, so that what it had
+    done by then would be done once more.
     """
 
     tool: str
     signature: str
     exact: str
+    is_bare: bool
     subjects: list[str]
     words: list[str]
     observation: str = ""
@@ -208,11 +209,11 @@ def _call_of(tool_name: str, args: Mapping[str, Any]) -> Call:
     others = {name: value for name, value in args.items() if name not in {*free, "_ui_message"}}
     named = {each for each in map(str, others.values()) if _SUBJECT.fullmatch(each[:200])}
     marks = sorted({*_MARK.findall(rest), *parts})
-    is_exact = marks or len(named) < len(others) or len(others) > 1
     return Call(
         tool_name,
         loop_signature(tool_name, dict(args)),
-        loop_signature("", {"others": others, "marks": marks}) if is_exact else "",
+        loop_signature(tool_name, {"others": others, "marks": marks}),
+        len(named) == len(others) and not marks,
         sorted(named | told - parts),
         sorted(words - _LITTLE),
     )
@@ -224,9 +225,9 @@ def _are_the_same(a: Call, b: Call) -> bool:
 
 def _are_alike(a: Call, b: Call) -> bool:
     """Whether two calls ask the same in other words, or, of the same subject, another tool."""
-    is_same = (a.subjects, a.exact) == (b.subjects, b.exact)
     if a.tool != b.tool:
-        return is_same and bool(a.subjects) and not a.exact
+        return bool(a.subjects) and a.subjects == b.subjects and a.is_bare and b.is_bare
+    is_same = (a.subjects, a.exact) == (b.subjects, b.exact)
     has_words = bool(a.subjects) or _say_the_same(a.words, b.words)
     return _are_the_same(a, b) or (is_same and has_words)
 

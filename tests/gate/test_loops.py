@@ -150,6 +150,13 @@ HONEST: list[tuple[str, list[Step]]] = [
         ],
     ),
     (
+        "one name in another role each time",
+        [
+            ("query_db", {role: "A102"}, "not available")
+            for role in ("id", "parent", "customer", "invoice", "ref")
+        ],
+    ),
+    (
         "other tools for one order",
         [(f"get_{what}", {"id": "A102"}, "not available") for what in ("eta", "price", "x", "y")],
     ),
