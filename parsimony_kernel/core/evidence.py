@@ -34,6 +34,11 @@ _QUOTING = frozenset(TABLE["text"]["quoting"].split())
 _OF_RPC = range(-33_000, -31_999)
 _TOO_GENERAL = frozenset({"object", "BaseException", "Exception"})
 _TRACEBACK = "Traceback (most recent call last)"
+# Where clients keep them: attributes, and keys of what those hold.
+_HEADERS = "response.headers litellm_response_headers headers"
+_STATUSES = """
+status_code response.status_code status http_status code response.ResponseMetadata.HTTPStatusCode"""
+_CODES = "code type status error_code sqlite_errorname response.Error.Code error.code"
 
 
 @dataclass(frozen=True)
@@ -114,15 +119,18 @@ def evidence_of(step: Step) -> Evidence:
         shown = f"{words}\n{marks}"
     else:
         shown = words = _TEXT["quoted"].sub("''", text) if names & _QUOTING or not names else text
+    of_reprs = (base for name in _found("repr", words) for base in _with_bases(name))
+    codes = (*facts.get("codes", ()), *_found("codes", shown))
+    # A number alone may be a key, a line or a price where its class says more.
+    said = _found("status", shown) or _found("number", "" if names else shown)
     return Evidence(
         names=names,
-        causes=frozenset(str(name) for name in facts.get("causes", ())) | _named_in(words),
+        causes=frozenset((*map(str, facts.get("causes", ())), *of_reprs)),
         status=facts.get("status"),
         claimed=facts.get("claimed"),
-        # A number alone may be a key, a line or a price where its class says more.
-        said=_number("status", shown) or (None if names else _number("number", shown)),
-        codes=frozenset(str(code).lower() for code in facts.get("codes", ())) | _codes_in(shown),
-        sqlstate=str(facts.get("sqlstate") or _found("sqlstate", words)),
+        said=int(said[0]) if said else None,
+        codes=frozenset(str(code).lower() for code in codes),
+        sqlstate=str(facts.get("sqlstate") or next(iter(_found("sqlstate", words)), "")),
         errno=str(facts.get("errno") or _errno_in(words)),
         retry_after_s=facts.get("retry_after_s"),
         words=words,
@@ -178,13 +186,9 @@ def retry_after(exc: BaseException) -> float | None:
 
     A date is measured against the ``Date`` of the same response, so no clock is read.
     """
-    for source in (
-        peek(peek(exc, "response"), "headers"),
-        peek(exc, "litellm_response_headers"),
-        peek(exc, "headers"),
-    ):
+    for path in _HEADERS.split():
         try:
-            headers = {str(name).lower(): str(value) for name, value in dict(source or {}).items()}
+            headers = {str(k).lower(): str(v) for k, v in dict(_at(exc, path) or {}).items()}
         except (TypeError, ValueError):
             continue
         for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
@@ -210,14 +214,17 @@ def _is_wrapper(exc: BaseException) -> bool:
     return type(exc).__module__.partition(".")[0] == "litellm"
 
 
+def _at(thing: object, path: str) -> Any:
+    """What stands at the end of attributes, or keys."""
+    for name in path.split("."):
+        thing = thing.get(name) if isinstance(thing, Mapping) else peek(thing, name)
+    return thing
+
+
 def _codes(exc: BaseException) -> Iterable[str]:
-    body, aws = error_body(exc), _of_aws(exc, "Error")
-    sources: list[Any] = [
-        *(peek(exc, name) for name in ("code", "type", "status", "error_code", "sqlite_errorname")),
-        *(body.get(name) for name in ("code", "type", "status") if isinstance(body, Mapping)),
-        aws.get("Code"),
-        peek(peek(exc, "error"), "code"),
-    ]
+    body = error_body(exc)
+    sources = [_at(exc, path) for path in _CODES.split()]
+    sources += (body.get(name) for name in ("code", "type", "status") if isinstance(body, Mapping))
     if callable(grpc := peek(exc, "code")):
         with suppress(Exception):  # boundary: user object - a method of it
             sources.append(peek(grpc(), "name"))
@@ -225,19 +232,8 @@ def _codes(exc: BaseException) -> Iterable[str]:
     return [*(each for each in sources if isinstance(each, str)), *numbers]
 
 
-def _of_aws(exc: BaseException, part: str) -> Mapping[str, Any]:
-    response = peek(exc, "response")
-    found = response.get(part) if isinstance(response, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
-
-
 def _http_status(exc: BaseException) -> int | None:
-    candidates = (
-        peek(exc, "status_code"),
-        peek(peek(exc, "response"), "status_code"),
-        *(peek(exc, name) for name in ("status", "http_status", "code")),
-        _of_aws(exc, "ResponseMetadata").get("HTTPStatusCode"),
-    )
+    candidates = (_at(exc, path) for path in _STATUSES.split())
     return next((int(c) for c in candidates if isinstance(c, int) and 400 <= c <= 599), None)
 
 
@@ -271,17 +267,14 @@ _MARK_KEYS = ("code", "type", "status", "statusCode", "status_code", "codeName",
 def _error_body(text: str) -> tuple[str, str] | None:
     """The message and the marks of an error response's body where ``text`` is one, in JSON.
     Whatever else stands in it is data."""
-    if not text.startswith("{"):
-        return None
     try:
-        body = json.loads(text)
+        body = json.loads(text) if text.startswith("{") else {}
     except (ValueError, RecursionError):
         return None
     error = body.get("error")
-    is_nested = isinstance(error, Mapping)
-    told = error if is_nested else body
+    told = error if isinstance(error, Mapping) else body
     message = next((told[key] for key in _MESSAGE_KEYS if isinstance(told.get(key), str)), None)
-    if message is None and not is_nested:
+    if message is None and told is body:
         return None
     marks = {key: told[key] for key in _MARK_KEYS if isinstance(told.get(key), str | int)}
     return message or "", json.dumps(marks)
@@ -295,31 +288,12 @@ def _with_bases(name: str) -> Sequence[str]:
     return [last]
 
 
-def _named_in(words: str) -> frozenset[str]:
-    """Classes whose ``repr`` stands in the text."""
-    return frozenset(base for name in _TEXT["repr"].findall(words) for base in _with_bases(name))
-
-
-def _found(what: str, words: str) -> str:
-    """The group of the pattern of ``what`` that stands in ``words``; empty where none does."""
-    found = _TEXT[what].search(words)
-    return "" if found is None else next(filter(None, found.groups()))
-
-
-def _number(what: str, words: str) -> int | None:
-    return int(found) if (found := _found(what, words)) else None
-
-
-def _codes_in(words: str) -> frozenset[str]:
-    found = (next(filter(None, each.groups())) for each in _TEXT["codes"].finditer(words))
-    return frozenset(code.lower() for code in found)
-
-
-_ERRNO = re.compile(r"\[Errno (\d+)\]")
-_SYMBOL = re.compile(r"\b(E[A-Z]{4,12})\b")
+def _found(what: str, words: str) -> list[str]:
+    """What the pattern of ``what`` finds in ``words``."""
+    return [next(filter(None, each.groups())) for each in _TEXT[what].finditer(words)]
 
 
 def _errno_in(words: str) -> str:
-    if found := _ERRNO.search(words):
-        return errno.errorcode.get(int(found[1]), "")
-    return next((each for each in _SYMBOL.findall(words) if hasattr(errno, each)), "")
+    """The symbolic error number that stands in the text, by itself or as a number."""
+    found = (errno.errorcode.get(int(e), "") if e.isdigit() else e for e in _found("errno", words))
+    return next((each for each in found if hasattr(errno, each)), "")

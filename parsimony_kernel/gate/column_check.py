@@ -72,13 +72,10 @@ def columns_exist(
         if attempt.action != "run_code" or not isinstance(code, str):
             return None
         read_cell, bound = read(code), variables()
-        frames = {
-            name: frame
-            for name in sorted(read_cell.reads)
-            if name in bound and (frame := frame_of(bound[name])) is not None
-        }
-        missing = list(dict.fromkeys(_missing(read_cell, frames))) if frames else []
-        return _refusal(missing, frames, said) if missing else None
+        named = {name: frame_of(bound.get(name)) for name in sorted(read_cell.reads)}
+        frames = {name: frame for name, frame in named.items() if frame is not None}
+        missing = dict.fromkeys(_missing(read_cell, frames)) if frames else ()
+        return _refusal([*missing][:MAX_CHOICES], frames, said()) if missing else None
 
     return stage
 
@@ -90,9 +87,9 @@ def _missing(cell: Cell, frames: Mapping[str, Frame]) -> Iterator[tuple[str, str
         if frame is None or _is_doubted(frame, lookup.doubted, frames):
             continue
         # Rows of several levels, and as many labels as rows, have rules of their own.
-        if (lookup.method == "loc" and frame.depth > 1) or (
-            lookup.method and len(lookup.columns) == frame.rows
-        ):
+        if lookup.method == "loc" and frame.depth > 1:
+            continue
+        if lookup.method and len(lookup.columns) == frame.rows:
             continue
         known = frame.levels if lookup.method in COLUMNS_OR_LEVELS else ()
         for column in lookup.columns:
@@ -112,55 +109,46 @@ def _is_doubted(frame: Frame, doubted: frozenset[str], frames: Mapping[str, Fram
 
 
 def _refusal(
-    missing: Sequence[tuple[str, str]], frames: Mapping[str, Frame], said: Callable[[], str]
+    missing: Sequence[tuple[str, str]], frames: Mapping[str, Frame], words: str
 ) -> Failure:
-    words = said()
-    details: list[tuple[dict[str, Any], str]] = []
+    told, reasons, listed = list[dict[str, Any]](), list[str](), dict[str, str]()
     for name, missed in missing:
         frame, column = frames[name], cell(missed)
         near = near_columns(missed, frame.names())
-        spoken_of = [each for each in near if is_said(each, words)]
+        meant = [each for each in near if is_said(each, words)] if len(near) > 1 else near
         # Whether the person spoke of the name, and of none of the columns that it may stand for.
-        is_theirs = is_said(missed, words) and not spoken_of
+        is_theirs = is_said(missed, words) and not meant
         if len(near) > 1 and (is_theirs or not words.strip()):
             return _question(name, column, near[:MAX_CHOICES])
         shown = [cell(each) for each in frame.columns[:MAX_NAMED]]
-        detail: dict[str, Any] = {
-            "field": "code",
-            "frame": name,
-            "column": column,
-            "columns": shown,
-        }
+        more = len(frame.columns) - len(shown)
+        and_more = f" and {more} more" if more else ""
+        listed[name] = f"Columns of `{name}`: {', '.join(map(repr, shown)) or 'none'}{and_more}."
+        detail = {"field": "code", "frame": name, "column": column, "columns": shown}
         hint = ""
         if len(near) > 1:
-            detail["choices"] = near[:MAX_CHOICES]
-            hint = f" (choose one of {', '.join(map(repr, detail['choices']))})"
-        # The only one that is near, or that the person named.
-        if len(meant := spoken_of if len(near) > 1 else near) == 1:
+            detail["choices"] = choices = near[:MAX_CHOICES]
+            hint = f" (choose one of {', '.join(map(repr, choices))})"
+        if len(meant) == 1:
             detail["did_you_mean"] = meant[0]
             hint = f" (did you mean {meant[0]!r}?)"
-        details.append((detail, f"`{name}` has no column {column!r}{hint}"))
-    told = [detail for detail, _ in details[:MAX_CHOICES]]
-    reason = "; ".join(sentence for _, sentence in details[:MAX_CHOICES])
-    listed = (_listing(each, frames[each]) for each in dict.fromkeys(e["frame"] for e in told))
+        told.append(detail)
+        reasons.append(f"`{name}` has no column {column!r}{hint}")
+    reason = "; ".join(reasons)
     envelope: dict[str, Any] = {"reason": reason, "details": told[0] if len(told) == 1 else told}
     offered = [each["did_you_mean"] for each in told if "did_you_mean" in each]
     if len(offered) == 1:
         envelope["did_you_mean"] = offered[0]
     return BAD_ARGUMENTS.failure(
-        f"{reason}. {' '.join(listed)} Nothing was run.", envelope=envelope, lists_columns=True
+        f"{reason}. {' '.join(listed.values())} Nothing was run.",
+        envelope=envelope,
+        lists_columns=True,
     )
 
 
-def _listing(name: str, frame: Frame) -> str:
-    shown = ", ".join(repr(cell(each)) for each in frame.columns[:MAX_NAMED])
-    more = len(frame.columns) - MAX_NAMED
-    return f"Columns of `{name}`: {shown or 'none'}{f' and {more} more' if more > 0 else ''}."
-
-
 def _question(name: str, column: str, choices: list[str]) -> Failure:
-    question = f"Which column of `{name}` do you mean by {column!r}?"
     reason = f"`{name}` has no column {column!r}, and several come near"
+    question = f"Which column of `{name}` do you mean by {column!r}?"
     told: dict[str, Any] = {"question": question, "choices": choices}
     details = {"field": "code", "frame": name, "column": column, **told}
     return COLUMNS_NEAR.failure(

@@ -11,13 +11,13 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from inspect import getattr_static, unwrap
+from itertools import chain
 from types import CodeType
 
 from parsimony_kernel.core.causes import CLAIM_UNOBSERVED
 from parsimony_kernel.core.kinds import Failure
-from parsimony_kernel.gate.numerals import PATTERNS, TABLE
 from parsimony_kernel.gate.stages import Attempt, Stage
-from parsimony_kernel.gate.support import Results, unsupported
+from parsimony_kernel.gate.support import PATTERNS, TABLE, Results, unsupported
 from parsimony_kernel.triage.constraints import NEGATED, sentences
 
 MAX_TEXT, MAX_MARKS = 20_000, 8
@@ -26,9 +26,9 @@ _SAID = {"return_done": "summary", "return_report": "body"}
 _LIBRARIES = ("pandas", "numpy", "altair", "polars")
 _KINDS = ("DataFrame", "Series", "Chart", "LazyFrame")
 _FORMS = [
-    (re.compile(form.format(verb=words["verbs"]), re.IGNORECASE), deed)
+    (re.compile(form.format(verb=verbs), re.IGNORECASE), deed)
     for form in TABLE["forms"].values()
-    for deed, words in TABLE["deeds"].items()
+    for deed, (verbs, _) in TABLE["deeds"].items()
 ]
 
 
@@ -63,20 +63,18 @@ class Seen:
 
     def did(self, deed: str, sentence: str) -> bool:
         """Whether the deed that ``sentence`` tells of may have been done."""
-        spans, files = _spans(sentence), PATTERNS["file"].findall(sentence)
-        named = [*spans, *files, *PATTERNS["quoted"].findall(sentence)]
+        named = [*chain(*(PATTERNS[kind].findall(sentence) for kind in ("span", "file", "quoted")))]
         code = "\n".join(self.code)
         calls = set(re.findall(r"([^\W\d]\w*)\s*\(", code))
-        is_kept = {*self.names} & {*spans} or PATTERNS["memory"].search(sentence)
-        is_file = files or PATTERNS["files"].search(sentence)
+        is_kept = {*self.names} & {*named} or PATTERNS["memory"].search(sentence)
         return bool(
             self.acted
             or (self.published and deed in ("published", "saved"))
             or any(self.exists(name) or any(name in e for e in self.earlier) for name in named)
             or (deed == "saved" and is_kept)
-            or (deed == "deleted" and not is_file)
+            or (deed == "deleted" and not PATTERNS["files"].search(sentence))
             or re.search(r"^\s*[!%]", code, re.M)
-            or any(re.fullmatch(TABLE["deeds"][deed]["calls"], call) for call in calls)
+            or any(re.fullmatch(TABLE["deeds"][deed][1], call) for call in calls)
             or calls & {*self.names}
         )
 
@@ -98,10 +96,16 @@ def groundedness(seen: Callable[[], Seen], *, strict: bool = False) -> Stage:
         numbers = unsupported(text, Results(held.results, [*held.words, *held.code]))
         told = [] if is_report else [*unknown_names(text, held), *undone_deeds(text, held)]
         marks = [*told, *numbers][:MAX_MARKS]
-        if (told or (numbers and strict)) and not held.refused and not is_report:
-            return _refusal(marks if strict else told[:MAX_MARKS], marks)
-        attempt.not_found.extend(marks)
-        return None
+        if not (told or (numbers and strict)) or held.refused or is_report:
+            attempt.not_found.extend(marks)
+            return None
+        claims = marks if strict else told[:MAX_MARKS]
+        reason = f"The summary says what this run has not shown: {'; '.join(claims)}"
+        return CLAIM_UNOBSERVED.failure(
+            f"{reason}. Look with run_code, or leave it out; said again, it is shown with a mark. "
+            "The run has not ended.",
+            envelope={"reason": reason, "not_found": marks},
+        )
 
     return stage
 
@@ -112,29 +116,18 @@ def was_refused(answer: str) -> bool:
     return is_refusal and '"not_found"' in answer
 
 
-def _refusal(claims: Sequence[str], marks: list[str]) -> Failure:
-    reason = f"The summary says what this run has not shown: {'; '.join(claims)}"
-    return CLAIM_UNOBSERVED.failure(
-        f"{reason}. Look with run_code, or leave it out; said again, it is shown with a mark. "
-        "The run has not ended.",
-        envelope={"reason": reason, "not_found": marks},
-    )
-
-
 def unknown_names(text: str, seen: Seen) -> Iterator[str]:
     """The names of variables and columns in ``text`` that exist nowhere."""
     known = "\n".join((*seen.results, *seen.words, *seen.code))
     loaded = tuple(each for each in _LIBRARIES if each in sys.modules)
     for sentence in _stated(text, "setting"):
-        for span in _spans(sentence):
+        for span in PATTERNS["span"].findall(sentence):
             name = re.sub(r"\([^()]*\)$|\[[^\[\]]*\]$", "", span)
-            root, _, rest = name.partition(".")
-            if not PATTERNS["identifier"].fullmatch(name) or PATTERNS["file"].fullmatch(name):
-                continue
-            if rest or re.fullmatch(r"df\d*|\w*_\w*", name):
-                is_known = root in seen.names or root in sys.modules or root in known
-                if not is_known and name not in _library_names(loaded):
-                    yield f"`{name}`"
+            root = name.partition(".")[0]
+            is_known = root in seen.names or root in sys.modules or root in known
+            is_name = PATTERNS["name"].fullmatch(name) and not PATTERNS["file"].fullmatch(name)
+            if is_name and not is_known and name not in _library_names(loaded):
+                yield f"`{name}`"
 
 
 @lru_cache(maxsize=8)
@@ -161,7 +154,3 @@ def _stated(text: str, unless: str) -> Iterator[str]:
         plain = sentence.strip().lstrip("-*•#>_~ ✅✓")
         if not any(e.search(plain) for e in (NEGATED, PATTERNS["supposed"], PATTERNS[unless])):
             yield plain
-
-
-def _spans(text: str) -> list[str]:
-    return [span[2].strip() for span in PATTERNS["span"].finditer(text)]

@@ -10,8 +10,8 @@ A value: ``after`` gives another, ``before`` changes nothing, and ``to_json`` ke
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from rapidfuzz import fuzz
 
@@ -33,9 +33,7 @@ FREE_TEXT = frozenset(
     {"description", "goal", "message", "prompt", "q", "query", "question", "search", "task", "text"}
 )
 
-Kind = Literal["repeat", "cycle", "no_new_information", "late"]
-
-_REASONS: Mapping[Kind, str] = {
+_REASONS = {
     "late": "it ran out of time with exactly this before",
     "repeat": "it already ran twice with the same result",
     "cycle": "these calls already went round twice with the same results",
@@ -43,8 +41,7 @@ _REASONS: Mapping[Kind, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """What a call is, for comparing, and what it showed once it was made; lists are sorted.
 
     ``subjects`` are the identifiers in it, ``words`` the words of its free text, and ``exact`` is a
@@ -63,22 +60,6 @@ class Call:
     observation: str = ""
     shown: str = ""
     is_late: bool = False
-
-
-_KEYS = {each.name for each in fields(Call)}
-
-
-@dataclass(frozen=True)
-class Loop:
-    """Why a call would be one too many.
-
-    ``count`` is how often the run would have done the same, this call included, and ``known`` is
-    what it showed so far, shortened.
-    """
-
-    kind: Kind
-    count: int
-    known: str
 
 
 @dataclass(frozen=True)
@@ -117,7 +98,7 @@ class Repetition:
         line = " ".join(told[: 10 * MAX_SHOWN].split())
         shown = line if len(line) <= MAX_SHOWN else line[: MAX_SHOWN - 1].rstrip() + "…"
         call = _call_of(tool_name, args)
-        made = replace(call, observation=digest, shown=shown, is_late=is_late)
+        made = call._replace(observation=digest, shown=shown, is_late=is_late)
         return Repetition((*self.seen, made)[-KEPT:])
 
     @property
@@ -126,31 +107,32 @@ class Repetition:
         told = [(each.signature, each.observation) for each in self.seen]
         return bool(told) and told[-1] not in told[:-1]
 
-    def before(self, tool_name: str, args: Mapping[str, Any]) -> Loop | None:
-        """The loop that this call would go round once more, if it is one."""
+    def before(self, tool_name: str, args: Mapping[str, Any]) -> Failure | None:
+        """The refusal of a call that would go round in a loop once more, quoting what is known."""
         call = _call_of(tool_name, args)
         for each in self.seen:
             if each.is_late and each.signature == call.signature:
-                return Loop("late", 2, each.shown)
+                return _refusal("late", tool_name, 2, each.shown)
         for length in range(1, LONGEST_CYCLE + 1):
             if first := self._begins_again(call, length):
-                return Loop("repeat" if length == 1 else "cycle", 3, first.shown)
+                kind = "repeat" if length == 1 else "cycle"
+                return _refusal(kind, tool_name, 3, first.shown)
         last = self.seen[-EQUAL_OBSERVATIONS:]
         is_same = len(last) == EQUAL_OBSERVATIONS and len({each.observation for each in last}) == 1
         is_new_tool = call.tool not in {each.tool for each in last}
         if is_same and not is_new_tool and all(_are_alike(each, call) for each in last):
-            return Loop("no_new_information", EQUAL_OBSERVATIONS + 1, last[-1].shown)
+            kind = "no_new_information"
+            return _refusal(kind, tool_name, EQUAL_OBSERVATIONS + 1, last[-1].shown)
         return None
 
     def _begins_again(self, call: Call, length: int) -> Call | None:
         """The call that ``call`` repeats, where the last calls are two equal rounds of ``length``
         and it would begin another."""
-        last = self.seen[-2 * length :]
-        first, second = last[:length], last[length:]
+        first, second = self.seen[-2 * length : -length], self.seen[-length:]
         are_equal = _are_the_same if length == 1 else _are_alike
         # One call whose answer goes to and fro is polled, not gone round in.
         is_round = length == 1 or len({each.signature for each in second}) > 1
-        if len(last) < 2 * length or not is_round or not are_equal(second[0], call):
+        if len(first) < length or not is_round or not are_equal(second[0], call):
             return None
         rounds = zip(first, second, strict=True)
         is_again = all(a.observation == b.observation and are_equal(a, b) for a, b in rounds)
@@ -158,38 +140,39 @@ class Repetition:
 
     def to_json(self) -> list[dict[str, Any]]:
         """Plain values; see ``from_json``."""
-        return [dict(vars(each)) for each in self.seen]
+        return [each._asdict() for each in self.seen]
 
     @classmethod
     def from_json(cls, value: Sequence[Mapping[str, Any]]) -> "Repetition":
         """What ``to_json`` gave, in another process; what an older release wrote is left out."""
-        return cls(tuple(Call(**each) for each in value if each.keys() == _KEYS))
+        return cls(tuple(Call(**each) for each in value if each.keys() == {*Call._fields}))
 
 
 def not_repeating(current: Callable[[], Repetition]) -> Stage:
-    """A stage that refuses what would go round in a loop, quoting what is known. ``current`` gives
-    the run's repetition at that moment. A tool that ends or suspends the run passes."""
+    """A stage that refuses what would go round in a loop. ``current`` gives the run's repetition
+    at that moment. A tool that ends or suspends the run passes."""
 
     def stage(attempt: Attempt) -> Failure | None:
-        tool = attempt.action
-        if attempt.tools[tool].terminal or attempt.approved is not None:
+        if attempt.tools[attempt.action].terminal or attempt.approved is not None:
             return None
-        loop = current().before(tool, attempt.inputs)
-        if loop is None:
-            return None
-        reason = _REASONS[loop.kind]
-        return LOOP.failure(
-            f"Skipped {tool}: {reason}. Known result: {loop.known or 'no output'}. "
-            "Use it, or do something else.",
-            tool_name=tool,
-            repeat_count=loop.count,
-            envelope={
-                "reason": reason,
-                "details": {"loop": loop.kind, "count": loop.count, "already_known": loop.known},
-            },
-        )
+        return current().before(attempt.action, attempt.inputs)
 
     return stage
+
+
+def _refusal(kind: str, tool: str, count: int, known: str) -> Failure:
+    """``count`` is how often the run would have done the same, this call included."""
+    reason = _REASONS[kind]
+    return LOOP.failure(
+        f"Skipped {tool}: {reason}. Known result: {known or 'no output'}. "
+        "Use it, or do something else.",
+        tool_name=tool,
+        repeat_count=count,
+        envelope={
+            "reason": reason,
+            "details": {"loop": kind, "count": count, "already_known": known},
+        },
+    )
 
 
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b", re.IGNORECASE)
@@ -204,14 +187,12 @@ _MARK = re.compile(r"\d+(?:[.,]\d+)*|[+#<>=!$€£%&*^|]+")
 # What says which part of a thing is meant, such as 2023 or Q1, not which thing.
 _PART = re.compile(r"[\w.,-]{1,3}|\w{0,2}(?:19|20)\d\d\w{0,2}")
 _WORD = re.compile(r"[^\W\d_]+")
-_LITTLE = frozenset(
-    _WORD.findall(
-        "a about again all also an and any are as at be by can current currently details did do "
-        "does find for from get give has have how i in info information is it latest look lookup "
-        "me my now of on one or please search show status tell that the their there this to up "
-        "want was what when where which who will with you your"
-    )
-)
+_SAYS_LITTLE = """
+a about again all also an and any are as at be by can current currently details did do does find for
+from get give has have how i in info information is it latest look lookup me my now of on one or
+please search show status tell that the their there this to up want was what when where which who
+will with you your"""
+_LITTLE = frozenset(_SAYS_LITTLE.split())
 
 
 def _call_of(tool_name: str, args: Mapping[str, Any]) -> Call:
@@ -244,12 +225,11 @@ def _are_the_same(a: Call, b: Call) -> bool:
 
 def _are_alike(a: Call, b: Call) -> bool:
     """Whether two calls ask the same in other words, or, of the same subject, another tool."""
-    if a.signature == b.signature:
-        return True
     if a.tool != b.tool:
         return bool(a.subjects) and a.subjects == b.subjects and a.is_bare and b.is_bare
     is_same = (a.subjects, a.exact) == (b.subjects, b.exact)
-    return is_same and (bool(a.subjects) or _say_the_same(a.words, b.words))
+    has_words = bool(a.subjects) or _say_the_same(a.words, b.words)
+    return _are_the_same(a, b) or (is_same and has_words)
 
 
 def _say_the_same(a: Sequence[str], b: Sequence[str]) -> bool:

@@ -129,7 +129,8 @@ class PathPolicy:
         Of a name that is only known in part, what is known decides.
         """
         known = said.text if said.whole else os.path.dirname(said.text)
-        if not _is_file_name(known) or known.startswith(_NOWHERE):
+        is_file_name = 0 < len(known) <= _MAX_NAME and "\n" not in known and "\0" not in known
+        if not is_file_name or known.startswith(_NOWHERE):
             return False
         return not self._holds(self.reached(known)) or self.is_of_record(said)
 
@@ -141,11 +142,11 @@ class PathPolicy:
 
     def shown(self, said: Said) -> str:
         """The path for a person: relative inside the workspace, else in full."""
-        reached = self.reached(said.text)
-        if self._holds(reached):
-            told = os.path.relpath(reached, self._workspace)
-        else:
-            told = said.text if said.text.startswith("~") else reached
+        told = self.reached(said.text)
+        if self._holds(told):
+            told = os.path.relpath(told, self._workspace)
+        elif said.text.startswith("~"):
+            told = said.text
         told += "/" * (said.text.endswith("/") and not told.endswith("/"))
         return told if said.whole else f"{told}…"
 
@@ -160,7 +161,3 @@ class PathPolicy:
     def _holds(self, path: str) -> bool:
         root = self._workspace
         return path == root or path.startswith(root.rstrip(os.sep) + os.sep)
-
-
-def _is_file_name(name: str) -> bool:
-    return bool(name) and "\n" not in name and "\0" not in name and len(name) <= _MAX_NAME

@@ -6,6 +6,7 @@ spelled one way: that is what an approval and an idempotency key are made of.
 """
 
 import inspect
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -52,11 +53,11 @@ class Writes:
     async def run(self, tool: Tool, inputs: Inputs, stop: Stop) -> ToolResult:
         """Run a write unless it was begun before; a stop leaves it uncertain."""
         begun, trouble = _tried(lambda: self._begun(tool, inputs))
-        if begun is None:
+        if trouble is not None:
             return _unrecorded(tool, _NOT_RUN, trouble)
-        key, standing = begun
-        if standing is not None:
-            return await self.tell(tool, inputs, stop, standing)
+        if begun is not None:
+            return await self.tell(tool, inputs, stop, begun)
+        key = self.key(tool, inputs)
         result = await self._run(tool, inputs, stop, key=key)
         failure = result.failure
         if failure is None or failure.effect is not Effect.uncertain:
@@ -80,14 +81,12 @@ class Writes:
         kept = inputs_of(tool, inputs)
         return action_sha(tool.name, kept, run_id=self._run_id), tool.name, kept
 
-    def _begun(self, tool: Tool, inputs: Inputs) -> tuple[str, Standing | None]:
-        """The key of the write, and where it stands. One that is new is on record from now on."""
+    def _begun(self, tool: Tool, inputs: Inputs) -> Standing | None:
+        """Where the write stands if it was begun before. Else it is on record from now on."""
         write = self._identity(tool, inputs)
-        standing = self._effects.standing(*write)
-        if standing is None and not self._effects.intend(*write):
-            # Another process was faster.
-            standing = self._effects.standing(*write) or Standing("intended")
-        return write[0], standing
+        if self._effects.intend(*write):
+            return None
+        return self._effects.standing(*write) or Standing("intended")
 
     async def _look_up(
         self, tool: Tool, inputs: Inputs, stop: Stop, standing: Standing, failure: Failure
@@ -96,33 +95,36 @@ class Writes:
         key = self.key(tool, inputs)
         if tool.reconcile is None:
             return asked(failure, tool, key)
-        asking = replace(
-            tool, function=tool.reconcile, effect="none", name=f"{tool.name}.reconcile"
-        )
-        found = await self._run(asking, inputs, stop)
+        look = replace(tool, function=tool.reconcile, effect="none", name=f"{tool.name}.reconcile")
+        found = await self._run(look, inputs, stop)
         # A body that runs on may still do what cannot be found yet.
         is_open = standing.may_go_on or any(map(goes_on, (key, *standing.others)))
         happened = found.ok and _says_done(tool.reconcile, found.data)
         if not found.ok or (is_open and not happened):
             return asked(failure, tool, key)
-        if not happened:
-            return self._settle(tool, key, ToolResult.from_failure(_did_not_happen(failure, tool)))
-        note = f"{failure.explanation.rstrip('.')}; looked up: it took effect, once."
-        return self._settle(tool, key, replace(found, note=note))
+        sentence = f"{failure.explanation.rstrip('.')}; looked up: it"
+        if happened:
+            note = f"{sentence} took effect, once."
+            return self._settle(tool, key, replace(found, note=note))
+        undone = replace(
+            failure,
+            explanation=f"{sentence} did not take effect",
+            suggested_action=Action.retry if tool.retryable_on_error else Action.handoff,
+            metadata={**failure.metadata, "effect": Effect.none, "tool_name": tool.name},
+        )
+        return self._settle(tool, key, ToolResult.from_failure(undone))
 
     def _settle(self, tool: Tool, key: str, result: ToolResult) -> ToolResult:
         """Put on record what is known now."""
-        failure = result.failure
+        failure, effects = result.failure, self._effects
         happened = failure is None or failure.effect is Effect.committed
-        effects = self._effects
         _, trouble = _tried(
             lambda: effects.commit(key, _answer(result)) if happened else effects.withdraw(key)
         )
         if trouble is None:
             return result
-        effect, what = Effect.none, "did not take effect"
-        if happened:
-            effect, what = Effect.committed, "was done"
+        what = "was done" if happened else "did not take effect"
+        effect = Effect.committed if happened else Effect.none
         data = result.data if failure is None else failure.partial_data
         return _unrecorded(tool, f"{what}, which could not be put on record", trouble, effect, data)
 
@@ -173,15 +175,6 @@ def asked(failure: Failure, tool: Tool, key: str, question: str = "") -> ToolRes
     return ToolResult.from_failure(asked)
 
 
-def _did_not_happen(failure: Failure, tool: Tool) -> Failure:
-    return replace(
-        failure,
-        explanation=f"{failure.explanation.rstrip('.')}; looked up: it did not take effect",
-        suggested_action=Action.retry if tool.retryable_on_error else Action.handoff,
-        metadata={**failure.metadata, "effect": Effect.none, "tool_name": tool.name},
-    )
-
-
 def inputs_of(tool: Tool, inputs: Inputs) -> dict[str, Any]:
     """``inputs`` as the body understands them, with its defaults, as JSON: ``"10"`` is 10 where a
     number is asked for.
@@ -194,20 +187,14 @@ def inputs_of(tool: Tool, inputs: Inputs) -> dict[str, Any]:
         parsed, again = model.model_validate(dict(inputs)), model.model_validate(dict(inputs))
         dumped = parsed.model_dump(mode="json", warnings=False)
         read = model.model_validate({name: dumped[name] for name in parsed.model_fields_set})
-        kept = [
-            name
-            for name in dumped
-            if getattr(parsed, name) == getattr(again, name) == getattr(read, name)
-        ]
+        same = [n for n in dumped if getattr(parsed, n) == getattr(again, n) == getattr(read, n)]
+        plain_json = json.loads(json.dumps(dumped), parse_float=_number)
     except Exception:  # boundary: user object - with checks of its own
         return dict(inputs)
-    return {**inputs, **{name: _whole(dumped[name]) for name in kept}}
+    return {**inputs, **{name: plain_json[name] for name in same}}
 
 
-def _whole(value: Any) -> Any:
-    """The JSON ``value`` with each number the same with and without a fraction of nothing."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, list):
-        return [_whole(each) for each in value]
-    return {k: _whole(v) for k, v in value.items()} if isinstance(value, dict) else value
+def _number(text: str) -> int | float:
+    """The number of JSON, the same with and without a fraction of nothing."""
+    number = float(text)
+    return int(number) if number.is_integer() else number

@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 
 from parsimony_kernel.agent.termination_tools import termination_tools
-from parsimony_kernel.core.fuzzy import near_columns
 from parsimony_kernel.core.kinds import Action, Failure, FailureKind
 from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.core.taxonomy import FailureType
@@ -383,19 +382,3 @@ def test_any_code_is_answered_without_an_error() -> None:
         if draw.random() < 0.2:
             text += "".join(draw.choice(string.printable) for _ in range(20))
         check(text)
-
-
-def test_what_is_offered_runs_where_the_asked_did_not() -> None:
-    """Columns misspelt at random: the offer, if any, is a column, and the right one if clear."""
-    draw = random.Random(5)
-    found = 0
-    for _ in range(300):
-        column = draw.choice(list(CARS.columns))
-        at = draw.randrange(1, len(column))
-        asked = column[:at] + column[at + 1 :]
-        if asked in CARS.columns:
-            continue
-        near = near_columns(asked, list(CARS.columns))
-        assert set(near) <= set(CARS.columns)
-        found += near == [column]
-    assert found > 250

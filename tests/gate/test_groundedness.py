@@ -146,7 +146,6 @@ def test_an_honest_summary_is_neither_refused_nor_marked(summary: str) -> None:
         ("Der Umsatz wuchs um 13,4 %.", "13,4"),
         ("The total is 1.25 million.", "1.25"),
         ("R² = **0.963**.", "0.963"),
-        ("p is 1.23 × 10^-5.", "1.23e-5"),
         ("The value of the slope is `-3.31`.", "3.31"),
         ("It has 1 462 rows.", "1 462"),
         ("North and South make 642,474.678.", "642,474.678"),
@@ -190,6 +189,17 @@ def test_a_number_is_looked_up_where_it_is_said_to_stand(summary: str, marks: li
 def test_tables_are_read_however_they_are_printed(text: str) -> None:
     assert unsupported("DHL had 5,734 orders.", Results([text])) == ["5,734"]
     assert unsupported("FedEx had 5,734 orders, 5,803 with DHL.", Results([text])) == []
+
+
+@pytest.mark.parametrize(
+    "summary",
+    [
+        "Overall an order brings 1,145.45 of revenue.",
+        "UPS has 35.0 % of the revenue and DHL 33.2 %, 1.8 points less.",
+    ],
+)
+def test_a_ratio_of_totals_and_a_difference_of_shares_follow(summary: str) -> None:
+    assert unsupported(summary, Results([TABLE])) == []
 
 
 @pytest.mark.parametrize(
@@ -263,13 +273,6 @@ def test_named_rows_of_a_long_table_have_a_sum_and_a_share_of_the_whole() -> Non
         "571.70",
         "5.74",
     ]
-
-
-@pytest.mark.parametrize("column", ["total revenue", "mean price", "value added"])
-def test_the_first_word_of_a_column_is_not_its_name_where_it_names_many(column: str) -> None:
-    results = Results([f"       orders  {column}\nDHL        69  101.5\nFedEx    5734   75.9\n"])
-    summary = f"In {column.split()[0]} FedEx reached 5,734 and DHL 69."
-    assert unsupported(summary, results) == []
 
 
 def test_the_columns_of_a_long_table_have_a_sum_and_a_mean() -> None:

@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsimony_kernel.gate.loops import MAX_SHOWN, Loop, Repetition
+from parsimony_kernel.gate.loops import MAX_SHOWN, Repetition
 
 DELAYED = "Delayed, ETA Friday"
 Step = tuple[str, dict[str, Any], str]
 
 
-def first_loop(steps: Sequence[Step]) -> tuple[int, Loop] | None:
-    """The number of the first call that would go round, counted from 1."""
+def first_loop(steps: Sequence[Step]) -> tuple[int, dict[str, Any]] | None:
+    """The number of the first call that would go round, counted from 1, and what is said of it."""
     repetition = Repetition()
     for number, (name, args, observation) in enumerate(steps, 1):
         loop = repetition.before(name, args)
         if loop is not None:
-            return number, loop
+            return number, loop.metadata["envelope"]["details"]
         repetition = repetition.after(name, args, observation)
     return None
 
@@ -150,6 +150,13 @@ HONEST: list[tuple[str, list[Step]]] = [
         ],
     ),
     (
+        "one name in another role each time",
+        [
+            ("query_db", {role: "A102"}, "not available")
+            for role in ("id", "parent", "customer", "invoice", "ref")
+        ],
+    ),
+    (
         "other tools for one order",
         [(f"get_{what}", {"id": "A102"}, "not available") for what in ("eta", "price", "x", "y")],
     ),
@@ -176,7 +183,7 @@ def test_a_loop_is_seen_before_the_call_that_would_go_round_again(
 ) -> None:
     found = first_loop(steps)
     assert found is not None
-    assert (found[0], found[1].kind) == (number, kind)
+    assert (found[0], found[1]["loop"]) == (number, kind)
 
 
 @pytest.mark.parametrize("steps", [each[1] for each in HONEST], ids=[each[0] for each in HONEST])
@@ -184,22 +191,24 @@ def test_work_that_goes_on_is_no_loop(steps: list[Step]) -> None:
     assert first_loop(steps) is None
 
 
-def test_a_loop_says_what_is_known_already() -> None:
-    found = first_loop([order("A102")] * 3)
+@pytest.mark.parametrize(
+    ("steps", "known"),
+    [([order("A102")] * 3, DELAYED), ([order("A1002", "x"), search("ship", "y")] * 3, "x")],
+    ids=["call", "cycle"],
+)
+def test_a_loop_says_what_is_known_already(steps: list[Step], known: str) -> None:
+    found = first_loop(steps)
     assert found is not None
-    assert found[1].known == DELAYED
-    assert found[1].count == 3
-    cycle = first_loop([order("A1002", "x"), search("ship", "y")] * 3)
-    assert cycle is not None
-    assert cycle[1].known == "x"
+    assert (found[1]["already_known"], found[1]["count"]) == (known, 3)
 
 
 def test_what_is_known_is_quoted_shortened() -> None:
     found = first_loop([order("A102", "a long line\n" * 1000)] * 3)
     assert found is not None
-    assert len(found[1].known) <= MAX_SHOWN
-    assert found[1].known.startswith("a long line a long line")
-    assert found[1].known.endswith("…")
+    known = found[1]["already_known"]
+    assert len(known) <= MAX_SHOWN
+    assert known.startswith("a long line a long line")
+    assert known.endswith("…")
 
 
 def test_long_texts_are_compared_whole() -> None:
@@ -243,4 +252,4 @@ def test_any_arguments_are_told_apart_from_themselves_by_nothing(
         assert twice.before("tool", args) is not None
         changed = twice.after("tool", args, "changed")
         loop = changed.before("tool", args)
-        assert loop is None or loop.kind == "cycle"
+        assert loop is None or loop.metadata["envelope"]["details"]["loop"] == "cycle"
