@@ -317,16 +317,14 @@ VERDICT = say(json.dumps({"type": "goal_drift", "quote": "the moon is wrong"}))
         ({}, False),
         ({"classifier": "hybrid"}, True),
         ({"classifier": "llm"}, True),
-        ({"procedure": "task.yaml"}, True),
     ],
 )
 async def test_a_notebook_chooses_what_tells_why_a_step_failed(
-    start: Any, folder: Path, options: dict[str, Any], is_asked: bool
+    start: Any, options: dict[str, Any], is_asked: bool
 ) -> None:
     def moon() -> str:
         raise ValueError("the moon is wrong")
 
-    (folder / "task.yaml").write_text("classifier: hybrid\n")
     verdicts = [VERDICT] if is_asked else []
     session = start([call("moon"), *verdicts, DONE])
     bind(session, "moon", moon)
