@@ -104,7 +104,7 @@ class Gate:
 
     @property
     def place(self) -> str:
-        """Where the run stands in its procedure, as JSON for a record; empty without one."""
+        """The state of the run's procedure, for a record; empty without one."""
         return self._walker.place
 
     async def step(

@@ -83,16 +83,17 @@ class Rules(Fields):
 
     def broken_by(self, attempt: Attempt, made: Made) -> Iterator[str]:
         """The rules that an action breaks."""
-        tool, summary = attempt.tool, attempt.inputs.get("summary")
+        tool, said = attempt.tool, attempt.inputs.get("summary")
         if is_work(tool):
-            yield from self._broken_by_work(attempt, made)
-        elif tool.terminal and isinstance(summary, str):
-            yield from self._texts_in(summary)
-            words = len(summary.split())
-            if self.max_words is not None and words > self.max_words:
-                yield f"max_words: {self.max_words}, and the summary has {words}"
+            said = given(dict(attempt.inputs))
+            yield from self._broken_by_call(attempt, made)
+        elif not (tool.terminal and isinstance(said, str)):
+            return
+        elif self.max_words is not None and (words := len(said.split())) > self.max_words:
+            yield f"max_words: {self.max_words}, and the summary has {words}"
+        yield from (f"forbid_text: {each}" for each in self.forbid_text if holds(each, said))
 
-    def _broken_by_work(self, attempt: Attempt, made: Made) -> Iterator[str]:
+    def _broken_by_call(self, attempt: Attempt, made: Made) -> Iterator[str]:
         action = attempt.action
         if action in self.forbid_tools:
             yield f"forbid_tools: {action}"
@@ -103,13 +104,9 @@ class Rules(Fields):
             for module in self.forbid_imports:
                 if any(each == module or each.startswith(f"{module}.") for each in imported):
                     yield f"forbid_imports: {module}"
-        yield from self._texts_in(given(dict(attempt.inputs)))
         most = self.max_tool_calls
         if most is not None and sum(_has_run(each, attempt) for each in made()) >= most:
             yield f"max_tool_calls: {most}"
-
-    def _texts_in(self, text: str) -> Iterator[str]:
-        return (f"forbid_text: {each}" for each in self.forbid_text if holds(each, text))
 
 
 NO_RULES = Rules()
