@@ -21,7 +21,7 @@ from parsimony_kernel.core.taxonomy import FailureType, Step
 from parsimony_kernel.core.text import words_of
 from parsimony_kernel.execution.inspection import attempt
 from parsimony_kernel.execution.interrupt import CodeGuard
-from parsimony_kernel.gate.envelope import Renderer, plain
+from parsimony_kernel.gate.envelope import plain
 from parsimony_kernel.tools import AROUND, THREADS, Tool, ToolResult
 
 _GRACE_S = 0.25
@@ -306,7 +306,7 @@ def _broken(
 def _facts(error: BaseException) -> dict[str, Any]:
     """What ``error`` shows: JSON, capped, without secrets. A class that breaks shows nothing."""
     facts = attempt(lambda: facts_of(error), lambda _: {})
-    shown: dict[str, Any] = Renderer().of(facts, max_text=_MAX_FACT, max_items=_MAX_FACTS)
+    shown: dict[str, Any] = plain(facts, max_text=_MAX_FACT, max_items=_MAX_FACTS)
     if not isinstance(shown.get("retry_after_s", 0.0), int | float):
         del shown["retry_after_s"]  # no finite number of seconds
     return shown
