@@ -163,6 +163,7 @@ class Approving:
     def held(self, attempt: Attempt, permit: Permit, result: ToolResult) -> ToolResult:
         """What came of an action whose code was stopped before it reached outside: a question."""
         reach = permit.held
+        attempt.outside.extend(each.sentence for each in permit.left)
         self.granted.targets.update((each.kind, each.what) for each in permit.left)
         if self._is_widened(attempt):
             self.granted.alike.update(map(_alike, permit.left))

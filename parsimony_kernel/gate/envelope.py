@@ -47,9 +47,9 @@ _WINDOW = 50_000
 def succeeded(
     requested: str,
     result: Any,
-    *,
     state: str,
     valid_next_actions: Sequence[str],
+    *,
     note: str = "",
     not_found: Sequence[str] = (),
 ) -> Envelope:
@@ -80,7 +80,7 @@ def succeeded(
 
 
 def refused(
-    requested: str, failure: Failure, *, state: str, valid_next_actions: Sequence[str]
+    requested: str, failure: Failure, state: str, valid_next_actions: Sequence[str]
 ) -> Envelope:
     """The envelope of an action that was refused, or that ran and failed.
 

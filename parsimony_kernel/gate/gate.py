@@ -19,7 +19,6 @@ from parsimony_kernel.core.kinds import Action, Failure, FailureKind
 from parsimony_kernel.core.refusals import GUIDANCE
 from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.core.text import words_of
-from parsimony_kernel.execution.inspection import class_name
 from parsimony_kernel.execution.permit import permitting
 from parsimony_kernel.gate.approval import Approving, cut_off
 from parsimony_kernel.gate.body import run_body, type_of_end
@@ -27,7 +26,12 @@ from parsimony_kernel.gate.envelope import Envelope, refused, succeeded, told
 from parsimony_kernel.gate.procedure import Walker
 from parsimony_kernel.gate.stages import STAGES, Attempt, Stage, known, validated_output
 from parsimony_kernel.gate.writes import Writes
-from parsimony_kernel.limits.breaker import PROBE_LEASE_S, Breakers, CircuitOpenError
+from parsimony_kernel.limits.breaker import (
+    PROBE_LEASE_S,
+    Breakers,
+    CircuitBreaker,
+    CircuitOpenError,
+)
 from parsimony_kernel.tools import Tool, ToolResult, Tools
 
 _TROUBLE = frozenset({FailureType.EXTERNAL_FAULT, FailureType.TIMEOUT})
@@ -150,7 +154,6 @@ class Gate:
                 result = await self._guarded(tool, inputs, cancellation)
         if approvals is not None and permit is not None:
             result = approvals.held(attempt, permit, result)
-            attempt.outside.extend(each.sentence for each in permit.left)
         if attempt.outside:
             result = cut_off(tool, result, attempt.outside, self._writes.key(tool, inputs))
         result = validated_output(tool, result)
@@ -174,11 +177,7 @@ class Gate:
         try:
             permit = breaker.admit()
         except CircuitOpenError as exc:
-            since = f"it is left alone for {exc.retry_in_s:.0f} s more"
-            if breaker.state == "half_open":
-                since = "one call finds out just now whether it works again"
-            reason = f"it failed {breaker.failure_count} times in a row; {since}"
-            return ToolResult.from_failure(_left_alone(tool, reason, exc.retry_in_s))
+            return ToolResult.from_failure(_left_alone(tool, breaker, exc.retry_in_s))
         try:
             result = await run(tool, inputs, cancellation)
             if result.failure is None:
@@ -196,14 +195,8 @@ class Gate:
         walker.is_over = walker.is_over or is_request
         walker.advance(action)
         state, told = (walker.state, data) if request is None else _ended(request)
-        following = self.valid_next_actions
         envelope = succeeded(
-            action,
-            told,
-            state=state,
-            valid_next_actions=following,
-            note=result.note,
-            not_found=not_found,
+            action, told, state, self.valid_next_actions, note=result.note, not_found=not_found
         )
         return StepOutcome(envelope, result, request=request)
 
@@ -213,7 +206,7 @@ class Gate:
         if "breaker" in failure.metadata:  # its service is down; better than nothing all the same
             following = tuple(name for name in following if name != action) or following
         state = "over" if self._walker.is_over else self._walker.state
-        envelope = refused(action, read, state=state, valid_next_actions=following)
+        envelope = refused(action, read, state, following)
         return StepOutcome(envelope, ToolResult.from_failure(read), read)
 
     async def _run(
@@ -272,14 +265,12 @@ def service_of(tool: Tool) -> str:
     It is defined by its source text, which is the same in every process; of what it closes over
     and of the functions that it calls nothing is known.
     """
-    function: Any = tool.function
     try:
-        source = _sources.get(function) or inspect.getsource(
-            inspect.unwrap(getattr(function, "func", function))
-        )
+        function = inspect.unwrap(tool.function)
+        source = _sources.get(function) or inspect.getsource(function)
         _sources[function] = source
-    except (OSError, TypeError, ValueError):  # none that can be had
-        source = class_name(type(function))
+    except (OSError, TypeError, ValueError):
+        source = ""  # none that can be had
     made_of = f"{source} {tool.timeout_s!r}"
     return f"tool:{tool.name}:{hashlib.sha256(made_of.encode()).hexdigest()[:16]}"
 
@@ -291,12 +282,15 @@ def _is_of_service(tool: Tool, failure: Failure) -> bool:
     return not is_gap and type_of_end(failure, tool.name) in _TROUBLE
 
 
-def _left_alone(tool: Tool, reason: str, seconds: float) -> Failure:
+def _left_alone(tool: Tool, breaker: CircuitBreaker, seconds: float) -> Failure:
+    since = f"it is left alone for {seconds:.0f} s more"
+    if breaker.state == "half_open":
+        since = "one call finds out just now whether it works again"
+    reason = f"it failed {breaker.failure_count} times in a row; {since}"
     return TOOL_BREAKER_OPEN.failure(
         f"{tool.name} is not reachable: {reason}. Nothing was run: another way is needed.",
         tool_name=tool.name,
         breaker="open",
         model=f"tool:{tool.name}",
-        retry_in_s=seconds,
         envelope={"reason": reason, "details": {"retry_in_s": round(seconds, 1)}},
     )

@@ -64,8 +64,8 @@ class CheckError(Exception):
     """A check gave no answer; says why, in words that follow its name."""
 
 
-# What a validator has against a value: fields and reasons, a field empty where it names none.
-Objections = list[tuple[str, str]]
+# What a validator has against a value: reasons by field, which is empty where it names none.
+Objections = Mapping[str, str]
 
 
 def known(attempt: Attempt) -> Failure | None:
@@ -133,11 +133,13 @@ def validators(attempt: Attempt) -> Failure | None:
     otherwise = next(iter(inputs)) if len(inputs) == 1 else "arguments"
     for validator in attempt.tool.validators:
         if against := objections(validator, inputs):
-            names = [name or otherwise for name, _ in against]
-            got = {name: {"got": _told(inputs[name])} for name in names if name in inputs}
-            blamed = [{"field": name, **got.get(name, {})} for name in names]
+            blamed = [_blamed(name or otherwise, inputs) for name in against]
             return _invalid(attempt, _in_words(against), blamed)
     return None
+
+
+def _blamed(name: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    return {"field": name, "got": _told(inputs[name])} if name in inputs else {"field": name}
 
 
 STAGES: tuple[Stage, ...] = (arguments, validators)
@@ -175,27 +177,27 @@ def objections(validator: Callable[[Any], Any], value: Any) -> Objections:
     try:
         return run_check(VALIDATOR_S, _verdict, validator, value)
     except CheckError as exc:
-        return [("", f"a check of it {exc}")]
+        return {"": f"a check of it {exc}"}
 
 
 def _verdict(validator: Callable[[Any], Any], value: Any) -> Objections:
     try:
         said = validator(value)
-        if isinstance(said, Mapping):
-            return [(str(name), str(why)) for name, why in said.items()]
-        if said is None or isinstance(said, str):
-            return [] if said is None else [("", said)]
-        is_fine = said if is_bool(said) else said.valid
-        return [] if is_fine else [("", getattr(said, "reason", "") or _REFUSED)]
     except ValidationError as exc:
         errors = exc.errors(include_url=False, include_context=False, include_input=False)
-        return [(".".join(map(str, each["loc"])), each["msg"]) for each in errors]
+        return {".".join(map(str, each["loc"])): each["msg"] for each in errors}
     except ValueError as exc:
-        return [("", words_of(exc) or _REFUSED)]
+        return {"": words_of(exc) or _REFUSED}
+    if isinstance(said, Mapping):
+        return {str(name): str(why) for name, why in said.items()}
+    if said is None or isinstance(said, str):
+        return {} if said is None else {"": said}
+    is_fine = said if is_bool(said) else said.valid
+    return {} if is_fine else {"": getattr(said, "reason", "") or _REFUSED}
 
 
 def _in_words(against: Objections) -> str:
-    return "; ".join(why if name in why else f"{name}: {why}" for name, why in against)
+    return "; ".join(why if name in why else f"{name}: {why}" for name, why in against.items())
 
 
 def validated_output(tool: Tool, result: ToolResult) -> ToolResult:
