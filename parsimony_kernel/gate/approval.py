@@ -191,7 +191,7 @@ def cut_off(tool: Tool, result: ToolResult, outside: Sequence[str], key: str) ->
     ``key`` is the action's own; the answer is recorded under it.
     """
     failure = result.failure
-    if failure is None or not outside or failure.effect is Effect.committed:
+    if failure is None or failure.effect is Effect.committed:
         return result
     # Code that cannot be stopped in time costs the state.
     is_lost = failure.kind is FailureKind.kernel_invalidated

@@ -272,9 +272,7 @@ def _data(tool: Tool, data: Any) -> ToolResult:
 
 def _raised(tool: Tool, error: BaseException) -> ToolResult:
     named = [{each.__name__ for each in type(link).__mro__} for link in chain_of(error)]
-    what = "cancelled itself"
-    if "CancelledError" not in named[0]:
-        what = f"failed: {ToolResult.from_exception(error).exception_message}"
+    what = f"failed: {ToolResult.from_exception(error).exception_message}"
     words = (type(error).__name__, words_of(error))
     return _broken(tool, what, words, named=set().union(*named), facts=_facts(error))
 

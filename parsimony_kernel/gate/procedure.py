@@ -45,9 +45,6 @@ class Edge:
     guard: str | None = None
     place: str | None = field(default=None, compare=False)
 
-    def __str__(self) -> str:
-        return f"{self.action!r} from {self.source!r} to {self.target!r}"
-
 
 @dataclass(frozen=True)
 class Procedure:
@@ -194,14 +191,13 @@ def _free(procedure: Procedure, tools: Tools) -> tuple[str, ...]:
 
 def _broken(procedure: Procedure, edge: Edge, why: str) -> Failure:
     where = f" ({edge.place})" if edge.place else ""
-    blocker = (
-        f"the guard {edge.guard!r} of {edge} {why}{where}; mend the guard, or take it off the edge"
-    )
+    said = f"the guard {edge.guard!r} {why}"
+    blocker = f"{said}{where}; mend the guard, or take it off the edge"
     return GUARD_BROKEN.failure(
         f"the procedure {procedure.name!r} cannot tell whether {edge.action!r} is reachable: "
         f"{blocker}. Nothing was run.",
         blockers=(blocker,),
-        envelope={"reason": f"the guard {edge.guard!r} {why}", "details": {"guard": edge.guard}},
+        envelope={"reason": said, "details": {"guard": edge.guard}},
         quotes_a_guard=True,
     )
 

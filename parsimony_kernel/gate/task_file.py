@@ -221,25 +221,18 @@ class TaskFile(Rules):
 
 
 _OF_PROCEDURE = ("start", "final", "states", "edges")
-_MODELS: Mapping[Any, tuple[str, type[Fields]]] = {
-    "contract": ("the contract", ContractFields),
-    "edges": ("an edge", EdgeFields),
-}
+_MODELS: Mapping[Any, type[Fields]] = {"contract": ContractFields, "edges": EdgeFields}
 
 
 def _in_words(error: Any) -> str:
     """One of pydantic's errors, for who wrote the file."""
     at = error["loc"]
-    what, model = _MODELS.get(at[0] if at else "", ("the file", TaskFile))
-    known = [each.alias or name for name, each in model.model_fields.items()]
-    name = next((each for each in reversed(at) if isinstance(each, str)), "")
+    name = next((each for each in reversed(at) if isinstance(each, str)), "the file")
     match error["type"]:
         case "extra_forbidden":
+            fields = _MODELS.get(at[0], TaskFile).model_fields.items()
+            known = [each.alias or own for own, each in fields]
             return f"{name!r} is not a field; {suggestion(name, known)}"
-        case "missing":
-            return f"{what} lacks {name!r}; add it."
-        case "model_type":
-            return f"{what} has to be fields: {', '.join(known)}."
         case "string_type":
             return f"{name}: a line of text is expected; write one, in quotes if it has a colon."
         case "value_error":
