@@ -196,15 +196,17 @@ def refused_output(tool: Tool, reason: str, data: Any) -> ToolResult:
 
 def step_of_end(failure: Failure, action: str, *, index: int = 0, inputs: Any = None) -> Step:
     """The step that ended with ``failure``, with all that a classifier can know of it."""
-    said = failure.metadata.get("envelope", {})
+    fields = failure.metadata.get("envelope", {}).items()
+    # A tool may have made them.
+    said = {name: str(plain(each)) for name, each in fields if isinstance(each, str)}
     known = {"type": failure.type, "refusal": failure.refusal}
     return Step(
         index,
         action,
         tool_called=action,
         tool_input=inputs,
-        error=_words(said.get("error_message")) or failure.explanation,
-        exception_type=_words(said.get("error_type")),
+        error=said.get("error_message") or failure.explanation,
+        exception_type=said.get("error_type"),
         metadata={**known, **failure.metadata.get(FACTS, {})},
     )
 
@@ -215,11 +217,6 @@ def type_of_end(failure: Failure, action: str) -> FailureType:
     row = error_table.of_step(step)
     known = FailureType(step.metadata["type"])
     return known if row is None or known is not FailureType.UNKNOWN else row.type
-
-
-def _words(value: Any) -> str | None:
-    """A text that a tool may have made; ``None`` for anything else."""
-    return str(plain(value)) if isinstance(value, str) else None
 
 
 def _failed(

@@ -108,26 +108,24 @@ def refused(
 def told(failure: Failure) -> Failure:
     """The failure as everyone reads it: its texts capped, without secrets."""
 
-    def sentence(text: str) -> str:
-        return str(plain(text, max_text=MAX_SENTENCE))
+    def cut(value: Any, most: int = MAX_SENTENCE) -> Any:
+        return plain(value, max_text=most)
 
-    fields: Envelope = {}
-    for name, value in islice(failure.metadata.get("envelope", {}).items(), _MAX_MANY):
-        key = plain(name, max_text=_MAX_NAME)
-        if key == "details":
-            fields[key] = plain(value, max_text=_MAX_NAME, max_items=_MAX_MANY)
-        elif key not in _OWN:
-            fields[key] = plain(value, max_text=MAX_SENTENCE)
     metadata = {
-        key: sentence(value) if type(value) is str else value
-        for key, value in failure.metadata.items()
+        name: cut(value) if type(value) is str else value
+        for name, value in failure.metadata.items()
     }
-    blockers = (plain(each, max_text=_MAX_BLOCKER) for each in failure.blockers[:_MAX_MANY])
+    if "envelope" in metadata:
+        given = islice(metadata["envelope"].items(), _MAX_MANY)
+        fields = {cut(name, _MAX_NAME): cut(value) for name, value in given if name not in _OWN}
+        if details := fields.get("details"):
+            fields["details"] = plain(details, max_text=_MAX_NAME, max_items=_MAX_MANY)
+        metadata["envelope"] = fields
     return replace(
         failure,
-        explanation=sentence(failure.explanation),
-        blockers=tuple(blockers),
-        metadata=metadata | ({"envelope": fields} if "envelope" in metadata else {}),
+        explanation=cut(failure.explanation),
+        blockers=tuple(cut(each, _MAX_BLOCKER) for each in failure.blockers[:_MAX_MANY]),
+        metadata=metadata,
     )
 
 

@@ -135,10 +135,9 @@ class Gate:
         Raises:
             Cancelled: the run was stopped meanwhile.
         """
-        tool = self._tools.get(action)
-        standing = None  # what is on record of a write that was begun before
-        if tool is not None and tool.effect == "write":
-            standing = self._writes.standing(tool, inputs)
+        # What is on record of a write that was begun before.
+        is_write = action in self._tools and self._tools[action].effect == "write"
+        standing = self._writes.standing(self._tools[action], inputs) if is_write else None
         attempt = Attempt(action, inputs, self._tools, approved, recorded=standing is not None)
         for stage in self._stages:
             failure = _asked(stage, attempt)

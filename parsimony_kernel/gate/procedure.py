@@ -19,7 +19,6 @@ from parsimony_kernel.tools import Tools, is_bool
 
 Guard = Callable[[], bool]
 
-GUARD_S = 1.0
 # The key of a failure's metadata which says that its words quote what a guard raised.
 QUOTES_A_GUARD = "quotes_a_guard"
 
@@ -56,7 +55,7 @@ class Procedure:
         edges: of several for one action in one state, the first whose guard holds is taken.
         guards: functions without arguments that answer ``True`` or ``False``, by name. They are
             asked before the action, and whenever somebody wants to know what is possible; each
-            has ``GUARD_S`` seconds.
+            has two seconds.
 
     Raises:
         ProcedureError: states that are unknown, no final one, guards that do not exist.
@@ -104,7 +103,7 @@ class Procedure:
         if edge.guard is None:
             return True
         try:
-            answer = run_check(GUARD_S, self.guards[edge.guard])
+            answer = run_check(self.guards[edge.guard])
         except (CheckError, Cancelled) as exc:
             return str(exc)
         if not is_bool(answer):

@@ -77,9 +77,9 @@ class Rules(Fields):
 
     def in_words(self) -> tuple[str, ...]:
         """A line for each rule: the key, and what it says."""
-        held = ((name, getattr(self, name)) for name in Rules.model_fields)
-        told = ((name, ", ".join(v) if isinstance(v, tuple) else v) for name, v in held)
-        return tuple(f"{name}: {value}" for name, value in told if value not in ("", None))
+        held = {name: getattr(self, name) for name in Rules.model_fields}
+        told = {name: ", ".join(v) if isinstance(v, tuple) else v for name, v in held.items()}
+        return tuple(f"{name}: {value}" for name, value in told.items() if value not in ("", None))
 
     def broken_by(self, attempt: Attempt, made: Made) -> Iterator[str]:
         """The rules that an action breaks."""
@@ -137,16 +137,12 @@ def nothing_open(open_parts: Callable[[], Sequence[str]]) -> Stage:
     """A stage that refuses ``return_done`` while ``open_parts`` has any, naming the first."""
 
     def stage(attempt: Attempt) -> Failure | None:
-        waiting = tuple(open_parts()) if attempt.action == DONE else ()
+        waiting = list(open_parts()) if attempt.action == DONE else []
         if not waiting:
             return None
-        remedy = (
-            f"Go on with {waiting[0]!r}; call plan again with what is done, or without a part that "
-            "is not needed any more."
-        )
-        return _not_done(
-            PLAN_OPEN, f"the plan is open: {'; '.join(waiting)}", remedy, open=list(waiting)
-        )
+        again = "call plan again with what is done, or without a part that is not needed any more"
+        remedy, reason = f"Go on with {waiting[0]!r}; {again}.", "; ".join(waiting)
+        return _not_done(PLAN_OPEN, f"the plan is open: {reason}", remedy, open=waiting)
 
     return stage
 

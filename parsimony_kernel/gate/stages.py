@@ -23,7 +23,8 @@ from parsimony_kernel.tools import Tool, ToolResult, Tools, is_bool
 
 T = TypeVar("T")
 
-VALIDATOR_S = 2.0
+# The longest that a check of a host may take, in seconds: the event loop waits for it.
+CHECK_S = 2.0
 _REFUSED = "a validator refused it"
 _GOT = 80
 
@@ -73,11 +74,9 @@ def known(attempt: Attempt) -> Failure | None:
     if attempt.action in attempt.tools:
         return None
     names = list(attempt.tools)
-    fields: dict[str, Any] = {"known_actions": names}
-    hint = ""
-    if likely := nearest(attempt.action, names):
-        fields["did_you_mean"] = likely
-        hint = f" Did you mean {likely!r}?"
+    likely = nearest(attempt.action, names)
+    hint = f" Did you mean {likely!r}?" if likely else ""
+    fields = {"known_actions": names, **({"did_you_mean": likely} if likely else {})}
     return NOT_REGISTERED.failure(
         f"Tool {attempt.action!r} is not available.{hint} Available tools: {', '.join(names)}.",
         envelope=fields,
@@ -148,14 +147,14 @@ STAGES: tuple[Stage, ...] = (arguments, validators)
 # -- what a host wrote
 
 
-def run_check(seconds: float, check: Callable[..., T], *arguments: Any) -> T:
-    """Call ``check`` for at most ``seconds``.
+def run_check(check: Callable[..., T], *arguments: Any) -> T:
+    """Call ``check`` for at most ``CHECK_S`` seconds.
 
     Raises:
         CheckError: it raised something, or was not done in time.
         Cancelled: the person stopped it, whatever it made of that.
     """
-    guard = CodeGuard(seconds)
+    guard = CodeGuard(CHECK_S)
     try:
         with guard:
             guard.check()
@@ -166,7 +165,7 @@ def run_check(seconds: float, check: Callable[..., T], *arguments: Any) -> T:
                 raise
             raise CheckError(f"broke ({type(exc).__name__}: {words_of(exc)})") from exc
     if guard.reason == "deadline":
-        raise CheckError(f"took longer than {seconds:g} s")
+        raise CheckError(f"took longer than {CHECK_S:g} s")
     if guard.reason is not None:
         raise Cancelled("stopped by the user")
     return answer
@@ -175,7 +174,7 @@ def run_check(seconds: float, check: Callable[..., T], *arguments: Any) -> T:
 def objections(validator: Callable[[Any], Any], value: Any) -> Objections:
     """What ``validator`` has against ``value``; nothing when it accepts it in time."""
     try:
-        return run_check(VALIDATOR_S, _verdict, validator, value)
+        return run_check(_verdict, validator, value)
     except CheckError as exc:
         return {"": f"a check of it {exc}"}
 
