@@ -8,15 +8,14 @@ import hashlib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import filterfalse
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.core.causes import CHECK_BROKEN, TOOL_BREAKER_OPEN
+from parsimony_kernel.core.causes import CHECK_BROKEN, TOOL_BREAKER_OPEN, Rung, cause_of
 from parsimony_kernel.core.effects import Effects, MemoryEffects
 from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
 from parsimony_kernel.core.kinds import Action, Failure, FailureKind
-from parsimony_kernel.core.refusals import GUIDANCE
 from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.core.text import words_of
 from parsimony_kernel.execution.permit import permitting
@@ -58,11 +57,8 @@ class StepOutcome:
 
         Only what the model can mend counts; what the person has to say is not for it to guess.
         """
-        failure = self.failure
-        if failure is None or failure.refusal not in GUIDANCE:
-            return False
-        is_mendable = failure.suggested_action in (Action.retry, Action.narrow_scope)
-        return is_mendable or failure.kind is FailureKind.loop_detected
+        cause = None if self.failure is None else cause_of(self.failure)
+        return cause is not None and cause.ladder[0] is Rung.refusal
 
 
 class Gate:
@@ -254,24 +250,17 @@ def _ended(request: TerminationRequest | SuspensionRequest) -> tuple[str, str]:
 # the code of a tool or its arguments have done wrong says nothing about the service.
 
 
-# Reading a function's source takes milliseconds, and it is called again.
-_sources: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-
-
 def service_of(tool: Tool) -> str:
-    """The name of what stands behind ``tool``: another one when the tool is defined otherwise.
+    """The name of what stands behind ``tool``: another one when its function is defined otherwise.
 
-    It is defined by its source text, which is the same in every process; of what it closes over
-    and of the functions that it calls nothing is known.
+    It is the same in every process; of what the function closes over, and of the functions that it
+    calls, nothing is known.
     """
-    try:
-        function = inspect.unwrap(tool.function)
-        source = _sources.get(function) or inspect.getsource(function)
-        _sources[function] = source
-    except (OSError, TypeError, ValueError):
-        source = ""  # none that can be had
-    made_of = f"{source} {tool.timeout_s!r}"
-    return f"tool:{tool.name}:{hashlib.sha256(made_of.encode()).hexdigest()[:16]}"
+    function = inspect.unwrap(tool.function)
+    code, defaults = (getattr(function, each, None) for each in ("__code__", "__defaults__"))
+    does = code and (code.co_code, code.co_names, [*filterfalse(inspect.iscode, code.co_consts)])
+    made_of = repr((does, defaults, tool.timeout_s)).encode()
+    return f"tool:{tool.name}:{hashlib.sha256(made_of).hexdigest()[:16]}"
 
 
 def _is_of_service(tool: Tool, failure: Failure) -> bool:
