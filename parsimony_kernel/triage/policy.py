@@ -10,7 +10,7 @@ as document 004 says.
 import functools
 import inspect
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -328,7 +328,8 @@ class FailurePolicy:
     def sequence(*strategies: Strategy) -> Strategy:
         """The first strategy for the first failure of a type, the second for the second, and so
         on; after the last one a person. ``ValueError`` for none."""
-        _require(strategies, "sequence")
+        if not strategies:
+            raise ValueError("a sequence needs at least one strategy")
 
         async def sequence(context: FailureContext) -> RecoveryAction:
             turn = context.attempts
@@ -336,32 +337,6 @@ class FailurePolicy:
             return await chosen(context)
 
         return sequence
-
-    @staticmethod
-    def chain(*strategies: Strategy) -> Strategy:
-        """Asked in order for every failure: one that escalates passes it on to the next, and the
-        last has the last word. ``ValueError`` for none."""
-        _require(strategies, "chain")
-
-        async def chain(context: FailureContext) -> RecoveryAction:
-            for strategy in strategies[:-1]:
-                action = await strategy(context)
-                if not isinstance(action, Escalate):
-                    return action
-            return await strategies[-1](context)
-
-        return chain
-
-    @classmethod
-    def escalate_by_default(cls, **strategies: Strategy) -> "FailurePolicy":
-        """A policy that hands over whatever ``strategies`` do not name."""
-        stated: dict[str, Strategy] = {"default": escalate, **strategies}
-        return cls(**stated)
-
-
-def _require(strategies: Sequence[Strategy], what: str) -> None:
-    if not strategies:
-        raise ValueError(f"a {what} needs at least one strategy")
 
 
 # What document 004 says of each type, and of the deadline.

@@ -12,6 +12,7 @@ from parsimony_kernel.triage.policy import (
     FailurePolicy,
     RecoveryAction,
     backoff_and_retry,
+    escalate,
     replan,
     resume_from_subgoal,
     retry_with_tool_manifest,
@@ -157,23 +158,13 @@ async def test_failures_of_other_types_do_not_move_a_sequence_on() -> None:
     assert await policy.dispatch(FailureContext(EXTERNAL, attempt_history=history)) == first
 
 
-async def test_in_a_chain_one_that_escalates_passes_the_failure_on() -> None:
-    last = RecoveryAction.ROLLBACK("c")
-    policy = FailurePolicy(
-        default=FailurePolicy.chain(backoff_and_retry(max_attempts=1), constant(last))
-    )
-    assert isinstance(await policy.dispatch(context()), RecoveryAction.RETRY)
-    assert await policy.dispatch(context(attempts=1)) == last
-
-
-@pytest.mark.parametrize("combine", [FailurePolicy.sequence, FailurePolicy.chain])
-def test_nothing_cannot_be_combined(combine: Any) -> None:
+def test_a_sequence_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one"):
-        combine()
+        FailurePolicy.sequence()
 
 
-async def test_escalate_by_default_hands_over_what_is_not_named() -> None:
-    policy = FailurePolicy.escalate_by_default(EXTERNAL_FAULT=backoff_and_retry)
+async def test_a_default_answers_what_is_not_named() -> None:
+    policy = FailurePolicy(EXTERNAL_FAULT=backoff_and_retry, default=escalate)
     assert isinstance(await policy.dispatch(context()), RecoveryAction.RETRY)
     for kind in set(FailureType) - {EXTERNAL}:
         answer = await policy.dispatch(context(kind, trajectory=failed()))
