@@ -8,7 +8,6 @@ import hashlib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import filterfalse
 from typing import Any
 
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
@@ -258,8 +257,10 @@ def service_of(tool: Tool) -> str:
     """
     function = inspect.unwrap(tool.function)
     code, defaults = (getattr(function, each, None) for each in ("__code__", "__defaults__"))
-    does = code and (code.co_code, code.co_names, [*filterfalse(inspect.iscode, code.co_consts)])
-    made_of = repr((does, defaults, tool.timeout_s)).encode()
+    # Of the constants those whose text does not depend on the process.
+    said = [each for each in code.co_consts if isinstance(each, str | float | int)] if code else []
+    does = code and (code.co_code, code.co_names)
+    made_of = repr((does, said, defaults, tool.timeout_s)).encode()
     return f"tool:{tool.name}:{hashlib.sha256(made_of).hexdigest()[:16]}"
 
 
