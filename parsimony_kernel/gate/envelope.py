@@ -56,7 +56,7 @@ def succeeded(
     """The envelope of an action that ran.
 
     Args:
-        requested: the name of the tool.
+        requested: the name of the tool, which exists.
         result: what it answered, of any kind.
         state: the state of the procedure; without one "running", "suspended", "done" …
         valid_next_actions: what may be requested now.
@@ -67,7 +67,7 @@ def succeeded(
         At most ``MAX_BYTES`` of JSON, without secrets.
     """
     envelope: Envelope = {
-        "requested": plain(requested, max_text=_MAX_NAME),
+        "requested": requested,
         "result": plain(result),
         "state": state,
         "valid_next_actions": list(valid_next_actions),
