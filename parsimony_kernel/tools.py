@@ -187,6 +187,8 @@ class Tool:
         for function in (self.function, self.reconcile):
             if function is not None:
                 _no_generator(function)
+        if callable(self.function):
+            object.__setattr__(self, "function", _async(self.function))
         for validator in (*self.validators, *self.output_validators):
             if _is_coroutine_function(validator) or _is_generator_function(validator):
                 raise TypeError(
@@ -390,7 +392,7 @@ def _build(function: Callable[..., Any], spec: _Spec, *, bound_to: object | None
     method = function if bound_to is None else function.__get__(bound_to)
     _no_generator(method)
     return Tool(
-        function=_async(method),
+        function=method,
         name=spec.name or _name_of(function),
         description=spec.description or inspect.cleandoc(_called(function).__doc__ or ""),
         parameters_schema=deepcopy(_schema_of(arguments_model(method))),

@@ -92,7 +92,7 @@ class RunHooks:
             run_id=state.run_id,
             breakers=self._tool_breakers,
             approvals=self.approvals(state),
-            walker=Walker.at(context.procedure, state.procedure_state),
+            walker=Walker(context.procedure, state.procedure_state),
         )
 
     async def kept(self, call: ToolCall, outcome: StepOutcome, state: RunState) -> StepOutcome:

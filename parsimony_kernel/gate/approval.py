@@ -163,6 +163,7 @@ class Approving:
     def held(self, attempt: Attempt, permit: Permit, result: ToolResult) -> ToolResult:
         """What came of an action whose code was stopped before it reached outside: a question."""
         reach = permit.held
+        attempt.outside.extend(each.sentence for each in permit.left)
         self.granted.targets.update((each.kind, each.what) for each in permit.left)
         if self._is_widened(attempt):
             self.granted.alike.update(map(_alike, permit.left))
@@ -190,7 +191,7 @@ def cut_off(tool: Tool, result: ToolResult, outside: Sequence[str], key: str) ->
     ``key`` is the action's own; the answer is recorded under it.
     """
     failure = result.failure
-    if failure is None or not outside or failure.effect is Effect.committed:
+    if failure is None or failure.effect is Effect.committed:
         return result
     # Code that cannot be stopped in time costs the state.
     is_lost = failure.kind is FailureKind.kernel_invalidated

@@ -7,11 +7,10 @@ gate can rely on.
 """
 
 import asyncio
-import inspect
 from collections.abc import Callable, Mapping, Set
 from concurrent.futures import Future
 from dataclasses import replace
-from types import AsyncGeneratorType, GeneratorType, MappingProxyType
+from types import AsyncGeneratorType, GeneratorType
 from typing import Any
 
 from parsimony_kernel.core import causes, error_table
@@ -22,8 +21,8 @@ from parsimony_kernel.core.taxonomy import FailureType, Step
 from parsimony_kernel.core.text import words_of
 from parsimony_kernel.execution.inspection import attempt
 from parsimony_kernel.execution.interrupt import CodeGuard
-from parsimony_kernel.gate.envelope import Renderer, plain
-from parsimony_kernel.tools import AROUND, THREADS, Tool, ToolResult, in_thread
+from parsimony_kernel.gate.envelope import plain
+from parsimony_kernel.tools import AROUND, THREADS, Tool, ToolResult
 
 _GRACE_S = 0.25
 # Code and publishing stop their own work, in less than this, and tell what came of it.
@@ -156,11 +155,7 @@ async def _call(tool: Tool, inputs: Mapping[str, Any]) -> Any:
     parsed = tool.arguments.model_validate(dict(inputs))
     extra = parsed.model_extra or {}  # whose names may be those of the model's own methods
     given = {name: extra.get(name, getattr(parsed, name)) for name in parsed.model_fields_set}
-    if inspect.iscoroutinefunction(tool.function):
-        return await tool.function(**given)
-    # Off the event loop, which has other things to wait for.
-    answered = await in_thread(tool.function, **given)
-    return await answered if inspect.isawaitable(answered) else answered
+    return await tool.function(**given)
 
 
 # -- what its end means
@@ -176,8 +171,7 @@ def _answered(tool: Tool, value: Any) -> ToolResult:
     if result.exception_message is not None:
         text = str(plain(result.exception_message))
         name, _, words = text.partition(": ")
-        failure = _failure(tool, f"failed: {text}", _fields(name, words))
-        return _failed(tool, failure, result.partial_data, named=frozenset())
+        return _broken(tool, f"failed: {text}", (name, words), data=result.partial_data)
     return _data(tool, result.data)
 
 
@@ -195,26 +189,24 @@ def _timed_out(tool: Tool, seconds: float, *, goes_on: bool) -> Failure:
 def refused_output(tool: Tool, reason: str, data: Any) -> ToolResult:
     """The failure of a body that ended well and whose ``data`` nothing may rest on."""
     cause = causes.RAISED_COMMITTED if tool.effect == "write" else causes.RAISED
-    failure = cause.failure(
-        f"{tool.name} was done, but what it answered is refused: {reason}",
-        type=FailureType.SCHEMA_MISMATCH,
-        tool_name=tool.name,
-        envelope=_fields("OutputRefused", reason),
-    )
-    return _failed(tool, failure, data)
+    what = f"was done, but what it answered is refused: {reason}"
+    error = ("OutputRefused", reason)
+    return _broken(tool, what, error, cause, data=data, type=FailureType.SCHEMA_MISMATCH)
 
 
 def step_of_end(failure: Failure, action: str, *, index: int = 0, inputs: Any = None) -> Step:
     """The step that ended with ``failure``, with all that a classifier can know of it."""
-    said = failure.metadata.get("envelope", {})
+    fields = failure.metadata.get("envelope", {}).items()
+    # A tool may have made them.
+    said = {name: str(plain(each)) for name, each in fields if isinstance(each, str)}
     known = {"type": failure.type, "refusal": failure.refusal}
     return Step(
         index,
         action,
         tool_called=action,
         tool_input=inputs,
-        error=_words(said.get("error_message")) or failure.explanation,
-        exception_type=_words(said.get("error_type")),
+        error=said.get("error_message") or failure.explanation,
+        exception_type=said.get("error_type"),
         metadata={**known, **failure.metadata.get(FACTS, {})},
     )
 
@@ -225,11 +217,6 @@ def type_of_end(failure: Failure, action: str) -> FailureType:
     row = error_table.of_step(step)
     known = FailureType(step.metadata["type"])
     return known if row is None or known is not FailureType.UNKNOWN else row.type
-
-
-def _words(value: Any) -> str | None:
-    """A text that a tool may have made; ``None`` for anything else."""
-    return str(plain(value)) if isinstance(value, str) else None
 
 
 def _failed(
@@ -275,41 +262,46 @@ def _data(tool: Tool, data: Any) -> ToolResult:
     if issubclass(type(data), GeneratorType | AsyncGeneratorType):
         what = "answered a generator, whose body has not run; return a list of what it yields"
         cause = causes.RAISED_UNCERTAIN if tool.effect == "write" else causes.RAISED
-        return _failed(tool, _failure(tool, what, cause=cause))
+        return _broken(tool, what, cause=cause)
     is_seen = attempt(lambda: hasattr(data, "__class__"), lambda _: False)
     return ToolResult.from_data(data if is_seen else plain(data))
 
 
-def _fields(error_type: str, error_message: str) -> dict[str, Any]:
-    return {"error_type": error_type, "error_message": error_message}
-
-
 def _raised(tool: Tool, error: BaseException) -> ToolResult:
     named = [{each.__name__ for each in type(link).__mro__} for link in chain_of(error)]
-    what = "cancelled itself"
-    if "CancelledError" not in named[0]:
-        what = f"failed: {ToolResult.from_exception(error).exception_message}"
-    fields = _fields(type(error).__name__, words_of(error))
-    failure = _failure(tool, what, fields, facts=_facts(error))
-    return _failed(tool, failure, named=set().union(*named))
+    what = f"failed: {ToolResult.from_exception(error).exception_message}"
+    words = (type(error).__name__, words_of(error))
+    return _broken(tool, what, words, named=set().union(*named), facts=_facts(error))
 
 
-def _failure(
+def _broken(
     tool: Tool,
     what: str,
-    fields: Mapping[str, str] = MappingProxyType({}),
-    *,
+    error: tuple[str, str] | None = None,
     cause: causes.Cause = causes.RAISED,
+    *,
+    data: Any = None,
+    named: Set[str] = frozenset(),
     **metadata: Any,
-) -> Failure:
-    envelope = dict(fields)
-    return cause.failure(f"{tool.name} {what}", tool_name=tool.name, envelope=envelope, **metadata)
+) -> ToolResult:
+    """The failure of a body that says nothing of what it did outside.
+
+    ``error`` is the name and the words of the exception, and ``named`` are its classes.
+    """
+    failure = cause.failure(
+        f"{tool.name} {what}",
+        partial_data=data,
+        tool_name=tool.name,
+        envelope=dict(zip(("error_type", "error_message"), error or (), strict=False)),
+        **metadata,
+    )
+    return _failed(tool, failure, named=named)
 
 
 def _facts(error: BaseException) -> dict[str, Any]:
     """What ``error`` shows: JSON, capped, without secrets. A class that breaks shows nothing."""
     facts = attempt(lambda: facts_of(error), lambda _: {})
-    shown: dict[str, Any] = Renderer().of(facts, max_text=_MAX_FACT, max_items=_MAX_FACTS)
+    shown: dict[str, Any] = plain(facts, max_text=_MAX_FACT, max_items=_MAX_FACTS)
     if not isinstance(shown.get("retry_after_s", 0.0), int | float):
         del shown["retry_after_s"]  # no finite number of seconds
     return shown
@@ -318,17 +310,15 @@ def _facts(error: BaseException) -> dict[str, Any]:
 def _known(tool: Tool, failure: Any, partial_data: Any) -> ToolResult:
     """A failure that a tool made, without facts: those are what was seen, and what a tool knows of
     its failure is its type. What cannot be read is none, and may have happened."""
-    if not issubclass(type(failure), Failure):
-        unread = _failure(tool, f"failed: {plain(failure)}")
-        return _failed(tool, unread, partial_data, named=frozenset())
-    metadata = {key: value for key, value in failure.metadata.items() if key != FACTS}
-    sound: Failure = replace(failure, metadata=metadata)
-    if attempt(lambda: _is_readable(sound), lambda _: False):
-        return _failed(tool, sound, partial_data)
-    is_open = "effect" in metadata and not tool.is_repeatable
+    is_open, words = False, failure
+    if issubclass(type(failure), Failure):
+        metadata = {key: value for key, value in failure.metadata.items() if key != FACTS}
+        sound: Failure = replace(failure, metadata=metadata)
+        if attempt(lambda: _is_readable(sound), lambda _: False):
+            return _failed(tool, sound, partial_data)
+        is_open, words = "effect" in metadata and not tool.is_repeatable, failure.explanation
     cause = causes.RAISED_UNCERTAIN if is_open else causes.RAISED
-    unread = _failure(tool, f"failed: {failure.explanation}", cause=cause)
-    return _failed(tool, unread, partial_data, named=frozenset())
+    return _broken(tool, f"failed: {plain(words)}", cause=cause, data=partial_data)
 
 
 def _is_readable(failure: Failure) -> bool:

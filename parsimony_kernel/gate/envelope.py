@@ -9,7 +9,7 @@ import json
 import math
 import os
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -31,7 +31,6 @@ _MAX_BLOCKER = 500
 _MAX_MANY = 20
 _OWN = frozenset({"error", "requested", "message", "result", "state", "valid_next_actions"})
 _LISTS = frozenset({"known_actions", "valid_next_actions"})
-_NOTE = "The action was done; its result, or a part of it, cannot be shown."
 
 # In characters and items; ``MAX_TOTAL`` is of all texts and items together.
 MAX_TEXT = 4_000
@@ -48,16 +47,16 @@ _WINDOW = 50_000
 def succeeded(
     requested: str,
     result: Any,
-    *,
     state: str,
     valid_next_actions: Sequence[str],
+    *,
     note: str = "",
     not_found: Sequence[str] = (),
 ) -> Envelope:
     """The envelope of an action that ran.
 
     Args:
-        requested: the name of the tool.
+        requested: the name of the tool, which exists.
         result: what it answered, of any kind.
         state: the state of the procedure; without one "running", "suspended", "done" …
         valid_next_actions: what may be requested now.
@@ -67,22 +66,21 @@ def succeeded(
     Returns:
         At most ``MAX_BYTES`` of JSON, without secrets.
     """
-    render = Renderer()
     envelope: Envelope = {
-        "requested": render.of(requested, max_text=_MAX_NAME),
-        "result": render.of(result),
+        "requested": requested,
+        "result": plain(result),
         "state": state,
         "valid_next_actions": list(valid_next_actions),
     }
-    if notes := " ".join(filter(None, (note, "" if render.is_whole else _NOTE))):
-        envelope["note"] = render.of(notes, max_text=MAX_SENTENCE)
+    if note:
+        envelope["note"] = plain(note, max_text=MAX_SENTENCE)
     if not_found:
-        envelope["not_found"] = render.of(list(not_found), max_text=_MAX_NAME)
+        envelope["not_found"] = plain(list(not_found), max_text=_MAX_NAME)
     return bounded(envelope)
 
 
 def refused(
-    requested: str, failure: Failure, *, state: str, valid_next_actions: Sequence[str]
+    requested: str, failure: Failure, state: str, valid_next_actions: Sequence[str]
 ) -> Envelope:
     """The envelope of an action that was refused, or that ran and failed.
 
@@ -96,42 +94,38 @@ def refused(
     Returns:
         At most ``MAX_BYTES`` of JSON, without secrets.
     """
-    render = Renderer()
     envelope: Envelope = {
         "error": str(failure.refusal or "action_error"),
-        "requested": render.of(requested, max_text=_MAX_NAME),
+        "requested": plain(requested, max_text=_MAX_NAME),
         **failure.metadata.get("envelope", {}),
         "message": failure.explanation,
     }
-    if (result := render.of(failure.partial_data)) not in (None, {}, []):
+    if (result := plain(failure.partial_data)) not in (None, {}, []):
         envelope["result"] = result
     return bounded({**envelope, "state": state, "valid_next_actions": list(valid_next_actions)})
 
 
 def told(failure: Failure) -> Failure:
     """The failure as everyone reads it: its texts capped, without secrets."""
-    render = Renderer()
 
-    def sentence(text: str) -> str:
-        return str(render.of(text, max_text=MAX_SENTENCE))
+    def cut(value: Any, most: int = MAX_SENTENCE) -> Any:
+        return plain(value, max_text=most)
 
-    fields: Envelope = {}
-    for name, value in islice(failure.metadata.get("envelope", {}).items(), _MAX_MANY):
-        key = render.of(name, max_text=_MAX_NAME)
-        if key == "details":
-            fields[key] = render.of(value, max_text=_MAX_NAME, max_items=_MAX_MANY)
-        elif key not in _OWN:
-            fields[key] = render.of(value, max_text=MAX_SENTENCE)
     metadata = {
-        key: sentence(value) if type(value) is str else value
-        for key, value in failure.metadata.items()
+        name: cut(value) if type(value) is str else value
+        for name, value in failure.metadata.items()
     }
-    blockers = (render.of(each, max_text=_MAX_BLOCKER) for each in failure.blockers[:_MAX_MANY])
+    if "envelope" in metadata:
+        given = islice(metadata["envelope"].items(), _MAX_MANY)
+        fields = {cut(name, _MAX_NAME): cut(value) for name, value in given if name not in _OWN}
+        if details := fields.get("details"):
+            fields["details"] = plain(details, max_text=_MAX_NAME, max_items=_MAX_MANY)
+        metadata["envelope"] = fields
     return replace(
         failure,
-        explanation=sentence(failure.explanation),
-        blockers=tuple(blockers),
-        metadata=metadata | ({"envelope": fields} if "envelope" in metadata else {}),
+        explanation=cut(failure.explanation),
+        blockers=tuple(cut(each, _MAX_BLOCKER) for each in failure.blockers[:_MAX_MANY]),
+        metadata=metadata,
     )
 
 
@@ -142,25 +136,23 @@ def to_text(envelope: Envelope) -> str:
 
 def bounded(envelope: Envelope) -> Envelope:
     """The envelope within ``MAX_BYTES``, at the cost of its largest fields."""
-    while _size(envelope) > MAX_BYTES:
-        largest = max(envelope, key=lambda name: _size(envelope[name]))
-        envelope[largest] = _smaller(envelope[largest], is_names=largest in _LISTS)
+
+    def size(value: Any) -> int:
+        return len(to_text(value).encode())
+
+    while size(envelope) > MAX_BYTES:
+        largest = max(envelope, key=lambda name: size(envelope[name]))
+        match envelope[largest]:
+            case [_, _, *_] as names if largest in _LISTS:
+                smaller: Any = [*names[: (len(names) - 1) // 2], "…"]
+            case str() as text:
+                smaller = short(text, len(text) // 2)
+            case {"truncated": True, "text": str(text)}:
+                smaller = {"truncated": True, "text": short(text, len(text) // 2)}
+            case value:
+                smaller = {"truncated": True, "text": short(to_text(value), MAX_BYTES // 2)}
+        envelope[largest] = smaller
     return envelope
-
-
-def _size(value: Any) -> int:
-    return len(to_text(value).encode())
-
-
-def _smaller(value: Any, *, is_names: bool) -> Any:
-    match value:
-        case [_, _, *_] if is_names:
-            return [*value[: (len(value) - 1) // 2], "…"]
-        case str():
-            return short(value, len(value) // 2)
-        case {"truncated": True, "text": str(text)}:
-            return {"truncated": True, "text": short(text, len(text) // 2)}
-    return {"truncated": True, "text": short(to_text(value), MAX_BYTES // 2)}
 
 
 # -- any value as JSON
@@ -172,41 +164,38 @@ def _scrubber(environ: frozenset[tuple[str, str]]) -> Scrub:
     return scrubber(environ=dict(environ))
 
 
-class Renderer:
-    """Renders the values of one envelope.
+def plain(value: Any, *, max_text: int = MAX_TEXT, max_items: int = MAX_ITEMS) -> Any:
+    """Render any value as JSON. Never raises, but for ``KeyboardInterrupt``.
 
-    ``is_whole`` says whether every object so far could be shown.
+    Args:
+        value: of any kind; an object is asked for ``for_model``, ``model_dump`` or ``str``, and
+            described where that breaks.
+        max_text: characters of one text; its middle is left out.
+        max_items: items of one collection; the rest is counted.
+
+    Returns:
+        Dicts, lists, texts, finite numbers, truth values and ``None``, without secrets.
     """
+    environ = frozenset((each, os.environ.get(each, "")) for each in os.environ)
+    return _Renderer(max_text, max_items, _scrubber(environ)).any(value, 0)
 
-    def __init__(self) -> None:
-        self.is_whole = True
-        self._max_text = MAX_TEXT
-        self._max_items = MAX_ITEMS
-        self._left = MAX_TOTAL
-        self._clean = _scrubber(frozenset((each, os.environ.get(each, "")) for each in os.environ))
 
-    def of(self, value: Any, *, max_text: int = MAX_TEXT, max_items: int = MAX_ITEMS) -> Any:
-        """Render any value as JSON. Never raises, but for ``KeyboardInterrupt``.
+@dataclass
+class _Renderer:
+    """Renders one value; ``left`` is how much more of it may be shown."""
 
-        Args:
-            value: of any kind; an object is asked for ``for_model``, ``model_dump`` or ``str``.
-            max_text: characters of one text; its middle is left out.
-            max_items: items of one collection; the rest is counted.
+    max_text: int
+    max_items: int
+    clean: Scrub
+    left: int = MAX_TOTAL
 
-        Returns:
-            Dicts, lists, texts, finite numbers, truth values and ``None``, without secrets.
-        """
-        self._max_text, self._max_items = max_text, max_items
-        return self._any(value, 0)
-
-    def _any(self, value: Any, depth: int) -> Any:
-        self._left -= 1
+    def any(self, value: Any, depth: int) -> Any:
+        self.left -= 1
         if value is None or type(value) is bool:
             return value
         return attempt(lambda: self._by_kind(value, depth), lambda exc: self._unseen(value, exc))
 
     def _unseen(self, value: Any, exc: BaseException) -> str:
-        self.is_whole = False
         return self._text(f"a {type_name(value)} that cannot be shown ({type_name(exc)})")
 
     def _text(self, text: str) -> str:
@@ -214,10 +203,10 @@ class Renderer:
         left_out = max(0, len(text) - 2 * _WINDOW)
         if left_out:
             text = text[:_WINDOW] + text[-_WINDOW:]
-        shown = self._clean(utf8(text))
-        if left_out or len(shown) > self._max_text:
-            shown = short(shown, self._max_text, left_out)
-        self._left -= len(shown)
+        shown = self.clean(utf8(text))
+        if left_out or len(shown) > self.max_text:
+            shown = short(shown, self.max_text, left_out)
+        self.left -= len(shown)
         return shown
 
     def _by_kind(self, value: Any, depth: int) -> Any:
@@ -232,7 +221,7 @@ class Renderer:
             real = float.__float__(value)
             return real if math.isfinite(real) else json.dumps(real)
         if isinstance(value, bytes | bytearray):
-            return self._text(f"{len(value):,} bytes: {bytes(value[: self._max_text])!r}")
+            return self._text(f"{len(value):,} bytes: {bytes(value[: self.max_text])!r}")
         if depth >= MAX_DEPTH:
             return self._text(f"… deeper than {MAX_DEPTH} levels, left out")
         if isinstance(value, dict):
@@ -244,15 +233,15 @@ class Renderer:
         for method, how in (("for_model", {}), ("model_dump", {"mode": "json"})):
             # Asked of the class: a stand-in for anything has every attribute itself.
             if getattr(type(value), method, None) is not None:
-                return self._any(getattr(value, method)(**how), depth + 1)
+                return self.any(getattr(value, method)(**how), depth + 1)
         return self._text(str.__str__(str(value)))
 
     def _items(self, values: Collection[Any], depth: int, *, in_order: bool = True) -> list[Any]:
         shown: list[Any] = []
-        for item in islice(values, self._max_items):
-            if self._left <= 0:
+        for item in islice(values, self.max_items):
+            if self.left <= 0:
                 break
-            shown.append(self._any(item, depth + 1))
+            shown.append(self.any(item, depth + 1))
         left_out = len(values) - len(shown)
         if not in_order:
             shown.sort(key=json.dumps)
@@ -260,20 +249,15 @@ class Renderer:
 
     def _pairs(self, values: dict[Any, Any], depth: int) -> dict[str, Any]:
         shown: dict[str, Any] = {}
-        for key, item in islice(values.items(), self._max_items):
-            if self._left <= 0:
+        for key, item in islice(values.items(), self.max_items):
+            if self.left <= 0:
                 break
-            name = short(str(self._any(key, MAX_DEPTH - 1)), _MAX_KEY)
+            name = short(str(self.any(key, MAX_DEPTH - 1)), _MAX_KEY)
             place = name if name not in shown else f"{name} ({len(shown)})"
             hides = is_secret(str(name_of(name, values)), item)
-            shown[place] = REDACTED if hides else self._any(item, depth + 1)
+            shown[place] = REDACTED if hides else self.any(item, depth + 1)
         left_out = len(values) - len(shown)
         return {**shown, "…": _more(left_out)} if left_out > 0 else shown
-
-
-def plain(value: Any) -> Any:
-    """``value`` as it stands in an envelope: JSON, capped, without secrets. Never raises."""
-    return Renderer().of(value)
 
 
 def short(text: str, limit: int, left_out: int = 0) -> str:

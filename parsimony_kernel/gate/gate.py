@@ -9,17 +9,14 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.core.causes import CHECK_BROKEN, TOOL_BREAKER_OPEN
+from parsimony_kernel.core.causes import CHECK_BROKEN, TOOL_BREAKER_OPEN, Rung, cause_of
 from parsimony_kernel.core.effects import Effects, MemoryEffects
 from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
 from parsimony_kernel.core.kinds import Action, Failure, FailureKind
-from parsimony_kernel.core.refusals import GUIDANCE
 from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.core.text import words_of
-from parsimony_kernel.execution.inspection import class_name
 from parsimony_kernel.execution.permit import permitting
 from parsimony_kernel.gate.approval import Approving, cut_off
 from parsimony_kernel.gate.body import run_body, type_of_end
@@ -27,7 +24,12 @@ from parsimony_kernel.gate.envelope import Envelope, refused, succeeded, told
 from parsimony_kernel.gate.procedure import Walker
 from parsimony_kernel.gate.stages import STAGES, Attempt, Stage, known, validated_output
 from parsimony_kernel.gate.writes import Writes
-from parsimony_kernel.limits.breaker import PROBE_LEASE_S, Breakers, CircuitOpenError
+from parsimony_kernel.limits.breaker import (
+    PROBE_LEASE_S,
+    Breakers,
+    CircuitBreaker,
+    CircuitOpenError,
+)
 from parsimony_kernel.tools import Tool, ToolResult, Tools
 
 _TROUBLE = frozenset({FailureType.EXTERNAL_FAULT, FailureType.TIMEOUT})
@@ -54,11 +56,8 @@ class StepOutcome:
 
         Only what the model can mend counts; what the person has to say is not for it to guess.
         """
-        failure = self.failure
-        if failure is None or failure.refusal not in GUIDANCE:
-            return False
-        is_mendable = failure.suggested_action in (Action.retry, Action.narrow_scope)
-        return is_mendable or failure.kind is FailureKind.loop_detected
+        cause = None if self.failure is None else cause_of(self.failure)
+        return cause is not None and cause.ladder[0] is Rung.refusal
 
 
 class Gate:
@@ -104,7 +103,7 @@ class Gate:
 
     @property
     def place(self) -> str:
-        """Where the run stands in its procedure, as JSON for a record; empty without one."""
+        """The state of the run's procedure, for a record; empty without one."""
         return self._walker.place
 
     async def step(
@@ -129,10 +128,9 @@ class Gate:
         Raises:
             Cancelled: the run was stopped meanwhile.
         """
-        tool = self._tools.get(action)
-        standing = None  # what is on record of a write that was begun before
-        if tool is not None and tool.effect == "write":
-            standing = self._writes.standing(tool, inputs)
+        # What is on record of a write that was begun before.
+        is_write = action in self._tools and self._tools[action].effect == "write"
+        standing = self._writes.standing(self._tools[action], inputs) if is_write else None
         attempt = Attempt(action, inputs, self._tools, approved, recorded=standing is not None)
         for stage in self._stages:
             failure = _asked(stage, attempt)
@@ -147,7 +145,6 @@ class Gate:
                 result = await self._guarded(tool, inputs, cancellation)
         if approvals is not None and permit is not None:
             result = approvals.held(attempt, permit, result)
-            attempt.outside.extend(each.sentence for each in permit.left)
         if attempt.outside:
             result = cut_off(tool, result, attempt.outside, self._writes.key(tool, inputs))
         result = validated_output(tool, result)
@@ -171,11 +168,7 @@ class Gate:
         try:
             permit = breaker.admit()
         except CircuitOpenError as exc:
-            since = f"it is left alone for {exc.retry_in_s:.0f} s more"
-            if breaker.state == "half_open":
-                since = "one call finds out just now whether it works again"
-            reason = f"it failed {breaker.failure_count} times in a row; {since}"
-            return ToolResult.from_failure(_left_alone(tool, reason, exc.retry_in_s))
+            return ToolResult.from_failure(_left_alone(tool, breaker, exc.retry_in_s))
         try:
             result = await run(tool, inputs, cancellation)
             if result.failure is None:
@@ -193,14 +186,8 @@ class Gate:
         walker.is_over = walker.is_over or is_request
         walker.advance(action)
         state, told = (walker.state, data) if request is None else _ended(request)
-        following = self.valid_next_actions
         envelope = succeeded(
-            action,
-            told,
-            state=state,
-            valid_next_actions=following,
-            note=result.note,
-            not_found=not_found,
+            action, told, state, self.valid_next_actions, note=result.note, not_found=not_found
         )
         return StepOutcome(envelope, result, request=request)
 
@@ -210,7 +197,7 @@ class Gate:
         if "breaker" in failure.metadata:  # its service is down; better than nothing all the same
             following = tuple(name for name in following if name != action) or following
         state = "over" if self._walker.is_over else self._walker.state
-        envelope = refused(action, read, state=state, valid_next_actions=following)
+        envelope = refused(action, read, state, following)
         return StepOutcome(envelope, ToolResult.from_failure(read), read)
 
     async def _run(
@@ -259,26 +246,19 @@ def _ended(request: TerminationRequest | SuspensionRequest) -> tuple[str, str]:
 # the code of a tool or its arguments have done wrong says nothing about the service.
 
 
-# Reading a function's source takes milliseconds, and it is called again.
-_sources: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-
-
 def service_of(tool: Tool) -> str:
-    """The name of what stands behind ``tool``: another one when the tool is defined otherwise.
+    """The name of what stands behind ``tool``: another one when its function is defined otherwise.
 
-    It is defined by its source text, which is the same in every process; of what it closes over
-    and of the functions that it calls nothing is known.
+    It is the same in every process; of what the function closes over, and of the functions that it
+    calls, nothing is known.
     """
-    function: Any = tool.function
-    try:
-        source = _sources.get(function) or inspect.getsource(
-            inspect.unwrap(getattr(function, "func", function))
-        )
-        _sources[function] = source
-    except (OSError, TypeError, ValueError):  # none that can be had
-        source = class_name(type(function))
-    made_of = f"{source} {tool.timeout_s!r}"
-    return f"tool:{tool.name}:{hashlib.sha256(made_of.encode()).hexdigest()[:16]}"
+    function = inspect.unwrap(tool.function)
+    code, defaults = (getattr(function, each, None) for each in ("__code__", "__defaults__"))
+    # Of the constants those whose text does not depend on the process.
+    said = [each for each in code.co_consts if isinstance(each, str | float | int)] if code else []
+    does = code and (code.co_code, code.co_names)
+    made_of = repr((does, said, defaults, tool.timeout_s)).encode()
+    return f"tool:{tool.name}:{hashlib.sha256(made_of).hexdigest()[:16]}"
 
 
 def _is_of_service(tool: Tool, failure: Failure) -> bool:
@@ -288,12 +268,15 @@ def _is_of_service(tool: Tool, failure: Failure) -> bool:
     return not is_gap and type_of_end(failure, tool.name) in _TROUBLE
 
 
-def _left_alone(tool: Tool, reason: str, seconds: float) -> Failure:
+def _left_alone(tool: Tool, breaker: CircuitBreaker, seconds: float) -> Failure:
+    since = f"it is left alone for {seconds:.0f} s more"
+    if breaker.state == "half_open":
+        since = "one call finds out just now whether it works again"
+    reason = f"it failed {breaker.failure_count} times in a row; {since}"
     return TOOL_BREAKER_OPEN.failure(
         f"{tool.name} is not reachable: {reason}. Nothing was run: another way is needed.",
         tool_name=tool.name,
         breaker="open",
         model=f"tool:{tool.name}",
-        retry_in_s=seconds,
         envelope={"reason": reason, "details": {"retry_in_s": round(seconds, 1)}},
     )

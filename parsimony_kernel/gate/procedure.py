@@ -5,7 +5,6 @@ that no edge names may be used anywhere. Actions of a procedure run one at a tim
 """
 
 import hashlib
-import inspect
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +19,6 @@ from parsimony_kernel.tools import Tools, is_bool
 
 Guard = Callable[[], bool]
 
-GUARD_S = 1.0
 # The key of a failure's metadata which says that its words quote what a guard raised.
 QUOTES_A_GUARD = "quotes_a_guard"
 
@@ -46,9 +44,6 @@ class Edge:
     guard: str | None = None
     place: str | None = field(default=None, compare=False)
 
-    def __str__(self) -> str:
-        return f"{self.action!r} from {self.source!r} to {self.target!r}"
-
 
 @dataclass(frozen=True)
 class Procedure:
@@ -60,7 +55,7 @@ class Procedure:
         edges: of several for one action in one state, the first whose guard holds is taken.
         guards: functions without arguments that answer ``True`` or ``False``, by name. They are
             asked before the action, and whenever somebody wants to know what is possible; each
-            has ``GUARD_S`` seconds.
+            has two seconds.
 
     Raises:
         ProcedureError: states that are unknown, no final one, guards that do not exist.
@@ -74,8 +69,11 @@ class Procedure:
     guards: Mapping[str, Guard] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if problems := list(_problems(self)):
-            raise ProcedureError(self.name, problems)
+        self._refuse(_problems(self))
+
+    def _refuse(self, problems: Iterable[str]) -> None:
+        if found := tuple(problems):
+            raise ProcedureError(self.name, found)
 
     @property
     def digest(self) -> str:
@@ -86,13 +84,11 @@ class Procedure:
 
     def check_actions(self, known: Collection[str]) -> None:
         """``ProcedureError`` when an action is none of the ``known`` tools."""
-        problems = [
+        self._refuse(
             _unknown(place, "tool", edge.action, known, "register it")
             for place, edge in _placed(self)
             if edge.action not in known
-        ]
-        if problems:
-            raise ProcedureError(self.name, problems)
+        )
 
     def leading_on(self, state: str, action: str | None = None) -> tuple[Edge, ...]:
         """The edges from ``state``, of ``action`` alone where it is given; closed ones too."""
@@ -107,7 +103,7 @@ class Procedure:
         if edge.guard is None:
             return True
         try:
-            answer = run_check(GUARD_S, self.guards[edge.guard])
+            answer = run_check(self.guards[edge.guard])
         except (CheckError, Cancelled) as exc:
             return str(exc)
         if not is_bool(answer):
@@ -117,7 +113,10 @@ class Procedure:
 
 @dataclass
 class Walker:
-    """Where a run stands: in its procedure, if it has one, and whether it is over."""
+    """Where a run stands: in its procedure, if it has one, and whether it is over.
+
+    ``state`` is a ``place`` on record, or empty at the start.
+    """
 
     procedure: Procedure | None = None
     state: str = ""
@@ -176,28 +175,8 @@ class Walker:
 
     @property
     def place(self) -> str:
-        """What ``at`` takes, as JSON for a record; empty without a procedure."""
-        walked = self.procedure
-        if walked is None:
-            return ""
-        return json.dumps({"procedure": walked.name, "digest": walked.digest, "state": self.state})
-
-    @classmethod
-    def at(cls, procedure: Procedure | None, place: str) -> "Walker":
-        """The walker at ``place``; at the start where that is empty.
-
-        ``ProcedureError`` when ``procedure`` is not the one that was walked.
-        """
-        if procedure is None or not place:
-            return cls(procedure)
-        kept = json.loads(place)
-        if kept["digest"] == procedure.digest and kept["state"] in procedure.states:
-            return cls(procedure, kept["state"])
-        problem = (
-            f"The run walks {kept['procedure']!r} as it was written when the run was suspended; "
-            "resume with that file, or start a new run."
-        )
-        raise ProcedureError(procedure.name, [problem])
+        """The state, for a record; empty without a procedure."""
+        return "" if self.procedure is None else self.state
 
 
 def _free(procedure: Procedure, tools: Tools) -> tuple[str, ...]:
@@ -211,14 +190,13 @@ def _free(procedure: Procedure, tools: Tools) -> tuple[str, ...]:
 
 def _broken(procedure: Procedure, edge: Edge, why: str) -> Failure:
     where = f" ({edge.place})" if edge.place else ""
-    blocker = (
-        f"the guard {edge.guard!r} of {edge} {why}{where}; mend the guard, or take it off the edge"
-    )
+    said = f"the guard {edge.guard!r} {why}"
+    blocker = f"{said}{where}; mend the guard, or take it off the edge"
     return GUARD_BROKEN.failure(
         f"the procedure {procedure.name!r} cannot tell whether {edge.action!r} is reachable: "
         f"{blocker}. Nothing was run.",
         blockers=(blocker,),
-        envelope={"reason": f"the guard {edge.guard!r} {why}", "details": {"guard": edge.guard}},
+        envelope={"reason": said, "details": {"guard": edge.guard}},
         quotes_a_guard=True,
     )
 
@@ -241,11 +219,8 @@ def _problems(procedure: Procedure) -> Iterator[str]:
         if state not in leaving:
             yield f"states: {state!r} is a dead end; add an edge that leads on, or make it final."
     for place, edge in placed:
-        guard: object = None if edge.guard is None else procedure.guards.get(edge.guard)
-        if edge.guard is not None and guard is None:
+        if edge.guard is not None and edge.guard not in procedure.guards:
             yield _unknown(place, "guard", edge.guard, procedure.guards, "define it")
-        elif guard is not None and (not callable(guard) or inspect.iscoroutinefunction(guard)):
-            yield f"{place}: the guard {edge.guard!r} is no plain function without arguments."
 
 
 def _placed(procedure: Procedure) -> list[tuple[str, Edge]]:

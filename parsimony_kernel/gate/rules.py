@@ -77,22 +77,23 @@ class Rules(Fields):
 
     def in_words(self) -> tuple[str, ...]:
         """A line for each rule: the key, and what it says."""
-        held = ((name, getattr(self, name)) for name in Rules.model_fields)
-        told = ((name, ", ".join(v) if isinstance(v, tuple) else v) for name, v in held)
-        return tuple(f"{name}: {value}" for name, value in told if value not in ("", None))
+        held = {name: getattr(self, name) for name in Rules.model_fields}
+        told = {name: ", ".join(v) if isinstance(v, tuple) else v for name, v in held.items()}
+        return tuple(f"{name}: {value}" for name, value in told.items() if value not in ("", None))
 
     def broken_by(self, attempt: Attempt, made: Made) -> Iterator[str]:
         """The rules that an action breaks."""
-        tool, summary = attempt.tool, attempt.inputs.get("summary")
+        tool, said = attempt.tool, attempt.inputs.get("summary")
         if is_work(tool):
-            yield from self._broken_by_work(attempt, made)
-        elif tool.terminal and isinstance(summary, str):
-            yield from self._texts_in(summary)
-            words = len(summary.split())
-            if self.max_words is not None and words > self.max_words:
-                yield f"max_words: {self.max_words}, and the summary has {words}"
+            said = given(dict(attempt.inputs))
+            yield from self._broken_by_call(attempt, made)
+        elif not (tool.terminal and isinstance(said, str)):
+            return
+        elif self.max_words is not None and (words := len(said.split())) > self.max_words:
+            yield f"max_words: {self.max_words}, and the summary has {words}"
+        yield from (f"forbid_text: {each}" for each in self.forbid_text if holds(each, said))
 
-    def _broken_by_work(self, attempt: Attempt, made: Made) -> Iterator[str]:
+    def _broken_by_call(self, attempt: Attempt, made: Made) -> Iterator[str]:
         action = attempt.action
         if action in self.forbid_tools:
             yield f"forbid_tools: {action}"
@@ -103,13 +104,9 @@ class Rules(Fields):
             for module in self.forbid_imports:
                 if any(each == module or each.startswith(f"{module}.") for each in imported):
                     yield f"forbid_imports: {module}"
-        yield from self._texts_in(given(dict(attempt.inputs)))
         most = self.max_tool_calls
         if most is not None and sum(_has_run(each, attempt) for each in made()) >= most:
             yield f"max_tool_calls: {most}"
-
-    def _texts_in(self, text: str) -> Iterator[str]:
-        return (f"forbid_text: {each}" for each in self.forbid_text if holds(each, text))
 
 
 NO_RULES = Rules()
@@ -140,16 +137,12 @@ def nothing_open(open_parts: Callable[[], Sequence[str]]) -> Stage:
     """A stage that refuses ``return_done`` while ``open_parts`` has any, naming the first."""
 
     def stage(attempt: Attempt) -> Failure | None:
-        waiting = tuple(open_parts()) if attempt.action == DONE else ()
+        waiting = list(open_parts()) if attempt.action == DONE else []
         if not waiting:
             return None
-        remedy = (
-            f"Go on with {waiting[0]!r}; call plan again with what is done, or without a part that "
-            "is not needed any more."
-        )
-        return _not_done(
-            PLAN_OPEN, f"the plan is open: {'; '.join(waiting)}", remedy, open=list(waiting)
-        )
+        again = "call plan again with what is done, or without a part that is not needed any more"
+        remedy, reason = f"Go on with {waiting[0]!r}; {again}.", "; ".join(waiting)
+        return _not_done(PLAN_OPEN, f"the plan is open: {reason}", remedy, open=waiting)
 
     return stage
 

@@ -23,7 +23,8 @@ from parsimony_kernel.tools import Tool, ToolResult, Tools, is_bool
 
 T = TypeVar("T")
 
-VALIDATOR_S = 2.0
+# The longest that a check of a host may take, in seconds: the event loop waits for it.
+CHECK_S = 2.0
 _REFUSED = "a validator refused it"
 _GOT = 80
 
@@ -64,8 +65,8 @@ class CheckError(Exception):
     """A check gave no answer; says why, in words that follow its name."""
 
 
-# What a validator has against a value: fields and reasons, a field empty where it names none.
-Objections = list[tuple[str, str]]
+# What a validator has against a value: reasons by field, which is empty where it names none.
+Objections = Mapping[str, str]
 
 
 def known(attempt: Attempt) -> Failure | None:
@@ -73,11 +74,9 @@ def known(attempt: Attempt) -> Failure | None:
     if attempt.action in attempt.tools:
         return None
     names = list(attempt.tools)
-    fields: dict[str, Any] = {"known_actions": names}
-    hint = ""
-    if likely := nearest(attempt.action, names):
-        fields["did_you_mean"] = likely
-        hint = f" Did you mean {likely!r}?"
+    likely = nearest(attempt.action, names)
+    hint = f" Did you mean {likely!r}?" if likely else ""
+    fields = {"known_actions": names, **({"did_you_mean": likely} if likely else {})}
     return NOT_REGISTERED.failure(
         f"Tool {attempt.action!r} is not available.{hint} Available tools: {', '.join(names)}.",
         envelope=fields,
@@ -133,11 +132,13 @@ def validators(attempt: Attempt) -> Failure | None:
     otherwise = next(iter(inputs)) if len(inputs) == 1 else "arguments"
     for validator in attempt.tool.validators:
         if against := objections(validator, inputs):
-            names = [name or otherwise for name, _ in against]
-            got = {name: {"got": _told(inputs[name])} for name in names if name in inputs}
-            blamed = [{"field": name, **got.get(name, {})} for name in names]
+            blamed = [_blamed(name or otherwise, inputs) for name in against]
             return _invalid(attempt, _in_words(against), blamed)
     return None
+
+
+def _blamed(name: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    return {"field": name, "got": _told(inputs[name])} if name in inputs else {"field": name}
 
 
 STAGES: tuple[Stage, ...] = (arguments, validators)
@@ -146,14 +147,14 @@ STAGES: tuple[Stage, ...] = (arguments, validators)
 # -- what a host wrote
 
 
-def run_check(seconds: float, check: Callable[..., T], *arguments: Any) -> T:
-    """Call ``check`` for at most ``seconds``.
+def run_check(check: Callable[..., T], *arguments: Any) -> T:
+    """Call ``check`` for at most ``CHECK_S`` seconds.
 
     Raises:
         CheckError: it raised something, or was not done in time.
         Cancelled: the person stopped it, whatever it made of that.
     """
-    guard = CodeGuard(seconds)
+    guard = CodeGuard(CHECK_S)
     try:
         with guard:
             guard.check()
@@ -164,7 +165,7 @@ def run_check(seconds: float, check: Callable[..., T], *arguments: Any) -> T:
                 raise
             raise CheckError(f"broke ({type(exc).__name__}: {words_of(exc)})") from exc
     if guard.reason == "deadline":
-        raise CheckError(f"took longer than {seconds:g} s")
+        raise CheckError(f"took longer than {CHECK_S:g} s")
     if guard.reason is not None:
         raise Cancelled("stopped by the user")
     return answer
@@ -173,29 +174,29 @@ def run_check(seconds: float, check: Callable[..., T], *arguments: Any) -> T:
 def objections(validator: Callable[[Any], Any], value: Any) -> Objections:
     """What ``validator`` has against ``value``; nothing when it accepts it in time."""
     try:
-        return run_check(VALIDATOR_S, _verdict, validator, value)
+        return run_check(_verdict, validator, value)
     except CheckError as exc:
-        return [("", f"a check of it {exc}")]
+        return {"": f"a check of it {exc}"}
 
 
 def _verdict(validator: Callable[[Any], Any], value: Any) -> Objections:
     try:
         said = validator(value)
-        if isinstance(said, Mapping):
-            return [(str(name), str(why)) for name, why in said.items()]
-        if said is None or isinstance(said, str):
-            return [] if said is None else [("", said)]
-        is_fine = said if is_bool(said) else said.valid
-        return [] if is_fine else [("", getattr(said, "reason", "") or _REFUSED)]
     except ValidationError as exc:
         errors = exc.errors(include_url=False, include_context=False, include_input=False)
-        return [(".".join(map(str, each["loc"])), each["msg"]) for each in errors]
+        return {".".join(map(str, each["loc"])): each["msg"] for each in errors}
     except ValueError as exc:
-        return [("", words_of(exc) or _REFUSED)]
+        return {"": words_of(exc) or _REFUSED}
+    if isinstance(said, Mapping):
+        return {str(name): str(why) for name, why in said.items()}
+    if said is None or isinstance(said, str):
+        return {} if said is None else {"": said}
+    is_fine = said if is_bool(said) else said.valid
+    return {} if is_fine else {"": getattr(said, "reason", "") or _REFUSED}
 
 
 def _in_words(against: Objections) -> str:
-    return "; ".join(why if name in why else f"{name}: {why}" for name, why in against)
+    return "; ".join(why if name in why else f"{name}: {why}" for name, why in against.items())
 
 
 def validated_output(tool: Tool, result: ToolResult) -> ToolResult:

@@ -21,39 +21,27 @@ Each part is optional. Every error names the line.
       - Write amounts in euros.
     policy:
       EXTERNAL_FAULT: backoff_and_retry
-      HALLUCINATED_STATE: {strategy: rollback_to_checkpoint, max_attempts: 2}
+      HALLUCINATED_STATE: rollback_to_checkpoint
       default: escalate
-    classifier: hybrid
 """
 
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NoReturn
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, NoReturn
 
 import yaml
-from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from parsimony_kernel.core.config import MAX_PINNED, MAX_PINNED_LENGTH
 from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.core.fuzzy import suggestion
 from parsimony_kernel.gate.procedure import Edge, Guard, Procedure, ProcedureError
-from parsimony_kernel.gate.rules import (
-    NO_RULES,
-    Fields,
-    Name,
-    Names,
-    Rules,
-    ToolName,
-    listed,
-)
+from parsimony_kernel.gate.rules import NO_RULES, Fields, Name, Names, Rules, ToolName, listed
 from parsimony_kernel.tools import Tools
-from parsimony_kernel.triage.policy import FailurePolicy
+from parsimony_kernel.triage.policy import STRATEGIES, FailurePolicy
 
 # A file of a person's own is far smaller; one that is larger was not written by hand.
 MAX_CHARACTERS = 262_144
-
-RULES = "rules"
 
 # Where a value stands in the file: the keys and the places in lists that lead to it.
 Path = tuple[Any, ...]
@@ -64,12 +52,11 @@ class Playbook:
     """How a task is to be done, and what is done when it fails. What is not said is ``None``.
 
     Args:
-        procedure: what may be done after what.
+        procedure: the states and the order of the actions.
         contract: what the task allows.
-        rules: what is refused.
-        constraints: at most five reminders that stand last in every prompt.
+        rules: what it forbids; empty if not said.
+        constraints: reminders, which enforce nothing; empty if not said.
         policy: what answers a failure, by its type.
-        classifier: ``rules``, ``hybrid`` or ``llm``, which tells that type where nothing else does.
     """
 
     procedure: Procedure | None = None
@@ -77,7 +64,6 @@ class Playbook:
     rules: Rules = NO_RULES
     constraints: tuple[str, ...] = ()
     policy: FailurePolicy | None = None
-    classifier: str = ""
 
 
 def from_yaml(
@@ -99,39 +85,34 @@ def from_yaml(
         What the file says of the task.
 
     Raises:
-        ProcedureError: each problem with its line: first those of shape, then those of meaning.
+        ProcedureError: each problem with its line: those of shape, else those of the procedure.
     """
     written = _Written(text, source)
     try:
         task = TaskFile.model_validate(written.value, context=tools)
     except ValidationError as exc:
-        for error in sorted(exc.errors(), key=lambda each: written.line(each["loc"])):
-            written.say(error["loc"], _in_words(error))
-        raise ProcedureError(source, written.problems) from None
-    procedure = _procedure(written, task, guards or {})
-    policy = None if task.policy is None else _policy(written, task.policy)
-    if task.model_fields_set <= {"name"}:
-        written.say((), f"the file says nothing; give it some of {', '.join(_PARTS)}.")
-    if written.problems:
-        raise ProcedureError(task.name or source, written.problems)
-    rules = Rules(**task.model_dump(include={*Rules.model_fields}, exclude_unset=True))
-    said, contract = task.contract, None
-    if said is not None:
-        contract = ActionContract(said.tools, said.intent_tools, said.identifiers)
-    return Playbook(procedure, contract, rules, task.constraints, policy, task.classifier)
+        found = sorted((written.line(each["loc"]), _in_words(each)) for each in exc.errors())
+        problems = [f"{written.place(line)}: {problem}" for line, problem in found]
+        raise ProcedureError(source, problems) from None
+    said, policy = task.contract, {kind: STRATEGIES[name] for kind, name in task.policy.items()}
+    return Playbook(
+        _procedure(written, task, guards or {}),
+        None if said is None else ActionContract(said.tools, said.intent_tools, said.identifiers),
+        Rules(**task.model_dump(include={*Rules.model_fields}, exclude_unset=True)),
+        task.constraints,
+        FailurePolicy(**policy) if policy else None,
+    )
 
 
 class _Written:
-    """The ``value`` of a YAML text; its ``problems`` say where, what is wrong, and what to do.
+    """The ``value`` of a YAML text, and the line of each part of it.
 
-    Values are texts, lists and mappings, so that a state called ``no`` is one; those of a policy
-    are what YAML takes them for. ``ProcedureError`` for what is no YAML, is too large, or stands
-    there twice.
+    Values are texts, lists and mappings, so that a state called ``no`` is one.
+    ``ProcedureError`` for what is no YAML, is too large, or stands there twice.
     """
 
     def __init__(self, text: str, source: str) -> None:
         self.source = source
-        self.problems: list[str] = []
         self._lines: dict[Path, int] = {}
         self._met: set[int] = set()
         if len(text) > MAX_CHARACTERS:
@@ -155,10 +136,6 @@ class _Written:
         """The line for a person."""
         return f"{self.source}, line {line}" if line else self.source
 
-    def say(self, at: Path, problem: str) -> None:
-        """Note a problem of the value at the path ``at``."""
-        self.problems.append(f"{self.place(self.line(at))}: {problem}")
-
     def _refuse(self, mark: Any, problem: str) -> NoReturn:
         place = self.place(0 if mark is None else mark.line + 1)
         raise ProcedureError(self.source, [f"{place}: {problem}"]) from None
@@ -169,7 +146,7 @@ class _Written:
             self._refuse(node.start_mark, "an alias (*) repeats this; write it out instead.")
         self._met.add(id(node))
         if isinstance(node, yaml.ScalarNode):
-            return _typed(node.value) if at[:1] == ("policy",) and not node.style else node.value
+            return node.value
         if not node.value:
             self._refuse(node.start_mark, "nothing stands in here; write it, or leave it out.")
         if isinstance(node, yaml.SequenceNode):
@@ -185,18 +162,25 @@ class _Written:
         return values
 
 
-def _typed(text: str) -> Any:
-    """What YAML takes a text for; the text itself where that has no value."""
-    with suppress(ValueError, yaml.YAMLError):
-        return yaml.safe_load(text)
-    return text
-
-
 # -- the fields of the file
 
 
-_NOTHING = ("", "~", "null")
+def _one_of(what: str, known: Collection[str]) -> AfterValidator:
+    """A validator that takes the ``known`` names of a ``what`` and no others."""
+
+    def check(name: str) -> str:
+        if name in known:
+            return name
+        raise ValueError(f"there is no {what} {name!r}; {suggestion(name, known)}")
+
+    return AfterValidator(check)
+
+
 ToolSet = Annotated[frozenset[ToolName], BeforeValidator(listed)]
+FailureName = Annotated[
+    str, _one_of("type of failure", [each.name for each in fields(FailurePolicy)])
+]
+StrategyName = Annotated[str, _one_of("strategy", STRATEGIES)]
 Reminder = Annotated[
     str,
     Field(min_length=1, max_length=MAX_PINNED_LENGTH),
@@ -210,7 +194,7 @@ class EdgeFields(Fields):
     action: ToolName
     from_: Names = Field(alias="from")
     to: Name
-    guard: Annotated[Name | None, BeforeValidator(lambda it: None if it in _NOTHING else it)] = None
+    guard: Name | None = None
 
 
 class ContractFields(Fields):
@@ -219,14 +203,6 @@ class ContractFields(Fields):
     tools: ToolSet | None = None
     intent_tools: ToolSet | None = None
     identifiers: dict[Name, Name] = Field(default_factory=dict)
-
-    @field_validator("intent_tools")
-    @classmethod
-    def _are_allowed(cls, names: frozenset[str], info: ValidationInfo) -> frozenset[str]:
-        if others := sorted(names - (info.data.get("tools") or names)):
-            what = f"{others[0]!r} is none of the contract's tools"
-            raise ValueError(f"{what}; add it to them, or leave it out here.")
-        return names
 
 
 class TaskFile(Rules):
@@ -241,31 +217,22 @@ class TaskFile(Rules):
     constraints: Annotated[
         tuple[Reminder, ...], Field(max_length=MAX_PINNED), BeforeValidator(listed)
     ] = ()
-    policy: dict[str, Any] | None = None
-    classifier: Literal["", "rules", "hybrid", "llm"] = ""
+    policy: dict[FailureName, StrategyName] = Field(default_factory=dict)
 
 
-_PARTS = tuple(each for each in TaskFile.model_fields if each != "name")
 _OF_PROCEDURE = ("start", "final", "states", "edges")
-_MODELS: Mapping[Any, tuple[str, type[Fields]]] = {
-    "contract": ("the contract", ContractFields),
-    "edges": ("an edge", EdgeFields),
-}
+_MODELS: Mapping[Any, type[Fields]] = {"contract": ContractFields, "edges": EdgeFields}
 
 
 def _in_words(error: Any) -> str:
     """One of pydantic's errors, for who wrote the file."""
     at = error["loc"]
-    what, model = _MODELS.get(at[0] if at else "", ("the file", TaskFile))
-    known = [each.alias or name for name, each in model.model_fields.items()]
-    name = next((each for each in reversed(at) if isinstance(each, str)), "")
+    name = next((each for each in reversed(at) if isinstance(each, str)), "the file")
     match error["type"]:
         case "extra_forbidden":
+            fields = _MODELS.get(at[0], TaskFile).model_fields.items()
+            known = [each.alias or own for own, each in fields]
             return f"{name!r} is not a field; {suggestion(name, known)}"
-        case "missing":
-            return f"{what} lacks {name!r}; add it."
-        case "model_type":
-            return f"{what} has to be fields: {', '.join(known)}."
         case "string_type":
             return f"{name}: a line of text is expected; write one, in quotes if it has a colon."
         case "value_error":
@@ -277,34 +244,16 @@ def _in_words(error: Any) -> str:
 
 
 def _procedure(written: _Written, task: TaskFile, guards: Mapping[str, Guard]) -> Procedure | None:
+    name = task.name or written.source
     missing = [each for each in _OF_PROCEDURE if each not in task.model_fields_set]
-    if missing:
-        for each in missing if len(missing) < len(_OF_PROCEDURE) else ():
-            written.say((), f"the procedure lacks {each!r}; add it.")
+    if len(missing) == len(_OF_PROCEDURE):
         return None
+    if missing:
+        place = written.place(written.line(()))
+        raise ProcedureError(name, [f"{place}: the procedure lacks {missing[0]!r}; add it."])
     edges = tuple(
         Edge(each.action, start, each.to, each.guard, written.place(written.line(("edges", n))))
         for n, each in enumerate(task.edges)
         for start in each.from_
     )
-    try:
-        return Procedure(
-            task.name or written.source, task.states, task.start, task.final, edges, dict(guards)
-        )
-    except ProcedureError as exc:
-        written.problems += exc.problems
-        return None
-
-
-def _policy(written: _Written, entries: Mapping[str, Any]) -> FailurePolicy:
-    stated: dict[str, Any] = {}
-    for key, entry in entries.items():
-        name = key.upper()
-        try:
-            if name in stated:
-                raise ValueError(f"{key} stands twice; leave one out")
-            FailurePolicy.from_dict({name: entry})
-            stated[name] = entry
-        except ValueError as exc:
-            written.say(("policy", key), f"{exc}.")
-    return FailurePolicy.from_dict(stated)
+    return Procedure(name, task.states, task.start, task.final, edges, dict(guards))

@@ -25,7 +25,7 @@ from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.frames import is_frame
-from parsimony_kernel.gate.approval import Approving, Granted
+from parsimony_kernel.gate.approval import Approval, Approving, Granted
 from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.gate.preview import preview
 from parsimony_kernel.gate.stages import Attempt, Stage
@@ -127,8 +127,11 @@ class NotebookHooks(RunHooks):
         # A host whose full address the person has given is theirs to be asked.
         addresses = _ADDRESS.findall(said(state.messages))
         self._grants(state).targets.update((ReachKind.network, host) for host in addresses)
+        mode = self.running.options.approve
+        if mode is Approval.guarded and not executor.is_watched:
+            mode = Approval.ask
         return Approving(
-            self.running.options.approve,
+            mode,
             self._reaches,
             self.toolbox.workspace.resolve() if executor.is_watched else None,
             self._grants(state),

@@ -526,7 +526,6 @@ class NotebookSession:
         playbook = self.tools.playbook(chosen.procedure or "", tools)
         if chosen.share is not Share.none and chosen.context != ():
             running.instructions = read_instructions(self._folder, self.workspace)
-        named = playbook.classifier or chosen.classifier
         return Agent(
             model_config=models,
             code_executor=self.executor,
@@ -542,7 +541,7 @@ class NotebookSession:
             instructions="\n\n".join((INSTRUCTIONS, *(w.block for w in running.instructions))),
             pinned_constraints=playbook.constraints,
             policy=playbook.policy,
-            classifier=hooks.classifier(named, models, running.cancellation),
+            classifier=hooks.classifier(chosen.classifier, models, running.cancellation),
             hooks=hooks,
             clock=self._clock,
         )

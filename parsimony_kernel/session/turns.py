@@ -12,7 +12,6 @@ from parsimony_kernel.core.errors import SessionError as SessionError
 from parsimony_kernel.core.events import RunStarted
 from parsimony_kernel.core.state import HeldCall, RunState, SuspensionRecord
 from parsimony_kernel.gate.approval import EVERY_STEP, Approval
-from parsimony_kernel.gate.task_file import RULES
 from parsimony_kernel.llm.cassette_mode import CassetteMode
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.storage.store import TurnRow
@@ -75,7 +74,7 @@ class TurnOptions:
     context: tuple[str, ...] | None = None
     share_figures: bool = False
     notebook_cost_usd: float | None = None
-    classifier: str = RULES
+    classifier: str = "rules"
     claims: str = "mark"
     asked_by: str = ""
 

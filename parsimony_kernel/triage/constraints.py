@@ -1,8 +1,8 @@
 """Whether what an agent did or said breaks a constraint that was put in words.
 
-A constraint is a sentence ("never call `delete_order`", "answer in at most 50 words", "use only
-search and fetch"), a literal that must not occur ("DROP TABLE"), or a function of a step that says
-whether the step breaks it. A sentence that cannot be read this way is never broken.
+A constraint is a sentence that forbids a name ("never call `delete_order`") or bounds the answer
+("at most 50 words"), a literal that must not occur ("DROP TABLE"), or a function of a step that
+says whether the step breaks it. Any other sentence is a reminder, and never broken.
 """
 
 import re
@@ -18,27 +18,14 @@ NEGATED = re.compile(
     r"|nicht|kein\w*|nichts|ohne|nie|fehl\w*)\b|n[’']t\b",
     re.IGNORECASE,
 )
-# Words of a sentence that say neither what is done nor to what.
-_LITTLE = frozenset(
-    {
-        *("use", "using", "call", "mention", "say", "include", "contain", "output", "write"),
-        *("reveal", "import", "run", "invoke", "execute", "tool", "function", "word"),
-        *("the", "a", "an", "any", "all", "of", "to", "in", "on", "with", "for", "and", "or"),
-        *("from", "into"),
-    }
-)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+|;\s")
 _FORBIDS = re.compile(
     r"\b(?:never|do not|don[’']t|must not|mustn[’']t|may not|should not|shall not|cannot|can[’']t"
     r"|avoid|without|no|forbidden to|not allowed to|prohibited to|not)\b(?: ever)?\s+(?P<what>.+)",
     re.IGNORECASE,
 )
-_ONLY = re.compile(
-    r"\b(?:use|call|using|calling) only\b(?P<a>.+)|\bonly (?:use|call)\b(?P<b>.+)", re.IGNORECASE
-)
 _AT_MOST = re.compile(
-    r"\b(?:at most|no more than|not more than|maximum(?: of)?|max|up to)"
-    r" (?P<n>\d+) (?P<of>words?|characters?|(?:tool )?calls?|steps?)\b",
+    r"\b(?:at most|no more than|not more than|maximum(?: of)?|max|up to) (?P<n>\d+) words?\b",
     re.IGNORECASE,
 )
 _LITERAL = re.compile(r"`([^`]+)`|\"([^\"]+)\"|(?<!\w)'([^']+)'(?!\w)")
@@ -81,45 +68,15 @@ def _breaks(constraint: Constraint, steps: Sequence[Step]) -> bool:
     if named and steps and named in (steps[-1].error or "").casefold():
         return True
     if limit := _AT_MOST.search(constraint):
-        return _exceeds(limit, steps)
-    if only := _ONLY.search(constraint):
-        allowed = {word.casefold() for word in re.findall(r"[\w.-]+", only["a"] or only["b"])}
-        return any(
-            step.tool_called and step.tool_called.casefold() not in allowed for step in steps
-        )
+        answer = next((step.llm_output for step in reversed(steps) if step.llm_output), "")
+        return len(answer.split()) > int(limit["n"])
+    terms = [constraint]
     if forbidden := _FORBIDS.search(constraint):
-        return any(_does(forbidden["what"], step) for step in steps)
-    return any(holds(constraint, _said(step)) for step in steps)
-
-
-def _exceeds(limit: re.Match[str], steps: Sequence[Step]) -> bool:
-    bound, unit = int(limit["n"]), limit["of"].casefold()
-    if unit.startswith("step"):
-        return len(steps) > bound
-    if unit.endswith(("call", "calls")):
-        return sum(1 for step in steps if step.tool_called) > bound
-    said = next((step.llm_output for step in reversed(steps) if step.llm_output), "")
-    return (len(said) if unit.startswith("character") else len(said.split())) > bound
-
-
-def _does(what: str, step: Step) -> bool:
-    """Whether ``step`` does what a sentence forbids: what is quoted in it, else its identifiers,
-    else the words behind its verb, or a tool called like its verb is used on one of its nouns."""
-    quoted = [next(filter(None, groups)) for groups in _LITERAL.findall(what)]
-    terms = quoted or _IDENTIFIER.findall(what)
-    clause = re.split(r"[.;,(]", what)[0]
-    if any(holds(term, _said(step)) for term in terms or clause.split(None, 1)[-1:]):
-        return True
-    called = _words((step.tool_called or "").replace("_", " "))
-    verb, *nouns = [word for word in _words(clause) if word not in _LITTLE] or [""]
-    used_on = {*called, *_words(given(step.tool_input))}
-    return not terms and verb in called and (not nouns or not used_on.isdisjoint(nouns))
-
-
-def _words(text: str) -> list[str]:
-    """The words of ``text`` in lower case and in the singular."""
-    words = (word.casefold() for word in re.findall(r"[A-Za-z]+", text))
-    return [word[:-1] if len(word) > 3 and word.endswith("s") else word for word in words]
+        what = forbidden["what"]
+        quoted = [next(filter(None, groups)) for groups in _LITERAL.findall(what)]
+        clause = re.split(r"[.;,(]", what)[0]
+        terms = quoted or _IDENTIFIER.findall(what) or clause.split(None, 1)[-1:]
+    return any(holds(term, _said(step)) for term in terms for step in steps)
 
 
 def _said(step: Step) -> str:

@@ -4,21 +4,15 @@ them, and a policy that gives each type its strategy.
 ``RecoveryAction.RETRY(hint=…)`` and its six siblings are frozen values; ``RecoveryAction.RETRY`` is
 also their class, for ``isinstance`` and ``match``. A policy is a frozen value too: one field per
 type, each a strategy or nothing. What it leaves out, and ``default`` does not cover, is answered
-as ``taxonomy.toml`` says.
+as document 004 says.
 """
 
 import functools
 import inspect
 import random
-import reprlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from pathlib import Path
-from sys import float_info
-from types import NoneType, UnionType
-from typing import Any, ClassVar, get_args, get_type_hints
-
-import yaml
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from parsimony_kernel.core.fuzzy import nearest
 from parsimony_kernel.core.kinds import Action
@@ -280,7 +274,6 @@ async def rollback_to_checkpoint(
 
 # Policies.
 
-_RECOVERY = column("recovery")
 STRATEGIES: Mapping[str, Any] = {
     each.__name__: each
     for each in (
@@ -314,8 +307,7 @@ class FailurePolicy:
 
     def resolve(self, failure_type: FailureType) -> Strategy:
         """The strategy that answers a type; never nothing."""
-        kind = FailureType(failure_type)
-        return self.stated(kind) or _strategy(kind.name, _RECOVERY[kind], STRATEGIES)
+        return self.stated(failure_type) or _DEFAULTS[FailureType(failure_type)]
 
     async def dispatch(self, context: FailureContext) -> RecoveryAction:
         """What the strategy of the failure's type says.
@@ -336,7 +328,8 @@ class FailurePolicy:
     def sequence(*strategies: Strategy) -> Strategy:
         """The first strategy for the first failure of a type, the second for the second, and so
         on; after the last one a person. ``ValueError`` for none."""
-        _require(strategies, "sequence")
+        if not strategies:
+            raise ValueError("a sequence needs at least one strategy")
 
         async def sequence(context: FailureContext) -> RecoveryAction:
             turn = context.attempts
@@ -345,165 +338,20 @@ class FailurePolicy:
 
         return sequence
 
-    @staticmethod
-    def chain(*strategies: Strategy) -> Strategy:
-        """Asked in order for every failure: one that escalates passes it on to the next, and the
-        last has the last word. ``ValueError`` for none."""
-        _require(strategies, "chain")
 
-        async def chain(context: FailureContext) -> RecoveryAction:
-            for strategy in strategies[:-1]:
-                action = await strategy(context)
-                if not isinstance(action, Escalate):
-                    return action
-            return await strategies[-1](context)
-
-        return chain
-
-    @classmethod
-    def escalate_by_default(cls, **strategies: Strategy) -> "FailurePolicy":
-        """A policy that hands over whatever ``strategies`` do not name."""
-        stated: dict[str, Strategy] = {"default": escalate, **strategies}
-        return cls(**stated)
-
-    @classmethod
-    def from_dict(
-        cls, entries: Mapping[str, Any], *, strategies: Mapping[str, Any] | None = None
-    ) -> "FailurePolicy":
-        """A policy from plain values.
-
-        Keys are names or values of types, or ``default``. An entry is the name of a strategy;
-        ``{"strategy": name, …settings}``; ``{"action": "SUSPEND", …fields}``; a list, which is
-        taken as a sequence; or a strategy itself. ``strategies`` adds names to ``STRATEGIES``.
-
-        ``ValueError`` names the entry that cannot be read, and what could stand there.
-        """
-        known = {**STRATEGIES, **(strategies or {})}
-        return cls(**{_field(key): _strategy(key, entry, known) for key, entry in entries.items()})
-
-    @classmethod
-    def from_yaml(
-        cls, source: str | Path, *, strategies: Mapping[str, Any] | None = None
-    ) -> "FailurePolicy":
-        """The same from YAML: a path, or the text itself when it has more than one line or a
-        colon and a space. ``ValueError`` as above, ``OSError`` when there is no such file."""
-        is_text = isinstance(source, str) and ("\n" in source or ": " in source)
-        text = str(source) if is_text else Path(source).read_text(encoding="utf-8")
-        try:
-            entries = yaml.safe_load(text)
-        except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, TypeError) as exc:
-            raise ValueError(f"the policy is no YAML whose values fit their tags: {exc}") from exc
-        if not isinstance(entries, Mapping):
-            raise ValueError(
-                f"a policy maps types to strategies, and this is {reprlib.repr(entries)}"
-            )
-        try:
-            return cls.from_dict(entries, strategies=strategies)
-        except RecursionError:
-            raise ValueError("the policy contains itself; write it out") from None
-
-
-def _require(strategies: Sequence[Strategy], what: str) -> None:
-    if not strategies:
-        raise ValueError(f"a {what} needs at least one strategy")
-
-
-def _field(key: str) -> str:
-    name = str(key).casefold()
-    by_name = {field.name.casefold(): field.name for field in fields(FailurePolicy)}
-    if name not in by_name:
-        known = by_name.values()
-        raise ValueError(f"{key!r} is no type of failure; {_choose(str(key).upper(), known)}")
-    return by_name[name]
-
-
-def _strategy(key: str, entry: Any, known: Mapping[str, Any]) -> Strategy:
-    if callable(entry):
-        return entry  # type: ignore[no-any-return]
-    if isinstance(entry, str):
-        return _named(key, "strategy", entry, known)  # type: ignore[no-any-return]
-    if isinstance(entry, list) and entry:
-        return FailurePolicy.sequence(*(_strategy(key, each, known) for each in entry))
-    if isinstance(entry, Mapping) and "strategy" in entry:
-        return _made(key, "strategy", entry, known)  # type: ignore[no-any-return]
-    if isinstance(entry, Mapping) and "action" in entry:
-        action = _made(key, "action", entry, ACTIONS)
-
-        async def constant(context: FailureContext) -> RecoveryAction:
-            return action  # type: ignore[no-any-return]
-
-        return constant
-    raise ValueError(
-        f"{key}: {reprlib.repr(entry)} is no strategy: write its name, a list of them, or "
-        "a mapping with 'strategy' or 'action'"
-    )
-
-
-def _named(key: str, what: str, name: str, known: Mapping[str, Any]) -> Any:
-    if name not in known:
-        raise ValueError(f"{key}: there is no {what} {name!r}; {_choose(name, known)}")
-    return known[name]
-
-
-def _made(key: str, what: str, entry: Mapping[str, Any], known: Mapping[str, Any]) -> Any:
-    """The strategy or the action that ``entry`` names, made with the other fields of it."""
-    told = entry[what] if isinstance(entry[what], str) else reprlib.repr(entry[what])
-    name = told.upper() if what == "action" else told
-    made_by = _named(key, what, name, known)
-    given = {field: value for field, value in entry.items() if field != what}
-    _check(key, made_by, given)
-    if what == "strategy" and not given:
-        return made_by
-    try:
-        return made_by(**given)
-    except TypeError as exc:
-        taken = list(inspect.signature(made_by).parameters)
-        if what == "strategy":
-            told = f"takes no such settings: {exc}; it takes {', '.join(taken[1:]) or 'none'}"
-        else:
-            told = f"has no such field: {exc}; it has {', '.join(taken) or 'none'}"
-        raise ValueError(f"{key}: {name} {told}") from exc
-
-
-def _choose(name: str, known: Iterable[str]) -> str:
-    names = list(known)
-    likely = nearest(name, names)
-    meant = f"did you mean {likely!r}? " if likely else ""
-    return f"{meant}There are {', '.join(names)}"
-
-
-# What a file can hold, by the type that it is declared with.
-_FILE_TYPES: Mapping[Any, tuple[type | tuple[type, ...], str]] = {
-    int: (int, "a whole number, 0 or more"),
-    float: ((int, float), "a finite number, 0 or more"),
-    str: (str, "text"),
-    Iterable[str]: ((list, tuple), "a list of texts"),
-    Mapping[str, Any]: (Mapping, "a mapping"),
-    NoneType: (NoneType, ""),
+# What document 004 says of each type, and of the deadline.
+_DEFAULTS: Mapping[FailureType, Strategy] = {
+    FailureType.WRONG_TOOL_CALLED: retry_with_tool_manifest,
+    FailureType.CONSTRAINT_IGNORED: replan,
+    FailureType.LOOP_DETECTED: FailurePolicy.sequence(
+        replan, rollback_to_checkpoint(max_attempts=2)
+    ),
+    FailureType.HALLUCINATED_STATE: rollback_to_checkpoint,
+    FailureType.PLAN_INCOMPLETE: resume_from_subgoal,
+    FailureType.SCHEMA_MISMATCH: retry_with_schema_hint,
+    FailureType.CONTEXT_OVERFLOW: replan,
+    FailureType.GOAL_DRIFT: replan,
+    FailureType.EXTERNAL_FAULT: backoff_and_retry,
+    FailureType.TIMEOUT: backoff_and_retry,
+    FailureType.UNKNOWN: escalate,
 }
-
-
-def _check(key: str, made_by: Any, settings: Mapping[str, Any]) -> None:
-    """``ValueError`` for a setting whose value is not of the type that it is declared with.
-
-    Only of types that a file can hold; what else a host's strategy declares is its own matter.
-    """
-    try:
-        declared = get_type_hints(inspect.unwrap(made_by))
-    except Exception:  # boundary: tool - a host's annotations may name anything
-        return
-    for name, value in settings.items():
-        hint = declared.get(name)
-        options = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-        known = [_FILE_TYPES[each] for each in options if each in _FILE_TYPES]
-        if known and not any(_is_of(value, kinds) for kinds, _ in known):
-            wanted = " or ".join(words for _, words in known if words)
-            raise ValueError(f"{key}: {name} is {wanted}, not {reprlib.repr(value)}")
-
-
-def _is_of(value: Any, kinds: type | tuple[type, ...]) -> bool:
-    if isinstance(value, bool) or not isinstance(value, kinds):
-        return False
-    if isinstance(value, int | float):
-        return 0 <= value <= float_info.max
-    return not isinstance(value, list | tuple) or all(isinstance(each, str) for each in value)

@@ -116,7 +116,7 @@ def stubborn(_: Any) -> None:
 async def test_a_validator_that_does_not_end_refuses_at_its_deadline(
     monkeypatch: pytest.MonkeyPatch, validator: OutputValidator
 ) -> None:
-    monkeypatch.setattr(stages, "VALIDATOR_S", 0.01)
+    monkeypatch.setattr(stages, "CHECK_S", 0.01)
     said = "a check of it took longer than 0.01 s"
     assert (await step(looking_up(validator))).envelope["error_message"] == said
     assert (await step(looking_up(validators=[validator]))).envelope["reason"] == said

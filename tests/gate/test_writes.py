@@ -394,7 +394,7 @@ async def test_a_write_whose_answer_cannot_be_shown_is_done_and_on_record(office
     write = sending(office, Unshowable)
     outcome = await sent(write, office.effects)
     assert outcome.ok
-    assert "was done" in outcome.envelope["note"]
+    assert "cannot be shown" in outcome.envelope["result"]
     assert (await sent(write, office.effects)).ok
     assert office.sent == ["ann"]
 

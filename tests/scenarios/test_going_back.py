@@ -268,9 +268,7 @@ async def test_a_strategy_sees_how_earlier_failures_were_answered() -> None:
     agent, _ = rolling_back(
         code("raise Exception('a')"),
         code("raise Exception('b')"),
-        policy=FailurePolicy.escalate_by_default(
-            UNKNOWN=FailurePolicy.sequence(rollback_to_checkpoint, looking)
-        ),
+        policy=FailurePolicy(UNKNOWN=FailurePolicy.sequence(rollback_to_checkpoint, looking)),
     )
     await run(agent)
     assert seen == [[(FailureType.UNKNOWN, "ROLLBACK")]]

@@ -191,10 +191,9 @@ async def test_the_policy_of_the_file_answers_a_failure_by_its_type(
     start: Starting, tmp_path: Path
 ) -> None:
     session = start(call("run_code", code="1/0"))
-    text = "policy:\n  UNKNOWN: {action: SUSPEND, message: 'Shall I go on?'}\n"
-    events = await follow(session, tmp_path, text)
-    assert isinstance(events[-1], UserInputRequested)
-    assert events[-1].question == "Shall I go on?"
+    events = await follow(session, tmp_path, "policy:\n  UNKNOWN: escalate\n")
+    assert isinstance(events[-1], Handoff)
+    assert "ZeroDivisionError" in events[-1].rationale
 
 
 @pytest.mark.parametrize(
@@ -202,7 +201,7 @@ async def test_the_policy_of_the_file_answers_a_failure_by_its_type(
     [
         ("contract:\n  tools: [run_cod]\n", "line 2: there is no tool 'run_cod'; did you mean"),
         ("constraints:\n  - a: b\n", "line 2: constraints: a line of text"),
-        ("policy:\n  UNKNOWN: replann\n", "line 2: UNKNOWN: there is no strategy 'replann'"),
+        ("policy:\n  UNKNOWN: replann\n", "line 2: there is no strategy 'replann'; did you mean"),
     ],
 )
 async def test_a_part_that_cannot_be_kept_is_told_before_anything_runs(

@@ -18,8 +18,10 @@ from parsimony_kernel.core.events import (
     RunStarted,
     ToolEvent,
     ToolResultObserved,
+    UserInputRequested,
 )
 from parsimony_kernel.core.taxonomy import FailureType
+from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.identity import object_pool_path
 from parsimony_kernel.session.session import NotebookSession
@@ -317,16 +319,14 @@ VERDICT = say(json.dumps({"type": "goal_drift", "quote": "the moon is wrong"}))
         ({}, False),
         ({"classifier": "hybrid"}, True),
         ({"classifier": "llm"}, True),
-        ({"procedure": "task.yaml"}, True),
     ],
 )
 async def test_a_notebook_chooses_what_tells_why_a_step_failed(
-    start: Any, folder: Path, options: dict[str, Any], is_asked: bool
+    start: Any, options: dict[str, Any], is_asked: bool
 ) -> None:
     def moon() -> str:
         raise ValueError("the moon is wrong")
 
-    (folder / "task.yaml").write_text("classifier: hybrid\n")
     verdicts = [VERDICT] if is_asked else []
     session = start([call("moon"), *verdicts, DONE])
     bind(session, "moon", moon)
@@ -340,3 +340,16 @@ async def test_a_notebook_chooses_what_tells_why_a_step_failed(
     asked = [event for event in events if isinstance(event, LLMCallCompleted)]
     assert len(asked) == len(session._model.requests) == 2 + is_asked
     assert len(session.sent(session.turns()[0].run_id)) == len(asked)
+
+
+@pytest.mark.parametrize("approve", Approval)
+async def test_in_a_kernel_that_cannot_be_watched_every_step_of_code_is_asked_about(
+    scripted: Any, folder: Path, approve: Approval
+) -> None:
+    class Unwatched(CodeExecutor):
+        is_watched = False
+
+    session = scripted(call("run_code", code="x = 1"), DONE, executor=Unwatched(cwd=str(folder)))
+    options = TurnOptions(approve=approve)
+    last = (await gather(session.turn("go", cell_key="a", options=options)))[-1]
+    assert isinstance(last, RunCompleted if approve is Approval.auto else UserInputRequested)

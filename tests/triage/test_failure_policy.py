@@ -1,7 +1,6 @@
 """A policy says what to do about each type of failure, and a failure always gets an answer."""
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from parsimony_kernel.triage.policy import (
     FailurePolicy,
     RecoveryAction,
     backoff_and_retry,
+    escalate,
     replan,
     resume_from_subgoal,
     retry_with_tool_manifest,
@@ -158,95 +158,17 @@ async def test_failures_of_other_types_do_not_move_a_sequence_on() -> None:
     assert await policy.dispatch(FailureContext(EXTERNAL, attempt_history=history)) == first
 
 
-async def test_in_a_chain_one_that_escalates_passes_the_failure_on() -> None:
-    last = RecoveryAction.ROLLBACK("c")
-    policy = FailurePolicy(
-        default=FailurePolicy.chain(backoff_and_retry(max_attempts=1), constant(last))
-    )
-    assert isinstance(await policy.dispatch(context()), RecoveryAction.RETRY)
-    assert await policy.dispatch(context(attempts=1)) == last
-
-
-@pytest.mark.parametrize("combine", [FailurePolicy.sequence, FailurePolicy.chain])
-def test_nothing_cannot_be_combined(combine: Any) -> None:
+def test_a_sequence_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one"):
-        combine()
+        FailurePolicy.sequence()
 
 
-async def test_escalate_by_default_hands_over_what_is_not_named() -> None:
-    policy = FailurePolicy.escalate_by_default(EXTERNAL_FAULT=backoff_and_retry)
+async def test_a_default_answers_what_is_not_named() -> None:
+    policy = FailurePolicy(EXTERNAL_FAULT=backoff_and_retry, default=escalate)
     assert isinstance(await policy.dispatch(context()), RecoveryAction.RETRY)
     for kind in set(FailureType) - {EXTERNAL}:
         answer = await policy.dispatch(context(kind, trajectory=failed()))
         assert answer == RecoveryAction.ESCALATE(message=f"{kind.value}: it failed")
-
-
-POLICY = """
-EXTERNAL_FAULT: {strategy: backoff_and_retry, max_attempts: 1}
-wrong_tool_called: retry_with_tool_manifest
-LOOP_DETECTED:
-  - replan
-  - {action: suspend, message: It goes round in circles.}
-UNKNOWN: mine
-default: escalate
-"""
-
-
-async def test_a_policy_is_read_from_yaml_and_is_the_same_as_from_a_dict(tmp_path: Path) -> None:
-    mine = RecoveryAction.ABORT(reason="mine")
-    strategies = {"mine": constant(mine)}
-    (tmp_path / "policy.yaml").write_text(POLICY)
-    for policy in (
-        FailurePolicy.from_yaml(POLICY, strategies=strategies),
-        FailurePolicy.from_yaml(tmp_path / "policy.yaml", strategies=strategies),
-        FailurePolicy.from_yaml(str(tmp_path / "policy.yaml"), strategies=strategies),
-        FailurePolicy.from_dict(
-            {
-                "EXTERNAL_FAULT": backoff_and_retry(max_attempts=1),
-                "WRONG_TOOL_CALLED": "retry_with_tool_manifest",
-                "LOOP_DETECTED": [
-                    "replan",
-                    {"action": "SUSPEND", "message": "It goes round in circles."},
-                ],
-                "UNKNOWN": constant(mine),
-                "default": "escalate",
-            }
-        ),
-    ):
-        assert isinstance(await policy.dispatch(context(attempts=0)), RecoveryAction.RETRY)
-        assert isinstance(await policy.dispatch(context(attempts=1)), RecoveryAction.ESCALATE)
-        loop = context(FailureType.LOOP_DETECTED, 1)
-        asked = RecoveryAction.SUSPEND(message="It goes round in circles.")
-        assert await policy.dispatch(loop) == asked
-        assert await policy.dispatch(context(FailureType.UNKNOWN)) == mine
-        timed_out = await policy.dispatch(context(FailureType.TIMEOUT))
-        assert isinstance(timed_out, RecoveryAction.ESCALATE)
-
-
-@pytest.mark.parametrize(
-    ("entries", "told"),
-    [
-        ({"EXTERNAL": "replan"}, "'EXTERNAL' is no type of failure.*EXTERNAL_FAULT"),
-        ({"UNKNOWN": "restart"}, "no strategy 'restart'.*replan"),
-        ({"UNKNOWN": {"strategy": "replan", "hnit": "x"}}, "takes no such settings.*hnit"),
-        ({"UNKNOWN": {"action": "REBOOT"}}, "no action 'REBOOT'.*ABORT"),
-        ({"UNKNOWN": {"action": "ABORT", "message": "x"}}, "no such field.*message"),
-        ({"UNKNOWN": {"action": "RETRY", "delay": -1}}, "-1"),
-        ({"UNKNOWN": 7}, "7 is no strategy"),
-        ({"UNKNOWN": []}, "is no strategy"),
-    ],
-)
-def test_a_policy_that_cannot_be_read_says_where_and_what_could_stand_there(
-    entries: dict[str, Any], told: str
-) -> None:
-    with pytest.raises(ValueError, match=told):
-        FailurePolicy.from_dict(entries)
-
-
-@pytest.mark.parametrize("text", ["a: [", "- replan\n- escalate", "a: 1\nb\n"])
-def test_yaml_that_is_no_mapping_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="policy"):
-        FailurePolicy.from_yaml(text)
 
 
 async def test_the_manifest_names_the_tools_and_the_one_that_was_meant() -> None:
@@ -345,52 +267,3 @@ def test_a_setting_that_a_strategy_does_not_have_is_refused_at_once() -> None:
 
 async def _answer(strategy: Any, ctx: FailureContext) -> RecoveryAction:
     return await strategy(ctx)  # type: ignore[no-any-return]
-
-
-@pytest.mark.parametrize(
-    ("entry", "said"),
-    [
-        ({"strategy": "replan", "max_attempts": "two"}, "max_attempts is a whole number, 0 or"),
-        ({"strategy": "replan", "max_attempts": None}, "max_attempts is a whole number, 0 or"),
-        ({"strategy": "replan", "max_attempts": [1]}, r"0 or more, not \[1\]"),
-        ({"strategy": "replan", "max_attempts": float("1e400")}, "0 or more, not inf"),
-        ({"strategy": "replan", "max_attempts": True}, "0 or more, not True"),
-        ({"strategy": "replan", "max_attempts": -1}, "0 or more, not -1"),
-        ({"strategy": "replan", "hint": 5}, "hint is text, not 5"),
-        ({"strategy": "backoff_and_retry", "max_wait_s": float("nan")}, "max_wait_s is a finite"),
-        ({"strategy": "backoff_and_retry", "min_wait_s": "1"}, "min_wait_s is a finite number"),
-        ({"strategy": "retry_with_tool_manifest", "tools": "look"}, "tools is a list of texts"),
-        ({"strategy": ["replan"]}, "there is no strategy"),
-        ({"action": "RETRY", "delay": "soon"}, "delay is a finite number, 0 or more, not 'soon'"),
-        ({"action": "ESCALATE", "message": [1]}, r"message is text, not \[1\]"),
-        ({"action": "SUSPEND", "metadata": 1}, "metadata is a mapping, not 1"),
-    ],
-)
-def test_a_setting_of_another_type_is_refused_when_the_policy_is_read(
-    entry: dict[str, Any], said: str
-) -> None:
-    with pytest.raises(ValueError, match=f"^TIMEOUT: .*{said}"):
-        FailurePolicy.from_dict({"TIMEOUT": entry})
-
-
-def test_settings_of_the_right_types_are_taken() -> None:
-    wait = {"strategy": "backoff_and_retry", "max_attempts": 0, "min_wait_s": 1, "max_wait_s": 2.5}
-    tools = {"strategy": "retry_with_tool_manifest", "tools": ["look"]}
-    retry = {"action": "RETRY", "hint": None, "inject": {"a": 1}, "delay": 2}
-    policy = FailurePolicy.from_dict({"TIMEOUT": [wait, tools, retry]})
-    assert policy.TIMEOUT is not None
-
-
-def test_a_strategy_of_the_host_s_may_have_settings_of_any_type() -> None:
-    def mine(limit: "Unknown", names: set[str]) -> Any:  # type: ignore[name-defined]  # noqa: F821
-        return replan
-
-    entry = {"strategy": "mine", "limit": "two", "names": 1}
-    policy = FailurePolicy.from_dict({"TIMEOUT": entry}, strategies={"mine": mine})
-    assert policy.TIMEOUT is replan
-
-
-@pytest.mark.parametrize("value", ["!!bool abc", "!!timestamp abc", "&x [*x]"])
-def test_a_value_that_does_not_fit_its_tag_is_a_value_error(value: str) -> None:
-    with pytest.raises(ValueError, match="polic"):
-        FailurePolicy.from_yaml(f"UNKNOWN: {value}\n")
