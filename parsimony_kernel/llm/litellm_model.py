@@ -89,6 +89,7 @@ class LiteLLMModel:
         self._environ = environ
         self._base = credentials.base_of(self._config, environ)
         self._refused: list[Extra] = []
+        self._sees: bool | None = None  # asked of litellm once, since each request wants to know
 
     def __repr__(self) -> str:
         return f"LiteLLMModel({self.name!r})"
@@ -118,11 +119,11 @@ class LiteLLMModel:
     def sees_pictures(self) -> bool:
         """Whether litellm knows that it does, and it has refused none. Imports nothing."""
         litellm: Any = sys.modules.get("litellm")
-        try:
-            sees = litellm is not None and litellm.supports_vision(model=self.name)
-        except Exception:  # boundary: tool - litellm, of a model that it does not know
-            return False
-        return bool(sees) and PICTURES not in self._refused
+        if self._sees is None and litellm is not None:
+            # boundary: tool - litellm, of a model that it does not know, or half imported
+            with contextlib.suppress(Exception):
+                self._sees = bool(litellm.supports_vision(model=self.name))
+        return bool(self._sees) and PICTURES not in self._refused
 
     async def estimate_cost_usd(self, prompt_tokens: int, answer_tokens: int) -> float | None:
         """What a request of this size costs by the price map that litellm ships.
@@ -170,7 +171,8 @@ class LiteLLMModel:
             if _said_end(response) is False:
                 raise StreamBroken("the stream ended without a finish_reason")
             _part_calls(chunks)
-            response = litellm.stream_chunk_builder(chunks, messages=list(request.messages))
+            told = [_as_json(chunk) for chunk in chunks]
+            response = litellm.stream_chunk_builder(told, messages=list(request.messages))
         yield self._completion(litellm, response, request, chunks)
 
     async def _response(self, litellm: Any, request: ModelRequest) -> Any:
@@ -419,10 +421,24 @@ def _piece(litellm: Any, told: Mapping[str, Any], model: str) -> Any:
     """One piece of litellm's, with what an answer is made of. The rest may be of any type."""
     choices = told.get("choices") or []
     for choice in choices:
-        delta = choice["delta"] = {**(choice.get("delta") or {}), "role": "assistant"}
-        delta["content"] = prose(delta.get("content"))
-    priced = {key: told[key] for key in ("usage", "service_tier") if told.get(key)}
-    return litellm.ModelResponseStream(id="", created=0, model=model, choices=choices, **priced)
+        given = choice.get("delta") or {}
+        said = {"role": "assistant", "content": prose(given.get("content"))}
+        delta = choice["delta"] = {**given, **said, "function_call": None}
+        if calls := delta.get("tool_calls"):
+            delta["tool_calls"] = [each for each in calls if each and each.get("function")]
+    piece = litellm.ModelResponseStream(
+        id="", created=0, model=model, choices=choices, service_tier=told.get("service_tier")
+    )
+    if isinstance(told.get("usage"), dict):
+        piece.usage = litellm.Usage(**told["usage"])
+    return piece
+
+
+def _as_json(piece: Any) -> Any:
+    """``piece`` as JSON, which litellm reads sooner than its own; itself where more hangs on it."""
+    if getattr(piece, "_hidden_params", True):
+        return piece
+    return piece.model_dump(exclude_none=True)
 
 
 def _delta(chunk: Any) -> Delta:
