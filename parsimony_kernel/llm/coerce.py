@@ -66,7 +66,7 @@ def choice_of(choice: Any, opaque: str = "") -> Choice:
     calls = getattr(message, "tool_calls", None)
     return Choice(
         Message(
-            content=_prose(message.content),
+            content=prose(message.content),
             tool_calls=tuple(
                 _call(each) for each in (() if calls is None else _several(calls, "tool_calls"))
             ),
@@ -95,7 +95,7 @@ def _call(call: Any) -> ToolCall:
     )
 
 
-def _prose(content: Any) -> str | None:
+def prose(content: Any) -> str | None:
     """A message's text, which some clients give in parts."""
     if isinstance(content, list | tuple):
         parts = [each.get("text") for each in content if isinstance(each, dict)]

@@ -6,63 +6,30 @@ stored. A provider that is not listed is not judged; litellm will say what it la
 
 import ipaddress
 import re
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 
 @dataclass(frozen=True)
 class Provider:
-    """Where a provider is and what opens it, by variables of the environment.
+    """Where a provider is and what opens it; see ``credentials.toml``."""
 
-    The first of ``keys`` is the one to recommend. ``bases`` hold its address, and ``default`` is
-    where litellm looks when none is set. A server that people run themselves ``is_own``: it needs
-    no key, and an address where it has no default.
-    """
-
-    keys: tuple[str, ...]
-    bases: tuple[str, ...] = ()
+    keys: Sequence[str]
+    bases: Sequence[str] = ()
     default: str | None = None
     is_own: bool = False
+    families: Sequence[str] = ()
+    suggested: str | None = None
 
 
-def _own(name: str, default: str | None = None) -> Provider:
-    return Provider((f"{name}_API_KEY",), (f"{name}_API_BASE",), default, is_own=True)
-
-
-# The names are litellm's.
-PROVIDERS: dict[str, Provider] = {
-    "openai": Provider(("OPENAI_API_KEY",), ("OPENAI_BASE_URL", "OPENAI_API_BASE")),
-    "anthropic": Provider(("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")),
-    "gemini": Provider(("GEMINI_API_KEY", "GOOGLE_API_KEY")),
-    "mistral": Provider(("MISTRAL_API_KEY",)),
-    "groq": Provider(("GROQ_API_KEY",)),
-    "openrouter": Provider(("OPENROUTER_API_KEY", "OR_API_KEY")),
-    "azure": Provider(
-        ("AZURE_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_AD_TOKEN", "AZURE_CLIENT_ID")
-    ),
-    "deepseek": Provider(("DEEPSEEK_API_KEY",)),
-    "xai": Provider(("XAI_API_KEY",)),
-    "cohere": Provider(("COHERE_API_KEY", "CO_API_KEY")),
-    "ollama": _own("OLLAMA", "http://localhost:11434"),
-    "ollama_chat": _own("OLLAMA", "http://localhost:11434"),
-    "hosted_vllm": _own("HOSTED_VLLM"),
-    "lm_studio": _own("LM_STUDIO"),
-    "llamafile": _own("LLAMAFILE", "http://127.0.0.1:8080/v1"),
-    "xinference": _own("XINFERENCE", "http://127.0.0.1:9997/v1"),
+PROVIDERS = {
+    name: Provider(**told)
+    for name, told in tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")).items()
 }
-
-_FAMILIES: tuple[tuple[str, str], ...] = (
-    ("gpt-", "openai"),
-    ("chatgpt-", "openai"),
-    ("ft:gpt-", "openai"),
-    ("o1", "openai"),
-    ("o3", "openai"),
-    ("o4", "openai"),
-    ("claude-", "anthropic"),
-    ("command-", "cohere"),
-)
 
 
 def provider_of(model: str) -> str | None:
@@ -70,7 +37,8 @@ def provider_of(model: str) -> str | None:
     prefix, slash, _ = model.partition("/")
     if slash:
         return prefix.lower()
-    return next((name for start, name in _FAMILIES if model.startswith(start)), None)
+    starts = ((name, tuple(known.families)) for name, known in PROVIDERS.items())
+    return next((name for name, families in starts if model.startswith(families)), None)
 
 
 def known_provider(model: str) -> Provider | None:

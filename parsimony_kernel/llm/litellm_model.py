@@ -14,7 +14,7 @@ import logging
 import os
 import pickle
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -23,7 +23,7 @@ from parsimony_kernel.core.chat import Completion, Delta, Message, ModelRequest,
 from parsimony_kernel.core.kinds import Failure, FailureRaised
 from parsimony_kernel.limits.budget import counted, usage_by_size, usd
 from parsimony_kernel.llm import chokepoint, credentials, thinking
-from parsimony_kernel.llm.coerce import choice_of
+from parsimony_kernel.llm.coerce import choice_of, prose
 from parsimony_kernel.llm.extras import EXTRAS, PICTURES, THINKING, Extra, marked
 from parsimony_kernel.llm.faults import gap
 
@@ -50,6 +50,15 @@ _FIRST_USED = (
 )
 # Whether a request that openai's client makes is one of this module.
 _is_ours: ContextVar[bool] = ContextVar("parsimony_request", default=False)
+# Where litellm keeps who hears of its answers.
+_LISTENERS = (
+    "callbacks",
+    "success_callback",
+    "failure_callback",
+    "_async_success_callback",
+    "_async_failure_callback",
+    "cache",
+)
 # A limit above what a model can write is refused. No model in use writes less than this.
 _EVERY_MODEL_WRITES = 4_096
 
@@ -80,6 +89,7 @@ class LiteLLMModel:
         self._environ = environ
         self._base = credentials.base_of(self._config, environ)
         self._refused: list[Extra] = []
+        self._sees: bool | None = None  # asked of litellm once, since each request wants to know
 
     def __repr__(self) -> str:
         return f"LiteLLMModel({self.name!r})"
@@ -109,11 +119,11 @@ class LiteLLMModel:
     def sees_pictures(self) -> bool:
         """Whether litellm knows that it does, and it has refused none. Imports nothing."""
         litellm: Any = sys.modules.get("litellm")
-        try:
-            sees = litellm is not None and litellm.supports_vision(model=self.name)
-        except Exception:  # boundary: tool - litellm, of a model that it does not know
-            return False
-        return bool(sees) and PICTURES not in self._refused
+        if self._sees is None and litellm is not None:
+            # boundary: tool - litellm, of a model that it does not know, or half imported
+            with contextlib.suppress(Exception):
+                self._sees = bool(litellm.supports_vision(model=self.name))
+        return bool(self._sees) and PICTURES not in self._refused
 
     async def estimate_cost_usd(self, prompt_tokens: int, answer_tokens: int) -> float | None:
         """What a request of this size costs by the price map that litellm ships.
@@ -145,9 +155,10 @@ class LiteLLMModel:
         chunks: list[Any] = []
         if not isinstance(getattr(response, "choices", None), list | tuple):
             try:
-                async for chunk in response:
-                    chunks.append(chunk)
-                    yield _delta(chunk)
+                async with contextlib.aclosing(_pieces(litellm, response)) as pieces:
+                    async for chunk in pieces:
+                        chunks.append(chunk)
+                        yield _delta(chunk)
             except Exception:  # boundary: tool - the provider's stream, behind a whole answer
                 # Once the answer is whole, what breaks is what follows it, such as a usage that
                 # is no number, and an answer that was paid for is not thrown away.
@@ -160,7 +171,8 @@ class LiteLLMModel:
             if _said_end(response) is False:
                 raise StreamBroken("the stream ended without a finish_reason")
             _part_calls(chunks)
-            response = litellm.stream_chunk_builder(chunks, messages=list(request.messages))
+            told = [_as_json(chunk) for chunk in chunks]
+            response = litellm.stream_chunk_builder(told, messages=list(request.messages))
         yield self._completion(litellm, response, request, chunks)
 
     async def _response(self, litellm: Any, request: ModelRequest) -> Any:
@@ -375,6 +387,58 @@ def unusable(problem: str) -> Failure:
 
 def _dotted(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
+
+
+async def _pieces(litellm: Any, response: Any) -> AsyncGenerator[Any, None]:
+    """The pieces of an answer, as litellm's.
+
+    What openai's client streams is read past litellm's wrapper, which puts an answer together three
+    times to log it and takes longer than the rest of a short step. The wrapper stays for every
+    other client, and where somebody listens to the log.
+    """
+    stream: Any = getattr(response, "completion_stream", None)
+    is_heard = any(getattr(litellm, name, None) for name in _LISTENERS)
+    of_client = importlib.import_module("openai.types.chat").ChatCompletionChunk
+    if is_heard or getattr(stream, "_cast_to", None) is not of_client:
+        async for piece in response:
+            yield piece
+        return
+    stream._cast_to = object  # JSON as it came, where the client can give it
+    try:
+        async for given in stream:
+            told = given if isinstance(given, dict) else given.to_dict()
+            piece = _piece(litellm, told, response.model)
+            response.chunks.append(piece)
+            response.raise_on_model_repetition()
+            if piece.choices and piece.choices[0].finish_reason:
+                response.received_finish_reason = piece.choices[0].finish_reason
+            yield piece
+    except Exception as exc:  # boundary: tool - the provider's stream, told as litellm tells it
+        response._handle_stream_fallback_error(exc)
+
+
+def _piece(litellm: Any, told: Mapping[str, Any], model: str) -> Any:
+    """One piece of litellm's, with what an answer is made of. The rest may be of any type."""
+    choices = told.get("choices") or []
+    for choice in choices:
+        given = choice.get("delta") or {}
+        said = {"role": "assistant", "content": prose(given.get("content"))}
+        delta = choice["delta"] = {**given, **said, "function_call": None}
+        if calls := delta.get("tool_calls"):
+            delta["tool_calls"] = [each for each in calls if each and each.get("function")]
+    piece = litellm.ModelResponseStream(
+        id="", created=0, model=model, choices=choices, service_tier=told.get("service_tier")
+    )
+    if isinstance(told.get("usage"), dict):
+        piece.usage = litellm.Usage(**told["usage"])
+    return piece
+
+
+def _as_json(piece: Any) -> Any:
+    """``piece`` as JSON, which litellm reads sooner than its own; itself where more hangs on it."""
+    if getattr(piece, "_hidden_params", True):
+        return piece
+    return piece.model_dump(exclude_none=True)
 
 
 def _delta(chunk: Any) -> Delta:

@@ -16,15 +16,6 @@ from parsimony_kernel.limits.budget import dollars
 from parsimony_kernel.llm import credentials
 
 _PRICES = "model_prices_and_context_window_backup.json"
-# One for each provider whose key may be there already: the first is proposed.
-SUGGESTED = {
-    "anthropic": "anthropic/claude-sonnet-4-5",
-    "openai": "openai/gpt-5",
-    "gemini": "gemini/gemini-2.5-pro",
-    "mistral": "mistral/mistral-large-latest",
-    "deepseek": "deepseek/deepseek-chat",
-}
-
 # Where litellm lists its providers, as text; those of the second are OpenAI's by another address.
 _LISTS = ("types/utils.py", "llms/openai_like/providers.json")
 _PROVIDER = re.compile(r'^    [A-Z0-9_]+ = "([^"]+)"|^  "([^"]+)": \{', re.MULTILINE)
@@ -59,14 +50,14 @@ def _text_of(name: str) -> str:
 
 def suggestion(environ: Mapping[str, str]) -> str:
     """Which model could be used here, in a sentence."""
-    for provider, model in SUGGESTED.items():
-        config = {"model": model}
-        if credentials.key_of(config, environ):
-            return f"There is a key for {provider}: try {model!r}."
-    variables = [credentials.PROVIDERS[each].keys[0] for each in list(SUGGESTED)[:3]]
+    suggested = {name: each for name, each in credentials.PROVIDERS.items() if each.suggested}
+    for name, provider in suggested.items():
+        if any(map(environ.get, provider.keys)):
+            return f"There is a key for {name}: try {provider.suggested!r}."
+    variables = [provider.keys[0] for provider in suggested.values()][:3]
     return (
         f"Set a key, such as {' or '.join(variables)}, and name a model, such as "
-        f"{SUGGESTED['anthropic']!r}; with a server of your own, 'ollama_chat/NAME' or "
+        f"{suggested['anthropic'].suggested!r}; with a server of your own, 'ollama_chat/NAME' or "
         "'openai/NAME'."
     )
 

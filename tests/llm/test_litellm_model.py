@@ -6,6 +6,7 @@ import logging
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +16,7 @@ from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.chat import Beat, Completion, Delta, ModelRequest, Usage, answer
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.taxonomy import FailureType
-from parsimony_kernel.llm import chokepoint
+from parsimony_kernel.llm import chokepoint, litellm_model
 from parsimony_kernel.llm.chokepoint import call_llm
 from parsimony_kernel.llm.litellm_model import LiteLLMModel, import_litellm
 from parsimony_kernel.testing.clock import ManualClock
@@ -25,6 +26,7 @@ from parsimony_kernel.testing.provider import (
     Faulty,
     HttpError,
     LoopbackProvider,
+    Raw,
     Reply,
     Wire,
     rate_limited,
@@ -120,6 +122,64 @@ async def test_usage_that_cannot_be_true_is_estimated_and_the_answer_kept(wire: 
     by_price = await model.estimate_cost_usd(last.usage.prompt_tokens, last.usage.completion_tokens)
     assert last.cost_usd == pytest.approx(by_price)
     assert by_price
+
+
+ENDS = [*(wire for wire in Wire if "silence" not in wire), None]
+
+
+@pytest.mark.parametrize("wire", ENDS)
+async def test_an_answer_is_the_same_by_litellms_own_wrapper(
+    wire: Wire | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reply = calls(call("run_code", code="1"), text="Let me count the cars.")
+    step = reply if wire is None else Faulty(wire, reply)
+    past, _ = await outcome(step)
+    monkeypatch.setattr(litellm_model, "_LISTENERS", ("model_cost",))
+    through, _ = await outcome(step)
+    told = [{**asdict(each), "metadata": None} for each in (past, through)]
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize(
+    ("delta", "text"),
+    [({"content": [{"type": "text", "text": "Hi"}]}, "Hi"), ({"role": "model"}, ""), (None, "")],
+)
+async def test_a_piece_that_is_written_oddly_is_read(delta: Any, text: str) -> None:
+    frame = {"id": None, "created": "now", "service_tier": "flex"}
+    usage = {"prompt_tokens": 1000, "completion_tokens": 0, "total_tokens": 1000}
+    told = [
+        {**frame, "choices": [{"index": 0, "delta": delta}]},
+        {**frame, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+        {**frame, "choices": None, "usage": usage},
+    ]
+    last, _ = await outcome(Raw("".join(f"data: {json.dumps(one)}\n\n" for one in told).encode()))
+    assert isinstance(last, Completion)
+    assert (last.message.content or "") == text
+    whole = await LiteLLMModel({"model": GPT_5}, environ={}).estimate_cost_usd(1000, 0)
+    assert whole is not None
+    assert last.cost_usd == pytest.approx(whole / 2)
+
+
+async def test_a_model_that_repeats_one_piece_is_stopped() -> None:
+    piece = {"choices": [{"index": 0, "delta": {"content": "again "}}]}
+    last, _ = await outcome(Raw(f"data: {json.dumps(piece)}\n\n".encode() * 200))
+    assert isinstance(last, Failure)
+    assert last.kind is FailureKind.transient_provider
+    assert "again again" in str(last.partial_data)
+
+
+async def test_who_listens_to_litellm_hears_of_each_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    litellm, heard = import_litellm(), asyncio.Event()
+
+    async def listener(kwargs: Any, response: Any, *times: Any) -> None:
+        assert response.usage.prompt_tokens == 11
+        heard.set()
+
+    monkeypatch.setattr(litellm, "success_callback", [listener])
+    monkeypatch.setattr(litellm, "_async_success_callback", [])
+    last, _ = await outcome(say("Hello"))
+    assert isinstance(last, Completion)
+    await asyncio.wait_for(heard.wait(), 30)
 
 
 async def test_counts_that_are_estimated_cost_nothing_known_where_no_price_is() -> None:
