@@ -231,7 +231,8 @@ class _Planner:
             table = self._table_of(call, name)
             ways = code.arguments(reading["options"])
             ways += [f"{each} without its sign" for each in reading["signed"]]
-            self.notes.append(f"Read {path} with {', '.join(ways)}")
+            latin = " is not UTF-8" * ("encoding" in reading["options"])
+            self.notes.append(f"{path}{latin}: read with {', '.join(ways)}")
         if table is None:
             raise No(f"{path} cannot be read. {call.error[:300]}" if call.error else
                      f"{path} was loaded, and what it holds is not a table.")  # fmt: skip

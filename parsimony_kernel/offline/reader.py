@@ -168,6 +168,12 @@ class Reader(Marks):
         if words == [word] and f"{self.query.superlative or '~'} {word}" in self.text:
             self.note(f"Read {said!r} as the rows of {self.table.name}")
             return
+        numbers = [c.name for c in self.table.measures]
+        if aggregate(words[0]) and words[-1] == word and numbers and not self.query.agg:
+            question = f"`{self.table.name}` has no column {word!r}. Which one do you mean?"
+            self.query.columns = [self.table.column(self.choose(question, numbers))]
+            self.query.agg = aggregate(words[0])
+            return
         what = f'what "{said}" is for here' if word in keywords() else f'"{said}"'
         raise No(f"The built-in model doesn't know {what}.")
 
