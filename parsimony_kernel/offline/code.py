@@ -10,19 +10,11 @@ from functools import cache
 from textwrap import shorten
 from typing import Any
 
+from parsimony_kernel.offline.patterns import table as patterns
 from parsimony_kernel.offline.query import Filter, Query
 from parsimony_kernel.offline.schema import Column, Table
 from parsimony_kernel.offline.words import fold, identifier, literal, unique
 
-_MASKS = {
-    "true": "{0}",
-    "false": "{0} == False",
-    "missing": "{0}.isna()",
-    "present": "{0}.notna()",
-    "in": "{0}.isin({2})",
-    "not in": "~{0}.isin({2}) & {0}.notna()",
-    "between": "({0} >= {1}) & ({0} <= {3})",
-}
 _READERS = {"json": "json", "parquet": "parquet", "xlsx": "excel", "xls": "excel"}
 _WINDOWS = {"cumulative": "cumsum()", "growth": "pct_change().mul(100)"}
 
@@ -123,11 +115,11 @@ def _templates() -> Any:
 
 def mask(each: Filter, table: str) -> str:
     """The condition of a filter."""
-    column, values = each.column.of(table), [*each.values, "", ""]
-    template = _MASKS.get(each.op, f"{{0}} {each.op} {{1}}")
+    column, values = each.column.of(table), [*map(literal, each.values), "", ""]
+    template = patterns()["filters"].get(each.op, ["", f"{{0}} {each.op} {{1}}"])[1]
     if each.op == "in" and len(each.values) == 1:
         template = "{0} == {1}"
-    return template.format(column, literal(values[0]), literal([*each.values]), literal(values[1]))
+    return str(template).format(column, values[0], values[1], literal([*each.values]))
 
 
 def masks(query: Query) -> str:

@@ -71,6 +71,11 @@ def _escaped(word: str) -> str:
     return word if word.replace(" ", "").isalpha() else re.escape(word)
 
 
+def clause(kind: str, text: str) -> bool:
+    """Whether ``text`` is wholly what ``clauses`` describes."""
+    return bool(re.fullmatch(table()["clauses"][kind], text, re.DOTALL))
+
+
 def filler(kind: str) -> frozenset[str]:
     """List words that have no pattern of their own; those of ``words`` say nothing."""
     return frozenset(table()["fillers"][kind].split())

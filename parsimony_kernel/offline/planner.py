@@ -15,7 +15,7 @@ from rapidfuzz import fuzz
 from parsimony_kernel.offline import code
 from parsimony_kernel.offline.code import Cell
 from parsimony_kernel.offline.marks import STOP, Ask, Look, No, Stopped, choose
-from parsimony_kernel.offline.patterns import asides, examples
+from parsimony_kernel.offline.patterns import asides, clause, examples
 from parsimony_kernel.offline.query import Query
 from parsimony_kernel.offline.reader import Reader
 from parsimony_kernel.offline.schema import Table, read_table
@@ -38,23 +38,9 @@ REAL_MODEL = (
     "in the environment: %agent model openai/gpt-5 (OPENAI_API_KEY), or %%agent --model NAME for "
     "one cell."
 )
-_VERBS = re.compile(
-    "plot|draw|chart|graph|show|list|give|describe|summari[sz]e|publish|export|make|write|create|"
-    "add|rename|sort|count|compute|calculate|drop|fill|keep|refresh|save|find|tell|load|then"
-)
-_LOADING = re.compile(
-    "load|read|open|import|the|file|please|data|from|and|table|it|me|show|let's|sheet|of|to|for|in|"
-    "with|as|into"
-)
-_IT = re.compile(
-    r"(?i)(?:the |,|and )*(?:it|this|that|them|charts?|plot|graph|table|results?|data)?"
-)
 # What a number or a date looks like in text: such a file may be written in another way.
 _ODD = re.compile(r"[-$€£ ]*\d[\d.,]*[ ]?[€$£%]?|\d{1,2}[./-]\d{1,2}[./-]\d{4}.*")
 _SEPARATORS = re.compile(r"[;\t|]")
-_FIX = re.compile(
-    r"(?i)\s*(?:a cell of this notebook failed|(?:please )?(?:fix|mend|repair|debug))\b"
-)
 
 
 @dataclass(frozen=True)
@@ -68,7 +54,7 @@ class Step:
 
 @dataclass
 class _Made:
-    """What a clause came to."""
+    """What a part came to."""
 
     title: str
     table: str = ""
@@ -163,17 +149,17 @@ class _Planner:
         if len(request) > MAX_REQUEST:
             raise No(f"The request has {len(request):,} characters; the built-in model reads "
                      f"{MAX_REQUEST:,} at most.")  # fmt: skip
-        if _FIX.match(request):
+        if clause("fix", request):
             raise No("Fixing code takes a model that reads and writes Python.")
         if "run_code" not in self.tools:
             raise No("There is no tool to run code with.")
         before: Query | None = None
-        for clause in _clauses(tokenize(request, self.turn.files)):
-            before = self._do(clause, before) or before
+        for part in _clauses(tokenize(request, self.turn.files)):
+            before = self._do(part, before) or before
         return self._summary()
 
-    def _do(self, clause: list[Token], before: Query | None) -> Query | None:
-        text = " ".join(t.text for t in clause)
+    def _do(self, part: list[Token], before: Query | None) -> Query | None:
+        text = " ".join(t.text for t in part)
         found = ((kind, pattern.fullmatch(text)) for pattern, kind in asides())
         kind, aside = next(((kind, match) for kind, match in found if match), ("", None))
         if kind == "help":
@@ -183,12 +169,12 @@ class _Planner:
             return None
         if aside:
             rest = aside.groupdict().get("rest") or ""
-            clause = [] if _IT.fullmatch(rest) else tokenize(rest, self.turn.files)
-        clause, query = self._load(clause), None
-        if any(t.kind in ("word", "quoted", "number") for t in clause):
-            query = self._read(clause, before)
+            part = [] if clause("it", rest) else tokenize(rest, self.turn.files)
+        part, query = self._load(part), None
+        if any(t.kind in ("word", "quoted", "number") for t in part):
+            query = self._read(part, before)
             is_all = query == Query(query.table, "rows", notes=query.notes)
-            if not (is_all and (aside or clause[0].low in ("use", "take", "with", "using"))):
+            if not (is_all and (aside or part[0].low in ("use", "take", "with", "using"))):
                 self._compute(query)
         if aside:
             self._publish(kind, aside.groupdict())
@@ -199,14 +185,14 @@ class _Planner:
 
     # -- files -------------------------------------------------------------------------------
 
-    def _load(self, clause: list[Token]) -> list[Token]:
-        """Load the files that a clause names; what is left of it."""
-        left, files = _apart(clause)
+    def _load(self, part: list[Token]) -> list[Token]:
+        """Load the files that a part names; what is left of it."""
+        left, files = _apart(part)
         for path, name in files:
-            self._load_file(self._path(path), name, {t.low for t in clause})
+            self._load_file(self._path(path), name, {t.low for t in part})
         names = {t.name.casefold() for _, t in self.loaded}
         words = {t.low for t in left if t.kind == "word"} - names
-        return [] if self.loaded and all(map(_LOADING.fullmatch, words)) else left
+        return [] if self.loaded and all(clause("loading", word) for word in words) else left
 
     def _load_file(self, path: str, name: str, said: set[str]) -> None:
         suffix = path.casefold().rpartition(".")[2]
@@ -295,9 +281,9 @@ class _Planner:
         tables = self.turn.tables().values()
         return [t for t in tables if t.name not in made] or list(tables)
 
-    def _read(self, clause: Sequence[Token], before: Query | None) -> Query:
-        """Read a clause about the table that it names, or the one in hand, or one that it fits."""
-        known, said = self.turn.tables(), {t.low for t in clause if t.kind in ("word", "quoted")}
+    def _read(self, part: Sequence[Token], before: Query | None) -> Query:
+        """Read a part about the table that it names, or the one in hand, or one that it fits."""
+        known, said = self.turn.tables(), {t.low for t in part if t.kind in ("word", "quoted")}
         subject = self.subject or (before.table if before else "")
         named = [t for t in known.values() if t.name.casefold() in said]
         named = named or [t for t in self._originals() if set(fold(t.name)) <= said]
@@ -312,7 +298,7 @@ class _Planner:
         left: list[tuple[bool, int, str, Exception]] = []
         for about in (*first, *others):
             try:
-                found.append(self._read_about(about, clause, before))
+                found.append(self._read_about(about, part, before))
             except (Ask, No, Stopped) as no:
                 left.append((not isinstance(no, No), self.understood, about.name, no))
             if about in first and (found or left[-1][0]):
@@ -327,12 +313,12 @@ class _Planner:
         wide = [name for name in fit if all(names[name] >= each for each in names.values())]
         return fit[wide[-1] if wide else self._choose("Which table do you mean?", list(fit))]
 
-    def _read_about(self, about: Table, clause: Sequence[Token], before: Query | None) -> Query:
+    def _read_about(self, about: Table, part: Sequence[Token], before: Query | None) -> Query:
         if before is None and not self.loaded:
             before = self._before(about)
         known: dict[str, Any] = {}
         while True:
-            reader = Reader(clause, about, self.turn, known, before)
+            reader = Reader(part, about, self.turn, known, before)
             try:
                 return reader.read()
             except Look as look:
@@ -448,31 +434,31 @@ class _Planner:
 
 def _clauses(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     """The parts of a request that are requests of their own: from one verb to the next."""
-    clause: list[Token] = []
+    part: list[Token] = []
     for at, token in enumerate(tokens):
         following = tokens[at + 1].low if at + 1 < len(tokens) else ""
         ends = token.text in (";", "\n", ".") or token.low == "then"
-        if ends or (token.low in (",", "and") and _VERBS.fullmatch(following)):
-            yield clause
-            clause = []
+        if ends or (token.low in (",", "and") and clause("verbs", following)):
+            yield part
+            part = []
         else:
-            clause.append(token)
-    yield clause
+            part.append(token)
+    yield part
 
 
-def _apart(clause: Sequence[Token]) -> tuple[list[Token], list[tuple[str, str]]]:
-    """A clause without its loading, and the files to load with the names they are given."""
+def _apart(part: Sequence[Token]) -> tuple[list[Token], list[tuple[str, str]]]:
+    """A part without its loading, and the files to load with the names they are given."""
     left, files, at = list[Token](), list[tuple[str, str]](), 0
-    while at < len(clause):
-        token = clause[at]
+    while at < len(part):
+        token = part[at]
         at += 1
         if token.kind != "file" or (left and left[-1].low in ("to", "as", "into")):
             left.append(token)
             continue
         name = ""
-        if at + 1 < len(clause) and clause[at].low in ("as", "into"):
-            name, at = clause[at + 1].bare, at + 2
-        while left and _LOADING.fullmatch(left[-1].low):
+        if at + 1 < len(part) and part[at].low in ("as", "into"):
+            name, at = part[at + 1].bare, at + 2
+        while left and clause("loading", left[-1].low):
             left.pop()
         files.append((token.bare, name))
     return left, files

@@ -21,7 +21,7 @@ class Filter:
     def __str__(self) -> str:
         is_month = self.column.part == "month_name"
         shown = [MONTHS[int(v) - 1] if is_month else str(v) for v in self.values]
-        words: str = patterns()["filters"].get(self.op, f"{{0}} {self.op} {{1}}")
+        words: str = patterns()["filters"].get(self.op, [f"{{0}} {self.op} {{1}}"])[0]
         both = " to " if self.op == "between" else " or "
         return words.format(self.column.base.label, both.join(shown))
 

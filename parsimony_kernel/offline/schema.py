@@ -14,14 +14,7 @@ from parsimony_kernel.offline.words import fold, literal
 
 Kind = Literal["number", "date", "boolean", "text"]
 
-# Dates as text: what they look like, and what ``pd.to_datetime`` needs to read them.
-_MONTH = r"[A-Z][a-z]{2,8}"
-_DATES = (
-    (r"\d{4}[-/]\d{1,2}[-/]\d{1,2}([ T]\d{1,2}:\d{2}.*)?", ""),
-    (r"\d{4}-\d{2}", 'format="%Y-%m"'),
-    (rf"{_MONTH} \d{{1,2}},? \d{{4}}|\d{{1,2}}[ -]{_MONTH}[ -]\d{{4}}", 'format="mixed"'),
-    (r"\d{1,2}\.\d{1,2}\.\d{4}( \d{1,2}:\d{2}.*)?", "dayfirst=True"),
-)
+_UNIT = re.compile(patterns()["spellings"]["unit"])
 _KINDS: tuple[tuple[str, Kind], ...] = (
     ("date|timestamp", "date"),
     ("bool", "boolean"),
@@ -29,12 +22,6 @@ _KINDS: tuple[tuple[str, Kind], ...] = (
 )
 _YES_NO = ({"yes", "no"}, {"y", "n"}, {"true", "false"})
 _MISSING = frozenset({"nan", "none", "nat", "<na>", "null", ""})
-_UNIT = re.compile(
-    # The min of temp_min is a minimum.
-    r"(?!(?<=temp)[ _]min$)(?:[ _]|(?<=[a-z])(?= ?\())"
-    r"\(?(°?C|kg|mg/kg|g|lbs|km|cm|mm|m²|mins?|minutes|hours|h|seconds|sec|km/h|mph|miles|kWh|EUR|USD"
-    r"|[kMB]?[$€£][kMB]?|%)\)?$"
-)
 
 
 @dataclass(frozen=True)
@@ -212,5 +199,6 @@ def _column(name: str, dtype: str, samples: Any) -> Column:
     kind: Kind = next((kind for begins, kind in _KINDS if re.match(begins, dtype.lower())), "text")
     if kind != "text":
         return Column(name, kind, dtype, seen)
-    shapes = (how for shape, how in _DATES if seen and all(re.fullmatch(shape, s) for s in seen))
+    dates = patterns()["dates"].items()
+    shapes = (how for shape, how in dates if seen and all(re.fullmatch(shape, s) for s in seen))
     return Column(name, "text", dtype, seen, next(shapes, None))

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, count
 
+from parsimony_kernel.offline.patterns import table
+
 DATA_SUFFIXES = ("csv", "tsv", "txt", "parquet", "pq", "xlsx", "xls", "json", "jsonl", "ndjson")
 _ANY = "|".join(DATA_SUFFIXES)
 _TOKEN = rf"""
@@ -89,19 +91,10 @@ def singular(word: str) -> str:
     return word
 
 
-# Short forms and everyday words that stand for the same measured thing.
-_SAME = {
-    "temperature": "temp", "qty": "quantity", "amt": "amount", "hp": "horsepower",
-    "precip": "precipitation", "rain": "precipitation", "rainfall": "precipitation",
-    "dept": "department", "pct": "percent", "percentage": "percent", "yr": "year",
-    "lat": "latitude", "lon": "longitude", "lng": "longitude", "maximum": "max",
-    "minimum": "min", "average": "mean", "avg": "mean", "num": "number", "aged": "age",
-}  # fmt: skip
-
-
 def canonical(words: Iterable[str]) -> tuple[str, ...]:
     """``words`` as singulars, short forms unified."""
-    return tuple(_SAME.get(singular(word), singular(word)) for word in words)
+    same = dict(pair.split("=") for pair in table()["spellings"]["same"].split())
+    return tuple(same.get(singular(word), singular(word)) for word in words)
 
 
 def spoken(items: Iterable[str], last: str = "and") -> str:
