@@ -170,9 +170,8 @@ class Marks:
         partly = [] if is_key or is_quoted else self._columns_of(words)
         measures = [c.name for c in partly if c.is_measure]
         if values and measures and not aggregate(behind):
-            value = f"{values[0][0].name} is {values[0][1]}"
-            if self.choose(f"What do you mean by {text!r}?", [value, *measures]) == value:
-                measures = []
+            raise No(f"{text!r} is a value of {values[0][0].name}, and {spoken(measures)} is a "
+                     "column: say the name of one of them.")  # fmt: skip
         if values and not measures:
             return self.mark("V", values, text)
         months = [i for i, m in enumerate(MONTHS, 1) if low in (m.lower(), m[:3].lower())]

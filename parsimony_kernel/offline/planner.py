@@ -22,6 +22,7 @@ from parsimony_kernel.offline.schema import Table, read_table
 from parsimony_kernel.offline.transcript import Call, Transcript
 from parsimony_kernel.offline.words import (
     Token,
+    counted,
     fold,
     for_markdown,
     identifier,
@@ -151,8 +152,6 @@ class _Planner:
                      f"{MAX_REQUEST:,} at most.")  # fmt: skip
         if clause("fix", request):
             raise No("Fixing code takes a model that reads and writes Python.")
-        if "run_code" not in self.tools:
-            raise No("There is no tool to run code with.")
         before: Query | None = None
         for part in _clauses(tokenize(request, self.turn.files)):
             before = self._do(part, before) or before
@@ -201,7 +200,7 @@ class _Planner:
             heads = f"pd.read_excel({literal(path)}, sheet_name=None, nrows=0)"
             of = f'pd.Series(list({heads})).to_json(orient="values")'
             look = code.looked(of, f"Look which sheets {path} has")
-            listed = json.loads(self._done(look).printed)
+            listed = json.loads(self._done(self._ran(look)).printed)
             if len(listed) > 1:
                 sheets = [each for each in listed if str(each).casefold() in said]
                 question = f"{path} has several sheets. Which one do you mean?"
@@ -260,17 +259,22 @@ class _Planner:
 
     # -- code --------------------------------------------------------------------------------
 
-    def _ran(self, cell: Cell) -> Call:
-        """The call that ran ``cell``, whatever came of it; raises ``_First`` until it has run."""
-        found = [c for c in self.turn.calls if c.code == cell.code and not c.void]
-        if not found or not found[-1].answer:
-            raise _First("run_code", {"code": cell.code, "purpose": cell.purpose})
-        return found[-1]
+    def _called(self, tool: str, arguments: dict[str, Any]) -> Call:
+        """The call of a tool, whatever came of it; raises ``_First`` until it was answered."""
+        if tool not in self.tools:
+            raise No(f"There is no tool {tool} here.")
+        known = [c for c in self.turn.calls if c.name == tool and c.arguments == arguments]
+        answered = [c for c in known[-1:] if c.answer and not c.void]
+        if not answered:
+            raise _First(tool, arguments)
+        return answered[0]
 
-    def _done(self, cell: Cell) -> Call:
-        call = self._ran(cell)
+    def _ran(self, cell: Cell) -> Call:
+        return self._called("run_code", {"code": cell.code, "purpose": cell.purpose})
+
+    def _done(self, call: Call) -> Call:
         if not call.ok:
-            raise No(f"{cell.purpose}: {call.error[:300]}")
+            raise No(f"{call.arguments.get('purpose', call.name)}: {call.error[:300]}")
         return call
 
     def _originals(self) -> list[Table]:
@@ -322,7 +326,7 @@ class _Planner:
             try:
                 return reader.read()
             except Look as look:
-                call = self._done(code.looked(look.expression, look.why))
+                call = self._done(self._ran(code.looked(look.expression, look.why)))
                 known[look.expression] = None
                 with suppress(ValueError):
                     known[look.expression] = json.loads(call.printed)
@@ -343,20 +347,17 @@ class _Planner:
     def _compute(self, query: Query) -> None:
         about = self.turn.tables()[query.table]
         cell = code.write(query, about, sorted(self.taken))
-        call = self._done(cell)
+        call = self._done(self._ran(cell))
         self.taken |= {cell.table, cell.chart} - {""}
         self.notes += query.notes
         if len(self._originals()) > 1 and about.name != self.subject:
             self.notes.append(f"Used `{about.name}`")
         printed = re.sub(r"Empty DataFrame\nColumns: .*\nIndex: .*", "none", call.printed)
         lines = [line for line in printed.splitlines() if line.strip()]
+        dates = [c for c in (*query.groups, *query.columns) if c.is_date]
+        periods = {each.part or each.name.casefold() for each in dates}
         units = [cell.unit, *[""] * len(lines)]
-        parts = {
-            each.part or each.name.casefold()
-            for each in (*query.groups, *query.columns)
-            if each.is_date
-        }
-        told = " ".join(sentence(*each, parts) for each in zip(lines, units, strict=False))
+        told = " ".join(map(sentence, lines, units, [periods] * len(lines)))
         if not (told or cell.table or cell.chart) and query.do != "head":
             told = f"{query.title}: see the step below."
         self.made.append(_Made(query.title, cell.table, cell.chart, told, about.name))
@@ -387,7 +388,7 @@ class _Planner:
             is_drawn = re.search("chart|plot|graph", given.get("rest") or "")
             if not path.casefold().endswith((".csv", ".xlsx")) or is_drawn:
                 raise No("The built-in model writes tables, to CSV and Excel files.")
-            self._done(code.export(name, path))
+            self._done(self._ran(code.export(name, path)))
             self.published.append(f"Wrote `{name}` to {path}.")
             return
         has_chart = any(m.chart for m in self.made) or (not self.made and self.turn.figures())
@@ -395,7 +396,7 @@ class _Planner:
         made = self._latest(chart=as_kind == "chart")
         variable = made.chart if as_kind == "chart" else made.table
         own = made.title if kind == "report" else title or made.title
-        self._tool(f"return_{as_kind}", {"variable": variable, "title": own})
+        self._done(self._called(f"return_{as_kind}", {"variable": variable, "title": own}))
         if kind != "report":
             self.published.append(f"Published the {as_kind} {own!r}.")
             return
@@ -403,26 +404,17 @@ class _Planner:
         how = f"The {as_kind} `{variable}` was made from {for_markdown(spoken(files))}."
         body = [f"![{for_markdown(own)}](artifact:{variable})", for_markdown(made.told)]
         text = "\n\n".join(filter(None, [*body, f"## How it was made\n\n{how}"]))
-        call = self._tool("return_report", {"title": title or own, "body": text, "language": "en"})
+        report = {"title": title or own, "body": text, "language": "en"}
+        call = self._done(self._called("return_report", report))
         place = call.result.get("page") or call.result.get("path") or ""
         self.published.append(f"Published the report {title or own!r}{f': {place}' * bool(place)}.")
-
-    def _tool(self, name: str, arguments: dict[str, Any]) -> Call:
-        if name not in self.tools:
-            raise No(f"There is no tool {name} here.")
-        found = [c for c in self.turn.calls if c.name == name and c.arguments == arguments]
-        if not found or not found[-1].answer:
-            raise _First(name, arguments)
-        if not found[-1].ok:
-            raise No(found[-1].error[:400])
-        return found[-1]
 
     def _summary(self) -> str:
         parts = [made.told or f"{made.title}." for made in self.made]
         for path, each in self.loaded:
-            columns = f"{len(each.columns)} column{'s' * (len(each.columns) != 1)}"
-            rows = "" if each.rows is None else f"{each.rows:,} row{'s' * (each.rows != 1)}, "
-            parts.append(f"Loaded `{each.name}` from {path}: {rows}{columns}.")
+            rows = [] if each.rows is None else [counted(each.rows, "row")]
+            size = ", ".join([*rows, counted(len(each.columns), "column")])
+            parts.append(f"Loaded `{each.name}` from {path}: {size}.")
         for made in self.made:
             names = [
                 f"`{n}`" for n in (made.table, made.chart) if n and n not in self.turn.variables

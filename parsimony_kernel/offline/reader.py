@@ -165,9 +165,6 @@ class Reader(Marks):
         words = [word for run in runs for word in run]
         word = next((each for each in words if each not in keywords()), words[0])
         said = self.raw.get(word, word)
-        if words == [word] and f"{self.query.superlative or '~'} {word}" in self.text:
-            self.note(f"Read {said!r} as the rows of {self.table.name}")
-            return
         numbers = [c.name for c in self.table.measures]
         if aggregate(words[0]) and words[-1] == word and numbers and not self.query.agg:
             question = f"`{self.table.name}` has no column {word!r}. Which one do you mean?"
