@@ -157,8 +157,9 @@ def failures() -> str:
 def offline() -> str:
     """Render the page of what the built-in model understands."""
     requests = [
-        (", then ".join(f"`{row[key]}`" for key in ("after", "example") if key in row), row["says"])
-        for row in (*patterns()["aside"], *patterns()["row"])
+        (", then ".join(f"`{row[key]}`" for key in ("after", "example") if key in row), says)
+        for kind in ("aside", "row")
+        for says, row in patterns()[kind].items()
         if "example" in row
     ]
     return "\n\n".join(

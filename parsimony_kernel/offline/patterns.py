@@ -2,10 +2,12 @@
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
+
+Row = Mapping[str, Any]
 
 
 @cache
@@ -16,13 +18,13 @@ def table() -> Mapping[str, Any]:
 
 
 @cache
-def rows() -> list[tuple[re.Pattern[str], Mapping[str, Any]]]:
+def rows() -> list[tuple[re.Pattern[str], Row]]:
     """Compile the rows of the table, with the meaning of their braces filled in."""
     several = r"(?: (?:,|and|or|&|, and|, or) (?:the )?{0})*"
     macros = {
         "the": "(?:(?:the|a|an|its|their|all|my|each|only) )*",
         "agg": f"(?:{'|'.join(table()['words'].values())})",
-        "op": f"(?:{'|'.join(map(_escaped, _operators()))})",
+        "op": f"(?:{'|'.join(map(_escaped, operators()))})",
         "superlative": f"(?:{'|'.join(_adjectives())})",
         # The second letter of a column's mark says what it holds.
         "C": r"C[mtfk]\d+",
@@ -32,29 +34,32 @@ def rows() -> list[tuple[re.Pattern[str], Mapping[str, Any]]]:
     }
     macros |= {f"{each}s": macros[each] + several.format(macros[each]) for each in "CV"}
     macros["Gs"] = r"(?:C[mtfk]|P)\d+(?: (?:,|and|&|, and|by|, by) (?:the |by )*(?:C[mtfk]|P)\d+)*"
-    found = []
-    for row in table()["row"]:
-        text = re.sub(r"\{(\w+)\}", lambda m: macros[m[1]], row["re"])
-        found.append((re.compile(rf"(?<![^ ])(?:{text})(?![^ ])"), row))
-    return found
+    texts = ((re.sub(r"\{(\w+)\}", lambda m: macros[m[1]], r["re"]), r) for r in _listed("row"))
+    return [(re.compile(rf"(?<![^ ])(?:{text})(?![^ ])"), row) for text, row in texts]
 
 
 @cache
 def asides() -> list[tuple[re.Pattern[str], str]]:
     """Compile what a part of a request may say as a whole, with what that is."""
     end = r"(?: please| pls| thanks|[ ,.?!:])*"
-    listed = table()["aside"]
-    return [(re.compile(f"(?i){row['re']}{end}"), row["kind"]) for row in listed]
+    return [(re.compile(f"(?i){row['re']}{end}"), row["kind"]) for row in _listed("aside")]
+
+
+def _listed(kind: str) -> Iterable[Row]:
+    rows: Mapping[str, Row] = table()[kind]
+    return rows.values()
 
 
 def examples() -> list[str]:
     """List a request for each row."""
-    listed = [*table()["aside"], *table()["row"]]
+    listed = [*_listed("aside"), *_listed("row")]
     return [str(row["example"]) for row in listed if "example" in row]
 
 
-def _operators() -> list[str]:
-    return [word for words in table()["operators"].values() for word in words.split("|")]
+def operators() -> dict[str, str]:
+    """List the words that compare, with their operator."""
+    listed = table()["operators"].items()
+    return {word: operator for operator, words in listed for word in words.split("|")}
 
 
 def _adjectives() -> list[str]:
@@ -66,25 +71,29 @@ def _escaped(word: str) -> str:
     return word if word.replace(" ", "").isalpha() else re.escape(word)
 
 
-@cache
-def fillers() -> frozenset[str]:
-    """List the words that say nothing of their own."""
-    return frozenset(table()["fillers"]["words"].split())
+def clause(kind: str, text: str) -> bool:
+    """Whether ``text`` is wholly what ``clauses`` describes."""
+    return bool(re.fullmatch(table()["clauses"][kind], text, re.DOTALL))
+
+
+def filler(kind: str) -> frozenset[str]:
+    """List words that have no pattern of their own; those of ``words`` say nothing."""
+    return frozenset(table()["fillers"][kind].split())
 
 
 @cache
 def keywords() -> frozenset[str]:
     """List the words that the patterns are made of: no part of a name is guessed from them."""
-    texts = [row["re"] for row in table()["row"]]
-    texts += [*table()["words"].values(), *_operators(), *_adjectives()]
+    texts = [row["re"] for row in _listed("row")]
+    texts += [*table()["words"].values(), *operators(), *_adjectives()]
     texts += [part.get("words", "") for part in table()["parts"].values()]
     plain = re.sub(r"\(\?P<\w+>|\{\w+\}|\\\w", " ", " ".join(texts))
     whole = re.findall(r"[a-z]{2,}", plain.replace("?", "") + " " + re.sub(r"\w\?", "", plain))
-    return frozenset(whole) | fillers()
+    return frozenset(whole) | filler("words")
 
 
 def aggregate(word: str) -> str:
     """Name the function of a word; empty for any other word."""
-    word = {"in total": "total", "on average": "average"}.get(word.strip(), word.strip())
-    found = (name for name, words in table()["words"].items() if re.fullmatch(words, word))
+    plain = word.strip().removeprefix("in ").replace("on average", "average")
+    found = (name for name, words in table()["words"].items() if re.fullmatch(words, plain))
     return next(found, "")

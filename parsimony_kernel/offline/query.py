@@ -3,28 +3,11 @@
 from calendar import month_name
 from dataclasses import dataclass, field
 
+from parsimony_kernel.offline.patterns import table as patterns
 from parsimony_kernel.offline.schema import Column
 from parsimony_kernel.offline.words import slug, spoken
 
 MONTHS = month_name[1:]
-_WORDS = {
-    "mean": "mean",
-    "sum": "total",
-    "max": "highest",
-    "min": "lowest",
-    "std": "standard deviation of",
-    "var": "variance of",
-    "nunique": "number of different values of",
-    "count": "number of",
-}
-_OPERATORS = {"in": "is", "not in": "is not"}
-_TITLES = {
-    "histogram": "distribution",
-    "box": "spread",
-    "describe": "summary",
-    "dropna": "complete rows",
-    "missing": "missing values",
-}
 
 
 @dataclass(frozen=True)
@@ -36,16 +19,11 @@ class Filter:
     values: tuple[str | int | float | bool, ...] = ()
 
     def __str__(self) -> str:
-        name, is_month = self.column.base.label, self.column.part == "month_name"
+        is_month = self.column.part == "month_name"
         shown = [MONTHS[int(v) - 1] if is_month else str(v) for v in self.values]
-        match self.op:
-            case "missing" | "present":
-                return f"{name} is {'not ' * (self.op == 'present')}missing"
-            case "true" | "false":
-                return name if self.op == "true" else f"not {name}"
-            case "between":
-                return f"{name} {shown[0]} to {shown[1]}"
-        return f"{name} {_OPERATORS.get(self.op, self.op)} {spoken(shown, 'or')}"
+        words: str = patterns()["filters"].get(self.op, [f"{{0}} {self.op} {{1}}"])[0]
+        both = " to " if self.op == "between" else " or "
+        return words.format(self.column.base.label, both.join(shown))
 
 
 def flagged(column: Column, *, is_so: bool = True) -> Filter:
@@ -55,53 +33,24 @@ def flagged(column: Column, *, is_so: bool = True) -> Filter:
     return Filter(column, "true" if is_so else "false")
 
 
-@dataclass(frozen=True)
-class Measure:
-    """A function over a column; without a column, rows are counted. ``q`` is the percentile."""
-
-    agg: str
-    column: Column | None = None
-    q: float = 0
-
-    @property
-    def label(self) -> str:
-        """What it is, in words."""
-        if self.column is None:
-            return "number of rows"
-        if self.agg == "nunique" and self.column.part:
-            return f"number of {self.column.label}s"
-        word = f"{self.q:g}th percentile of" if self.q else _WORDS.get(self.agg, self.agg)
-        return f"{word} {self.column.label}"
-
-    @property
-    def name(self) -> str:
-        """The column that it becomes."""
-        if self.column is None:
-            return "count"
-        word = {"sum": "total", "nunique": "distinct", "quantile": f"p{self.q:g}"}
-        return f"{word.get(self.agg, self.agg)}_{slug(self.column.name) or 'rows'}"
-
-    @property
-    def call(self) -> str:
-        """The method that computes it."""
-        return f"quantile({self.q / 100:g})" if self.q else f"{self.agg}()"
-
-    @property
-    def unit(self) -> str:
-        """The unit of its values."""
-        return self.column.unit if self.column and self.agg not in ("nunique", "var") else ""
-
-
 @dataclass
 class Query:
-    """One table, chart, number or change. ``do`` says which; the rest are its slots."""
+    """One table, chart, number or change. ``do`` says which; the rest are its slots.
+
+    Args:
+        agg: the function of the one column of an aggregate; ``count`` counts rows.
+        q: the percentile, where that is the function.
+        columns: those that are computed, drawn, shown or changed.
+        rows: the length of a rolling window.
+    """
 
     table: str = ""
     do: str = ""
     filters: list[Filter] = field(default_factory=list)
     any_of: bool = False
     groups: list[Column] = field(default_factory=list)
-    measures: list[Measure] = field(default_factory=list)
+    agg: str = ""
+    q: float = 0
     columns: list[Column] = field(default_factory=list)
     sort: Column | None = None
     ascending: bool = False
@@ -109,21 +58,13 @@ class Query:
     is_percent: bool = False
     chart: str = ""
     color: Column | None = None
-    bins: int = 20
-    stacked: bool = False
     share: bool = False
     window: str = ""
-    agg: str = ""
     rows: int = 0
     text: str = ""
     superlative: str = ""
+    goes_on: bool = False
     notes: list[str] = field(default_factory=list)
-
-    @property
-    def by(self) -> str:
-        """The groups and filters, in words."""
-        groups = f" by {spoken(g.label for g in self.groups)}" if self.groups else ""
-        return groups + self.where
 
     @property
     def where(self) -> str:
@@ -141,37 +82,55 @@ class Query:
     @property
     def what(self) -> str:
         """What is computed, in words."""
-        columns = self.columns or filter(None, [self.sort])
-        text = spoken(m.label for m in self.measures) or spoken(c.label for c in columns)
+        label = spoken(c.label for c in self.columns or filter(None, [self.sort]))
+        words = patterns()["functions"].get(self.agg, f"{self.agg} {{0}}" if self.agg else "{0}")
+        if self.agg == "nunique" and self.columns[0].part:
+            words = "number of {0}s"
         unit = self.groups[0].part if self.groups else ""
         rolling = f"{self.rows}-{unit or 'row'} rolling "
         windows = {"growth": "growth of ", "cumulative": "cumulative ", "rolling": rolling}
-        return f"{windows.get(self.window, '')}{'share of the ' * self.share}{text}"
+        window = windows.get(self.window, "") + "share of the " * self.share
+        return window + str(words).format(label, self.q)
+
+    @property
+    def measure(self) -> str:
+        """The name of the column that an aggregate becomes."""
+        word = {"sum": "total", "nunique": "distinct", "quantile": f"p{self.q:g}"}
+        return f"{word.get(self.agg, self.agg)}_{slug(self.columns[0].name)}" if (
+            self.columns
+        ) else "count"  # fmt: skip
+
+    @property
+    def call(self) -> str:
+        """The method that computes it."""
+        return f"quantile({self.q / 100:g})" if self.q else f"{self.agg}()"
+
+    @property
+    def unit(self) -> str:
+        """The unit of its values."""
+        if self.share or self.window == "growth":
+            return "%"
+        return self.columns[0].unit if self.columns and self.agg not in ("nunique", "var") else ""
 
     @property
     def title(self) -> str:
         """What it shows, as a heading."""
-        text = self._words() + (self.by if self.do != "line" else "")
+        by = f" by {spoken(g.label for g in self.groups)}" if self.groups else ""
+        text = self._words() + (by if self.do != "line" else "") + self.where
         return text if text.startswith(self.table) else text[:1].upper() + text[1:]
 
     def _words(self) -> str:
-        names = spoken(c.label for c in self.columns)
         size = f"{self.limit:g}{' %' * self.is_percent}" if self.limit else ""
         match self.do:
-            case "aggregate":
-                return f"{size} {self.side}: {self.what}" if size and self.groups else self.what
-            case "rows" if self.superlative or (self.sort is not None and not size):
-                return self.superlative or f"rows sorted by {self.sort.label if self.sort else ''}"
+            case "aggregate" if size and self.groups:
+                return f"{size} {self.side}: {self.what}"
+            case "rows" if self.superlative:
+                return self.superlative
             case "rows" if self.sort is not None:
-                return f"{size} {self.side} rows by {self.sort.label}"
-            case "rows":
-                return names or f"rows of {self.table}"
-            case "head":
-                return f"the {'last' if self.ascending else 'first'} {size} rows"
-            case "scatter":
-                return f"{self.columns[1].label} against {self.columns[0].label}"
-            case "line":
-                return f"{names} over time"
-            case "rename":
-                return f"{self.table} with {self.text}"
-        return f"{_TITLES.get(self.do, self.do)} of {names or self.table}"
+                ranked = f"{size} {self.side} rows by" if size else "rows sorted by"
+                return f"{ranked} {self.sort.label}"
+        labels = [c.label for c in self.columns]
+        names = " against ".join(labels[::-1]) if self.do == "scatter" else spoken(labels)
+        title: str = patterns()["kinds"][self.do]["title"]
+        return title.format(names=names or self.table, what=self.what, text=self.text,
+                            end="last" if self.ascending else "first", limit=size)  # fmt: skip

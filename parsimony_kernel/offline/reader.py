@@ -8,21 +8,28 @@ no use for is a no as well.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import fields, replace
 
-from rapidfuzz import fuzz
-
-from parsimony_kernel.offline.code import Writer, values_like
-from parsimony_kernel.offline.marks import MOST, STOP, Marks, No
-from parsimony_kernel.offline.patterns import aggregate, fillers, keywords, rows, table
-from parsimony_kernel.offline.query import Filter, Measure, Query, flagged
+from parsimony_kernel.offline.code import masked
+from parsimony_kernel.offline.marks import Marks, No
+from parsimony_kernel.offline.patterns import (
+    Row,
+    aggregate,
+    filler,
+    keywords,
+    operators,
+    rows,
+    table,
+)
+from parsimony_kernel.offline.query import Filter, Query, flagged
 from parsimony_kernel.offline.schema import Column, part_of
-from parsimony_kernel.offline.words import canonical, fold, literal, spoken
+from parsimony_kernel.offline.words import canonical, fold, spoken
 
 IN_PARTS = "The built-in model can't bring this together: ask in parts."
+NO_RANK = "The built-in model doesn't know by what to rank: say 'by' and a column."
+_DATED = {"after": ">", "since": ">=", "from": ">=", "before": "<", "until": "<=", "by": "<="}
+_YEARS = frozenset(map(str, range(1500, 2101)))
 _Given = Mapping[str, str]
-_Row = Mapping[str, Any]
 
 
 class _Again(Exception):
@@ -47,30 +54,27 @@ class Reader(Marks):
             )
         self.query, self.marks = Query(self.table.name), {}
         self.columns: list[Column] = []
-        self.goes_on = self.compares = False
+        self.compares = False
         self.text = text = self.marked()
         for pattern, row in rows():
             text = self._taken(pattern, row, text)
         self._left(text)
-        if self.goes_on or (self.query.chart and not self._says()):
+        query = self.query
+        says = query.do or query.agg or query.groups or query.filters or self.columns
+        if query.goes_on or (self.before and query.chart and not says):
             self._go_on()
         self._complete()
         self._check(text)
-        return self.query
-
-    def _says(self) -> bool:
-        query = self.query
-        return bool(query.do or query.measures or query.groups or query.filters or self.columns)
+        return query
 
     # -- patterns ----------------------------------------------------------------------------
 
-    def _taken(self, pattern: re.Pattern[str], row: _Row, text: str) -> str:
-        act = getattr(self, f"_{row.get('act', 'apply')}")
+    def _taken(self, pattern: re.Pattern[str], row: Row, text: str) -> str:
         at = 0
         while at <= len(text) and (found := pattern.search(text, at)) is not None:
             # A name that stands for one slot in several branches is numbered.
             given = {re.sub(r"\d$", "", k): v for k, v in found.groupdict().items() if v}
-            took = act(given, row, found[0]) if found[0].strip() else False
+            took = self._take(given, row) if found[0].strip() else False
             if took is False:
                 at = found.end() + 1
                 continue
@@ -80,13 +84,52 @@ class Reader(Marks):
             at = 0
         return text
 
+    def _take(self, given: _Given, row: Row) -> bool | str | None:
+        """Set the slots that a row and its words name; ``False`` where they are not meant."""
+        if "no" in row:
+            raise No(row["no"])
+        took: bool | str | None = None
+        if "act" in row and (took := getattr(self, f"_{row['act']}")(given)) is False:
+            return False
+        said = {"chart": given["chart"]} if "chart" in given else {}
+        said |= {"agg": aggregate(given["agg"])} if "agg" in given else {}
+        said |= {row.get("number", "limit"): self.marks[given["n"]]} if "n" in given else {}
+        for slot, value in (row.get("set", {}) | said).items():
+            if slot in ("do", "agg") and getattr(self.query, slot):
+                raise No(IN_PARTS)
+            setattr(self.query, slot, value)
+        self.query.ascending = self.query.ascending or "low" in given
+        if "act" not in row:
+            self._set(given)
+        return took
+
+    def _set(self, given: _Given) -> None:
+        query = self.query
+        marks = re.findall(r"C\w\d+", given.get("cs", ""))
+        is_drawn = query.agg or query.do in ("histogram", "box", "scatter", "correlation")
+        query.columns += [self.pick(mark, "measure" if is_drawn else "") for mark in marks]
+        # What is plotted against what: the first goes up.
+        query.columns = query.columns[:: -1 if query.do == "scatter" and marks else 1]
+        query.groups += [self._part(given["unit"])] if "unit" in given else []
+        query.groups += [self.time("over time")] if "time" in given else []
+        if "text" in given:
+            query.text = " ".join(self.raw.get(each, each) for each in given["text"].split())
+        if "color" in given:
+            query.color = self.pick(given["color"], "group")
+        if "sort" in given:
+            query.sort, query.ascending = self.pick(given["sort"]), "down" not in given
+        for group in self._groups(given.get("g", "")):
+            if group.is_measure and group.dtype.startswith("float"):
+                raise No(f"{group.name} is a measure with many values: it makes no groups.")
+            query.groups += [group] if group not in query.groups else []
+
     def _left(self, text: str) -> None:
         """Account for what no pattern took."""
         runs: list[list[str]] = [[]]
         for word in text.split():
             if word in self.marks:
                 self._bare(word)
-            elif word in fillers():
+            elif word in filler("words"):
                 continue
             elif word not in ("and", "or", *"~,&()/+*-"):
                 runs[-1].append(word)
@@ -109,7 +152,7 @@ class Reader(Marks):
                 raise No(f'The built-in model doesn\'t know what "{self.raw[mark]}" is for here.')
 
     def _unknown(self, runs: Sequence[Sequence[str]]) -> None:
-        """Look for words in the data, else ask whether they are the rows, else name one."""
+        """Look for words in the data, else name one that is not there."""
         if self.values is None and self.table.texts:
             grams = [
                 re.sub(r"[^\w ]", "", " ".join(run[i : i + n]))
@@ -117,232 +160,134 @@ class Reader(Marks):
                 for n in range(min(4, len(run)), 0, -1)
                 for i in range(len(run) - n + 1)
             ]
-            why = f"Look for {spoken(map(repr, grams[:3]), 'or')}"
-            found = self.fetch(values_like(self.table, grams[:12]), why, ())
-            names = {c.name for c in self.table.texts}
-            self.values = [(self.table.column(n), value) for n, value in found if n in names]
+            self.values = self._found(grams[:12], f"Look for {spoken(map(repr, grams[:3]), 'or')}")
             raise _Again
-        words, query = [word for run in runs for word in run], self.query
-        if len(runs) == 1 and (measure := self.function(words, self.columns)):
-            query.measures.append(measure)
-            return
+        words = [word for run in runs for word in run]
         word = next((each for each in words if each not in keywords()), words[0])
-        said, known = self.raw.get(word, word), f"Read {word!r} as the rows of {self.table.name}"
-        is_noun = words == [word] and word not in keywords()
-        is_superlative = is_noun and f"{query.superlative or '~'} {word}" in self.text
-        plural = word.endswith("s") and (query.filters or query.limit or query.measures)
-        if not is_superlative and not (is_noun and plural):
-            values = dict.fromkeys(v for _, v in self.values or () if v.casefold() != word)
-            near = [v for v in values if fuzz.partial_ratio(word, v.casefold()) > 80]
-            hint = f" Did you mean {spoken(map(repr, near), 'or')}?" if 0 < len(near) < 4 else ""
-            what = f'what "{said}" is for here' if word in keywords() else f'"{said}"'
-            raise No(f"The built-in model doesn't know {what}.{hint}")
-        if known not in self.told and not is_superlative:
-            self.choose(f"What are {said!r}?", [f"the rows of {self.table.name}", STOP])
-        self.note(known)
+        said = self.raw.get(word, word)
+        numbers = [c.name for c in self.table.measures]
+        if aggregate(words[0]) and words[-1] == word and numbers and not self.query.agg:
+            question = f"`{self.table.name}` has no column {word!r}. Which one do you mean?"
+            self.query.columns = [self.table.column(self.choose(question, numbers))]
+            self.query.agg = aggregate(words[0])
+            return
+        what = f'what "{said}" is for here' if word in keywords() else f'"{said}"'
+        raise No(f"The built-in model doesn't know {what}.")
 
     # -- the acts of the rows ------------------------------------------------------------------
-
-    def _apply(self, given: _Given, row: _Row, words: str) -> None:
-        """Set the slots that a row and its words name."""
-        query, slots = self.query, dict(row.get("set", {}))
-        if "no" in row:
-            raise No(row["no"])
-        if query.do and "do" in slots:
-            raise No(IN_PARTS)
-        if "kind" in given:
-            query.chart = given["kind"]
-        for slot, value in slots.items():
-            setattr(query, slot, getattr(query, slot) or value)
-        if "n" in given:
-            setattr(query, row["slot"], int(self.marks[given["n"]]))
-        if "cs" in given:
-            is_chart = slots.get("chart") or query.do == "correlation"
-            query.columns = self._all(given["cs"], "measure" if is_chart else "")
-            # What is plotted against what: the first goes up.
-            query.columns = query.columns[:: -1 if query.do == "scatter" else 1]
-        if "color" in given:
-            query.color = self.pick(given["color"], "group")
-        if "sort" in given:
-            query.sort, query.ascending = self.pick(given["sort"]), "down" not in given
-        if "agg" in given:
-            query.agg = aggregate(given["agg"])
-        if "unit" in given:
-            query.groups.append(self._part(given["unit"]))
-        if "text" in given:
-            query.text = " ".join(self.raw.get(each, each) for each in given["text"].split())
-        query.measures += [Measure("count")] * ("count" in row)
-
-    def _all(self, text: str, want: str = "") -> list[Column]:
-        return [self.pick(mark, want) for mark in re.findall(r"C\w\d+", text)]
-
-    def _part(self, mark: str) -> Column:
-        """The part of a date that a mark stands for, as a column."""
-        part = self.marks[mark]
-        column = self.time(self.raw[mark])
-        if column.is_year and part != "year":
-            raise No(f"{self.table.name} has years and no dates, so there is no {part!r}.")
-        return column if column.is_year else part_of(column, part)
 
     def _groups(self, text: str) -> list[Column]:
         marks = re.findall(r"C\w\d+|P\d+", text)
         return [self.pick(m, "group") if m[0] == "C" else self._part(m) for m in marks]
 
-    def _size(self, given: _Given) -> float:
-        return float(self.marks[given["n"]]) if "n" in given else 1
+    def _part(self, mark: str) -> Column:
+        """The part of a date that a mark stands for, as a column."""
+        return self._part_of(self.time(self.raw[mark]), self.marks[mark])
 
-    def _again(self, given: _Given, row: _Row, words: str) -> bool | None:
-        if ("agg" in given and not self.goes_on) or (before := self.before()) is None:
-            return False
-        self.goes_on = True
-        if agg := aggregate(given.get("agg", "")):
-            self.query.measures = [replace(m, agg=agg) for m in before.measures]
-        return None
+    def _part_of(self, column: Column, part: str) -> Column:
+        if column.is_year and part != "year":
+            raise No(f"{self.table.name} has years and no dates, so there is no {part!r}.")
+        return column if column.is_year else part_of(column, part)
 
-    def _difference(self, given: _Given, row: _Row, words: str) -> None:
+    def _difference(self, given: _Given) -> None:
         pair = (self.pick(given["a"]), self.pick(given["b"]))
-        name, agg = f"{pair[0].name} - {pair[1].name}", aggregate(given.get("agg", ""))
-        options = {f"the mean of {name}": "mean", f"the total of {name}": "sum"}
-        agg = agg or options[self.choose(f"What is {name}?", list(options))]
-        column = Column(name, "number", made_of=pair, how="{0} - {1}")
-        self.query.measures.append(Measure(agg, column))
+        name = f"{pair[0].name} - {pair[1].name}"
+        self.query.columns.append(Column(name, "number", made_of=pair, how="({0} - {1})"))
+        if "agg" not in given:
+            self.query.agg = self._function("do you mean?")
 
-    def _measure(self, given: _Given, row: _Row, words: str) -> None:
-        q = float(self.marks[given["n"]]) if "n" in given else 0
-        names = re.split(r" ?, ?(?:and )?| and ", given.get("agg", ""))
-        for column in self._all(given["cs"], "measure"):
-            aggs = (aggregate(name) or "quantile" for name in names)
-            self.query.measures += [Measure(agg, column, q) for agg in aggs]
-
-    def _number(self, given: _Given, row: _Row, words: str) -> bool | None:
+    def _number(self, given: _Given) -> bool | None:
         """How many of a column: those that are so, or how many different ones."""
         mark = given["c"]
         column = self._part(mark) if mark[0] == "P" else self.pick(mark, "group")
         if column.is_cycle:
             return False
-        measure, said = Measure("nunique", column), self.raw[mark]
+        is_named = mark[0] == "P" or canonical(fold(self.raw[mark])) == canonical(fold(column.name))
         if column.is_flag:
             self.query.filters.append(flagged(column))
-            measure = Measure("count")
-        elif mark[0] == "C" and canonical(fold(said)) != canonical(fold(column.name)):
-            options = [f"the rows of {self.table.name}", f"different values of {column.name}"]
-            if self.choose(f"What are {said!r}?", options) == options[0]:
-                measure = Measure("count")
-        self.query.measures.append(measure)
+        elif not is_named and "different" not in given:
+            raise No(f"Say 'different' before {column.name} to count its values, or count rows.")
+        else:
+            self.query.columns.append(column)
+        self._aggregate("count" if column.is_flag else "nunique")
         return None
 
-    def _rank(self, given: _Given, row: _Row, words: str) -> None:
+    def _aggregate(self, agg: str) -> None:
+        if self.query.agg:
+            raise No(IN_PARTS)
+        self.query.agg = agg
+
+    def _rank(self, given: _Given) -> None:
         """The first rows or groups by a column."""
         query = self.query
-        query.ascending, query.is_percent = "low" in given, "percent" in given
-        query.limit = self._size(given)
+        query.limit = 1
         query.groups = self._groups(given.get("g", "")) or query.groups
         if "v" in given:
-            self._values({"v": given["v"]}, row, "")
+            self._values({"v": given["v"]})
         if "rows" in given:
-            query.measures.append(Measure("count"))
+            self._aggregate("count")
         elif "c" in given:
             column = self.pick(given["c"], "measure" if query.groups else "")
             if query.groups:
-                self._rank_groups(column, aggregate(given.get("agg", "")))
+                query.columns.append(column)
             elif column.is_measure:
                 query.sort = column
             else:
                 query.groups = [column]
 
-    def _rank_groups(self, column: Column, agg: str = "") -> None:
-        """Rank groups by a function of a column, or the rows by the column."""
-        query, name = self.query, column.name
-        if not column.is_measure:
-            raise No(f"The built-in model can't rank {query.groups[0].label} by {name}.")
-        options = {f"total {name}": "sum", f"mean {name}": "mean", f"{name} of a single row": ""}
-        agg = agg or ("sum" if adds_up(column) else "")
-        question = f"By what should I rank {query.groups[0].label}?"
-        agg = agg or options[self.choose(question, list(options))]
-        query.sort = None
-        if agg:
-            query.measures.append(Measure(agg, column))
-        else:
-            query.groups, query.sort = [], column
-
-    def _latest(self, given: _Given, row: _Row, words: str) -> None:
+    def _latest(self, given: _Given) -> None:
         """The rows with the newest, or the oldest, date; or what a column is there."""
-        query, low = self.query, "low" in given
+        query = self.query
         column = self.pick(given["c"]) if "c" in given else None
         if column is not None and column.is_date:
-            query.measures.append(Measure("min" if low else "max", column))
+            query.columns.append(column)
+            self._aggregate("min" if "low" in given else "max")
             return
-        query.sort, query.ascending, query.limit = self.time(words), low, self._size(given)
+        query.sort, query.limit = self.time("the latest"), 1
         if column is not None:
             query.columns = [column]
-            query.superlative = f"{'earliest' if low else 'latest'} {column.label}"
+            query.superlative = f"{'earliest' if 'low' in given else 'latest'} {column.label}"
 
-    def _missing(self, given: _Given, row: _Row, words: str) -> None:
+    def _adjective(self, given: _Given) -> None:
+        query = self.query
+        query.sort, query.ascending = self.adjective(given["adjective"])
+        query.limit, query.superlative = query.limit or 1, given["adjective"]
+
+    def _missing(self, given: _Given) -> None:
         op = "present" if "there" in given else "missing"
         self.query.filters.append(Filter(self.pick(given["c"]), op))
 
-    def _flag(self, given: _Given, row: _Row, words: str) -> None:
-        self.query.filters.append(flagged(self.pick(given["c"]), is_so=False))
-
-    def _unit(self, given: _Given, column: Column) -> None:
-        """A unit behind a number must be the column's own."""
-        if said := self.raw.get(given.get("unit", ""), given.get("unit", "")):
-            number = f"{self.marks[given['a']]:g} {said}"
-            if not column.has_word([said]):
-                raise No(f'{column.name} does not say that it is in {said}, as "{number}" is.')
-
-    def _keep(self, given: _Given, row: _Row, words: str) -> bool | None:
+    def _keep(self, given: _Given) -> bool | None:
         column = self.pick(given["c"])
         if column.is_date:
             return False
         if column.kind != "number":
             raise No(f"{column.name} holds no numbers to compare.")
-        self._unit(given, column)
-        ops = {word: op for op, words in table()["operators"].items() for word in words.split("|")}
+        unit = self.raw.get(given.get("unit", ""), given.get("unit", ""))
+        if unit and not column.has_word([unit]):
+            number = f"{self.marks[given['a']]:g} {unit}"
+            raise No(f'{column.name} does not say that it is in {unit}, as "{number}" is.')
         values = tuple(self.marks[given[name]] for name in "ab" if name in given)
-        self.query.filters.append(Filter(column, row.get("op") or ops[given["op"]], values))
+        op = operators()[given["op"]] if "op" in given else "between"
+        self.query.filters.append(Filter(column, op, values))
         return None
 
-    def _adjective(self, given: _Given, row: _Row, words: str) -> None:
-        query = self.query
-        query.sort, query.ascending = self.adjective(given["adjective"])
-        query.limit = self._size(given) if "n" in given else query.limit or 1
-        query.superlative = given["adjective"]
-
-    def _months(self, given: _Given, row: _Row, words: str) -> None:
-        """Keep rows from one month to another, of a year or of every year."""
-        first, last = (self.marks[given[name]] for name in "ab")
-        column = self.time(words)
-        if first > last or column.is_year:
-            raise No(f"The built-in model can't tell which months {column.name} should be in.")
-        kept = Filter(part_of(column, "month_name"), "in", tuple(range(first, last + 1)))
-        if "n" in given:
-            span = tuple(f"{self.marks[given['n']]}-{month:02}" for month in (first, last))
-            kept = Filter(part_of(column, "M"), "between", span)
-        self.query.filters.append(kept)
-
-    def _dated(self, given: _Given, row: _Row, words: str) -> bool | str | None:
+    def _dated(self, given: _Given) -> bool | str | None:
         """Keep rows by a year, a month, a day, or a span of them."""
-        own = [c for c in self.marks[given["c"]] if c.is_date or c.is_year] if "c" in given else []
-        ops = {"after": ">", "since": ">=", "from": ">=", "before": "<", "until": "<=", "by": "<="}
-        op = row.get("op") or ops.get(given.get("op", ""), "in")
+        own = [c for c in self.marks[given["c"]] if c.is_time] if "c" in given else []
+        op = "between" if "b" in given else _DATED.get(given.get("op", ""), "in")
         marks = [given[name] for name in "ab" if name in given]
-        values = [self.marks[mark] for mark in marks]
-        is_number = bool(marks) and marks[0][0] == "N"
-        if is_number and not all(v == int(v) and 1500 <= v <= 2100 for v in values):
+        values = tuple(self.marks[mark] for mark in marks)
+        parts = {"year" if m[0] == "N" else "MD"[str(self.marks[m]).count("-") - 1] for m in marks}
+        is_no_year = "year" in parts and not _YEARS.issuperset(map(str, values))
+        if is_no_year or len(parts) > 1 or ("m" in given and op != "in"):
             return False
-        if "m" in given and op != "in":
-            return False
-        column = own[0] if own else self.time(self.raw[(marks or [given["m"]])[0]])
+        column = own[0] if own else self.time(self.raw[[*marks, given.get("m", "")][0]])
         if "m" in given:
-            month = self.marks[given["m"]]
-            self._keep_either(Filter(part_of(column, "month_name"), "in", (month,)))
-        part = "year" if is_number else "M" if marks and str(values[0]).count("-") == 1 else "D"
-        if column.is_year:
-            values = [int(str(v)[:4]) for v in values]
-        if marks:
-            kept = column if column.is_year else part_of(column, part)
-            self._keep_either(Filter(kept, op, tuple(values)))
+            month = Filter(self._part_of(column, "month_name"), "in", (self.marks[given["m"]],))
+            self._keep_either(month)
+        for part in parts:
+            self._keep_either(Filter(self._part_of(column, part), op, values))
         return "when" if "c" in given and not own else None
 
     def _keep_either(self, new: Filter) -> None:
@@ -355,9 +300,12 @@ class Reader(Marks):
                 break
         self.query.filters.append(new)
 
-    def _values(self, given: _Given, row: _Row, words: str) -> bool | str | None:
-        marks = re.findall(r"[VQN]\d+", given["v"])
+    def _values(self, given: _Given) -> bool | str | None:
+        marks = re.findall(r"[VQN]\d+|C\w\d+", given["v"])
         op, owners = "not in" if "not" in given else "in", self.marks.get(given.get("c", ""), [])
+        if marks[0][0] == "C":
+            self.query.filters.append(flagged(self.pick(marks[0]), is_so=False))
+            return None
         if marks[0][0] != "V":
             column = self.pick(given["c"])
             if marks[0][0] == "N" and column.kind != "number":
@@ -380,210 +328,162 @@ class Reader(Marks):
             self.compares = self.compares or (len(values) > 1 and not either)
         return "v" if owners and not any(column in owners for column in meant) else None
 
-    def _group(self, given: _Given, row: _Row, words: str) -> None:
-        for group in self._groups(given["g"]) if "g" in given else [self.time(words)]:
-            if group.is_measure and group.dtype.startswith("float"):
-                raise No(f"{group.name} is a measure with many values: it makes no groups.")
-            self.query.groups += [group] if group not in self.query.groups else []
-        self.query.measures += [Measure("count")] * ("count" in row)
-
     # -- what the slots come to ----------------------------------------------------------------
 
     def _go_on(self) -> None:
         """Take from the request before what this one does not say anew."""
-        query, before = self.query, self.before()
+        query, before = self.query, self.before
         if before is None:
-            return
-        numbers = [c for c in self.columns if c.is_measure]
-        if numbers and before.measures and not query.measures:
-            query.measures = [Measure(before.measures[0].agg, each) for each in numbers]
-            self.columns = [c for c in self.columns if c not in numbers]
+            raise No("There is no request before this one to go on from.")
+        query.columns = query.columns or [c for c in self.columns if c.is_measure]
+        query.groups = query.groups or [c for c in self.columns if not c.is_measure]
+        self.columns = []
         said = {f.column.base for f in query.filters}
         query.filters += [f for f in before.filters if f.column.base not in said]
-        if not query.groups and not [c for c in self.columns if not c.is_measure]:
-            query.groups = list(before.groups)
-        query.do = query.do or (before.do if not (query.measures or before.measures) else "")
-        slots = "measures columns chart window agg rows color sort share stacked limit ascending"
-        for name in slots.split():
-            setattr(query, name, getattr(query, name) or getattr(before, name))
+        for slot in {each.name for each in fields(Query)} - {"notes", "filters"}:
+            setattr(query, slot, getattr(query, slot) or getattr(before, slot))
 
     def _complete(self) -> None:
         """Decide what the slots come to, and ask where that is open."""
         query = self.query
         used = {c.base for c in (*query.groups, *(f.column for f in query.filters))}
-        bare = [c for c in self.columns if not (c.is_date and c in used)]
+        bare = [c for c in self.columns if not (c.is_date and c in used) and c != query.sort]
         if not query.do:
             query.filters += [flagged(c) for c in bare if c.is_flag]
             bare = [c for c in bare if not c.is_flag]
         numbers = [c for c in bare if c.is_measure]
         others = [c for c in bare if not c.is_measure]
+        is_ranked = others and query.superlative and not query.columns
         if query.do:
             query.columns = query.columns or bare
-        elif query.window or query.share:
-            self._with_measures(numbers, others)
-        elif query.measures or query.groups or query.superlative:
-            self._grouped(numbers, others)
-        elif query.chart and (numbers or (self.table.measures and not others)):
-            self._charted(numbers, others)
+        elif query.agg or query.groups or query.window or query.share or is_ranked or (
+            query.chart and (others or query.chart == "line")
+        ):  # fmt: skip
+            self._aggregated(numbers, others)
+        elif query.chart:
+            query.do, query.columns = "histogram", numbers
         elif numbers and query.filters and query.sort is None and not others:
-            self._functions(numbers, "do you mean?", "the rows themselves")
+            query.columns = numbers
+            query.agg = self._function("do you mean?", "the rows themselves")
+            query.columns = numbers if query.agg else []
         else:
             # What the rows are named by means all of them.
             bare = [] if bare == [*self.table.columns[:1]] and query.filters else bare
             query.columns = query.columns or bare
-        if self.compares and query.measures:
-            for each in [f for f in query.filters if f.op == "in" and len(f.values) > 1]:
-                if each.column.base not in {g.base for g in query.groups}:
-                    query.groups.insert(0, each.column)
-        if query.color is not None and query.measures and query.color not in query.groups:
-            query.groups.append(query.color)
-        if query.measures and query.measures[0].agg == "min" and not query.limit:
-            query.ascending = True
-        if not re.search("different|distinct|unique", self.text):
-            own = [Measure("nunique", group) for group in query.groups]
-            query.measures = [Measure("count") if m in own else m for m in query.measures]
-        query.do = query.do or ("aggregate" if query.measures else "rows")
-        if query.sort is not None and query.superlative.startswith(("latest", "earliest")):
-            self._ties(query.sort, "min" if query.ascending else "max")
+        query.do = query.do or ("aggregate" if query.agg else "rows")
+        if query.do == "aggregate":
+            compared = [f.column for f in query.filters if f.op == "in" and len(f.values) > 1]
+            own = {group.base for group in query.groups}
+            more = [c for c in compared if self.compares and c.base not in own]
+            colors = [query.color] if query.color and query.color not in query.groups else []
+            query.groups = [*more, *query.groups, *colors]
+            query.ascending = query.ascending or (query.agg == "min" and not query.limit)
+        if query.superlative.startswith(("latest", "earliest")) and query.sort is not None:
+            dates = query.sort.of(masked(query))
+            end = f"{dates}.{'min' if query.ascending else 'max'}()"
+            if self.fetch(f"int(({dates} == {end}).sum())", f"Count the rows of {end}") > 1:
+                raise No("Several rows have that date: say which is meant, or ask for 'rows'.")
 
-    def _ties(self, time: Column, side: str) -> None:
-        """Several rows may be the last: a person says whether all are meant."""
-        dates = time.of(Writer(self.query, self.table, ()).source)
-        word = self.query.superlative.partition(" ")[0]
-        expression = f"int(({dates} == {dates}.{side}()).sum())"
-        count = self.fetch(expression, f"Look how many rows are the {word}")
-        if count > 1:
-            each = f"that of each {self.table.texts[0].name}" if self.table.texts else "all of them"
-            self.choose(f"{count} rows are the {word}. Which do you mean?", [each, STOP])
-
-    def _functions(self, numbers: Sequence[Column], rest: str, *more: str) -> None:
-        """Ask for the function of numbers that a request does not name."""
-        names = spoken(c.name for c in numbers)
+    def _function(self, rest: str, *more: str) -> str:
+        """The function that a request does not name; empty for what is none."""
+        columns = self.query.columns
+        if all(column.has_word([*filler("totals")]) for column in columns):
+            return "sum"
+        names = spoken(c.name for c in columns)
         kinds = {"mean": "mean", "total": "sum", "median": "median"}
         options = {f"{word} {names}": agg for word, agg in kinds.items()} | dict.fromkeys(more, "")
-        agg = "sum" if all(map(adds_up, numbers)) else (
-            options[self.choose(f"Which {names} {rest}", list(options))]
-        )  # fmt: skip
-        self.query.measures = [Measure(agg, each) for each in numbers if agg]
+        return options[self.choose(f"Which {names} {rest}", list(options))]
 
-    def _grouped(self, numbers: list[Column], others: list[Column]) -> None:
-        """Numbers by groups, or of everything."""
+    def _aggregated(self, numbers: list[Column], others: list[Column]) -> None:
+        """Numbers by groups, or of everything; their shares, and what they come to over time."""
         query = self.query
+        if query.share:
+            self._check_share(numbers, others)
+        if query.window or (query.chart == "line" and not (query.groups or others)):
+            # It runs along the time, for each of the other groups.
+            query.groups += [] if any(g.is_time for g in query.groups) else [self.time("time")]
+            query.groups.sort(key=lambda group: not group.is_time)
         query.groups += [each for each in others if each not in query.groups]
-        if query.measures:
-            if numbers:
-                raise No(f'The built-in model doesn\'t know what to do with "{numbers[0].name}".')
-            if query.sort in [m.column for m in query.measures]:
-                query.sort = None
-            if query.filters and any(m.column and m.column.part for m in query.measures):
-                raise No("The built-in model can't tell what to count here: rows, or times?")
-        elif query.sort or (numbers and query.limit):
-            if query.groups:
-                self._rank_groups(query.sort or numbers[0])
-        elif query.limit:
-            options_ = {"the number of rows": Measure("count")}
-            for column in self.table.measures[: MOST - 1]:
-                options_[f"total {column.name}"] = Measure("sum", column)
-            question = f"By what should I rank {spoken(g.label for g in query.groups)}?"
-            query.measures = [options_[self.choose(question, list(options_))]]
-        elif numbers:
-            self._per_group(numbers)
-        else:
-            query.measures = [Measure("count")]
+        if query.groups and query.sort is not None:
+            if not query.sort.is_measure:
+                label = query.groups[0].label
+                raise No(f"The built-in model can't rank {label} by {query.sort.name}.")
+            numbers = [*numbers, *({query.sort} - {*query.columns})]
+            query.sort = None
+        if numbers and (query.columns or query.agg == "count"):
+            raise No(f'The built-in model doesn\'t know what to do with "{numbers[0].name}".')
+        query.columns = query.columns or numbers
+        if len(query.columns) > 1:
+            raise No(IN_PARTS)
+        if query.filters and any(c.part for c in query.columns):
+            raise No("The built-in model can't tell what to count here: rows, or times?")
+        if query.limit and not (query.agg or query.columns):
+            raise No(NO_RANK)
+        if query.window == "rolling":
+            self._check_rolling()
+        elif not query.columns:
+            query.agg = query.agg or "count"
+        elif not query.agg and (query.share or query.window == "cumulative"):
+            query.agg = "sum"
+        elif not query.agg and self._is_line():
+            query.do, query.chart = "line", "line"
+            query.groups.sort(key=lambda group: not group.is_time)
+        elif not query.agg:
+            query.agg = self._function(f"of each {query.groups[0].label}?")
+        if query.columns == query.groups and not re.search("different|distinct|unique", self.text):
+            query.agg, query.columns = "count", []
 
-    def _per_group(self, numbers: list[Column]) -> None:
+    def _is_line(self) -> bool:
+        """Whether numbers are drawn as they are, along dates of which each is a group."""
         query = self.query
         over = [g for g in query.groups if g.is_time and not g.part]
-        is_line = query.chart in ("line", "auto") or (over and over[0].is_date)
-        if over and len(numbers) == 1 and is_line and query.chart != "bar":
-            query.do, query.columns, query.chart = "line", numbers, "line"
-            query.groups = [*over, *(g for g in query.groups if g not in over)]
-            return
-        self._functions(numbers, f"of each {query.groups[0].label}?")
+        is_line = query.chart in ("line", "auto") or (over and over[0].is_date and not query.chart)
+        return bool(over and is_line and not (query.window or query.limit))
 
-    def _charted(self, numbers: list[Column], others: list[Column]) -> None:
-        """A chart of numbers without a group: along time, or how they are spread."""
+    def _check_share(self, numbers: list[Column], others: list[Column]) -> None:
+        """Of what it is the share must be clear."""
         query = self.query
-        if not numbers:
-            numbers = [self.pick(self.mark("C", self.table.measures, query.table))]
-            if query.chart == "auto" and self.table.times and not self.table.texts:
-                query.chart = "line"
-        query.groups = [self.time("line"), *others] if query.chart == "line" else others
-        if query.groups:
-            self._per_group(numbers)
-        elif query.chart == "auto":
-            query.do, query.columns = "histogram", numbers
-        else:
-            raise No("The built-in model needs a group for bars: say 'by' and a column.")
-
-    def _with_measures(self, numbers: list[Column], others: list[Column]) -> None:
-        """Shares and windows."""
-        query = self.query
-        open_share = others and (query.groups or query.filters or " T" in f" {self.text}")
-        if query.share and (
+        kept, of = len(query.filters), bool(numbers or query.columns or query.agg)
+        if (
             query.window
-            or open_share
             or len(others) > 1
-            or (len(query.filters) > 1 and not query.any_of)
-            or (query.filters and any(m.agg not in ("count", "sum") for m in query.measures))
-            or (query.filters and query.groups and (numbers or query.measures))
-            or not (others or query.groups or query.filters)
+            or (others and (query.groups or kept or " T" in f" {self.text}"))
+            or (kept > 1 and not query.any_of)
+            or (kept and query.agg not in ("", "count", "sum"))
+            or (kept and query.groups and of)
+            or not (others or query.groups or kept)
         ):
             raise No("The built-in model can't tell the share of what: name one column, and 'by'.")
-        if query.measures and numbers:
-            raise No(f'The built-in model doesn\'t know what to do with "{numbers[0].name}".')
-        query.groups += [each for each in others if each not in query.groups]
-        if query.window == "rolling":
-            self._rolls(numbers)
-        elif query.window == "growth" and numbers:
-            self._functions(numbers, "grows?")
-        elif not query.measures:
-            query.measures = [Measure("sum", each) for each in numbers] or [Measure("count")]
-        if query.window and not any(g.is_time for g in query.groups):
-            query.groups.insert(0, self.time(query.window))
-        if query.window:
-            # It runs along the time, for each of the other groups.
-            query.groups.sort(key=lambda group: not group.is_time)
 
-    def _rolls(self, numbers: list[Column]) -> None:
-        """Over rows that follow one another in time; else a person says what a period comes to."""
+    def _check_rolling(self) -> None:
+        """A rolling value needs one row for each time, and none missing between."""
         query = self.query
-        if not numbers:
-            raise No("The built-in model can't tell what to roll: name a column of numbers.")
-        times = [g for g in query.groups if g.is_time] or [self.time("rolling")]
-        query.groups = [times[0], *(g for g in query.groups if not g.is_time)]
-        source, time = Writer(query, self.table, ()).source, times[0]
-        keys, key = literal([g.name for g in query.groups]), time.of(source)
-        several = f"{source}.assign(**{{{literal(time.name)}: {key}}}).duplicated({keys}).any()"
-        if self.fetch(f"int({several})", f"Look whether a {time.label} has several rows"):
-            raise No(f"A {time.label} has several rows, so there is nothing to roll over.")
-        periods = key.removesuffix(".dt.start_time")
-        last, first = (f"p.{end}(){'.ordinal' * (periods != key)}" for end in ("max", "min"))
-        gaps = f"int((lambda p: {last} - {first} + 1 - p.nunique())({periods}))"
-        if time.part and self.fetch(gaps, f"Look whether each {time.label} has a row"):
-            raise No(f"Not each {time.label} has a row: ask for a {query.rows} row rolling value.")
-        query.measures = [Measure(query.agg, each) for each in numbers]
+        if not query.columns or query.groups[1:]:
+            raise No("The built-in model rolls a column of numbers over all rows, by date.")
+        time = query.groups[0]
+        values = time.of(masked(query))
+        periods = values.removesuffix(".dt.start_time")
+        ends = [f"p.{end}(){'.ordinal' * (periods != values)}" for end in ("max", "min")]
+        rows = f" or {' - '.join(ends)} + 1 > len(p)" if time.part else ""
+        look = f"int((lambda p: not p.is_unique{rows})({periods}))"
+        if self.fetch(look, f"Look whether each {time.label} has one row"):
+            raise No(f"Not each {time.label} has one row, so there is nothing to roll over.")
 
     def _check(self, text: str) -> None:
         """Every slot is of use, and something was asked."""
-        query = self.query
-        uses = table()["uses"][query.do].split()
-        slots = {slot for listed in table()["uses"].values() for slot in listed.split()}
-        most = {"histogram": 1, "box": 1, "scatter": 2, "line": 1}.get(query.do)
-        if most is not None and len(query.columns) != most:
+        query, kinds = self.query, table()["kinds"]
+        most = kinds[query.do].get("columns", len(query.columns))
+        if len(query.columns) != most:
             raise No(f"The built-in model can't tell what to draw: name {most} column of numbers.")
         if query.do == "rows" and query.limit and query.sort is None:
-            raise No("The built-in model doesn't know by what to rank: say 'by' and a column.")
-        if any(getattr(query, slot) for slot in slots.difference(uses)) or (
-            len(query.groups) > (2 if query.chart else 4) or (query.chart and query.measures[1:])
+            raise No(NO_RANK)
+        slots = {slot for kind in kinds.values() for slot in kind["uses"].split()}
+        unused = slots.difference(kinds[query.do]["uses"].split())
+        if any(getattr(query, slot) for slot in unused) or (
+            len(query.groups) > (2 if query.chart else 4)
         ):
             raise No(IN_PARTS)
         nothing = query.do == "rows" and not (query.columns or query.filters or query.sort)
         shows = re.match(r"(?:show|list|display|print|see|give|get|use|take)\b|T\d+$", self.text)
         if nothing and not (shows or text == "~"):
             raise No(f"The built-in model doesn't know what to do with {self.table.name} here.")
-
-
-def adds_up(column: Column) -> bool:
-    """Whether a sum of the column says something, as its name tells."""
-    return column.has_word(table()["fillers"]["totals"].split())

@@ -4,32 +4,24 @@ Read from the summaries in the context and in tool results; nothing is looked up
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 from parsimony_kernel.offline.patterns import table as patterns
-from parsimony_kernel.offline.words import canonical, fold, literal
+from parsimony_kernel.offline.words import fold, literal
 
 Kind = Literal["number", "date", "boolean", "text"]
 
-# Dates as text: what they look like, and what ``pd.to_datetime`` needs to read them.
-_MONTH = r"[A-Z][a-z]{2,8}"
-_DATES = (
-    (r"\d{4}[-/]\d{1,2}[-/]\d{1,2}([ T]\d{1,2}:\d{2}.*)?", ""),
-    (r"\d{4}-\d{2}", 'format="%Y-%m"'),
-    (rf"{_MONTH} \d{{1,2}},? \d{{4}}|\d{{1,2}}[ -]{_MONTH}[ -]\d{{4}}", 'format="mixed"'),
-    (r"\d{1,2}\.\d{1,2}\.\d{4}( \d{1,2}:\d{2}.*)?", "dayfirst=True"),
-    (r"\d{1,2}/\d{1,2}/\d{4}( \d{1,2}:\d{2}.*)?", "slashes"),
+_UNIT = re.compile(patterns()["spellings"]["unit"])
+_KINDS: tuple[tuple[str, Kind], ...] = (
+    ("date|timestamp", "date"),
+    ("bool", "boolean"),
+    ("u?int|float|double|decimal|number", "number"),
 )
 _YES_NO = ({"yes", "no"}, {"y", "n"}, {"true", "false"})
 _MISSING = frozenset({"nan", "none", "nat", "<na>", "null", ""})
-_UNIT = re.compile(
-    # The min of temp_min is a minimum.
-    r"(?!(?<=temp)[ _]min$)(?:[ _]|(?<=[a-z])(?= ?\())"
-    r"\(?(°?C|kg|mg/kg|g|lbs|km|cm|mm|m²|mins?|minutes|hours|h|seconds|sec|km/h|mph|miles|kWh|EUR|USD"
-    r"|[kMB]?[$€£][kMB]?|%)\)?$"
-)
 
 
 @dataclass(frozen=True)
@@ -37,8 +29,7 @@ class Column:
     """A column of a table, or one that code computes from others.
 
     Args:
-        dates: the arguments that read its text as dates, ``None`` where it is no such text;
-            ``slashes`` where day and month cannot be told apart.
+        dates: the arguments that read its text as dates, ``None`` where it is no such text.
         made_of: the columns that it is computed from, by the template ``how``.
         part: the part of a date that it is, by its row in the table of patterns.
     """
@@ -106,11 +97,6 @@ class Column:
         return self.kind == "date" or self.dates is not None
 
     @property
-    def is_text(self) -> bool:
-        """Whether it holds words."""
-        return self.kind == "text" and not self.is_date
-
-    @property
     def is_year(self) -> bool:
         """Whole numbers that are years."""
         years = all(re.fullmatch(r"1[5-9]\d\d|20\d\d", each) for each in self.samples)
@@ -137,9 +123,8 @@ class Column:
         last = fold(self.name)[-1:]
         ends = [re.search(r"(\d+)$", each) for each in self.samples]
         numbers = [int(each[1]) for each in ends if each]
-        counts = len(numbers) > 3 and numbers == list(
-            range(numbers[0], numbers[0] + len(self.samples))
-        )
+        steps = {after - before for before, after in pairwise(numbers)}
+        counts = len(ends) == len(numbers) > 3 and steps == {1}
         is_whole = self.kind == "text" or self.dtype.startswith(("int", "uint"))
         return bool({"id", "code", "zip", "index", "no", "nr"} & set(last)) or (counts and is_whole)
 
@@ -174,12 +159,6 @@ class Table:
         """The column of that name."""
         return next(each for each in self.columns if each.name == name)
 
-    def knows(self, words: Iterable[str]) -> int:
-        """Count the words that are in the name of a column, or are a sample of its values."""
-        known = {w for c in self.columns for w in canonical(fold(c.name))}
-        known |= {each.casefold() for c in self.columns for each in c.samples}
-        return sum(each in known for each in words)
-
     @property
     def measures(self) -> list[Column]:
         """Columns that can be measured."""
@@ -188,7 +167,7 @@ class Table:
     @property
     def texts(self) -> list[Column]:
         """Columns of words."""
-        return [each for each in self.columns if each.is_text]
+        return [each for each in self.columns if each.kind == "text" and not each.is_date]
 
     @property
     def times(self) -> list[Column]:
@@ -217,13 +196,9 @@ def read_table(summary: Mapping[str, Any]) -> Table | None:
 def _column(name: str, dtype: str, samples: Any) -> Column:
     listed = samples if isinstance(samples, list | tuple) else ()
     seen = tuple(each for each in map(str, listed) if each.strip().casefold() not in _MISSING)
-    kinds: tuple[tuple[str, Kind], ...] = (
-        ("datetime|date|timestamp", "date"),
-        ("bool", "boolean"),
-        ("u?int|float|double|decimal|number", "number"),
-    )
-    kind: Kind = next((kind for words, kind in kinds if re.match(words, dtype.lower())), "text")
+    kind: Kind = next((kind for begins, kind in _KINDS if re.match(begins, dtype.lower())), "text")
     if kind != "text":
         return Column(name, kind, dtype, seen)
-    shapes = (how for shape, how in _DATES if seen and all(re.fullmatch(shape, s) for s in seen))
+    dates = patterns()["dates"].items()
+    shapes = (how for shape, how in dates if seen and all(re.fullmatch(shape, s) for s in seen))
     return Column(name, "text", dtype, seen, next(shapes, None))

@@ -6,24 +6,22 @@ known.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from parsimony_kernel.analysis.read import read as read_code
 from parsimony_kernel.offline.schema import Table, read_table
 
 _CONTEXT, _CHANGES, _REQUEST = "<notebook_context>", "<notebook_changes>", "<request>"
 _ASIDE = ("<context_addendum>", _CHANGES, _CONTEXT)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Call:
     """A tool call of this turn with its answer; ``void`` when its variables have gone since."""
 
     name: str
     arguments: Mapping[str, Any]
     answer: Mapping[str, Any]
-    message: int
     void: bool = False
 
     @property
@@ -41,6 +39,11 @@ class Call:
         """What the answer holds."""
         result = self.answer.get("result")
         return result if isinstance(result, dict) else {}
+
+    @property
+    def variables(self) -> list[Mapping[str, Any]]:
+        """The variables that it tells of, as far as they still exist."""
+        return [] if self.void else _mappings(self.result.get("variables"))
 
     @property
     def error(self) -> str:
@@ -64,106 +67,99 @@ class Transcript:
     were done, each with its summary."""
 
     request: str = ""
-    working_folder: str = ""
-    kept_back: bool = False
-    files: tuple[str, ...] = ()
-    variables: tuple[Mapping[str, Any], ...] = ()
-    replaceable: frozenset[str] = frozenset()
+    context: Mapping[str, Any] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
     answers: dict[str, str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
-    gone: frozenset[str] = frozenset()
-    changed: dict[str, int] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
     earlier: list[tuple[str, str]] = field(default_factory=list)
 
     @property
-    def names(self) -> list[str]:
-        """The variables of the notebook as the context had them, less those that have gone."""
-        return [str(v["name"]) for v in self.variables if v.get("name") not in {None, *self.gone}]
+    def files(self) -> list[str]:
+        """The files of the workspace."""
+        return list(map(str, _list(self.context.get("files"))))
+
+    @property
+    def variables(self) -> dict[str, Mapping[str, Any]]:
+        """The notebook's variables by name, less those that have gone."""
+        listed = _mappings(self.context.get("variables"))
+        return {str(v["name"]): v for v in listed if v.get("name") not in {None, *self.gone}}
+
+    @property
+    def told(self) -> str:
+        """What earlier requests came to."""
+        return " ".join(summary for _, summary in self.earlier)
+
+    @property
+    def taken(self) -> set[str]:
+        """The names that are not to be bound."""
+        return set(self.variables) - set(map(str, _list(self.context.get("replaceable"))))
 
     def tables(self) -> dict[str, Table]:
         """What is known of the tables that exist; later answers win."""
-        known: dict[str, Table] = {}
-        told = [(-1, each) for each in self.variables if each.get("name") not in self.gone]
-        for call in self.calls:
-            listed = call.result.get("variables") if not call.void else ()
-            told += [(call.message, v) for v in _list(listed) if isinstance(v, dict)]
-        for at, summary in told:
-            table = read_table(summary)
-            is_told = table is not None and table.name and table.columns
-            if table is not None and is_told and at >= self.changed.get(table.name, -1):
-                known[table.name] = table
-        return known
+        told = [*self.variables.values(), *(v for call in self.calls for v in call.variables)]
+        known = [table for table in map(read_table, told) if table and table.name and table.columns]
+        return {table.name: table for table in known}
 
     def figures(self) -> list[str]:
         """The names of the charts in the notebook, and of those that this turn has made."""
-        made = [v for c in self.calls if not c.void for v in _list(c.result.get("variables"))]
-        listed = [v for v in (*self.variables, *made) if isinstance(v, dict)]
-        names = [str(v["name"]) for v in listed if v.get("type") == "figure" and v.get("name")]
-        return [each for each in dict.fromkeys(names) if each not in self.gone]
-
-
-def bound_names(code: str) -> tuple[str, ...]:
-    """The names that ``code`` assigns at its top level; none when it is no Python."""
-    return tuple(
-        name
-        for statement in read_code(code).statements
-        if statement.rebinds and not statement.defines
-        for name in sorted(statement.writes - statement.imports)
-    )
+        told = [*self.variables.values(), *(v for call in self.calls for v in call.variables)]
+        return list(dict.fromkeys(str(v["name"]) for v in told if v.get("type") == "figure"))
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
     """Read what ``messages`` say."""
     turn = Transcript()
-    start = _turn_start(messages)
-    if start is None:
-        return turn
-    told = [i for i, m in enumerate(messages) if _is_user(m) and _text(m).startswith(_CONTEXT)]
-    inventory = told[-1] if told else start
-    if told:
-        _read_inventory(turn, _parsed(_text(messages[inventory])))
-    turn.request = _words(_text(messages[start]))
+    users = {i: _text(m) for i, m in enumerate(messages) if m.get("role") == "user"}
+    contexts = [i for i, text in users.items() if text.startswith(_CONTEXT)]
+    start = _turn_start(messages, users)
+    if contexts:
+        turn.context = _parsed(users[contexts[-1]])
+    turn.request = _words(users.get(start, ""))
     request = ""
-    for message in messages[:start]:
+    for at, message in enumerate(messages[: max(start, 0)]):
         text = _text(message)
-        if _is_user(message) and not text.startswith(_ASIDE):
+        if at in users and not text.startswith(_ASIDE):
             request = _words(text)
         elif message.get("role") == "assistant" and text and request:
             turn.earlier.append((request, text))
             request = ""
-    _read_steps(turn, messages, start)
-    turn.changed = {name: at for name, at in turn.changed.items() if at > inventory}
+    _read_steps(turn, messages[start + 1 :])
     return turn
 
 
-def _is_user(message: Mapping[str, Any]) -> bool:
-    return message.get("role") == "user"
-
-
-def _turn_start(messages: Sequence[Mapping[str, Any]]) -> int | None:
-    users = [i for i, m in enumerate(messages) if _is_user(m)]
-    opened = [
-        i
-        for i in users
-        if _text(messages[i]).startswith((_CONTEXT, _REQUEST))
-        and f"{_REQUEST}\n" in _text(messages[i])
-    ]
-    if opened:
-        return opened[-1]
+def _turn_start(messages: Sequence[Mapping[str, Any]], users: Mapping[int, str]) -> int:
+    begins = (_CONTEXT, _REQUEST)
+    opened = [i for i, t in users.items() if t.startswith(begins) and f"{_REQUEST}\n" in t]
     # Without a notebook, the request is the last plain message that answers no question.
-    plain = [i for i in users if not _text(messages[i]).startswith(_ASIDE)]
-    acted = [i for i, m in enumerate(messages) if m.get("tool_calls")]
-    before = [i for i in plain if not acted or i < acted[0]] or plain
-    return before[-1] if before else None
+    plain = [i for i, text in users.items() if not text.startswith(_ASIDE)]
+    acted = next((i for i, m in enumerate(messages) if m.get("tool_calls")), len(messages))
+    return (opened or [i for i in plain if i < acted] or plain or [-1])[-1]
 
 
-def _text(message: Mapping[str, Any]) -> str:
-    content = message.get("content")
-    if isinstance(content, list):
-        return "".join(str(p.get("text", "")) for p in content if isinstance(p, dict))
-    return content if isinstance(content, str) else ""
+def _read_steps(turn: Transcript, messages: Sequence[Mapping[str, Any]]) -> None:
+    answers = {m.get("tool_call_id"): m for m in messages if m.get("role") == "tool"}
+    asked = ""
+    for message in messages:
+        text = _text(message)
+        for raw in _mappings(message.get("tool_calls")):
+            function = raw.get("function")
+            function = function if isinstance(function, dict) else {}
+            arguments = _parsed(str(function.get("arguments")))
+            answer = _parsed(_text(answers.get(raw.get("id"), {})))
+            turn.calls.append(Call(str(function.get("name")), arguments, answer))
+            asked = str(arguments.get("question", asked))
+        if message.get("role") != "user":
+            continue
+        if text.startswith(_CHANGES):
+            turn.gone |= set(map(str, _list(_parsed(text).get("gone"))))
+            for call in turn.calls:
+                call.void = call.void or any(v.get("name") in turn.gone for v in call.variables)
+        elif asked and asked not in turn.answers and not text.startswith(_ASIDE):
+            turn.answers[asked] = text.strip()
+        elif not text.startswith(_ASIDE):
+            turn.remarks.append(text.strip())
+    turn.gone -= {str(v.get("name")) for call in turn.calls for v in call.variables}
 
 
 def _words(text: str) -> str:
@@ -172,52 +168,19 @@ def _words(text: str) -> str:
     return (rest.rpartition("</request>")[0] or rest if opened else text).strip()
 
 
-def _read_inventory(turn: Transcript, context: Mapping[str, Any]) -> None:
-    turn.working_folder = str(context.get("working_folder") or "")
-    turn.kept_back = bool(context.get("kept_back"))
-    turn.files = tuple(map(str, _list(context.get("files"))))
-    turn.variables = tuple(v for v in _list(context.get("variables")) if isinstance(v, dict))
-    turn.replaceable = frozenset(map(str, _list(context.get("replaceable"))))
+def _text(message: Mapping[str, Any]) -> str:
+    content = message.get("content")
+    return content if isinstance(content, str) else "".join(
+        str(part.get("text", "")) for part in _mappings(content)
+    )  # fmt: skip
 
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _read_steps(turn: Transcript, messages: Sequence[Mapping[str, Any]], start: int) -> None:
-    answers = {
-        str(m.get("tool_call_id")): _parsed(_text(m))
-        for m in messages[start:]
-        if m.get("role") == "tool"
-    }
-    gone: list[tuple[int, set[str]]] = []
-    for at, message in enumerate(messages[start + 1 :], start + 1):
-        text = _text(message)
-        for raw in _list(message.get("tool_calls")):
-            function = raw.get("function") if isinstance(raw, dict) else None
-            if not isinstance(function, dict):
-                continue
-            name, arguments = str(function.get("name")), _parsed(str(function.get("arguments")))
-            turn.calls.append(Call(name, arguments, answers.get(str(raw.get("id")), {}), at))
-            if name == "ask_user":
-                turn.asked.append(str(arguments.get("question", "")))
-        if _is_user(message) and text.startswith(_CHANGES):
-            changes = _parsed(text)
-            gone.append((at, set(map(str, _list(changes.get("gone"))))))
-            turn.changed.update(dict.fromkeys(map(str, _list(changes.get("changed"))), at))
-        elif _is_user(message) and not text.startswith(_ASIDE):
-            if turn.asked and turn.asked[-1] not in turn.answers:
-                turn.answers[turn.asked[-1]] = text.strip()
-            else:
-                turn.remarks.append(text.strip())
-    turn.calls = [
-        replace(
-            c, void=any(c.message < at and names & {*bound_names(c.code)} for at, names in gone)
-        )
-        for c in turn.calls
-    ]
-    bound = {n for c in turn.calls if c.ok and not c.void for n in bound_names(c.code)}
-    turn.gone = frozenset({name for _, names in gone for name in names} - bound)
+def _mappings(value: Any) -> list[Mapping[str, Any]]:
+    return [each for each in _list(value) if isinstance(each, dict)]
 
 
 def _parsed(text: str) -> dict[str, Any]:

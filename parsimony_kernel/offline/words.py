@@ -1,18 +1,21 @@
 """Text becomes tokens and comparable words, and names become Python."""
 
 import builtins
+import json
 import keyword
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain, count
+
+from parsimony_kernel.offline.patterns import table
 
 DATA_SUFFIXES = ("csv", "tsv", "txt", "parquet", "pq", "xlsx", "xls", "json", "jsonl", "ndjson")
 _ANY = "|".join(DATA_SUFFIXES)
-_TOKEN = re.compile(
-    rf"""
+_TOKEN = rf"""
       (?P<quoted>"[^"\n]{{1,200}}"|“[^”\n]{{1,200}}”|`[^`\n]{{1,200}}`
         |(?<!\w)['‘][^'’\n]{{1,200}}['’](?!\w))
     | (?P<file>(?:(?<!\w)(?:/|(?:\.{{1,2}}/)+))?[\w~][\w\-./~]{{0,250}}\.(?:{_ANY})(?!\w|\.\w))
@@ -22,9 +25,7 @@ _TOKEN = re.compile(
         (?:\.\d{{1,30}})?(?:[kK](?!\w))?(?=[mM]?(?:st|nd|rd|th)?(?!\w)))
     | (?P<word>[^\W\d]\w*(?:['’](?!s\b)[a-z]+)?|\d+\w+)
     | (?P<sign>>=|<=|==|!=|<>|[-<>=≥≤≠%,&+*/^();:?!.\n])
-    """,
-    re.VERBOSE,
-)
+    """
 
 
 @dataclass(frozen=True)
@@ -56,18 +57,13 @@ class Token:
 def tokenize(text: str, files: Iterable[str] = ()) -> list[Token]:
     """The tokens of ``text``; a file of ``files`` is one token, whatever is in its name."""
     odd = sorted((f for f in files if re.search(r"[^\w.\-/]", f)), key=len, reverse=True)
-    cut = re.compile("|".join(map(re.escape, odd)) or r"(?!)", re.IGNORECASE)
-    tokens: list[Token] = []
-    at = 0
-    for found in [*cut.finditer(text), None]:
-        piece = text[at : found.start() if found else len(text)]
-        for match in _TOKEN.finditer(re.sub(r"(?<=\w)['’]s\b", "", piece)):
-            token = Token(str(match.lastgroup), match[0])
-            is_file = token.kind == "quoted" and is_data_file(token.bare)
-            tokens.append(Token("file", token.bare) if is_file else token)
-        if found:
-            tokens.append(Token("file", found[0]))
-            at = found.end()
+    named = "|".join(map(re.escape, odd)) or "(?!)"
+    pattern = re.compile(f"(?P<named>{named})|{_TOKEN}", re.VERBOSE | re.IGNORECASE)
+    tokens = []
+    for found in pattern.finditer(re.sub(r"(?<=\w)['’]s\b", "", text)):
+        token = Token(str(found.lastgroup), found[0])
+        is_file = token.kind == "named" or (token.kind == "quoted" and is_data_file(token.bare))
+        tokens.append(Token("file", token.bare) if is_file else token)
     return tokens
 
 
@@ -95,19 +91,15 @@ def singular(word: str) -> str:
     return word
 
 
-# Short forms and everyday words that stand for the same measured thing.
-_SAME = {
-    "temperature": "temp", "qty": "quantity", "amt": "amount", "hp": "horsepower",
-    "precip": "precipitation", "rain": "precipitation", "rainfall": "precipitation",
-    "dept": "department", "pct": "percent", "percentage": "percent", "yr": "year",
-    "lat": "latitude", "lon": "longitude", "lng": "longitude", "maximum": "max",
-    "minimum": "min", "average": "mean", "avg": "mean", "num": "number", "aged": "age",
-}  # fmt: skip
-
-
 def canonical(words: Iterable[str]) -> tuple[str, ...]:
     """``words`` as singulars, short forms unified."""
-    return tuple(_SAME.get(singular(word), singular(word)) for word in words)
+    same = dict(pair.split("=") for pair in table()["spellings"]["same"].split())
+    return tuple(same.get(singular(word), singular(word)) for word in words)
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 row``, ``2,000 rows``."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def spoken(items: Iterable[str], last: str = "and") -> str:
@@ -122,15 +114,9 @@ _RESERVED = {*dir(builtins), *sys.stdlib_module_names, *_OTHERS.split()}
 
 
 def literal(value: object) -> str:
-    """``value`` as Python source, in double quotes where that is possible."""
-    if isinstance(value, list):
-        return f"[{', '.join(map(literal, value))}]"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{literal(k)}: {literal(v)}' for k, v in value.items())}}}"
-    plain = str(value).replace("\t", "")
-    if isinstance(value, str) and plain.isprintable() and not set(plain) & {'"', "\\"}:
-        return '"' + value.replace("\t", "\\t") + '"'
-    return repr(value)
+    """``value`` as Python source; a text in double quotes, what cannot be seen in it escaped."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if text.isprintable() and not isinstance(value, bool) else repr(value)
 
 
 def slug(text: str, limit: int = 40) -> str:
@@ -150,22 +136,25 @@ def identifier(text: str, fallback: str = "table") -> str:
 def unique(name: str, taken: Iterable[str]) -> str:
     """``name``, numbered if it is taken."""
     used = set(taken)
-    numbered = (f"{name}_{n}" for n in range(2, len(used) + 3))
-    return name if name not in used else next(each for each in numbered if each not in used)
+    names = chain([name], (f"{name}_{n}" for n in count(2)))
+    return next(each for each in names if each not in used)
 
 
 _NUMBER = re.compile(r"(?<![\w.-])-?\d{1,15}(?:\.\d+)?(?:e[+-]?\d+)?(?![\w-]|\.\d)")
 
 
-def sentence(line: str, unit: str) -> str:
+def sentence(line: str, unit: str, periods: Collection[str] = ()) -> str:
     """A printed line as people say it: "Highest mean mass: Gentoo, 5,076 g."."""
     label, colon, rest = " ".join(line.split()).partition(": ")
     rest = re.sub(r"(\d{4}-\d\d-\d\d) 00:00:00", r"\1", rest if colon else label)
+    if "month" in periods:
+        rest = re.sub(r"(\d{4}-\d\d)-01", r"\1", rest)
+    if "year" in periods:
+        rest = re.sub(r"(\d{4})-01-01", r"\1", rest)
+    before, space, last = rest.rpartition(" ")
     if label.endswith(" year"):
         return f"{label}: {rest}."
-    before, space, last = rest.rpartition(" ")
-    number = _NUMBER.fullmatch(last)
-    if not colon or label.startswith("Rows") or not number:
+    if not colon or label.startswith("Rows") or not _NUMBER.fullmatch(last):
         return f"{label}{colon}{_NUMBER.sub(_rounded, rest) if colon else ''}."
     value = _NUMBER.sub(_rounded, last) + (f" {unit}" if unit else "")
     return f"{label}: {before}{', ' * bool(space)}{value}."

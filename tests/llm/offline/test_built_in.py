@@ -18,7 +18,7 @@ origins = pd.DataFrame({"Origin": ["USA", "Japan", "Europe"], "continent": ["A",
 weather = pd.read_csv("data/seattle-weather.csv")
 stocks = pd.read_csv("data/stocks.csv")
 """
-ROWS = [row for row in (*table()["aside"], *table()["row"]) if "example" in row]
+ROWS = [row for kind in ("aside", "row") for row in table()[kind].values() if "example" in row]
 
 
 async def to_the_end(notebook: Notebook, request: str) -> Turn:
@@ -114,14 +114,6 @@ async def test_growth_is_that_of_each_group(notebook: Notebook) -> None:
     )
 
 
-async def test_several_last_values_are_told_apart(notebook: Notebook) -> None:
-    await notebook.run(TABLES)
-    turn = await done(notebook, "last price", "that of each symbol")
-    made = notebook[turn.summary.split("Saved as `")[1].split("`")[0]]
-    assert made.set_index("symbol")["price"].to_dict()["GOOG"] == 560.19
-    assert len(made) == 5
-
-
 async def test_a_kind_of_chart_is_no_title(notebook: Notebook) -> None:
     await notebook.run(TABLES)
     turn = await done(notebook, "publish the mean horsepower by origin as a bar chart")
@@ -159,7 +151,6 @@ async def test_two_months_are_set_side_by_side(notebook: Notebook) -> None:
             "Highest price (price > 5000): none. Rows: 0",
         ),
         ("the latest price for symbol GOOG", "Latest price (symbol is GOOG): 560.2"),
-        ("show the total by symbol", "Highest total price: GOOG, 28,279. Saved"),
         ("show stocks", "Rows of stocks: see the step below."),
         (
             "7 day rolling mean of temp_max",
@@ -194,7 +185,7 @@ async def test_rows_are_kept(notebook: Notebook, request_: str, rows: int) -> No
 CHARTS = [
     ("plot mean horsepower by origin", "bar", {"x": "mean_Horsepower", "y": "Origin"}),
     ("mean temp_max by month as a line chart", "line", {"x": "date", "y": "mean_temp_max"}),
-    ("histogram of horsepower with 10 bins", "bar", {"x": "Horsepower"}),
+    ("histogram of horsepower", "bar", {"x": "Horsepower"}),
     ("box plot of horsepower by origin", "boxplot", {"x": "Origin", "y": "Horsepower"}),
     ("scatter horsepower vs weight colored by origin", "circle",
      {"x": "Weight_in_lbs", "y": "Horsepower", "color": "Origin"}),
@@ -220,15 +211,9 @@ async def test_a_chart(
 @pytest.mark.parametrize(
     ("request_", "choice"),
     [
-        ("gap between temp_max and temp_min", "the mean of temp_max - temp_min"),
+        ("gap between temp_max and temp_min", "mean temp_max - temp_min"),
         ("plot the mean temperature by month", "temp_max"),
-        ("only the top 3 origins", "the number of rows"),
         ("horsepower by origin", "mean Horsepower"),
-        ("mean customer churn by origin", "Horsepower"),
-        ("show the total by origin", "Miles_per_Gallon"),
-        ("what is the average by origin in cars", "Horsepower"),
-        ("which origin has the highest average", "Horsepower"),
-        ("plot cars", "Horsepower"),
     ],
 )
 async def test_two_readings_are_a_question(notebook: Notebook, request_: str, choice: str) -> None:
@@ -248,10 +233,14 @@ async def test_two_readings_are_a_question(notebook: Notebook, request_: str, ch
         ("horsepower per weight by origin", "which ratio"),
         ("average weekly precipitation", "of totals"),
         ("average precipitation per week", "of totals"),
-        ("7 week rolling mean of temp_max", "several rows"),
+        ("7 week rolling mean of temp_max", "Not each week has one row"),
+        ("only the top 3 origins", "by what to rank"),
+        ("mean customer churn by origin", "customer"),
+        ("mean horsepower and total weight by origin", "ask in parts"),
+        ("last price", "Several rows have that date"),
         ("last price by symbol", "can't rank symbol by date"),
         ("mean horsepower by origin and save the chart as 'power.png'", "writes tables"),
-        ("7 day rolling mean of price for symbol IBM", "Not each day has a row"),
+        ("7 day rolling mean of price for symbol IBM", "Not each day has one row"),
         ("cluster the cars", "cluster"),
         ("share of the cars from Japan after 1980", "the share of what"),
         ("share of weight after 1980 by origin", "the share of what"),
@@ -322,7 +311,7 @@ async def test_a_title_without_quotes_is_no_column(notebook: Notebook, end: str)
         ("mean output by year in data/power.csv", "Highest mean output: 2011, 9."),
         ("first year in data/power.csv", "Lowest year: 2010."),
         ("load data/power.csv and predict it", "`mean output by source`"),
-        ("load data/plain.csv and plot it", "of `plain`"),
+        ("load data/plain.csv and plot it", "name 1 column"),
     ],
 )
 async def test_a_file_that_is_named_is_what_is_spoken_of(
@@ -363,21 +352,18 @@ async def test_a_column_counted_by_itself_gives_its_rows(notebook: Notebook) -> 
     assert made.iloc[:, -1].sum() == len(WEATHER)
 
 
-@pytest.mark.parametrize("listed", [True, False], ids=["still listed", "no longer listed"])
-async def test_a_table_that_has_gone_with_its_kernel_is_loaded_again(
-    notebook: Notebook, listed: bool
-) -> None:
-    """After a restart the inventory is a new one, which does not have what has gone."""
+async def test_a_table_that_has_gone_with_its_kernel_is_named(notebook: Notebook) -> None:
+    """One that the same turn has loaded is loaded again."""
     await to_the_end(notebook, "load data/seattle-weather.csv and plot the mean wind by month")
     turn = await notebook.ask("use seattle_weather and plot the weekly mean temperature")
     assert turn.choices == ["temp_max", "temp_min"]
     gone = sorted(read(notebook.messages).tables())
-    await notebook.run(f"del {', '.join(gone)}")
-    if not listed:
-        notebook.renew_context()
     turn = await notebook.reply("temp_max", gone=gone)
+    assert "`seattle_weather` no longer exists: load it again" in turn.arguments["rationale"]
+    await notebook.ask("load data/seattle-weather.csv and plot the weekly mean temperature")
+    turn = await notebook.reply("temp_max", gone=["seattle_weather"])
     assert turn.ending == "return_done"
-    assert 'seattle_weather = pd.read_csv("data/seattle-weather.csv")' in turn.codes[0]
+    assert 'seattle_weather = pd.read_csv("data/seattle-weather.csv")' in turn.codes[-2]
 
 
 RACES = """\
@@ -393,9 +379,8 @@ OF_RACES = [
     ("mean finish of sex F", "Mean finish (sex is F): 220 min."),
     ("the fastest race", "Fastest: b, 190 min."),
     ("the latest race", "Rows: 1 of 4."),
-    ("races between february and march 2024", "Rows: 2 of 4."),
-    ("races january to march", "Rows: 3 of 4."),
-    ("races in march to january", "can't tell which months"),
+    ("races january to march", "keeps single months"),
+    ("races in january or march", "Rows: 2 of 4."),
     ("races with a finish above 2 hours", '"2 hours"'),
     ("number of races in Leeds", "start_club"),
     ("how many events are there", "Number of rows: 4."),
