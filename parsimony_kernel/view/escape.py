@@ -7,7 +7,7 @@ Every string of a model, a tool or data passes ``plain`` before it is written an
 import html
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 
 _ANSI = re.compile(
@@ -57,6 +57,36 @@ def steady(text: str) -> str:
     if ".py" in text:
         text = _MODULE_PATH.sub(r"\1", _LIBRARY_PATH.sub("", text))
     return text
+
+
+SENTENCE_CHARS = 2_000
+ARGUMENT_CHARS = 400
+# How much of a long text is looked at, for all of which there is no room anyway.
+READ_CHARS = 64_000
+
+
+def cut(text: str, limit: int = SENTENCE_CHARS) -> str:
+    """``text`` within ``limit`` characters."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def cut_steady(text: str) -> str:
+    """``text`` as a sentence, without what differs from process to process."""
+    return cut(steady(text[:READ_CHARS]))
+
+
+def cut_each(texts: Iterable[str], limit: int = ARGUMENT_CHARS) -> tuple[str, ...]:
+    """Each of ``texts`` within ``limit`` characters."""
+    return tuple(cut(text, limit) for text in texts)
+
+
+def both_ends(text: str, limit: int, *, tail: int = 0, unread: int = 0) -> str:
+    """``text`` in about ``limit`` characters, of which the last ``tail`` are its end; between them
+    stands how many are missing, ``unread`` of them already."""
+    if len(text) <= limit:
+        return text
+    head, end = text[: limit - tail].rstrip("\n"), text[len(text) - tail :].lstrip("\n")
+    return f"{head}\n… {len(text) - limit + unread:,} characters left out …\n{end}"
 
 
 def html_text(text: str) -> str:

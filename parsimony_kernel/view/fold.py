@@ -13,11 +13,10 @@ from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.choices import ids_of
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view import steps
-from parsimony_kernel.view.run_view import (
+from parsimony_kernel.view.blocks import EMPTY, RunView
+from parsimony_kernel.view.escape import (
     ARGUMENT_CHARS,
-    EMPTY,
     SENTENCE_CHARS,
-    RunView,
     cut,
     cut_each,
     cut_steady,
@@ -25,6 +24,7 @@ from parsimony_kernel.view.run_view import (
 
 PROSE_CHARS = 20_000
 REASONING_CHARS = 4_000
+_LIMITS = ("max_iterations", "max_execution_time_s", "max_tokens", "max_cost_usd")
 
 
 def replay(events: Iterable[ev.AgentEvent]) -> RunView:
@@ -44,7 +44,7 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
         case ev.ReasoningDelta():
             _stream(view, "Thinking", reasoning=event.content)
         case ev.RunStarted():
-            view = _started(view, event)
+            return _started(view, event)
         case ev.LLMCallCompleted():
             _answered(view, event)
         case ev.ToolEvent(completed=False):
@@ -94,8 +94,8 @@ def _stream(view: RunView, activity: str, *, text: str = "", reasoning: str = ""
     view.activity = activity
     view.prose = replace(
         prose,
-        text=prose.text.grown(text, PROSE_CHARS),
-        reasoning=prose.reasoning.grown(reasoning, REASONING_CHARS),
+        text=cut(prose.text + text, PROSE_CHARS),
+        reasoning=cut(prose.reasoning + reasoning, REASONING_CHARS),
     )
 
 
@@ -109,25 +109,18 @@ def _started(view: RunView, event: ev.RunStarted) -> RunView:
     if event.reply is not None:
         view.settle()
         reply = cut(event.reply)
-        place = view.last(bl.QuestionBlock)
-        asked = None if place is None else view.closed[place]
-        if place is not None and isinstance(asked, bl.QuestionBlock) and asked.reply is None:
+        asked = view.last(bl.QuestionBlock)
+        if asked is not None and asked.reply is None:
             ids = asked.choice_ids
             chosen = ids.index(event.choice) if event.choice in ids else None
-            view.put(place, reply=reply, chosen=chosen)
+            view.put(asked, reply=reply, chosen=chosen)
         # What waited waits no more; it was allowed if its call begins again.
         view.mark("waiting", "answered")
         view.add(bl.ReplyBlock(reply, cut_each(event.gone)))
         view.activity = "Going on with your answer"
     view.status = "running"
-    limits = {
-        "max_rounds": event.max_iterations,
-        "max_elapsed_s": event.max_execution_time_s,
-        "max_tokens": event.max_tokens,
-        "max_cost_usd": event.max_cost_usd,
-    }
-    given = {name: limit for name, limit in limits.items() if limit}
-    view.use(model=cut(event.model, ARGUMENT_CHARS), **given)
+    limits = {name: limit for name in _LIMITS if (limit := getattr(event, name))}
+    view.use(model=cut(event.model, ARGUMENT_CHARS), **limits)
     return view
 
 
@@ -154,7 +147,6 @@ def _recover(view: RunView, event: ev.AgentError) -> None:
     block = bl.RecoveryBlock(
         message=cut_steady(failure.explanation if failure else event.message),
         kind=failure.kind.value if failure else "",
-        type=steps.type_of(failure),
         action=cut(str(action), ARGUMENT_CHARS),
         attempt=event.attempt,
         budget=event.budget,
@@ -166,21 +158,21 @@ def _recover(view: RunView, event: ev.AgentError) -> None:
     )
     pause = f"Waiting {event.delay_s:.0f} s before the next try"
     view.activity = pause if event.delay_s >= 1 else "Recovering"
-    last = view.closed[-1] if view.closed else None
+    last = view.newest
     counted = {name: getattr(block, name) for name in ("attempt", "message", "delay_s")}
     if isinstance(last, bl.RecoveryBlock) and replace(last, **counted, key="") == block:
         # The same trouble once more: one block that counts, not a column of them.
-        view.put(len(view.closed) - 1, **counted)
+        view.put(last, **counted)
     else:
         view.add(block)
 
 
 def _complete(view: RunView, event: ev.RunCompleted) -> None:
     view.settle()
-    last = view.closed[-1] if view.closed else None
-    if isinstance(last, bl.ProseBlock) and last.text.head.strip() == event.summary.strip():
+    last = view.newest
+    if isinstance(last, bl.ProseBlock) and last.text.strip() == event.summary.strip():
         # The closing words are the summary: say them once.
-        view.closed, view.prose = view.closed[:-1], replace(last, text=bl.Passage())
+        view.closed, view.prose = view.closed[:-1], replace(last, text="")
     end = bl.EndBlock(
         "result",
         cut(event.summary, PROSE_CHARS),

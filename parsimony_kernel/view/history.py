@@ -1,29 +1,29 @@
-"""A turn's story in lines: what was done in order, what came of it, how it was recovered.
+"""A turn in lines, from the blocks of its record and with the numbers of its steps: what was done
+in order, what came of it, how it was recovered. And the code of it that worked.
 
-From the blocks of its record, so that both tell the same, with the numbers of the record's steps.
 Texts are foreign and are escaped by whoever writes them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.view import blocks as bl
-from parsimony_kernel.view.escape import inline
+from parsimony_kernel.view.escape import ARGUMENT_CHARS, cut, inline
 from parsimony_kernel.view.fold import replay
-from parsimony_kernel.view.run_view import ARGUMENT_CHARS, cut
+from parsimony_kernel.view.outline import recovery_state
 
 _OUTCOMES = {"done": "ok", "running": "unfinished", "answered": "waiting", "allowed": "waiting"}
-_ENDS = {"result": "done", "handoff": "handed off", "partial": "stopped"}
+ENDS = {"result": "done", "handoff": "not done", "partial": "stopped"}
 
 
 @dataclass(frozen=True)
 class Line:
     """One line of a story.
 
-    ``step`` is the number of a step and empty for everything else; ``what`` is an action, the
-    kind of a failure, or ``request``, ``question``, ``answer``, ``budget``, ``run``, ``end``,
-    ``variables`` or ``turn``.
+    ``step`` is the number of a step and empty for everything else; ``what`` is an action, or
+    ``request``, ``recovery``, ``budget``, ``question``, ``answer``, ``end``, ``variables`` or
+    ``turn``.
     """
 
     step: str
@@ -35,53 +35,42 @@ class Line:
 def story(events: Iterable[ev.AgentEvent]) -> tuple[Line, ...]:
     """The lines of one turn. What nobody acts on, such as prose, has none."""
     known = tuple(events)
-    afterwards = [e for e in known if isinstance(e, ev.TurnTakenBack | ev.TurnForgotten)]
-    blocks = replay(known).closed
-    ends = [block for block in blocks if isinstance(block, bl.EndBlock)]
-    lines: list[Line] = []
-    before: bl.Block | None = None
-    for block in blocks:
-        # Of several ends, the others are answers that were refused.
-        if not isinstance(block, bl.EndBlock) or block is ends[-1]:
-            lines += _told(block, before)
-        before = block
-    last = next((each for each in reversed(known) if each not in afterwards), None)
-    if last is not None and not ev.is_terminal(last):
-        lines.append(
-            Line("", "end", "open", "It is running, or was cut off: its end is not on record.")
-        )
-    return (*lines, *map(_afterwards, afterwards))
+    view = replay(known)
+    pairs = zip((None, *view.closed), view.closed, strict=False)
+    lines = [_told(block, before, is_last=block is view.newest) for before, block in pairs]
+    if view.status == "running":
+        words = "It is running, or was cut off: its end is not on record."
+        lines.append(Line("", "end", "open", words))
+    lines += map(_afterwards, known)
+    return tuple(line for line in lines if line is not None)
 
 
-def _told(block: bl.Block, before: bl.Block | None) -> Iterator[Line]:
+def _told(block: bl.Block, before: bl.Block | None, *, is_last: bool) -> Line | None:
     match block:
         case bl.RequestBlock():
-            yield Line("", "request", "", cut(block.words))
+            return Line("", "request", "", cut(block.words))
         case bl.StepBlock():
             outcome = _OUTCOMES.get(block.state, block.state)
-            yield Line(str(block.number), block.tool, outcome, cut(_step_words(block)))
+            return Line(str(block.number), block.tool, outcome, cut(_step_words(block)))
         case bl.RecoveryBlock():
-            what = block.kind or "run"
-            error = before.error if isinstance(before, bl.StepBlock) else None
-            if error is None or block.kind == "transient_provider":
-                yield Line("", what, "failed", _typed(block.type, block.message))
-                error = None
-            # A classifier may have found the type of a step's failure only after the step.
-            found = block.type if error is not None and not error.reason else ""
-            outcome, words = _recovered(block)
-            yield Line("", what, outcome, words or found)
+            of_step = isinstance(before, bl.StepBlock) and before.error is not None
+            if of_step and block.kind != "transient_provider":
+                return Line("", "recovery", "", _joined(recovery_state(block), block.put_back))
+            words = _joined(block.message, recovery_state(block), block.put_back)
+            return Line("", "recovery", "failed", words)
         case bl.BudgetBlock():
-            yield Line("", "budget", "warned", f"most of the {block.guard} are used")
+            return Line("", "budget", "warned", f"most of the {block.guard} are used")
         case bl.QuestionBlock():
             choices = "; ".join(f"{at} {each}" for at, each in enumerate(block.choices, 1))
-            yield Line("", "question", "asked", _joined(block.question, block.context, choices))
+            words = _joined(block.question, block.context, choices)
+            return Line("", "question", "asked", words)
         case bl.ReplyBlock():
             gone = f" (gone since: {', '.join(block.gone)})" if block.gone else ""
-            yield Line("", "answer", "", f"{block.reply}{gone}")
-        case bl.EndBlock():
+            return Line("", "answer", "", f"{block.reply}{gone}")
+        case bl.EndBlock() if is_last:  # another one is an answer that was refused
             lists = (f"{label}: {'; '.join(texts)}" for label, texts in block.lists if texts)
-            outcome = _ENDS.get(block.kind, block.kind)
-            yield Line("", "end", outcome, cut(_joined(block.words, *lists)))
+            return Line("", "end", ENDS.get(block.kind, block.kind), _joined(block.words, *lists))
+    return None
 
 
 def _step_words(step: bl.StepBlock) -> str:
@@ -89,28 +78,17 @@ def _step_words(step: bl.StepBlock) -> str:
     if step.error is not None:
         error = step.error
         place = "" if error.line is None else f" at line {error.line}: {error.source_line.strip()}"
-        return _typed(error.reason, f"{error.sentence}{place}")
+        return f"{error.sentence}{place}"
     given = ", ".join(f"{name}: {value}" for name, value in step.arguments)
     return step.purpose or cut(step.code.strip() or given, ARGUMENT_CHARS)
 
 
-def _recovered(block: bl.RecoveryBlock) -> tuple[str, str]:
-    """What was done about a failure, and what came of that."""
-    if block.fallback:
-        return "fallback", f"going on with {block.fallback}"
-    if not block.recoverable:
-        return "not recovered", ""
-    if block.put_back:
-        return "rolled back", block.put_back
-    if block.action == "retry":
-        return f"retry {block.attempt} of {block.budget}", ""
-    return "narrowed" if block.action == "narrow_scope" else block.action or "went on", ""
-
-
-def _afterwards(event: ev.AgentEvent) -> Line:
+def _afterwards(event: ev.AgentEvent) -> Line | None:
     """What was done to the turn behind its end."""
-    if not isinstance(event, ev.TurnTakenBack):
+    if isinstance(event, ev.TurnForgotten):
         return Line("", "turn", "forgotten")
+    if not isinstance(event, ev.TurnTakenBack):
+        return None
     parts = (
         (event.restored, "set again" if event.redone else "restored"),
         (event.removed, "deleted" if event.redone else "removed"),
@@ -121,15 +99,8 @@ def _afterwards(event: ev.AgentEvent) -> Line:
     return Line("", "variables", "re-applied" if event.redone else "undone", cut(words))
 
 
-def _typed(reason: str, sentence: str) -> str:
-    return f"{reason}: {sentence}" if reason else sentence
-
-
 def _joined(*parts: str) -> str:
-    return " — ".join(filter(None, parts))
-
-
-# -- the code of a turn that worked, to be read, kept and run again
+    return cut(" — ".join(filter(None, parts)))
 
 
 @dataclass(frozen=True)

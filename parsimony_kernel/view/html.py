@@ -105,7 +105,7 @@ def _template() -> Any:
 
 
 def _highlighted(listing: Listing) -> Markup:
-    code = plain(listing.passage.head).strip("\n")
+    code = plain(listing.code).strip("\n")
     is_python = listing.language == "python" and len(code) <= HIGHLIGHTED_CHARS
     return Markup(_coloured(code) if is_python else html_text(code))
 

@@ -37,13 +37,13 @@ def _part(part: pt.Part) -> str:
                 for item in part.items
             )
         case pt.Listing():
-            return fenced(part.passage.joined, part.language)
+            return fenced(part.code, part.language)
         case pt.Printed():
-            return f"{part.label}:\n\n{fenced(part.passage.joined, 'text')}"
+            return f"{part.label}:\n\n{fenced(part.text, 'text')}"
         case pt.Table():
             return _table(part)
         case pt.Folded():
-            text = _sentence((part.passage.joined,), quoted=True)
+            text = _sentence((part.text,), quoted=True)
             return f"> {part.summary}:\n{text}" if text else ""
         case pt.Picture():
             return ""

@@ -13,7 +13,7 @@ from parsimony_kernel.core.outputs import DataFrameObject, PrimitiveObject
 from parsimony_kernel.core.text import counted
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view import parts as pt
-from parsimony_kernel.view.tabulate import table_of
+from parsimony_kernel.view.escape import both_ends
 
 LISTED = 40
 CODE_CHARS = 20_000
@@ -105,11 +105,9 @@ def _kind(artifact: bl.Artifact) -> str:
 
 
 def _prose(block: bl.ProseBlock) -> Iterator[pt.Part]:
-    if block.reasoning:
+    if block.reasoning.strip():
         yield pt.Folded("Reasoning", block.reasoning)
-    yield from pt.written(block.text.head)
-    if block.text.omitted:
-        yield pt.note(f"… {block.text.omitted:,} more characters …")
+    yield from pt.written(block.text)
 
 
 def _purpose(step: bl.StepBlock) -> str:
@@ -129,13 +127,12 @@ def _purpose(step: bl.StepBlock) -> str:
 def _step(step: bl.StepBlock, label: str) -> Iterator[pt.Part]:
     yield pt.Title(label, _purpose(step), "" if step.state == "done" else step.state)
     if step.code.strip():
-        code = bl.Passage.of(step.code, CODE_CHARS)
-        yield pt.Listing(code, f"Code of step {step.number}")
+        yield pt.Listing(both_ends(step.code, CODE_CHARS), f"Code of step {step.number}")
     elif step.tool_type in ("function", "plan") and step.arguments:
         yield pt.Items(tuple((f"{name}: ", pt.Mono(value)) for name, value in step.arguments))
-    for stream, passage in (("Printed", step.stdout), ("Messages on stderr", step.stderr)):
-        if passage:
-            yield pt.Printed(stream, passage)
+    for stream, text in (("Printed", step.stdout), ("Messages on stderr", step.stderr)):
+        if text.strip():
+            yield pt.Printed(stream, text)
     for output in step.outputs:
         yield from _output(output)
     if step.more_outputs:
@@ -161,11 +158,11 @@ def _output(output: DataFrameObject | PrimitiveObject | bl.FigureBlock) -> Itera
             shown = f"Shown as figure {output.number}"
             yield pt.note(f"{shown}: {words}" if words else shown)
         case PrimitiveObject():
-            yield pt.Printed("Output", bl.Passage(output.text))
+            yield pt.Printed("Output", output.text)
             if output.truncated:
                 yield pt.note("… the rest of this output is left out …")
         case DataFrameObject():
-            yield table_of(output)
+            yield pt.table_of(output)
 
 
 def _error(error: bl.StepError) -> Iterator[pt.Part]:
@@ -190,7 +187,8 @@ def _figure(block: bl.FigureBlock) -> Iterator[pt.Part]:
         yield pt.note(described or _UNDESCRIBED)
 
 
-def _recovery(block: bl.RecoveryBlock) -> Iterator[pt.Part]:
+def recovery_state(block: bl.RecoveryBlock) -> str:
+    """What is done about a failure."""
     is_retried = block.action in ("retry", "narrow_scope")
     state = ACTION_WORDS.get(block.action, "going on")
     if block.put_back:
@@ -198,11 +196,16 @@ def _recovery(block: bl.RecoveryBlock) -> Iterator[pt.Part]:
     if not block.recoverable and (is_retried or not block.action):
         state = "this cannot be recovered"
     if block.fallback:
-        state = f"going on with {block.fallback}"
-    elif block.budget > 0 and is_retried:
+        return f"going on with {block.fallback}"
+    if block.budget > 0 and is_retried:
         after = f" after {block.delay_s:,} s" if block.delay_s else ""
-        state = f"{state}{after}, attempt {block.attempt} of {block.budget}"
-    yield pt.Title(KIND_WORDS.get(block.kind, "Something went wrong"), state=state)
+        return f"{state}{after}, attempt {block.attempt} of {block.budget}"
+    return state
+
+
+def _recovery(block: bl.RecoveryBlock) -> Iterator[pt.Part]:
+    title = KIND_WORDS.get(block.kind, "Something went wrong")
+    yield pt.Title(title, state=recovery_state(block))
     if block.message.strip():
         yield pt.note(*pt.spans_of(block.message))
     if block.blockers:
@@ -225,7 +228,7 @@ def _question(block: bl.QuestionBlock) -> Iterator[pt.Part]:
     if block.has_buttons:
         if block.choices:
             choices = [f"{at}. {each}" for at, each in enumerate(block.choices, start=1)]
-            yield pt.Folded("Answer without buttons", bl.Passage("\n".join((*choices, how))))
+            yield pt.Folded("Answer without buttons", "\n".join((*choices, how)))
         yield pt.note("Run All stopped here: answer, then run the cells below.")
         return
     if block.choices:
@@ -255,14 +258,14 @@ def footer_facts(block: bl.FooterBlock) -> tuple[str, ...]:
     facts = [block.model] if block.model else []
     facts.append(counted(block.steps, "step"))
     calls = counted(block.calls, "model call")
-    facts.append(f"{calls} of {block.max_rounds:,}" if block.max_rounds else calls)
+    facts.append(f"{calls} of {block.max_iterations:,}" if block.max_iterations else calls)
     tokens = block.prompt_tokens + block.completion_tokens
     if tokens:
         used = counted(tokens, "token")
         facts.append(f"{tokens:,} of {block.max_tokens:,} tokens" if block.max_tokens else used)
     cost = cost_words(block.cost_usd, partial=block.cost_partial)
     facts.append(f"{cost} of {cost_words(block.max_cost_usd)}" if block.max_cost_usd else cost)
-    limit = f" of {block.max_elapsed_s:,.0f} s" if block.max_elapsed_s else ""
+    limit = f" of {block.max_execution_time_s:,.0f} s" if block.max_execution_time_s else ""
     return (*facts, f"{block.elapsed_s:.1f} s{limit}")
 
 

@@ -12,8 +12,7 @@ from parsimony_kernel.core.outputs import DataFrameObject
 from parsimony_kernel.core.text import counted
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view.outline import notes, outline, progress_facts
-from parsimony_kernel.view.parts import Mono, Section, Sentence, enumerated
-from parsimony_kernel.view.tabulate import table_of
+from parsimony_kernel.view.parts import Mono, Section, Sentence, enumerated, table_of
 
 # How a stretch ends.
 OUTCOMES = (bl.QuestionBlock, bl.EndBlock)

@@ -8,7 +8,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from parsimony_kernel.core import events as ev
-from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.outputs import (
     DataFrameObject,
     ExceptionObject,
@@ -17,16 +16,16 @@ from parsimony_kernel.core.outputs import (
     PrimitiveObject,
 )
 from parsimony_kernel.core.refusals import GUIDANCE
-from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.view import blocks as bl
-from parsimony_kernel.view.escape import steady
-from parsimony_kernel.view.run_view import (
+from parsimony_kernel.view.blocks import RunView
+from parsimony_kernel.view.escape import (
     ARGUMENT_CHARS,
     READ_CHARS,
-    RunView,
+    both_ends,
     cut,
     cut_each,
     cut_steady,
+    steady,
 )
 
 SUMMARY_CHARS = 20_000
@@ -48,11 +47,11 @@ def begin(view: RunView, event: ev.ToolEvent) -> None:
     waited = view.last(bl.StepBlock, state="answered", call_id=event.tool_call_id)
     view.mark("answered", "allowed", call_id=event.tool_call_id)
     # A step that had to wait keeps its number.
-    _add_step(view, event, _step_at(view, waited).number if waited is not None else 0)
+    _add_step(view, event, waited.number if waited is not None else 0)
 
 
-def _add_step(view: RunView, event: ev.ToolEvent, number: int = 0) -> int:
-    """Add a step and return its place; its number is the next one, unless it is given."""
+def _add_step(view: RunView, event: ev.ToolEvent, number: int = 0) -> bl.StepBlock:
+    """Add a step; its number is the next one, unless it is given."""
     _settle_without_call(view, event)
     number = number or view.used.steps + 1
     given = event.arguments
@@ -82,10 +81,10 @@ def _add_step(view: RunView, event: ev.ToolEvent, number: int = 0) -> int:
 def _settle_without_call(view: RunView, event: ev.ToolEvent) -> None:
     """Close the open prose, without the call that a model wrote into it."""
     view.settle()
-    last = view.closed[-1] if view.closed else None
+    last = view.newest
     if event.around is not None and isinstance(last, bl.ProseBlock):
         view.closed = view.closed[:-1]
-        view.prose = replace(last, text=bl.Passage.of(event.around, READ_CHARS))
+        view.prose = replace(last, text=cut(event.around, READ_CHARS))
         view.settle()
 
 
@@ -96,12 +95,6 @@ def _as_text(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False, default=str)
     except (TypeError, ValueError, RecursionError):
         return type(value).__name__
-
-
-def _step_at(view: RunView, place: int) -> bl.StepBlock:
-    step = view.closed[place]
-    assert isinstance(step, bl.StepBlock)
-    return step
 
 
 def end(view: RunView, event: ev.ToolEvent) -> None:
@@ -117,26 +110,25 @@ def end(view: RunView, event: ev.ToolEvent) -> None:
     if event.tool_type == "termination" and not failed:
         return
     running = view.last(bl.StepBlock, state="running", call_id=event.tool_call_id)
-    place = _add_step(view, event) if running is None else running
-    step = _step_at(view, place)
+    step = running or _add_step(view, event)
     state = _state(envelope, failed=failed)
     note = cut_steady(str(envelope.get("variables" if failed else "note", "")))
     if not_found and not failed:
         note = note or f"Not found in a result: {', '.join(not_found)}"
-    view.put(
-        place,
+    view.use(elapsed_s=view.used.elapsed_s + (event.duration_s or 0.0))
+    step = view.put(
+        step,
         state=state,
-        error=_error_of(event, envelope, raised) if failed and state != "stopped" else None,
+        error=_error_of(envelope, raised) if failed and state != "stopped" else None,
         note=f"{step.note} {note}".strip(),
     )
-    view.use(elapsed_s=view.used.elapsed_s + (event.duration_s or 0.0))
     view.activity = "Thinking"
     if output is None:
-        view.put(place, outputs=(*step.outputs, *_answer_of(event, envelope)))
+        view.put(step, outputs=(*step.outputs, *_answer_of(event, envelope)))
         return
     shown = [each for each in output.shown[:OUTPUTS] if not isinstance(each, ExceptionObject)]
     view.put(
-        place,
+        step,
         outputs=tuple(_shown(view, each) for each in shown),
         stdout=_printed(output.stdout),
         stderr=_printed(output.stderr),
@@ -164,13 +156,12 @@ def _bounded(output: PrimitiveObject) -> PrimitiveObject:
     return output.model_copy(update={"text": text[:VALUE_CHARS], "truncated": is_cut})
 
 
-def _printed(text: str) -> bl.Passage:
+def _printed(text: str) -> str:
     """Both ends of ``text``; what is far from them is only counted."""
-    unread = len(text) - 2 * READ_CHARS
-    if unread > 0:
+    unread = max(0, len(text) - 2 * READ_CHARS)
+    if unread:
         text = text[:READ_CHARS] + text[-READ_CHARS:]
-    ends = bl.Passage.of(steady(text), STREAM_CHARS, tail=STREAM_CHARS // 2)
-    return replace(ends, omitted=ends.omitted + max(0, unread))
+    return both_ends(steady(text), STREAM_CHARS, tail=STREAM_CHARS // 2, unread=unread)
 
 
 def _answer_of(event: ev.ToolEvent, envelope: dict[str, Any]) -> tuple[PrimitiveObject, ...]:
@@ -201,42 +192,28 @@ def _output_of(envelope: dict[str, Any]) -> KernelOutput | None:
         return None
 
 
-def type_of(failure: Failure | None) -> str:
-    """The type of ``failure``; empty where it is unknown."""
-    is_known = failure is not None and failure.type is not FailureType.UNKNOWN
-    return failure.type.value if failure and is_known else ""
-
-
-def _error_of(
-    event: ev.ToolEvent, envelope: dict[str, Any], raised: ExceptionObject | None
-) -> bl.StepError:
-    reason = str(envelope.get("error", ""))
-    reason = reason if reason in GUIDANCE else type_of(event.failure)
+def _error_of(envelope: dict[str, Any], raised: ExceptionObject | None) -> bl.StepError:
     if raised is not None:
         sentence = f"{raised.name}: {raised.message.strip()}".removesuffix(": ")
-        return bl.StepError(cut_steady(sentence), raised.line, cut(raised.source_line, 400), reason)
+        return bl.StepError(cut_steady(sentence), raised.line, cut(raised.source_line, 400))
     told = (envelope.get(name) for name in ("message", "reason", "error_message", "error"))
     said = next((each for each in told if isinstance(each, str) and each.strip()), None)
-    otherwise = "It did not work, and the tool did not say why."
-    return bl.StepError(cut_steady(said or otherwise), reason=reason)
+    return bl.StepError(cut_steady(said or "It did not work, and the tool did not say why."))
 
 
 def publish(view: RunView, event: ev.ArtifactPublished) -> None:
     """A snapshot was published, by the step that runs or has just ended."""
     page = "/".join(event.page.split("/")[-2:])
     kind, title, path, page = cut_each((event.kind, event.title, event.path, page))
-    artifact = bl.Artifact(kind, title, path, event.reused, page)
+    artifact = bl.Artifact(kind, title, path, page, event.reused)
     view.settle()
-    kept = tuple(each for each in view.artifacts if each.path != artifact.path)
+    kept = (each for each in view.artifacts if each.path != artifact.path)
     view.artifacts = (*kept, artifact)
-    place = view.last(bl.StepBlock, state="running")
-    if place is None and view.closed and isinstance(view.closed[-1], bl.StepBlock):
-        place = len(view.closed) - 1
+    step = view.last(bl.StepBlock, state="running") or view.newest
     drawn = [_draw(view, _figure_of(event.figure, artifact.title))] if event.figure else []
-    if place is not None:
-        step = _step_at(view, place)
+    if isinstance(step, bl.StepBlock):
         published = (*step.published, artifact)
-        view.put(place, published=published, outputs=(*step.outputs, *drawn))
+        view.put(step, published=published, outputs=(*step.outputs, *drawn))
 
 
 # -- charts: each shown once, and only what draws without loading anything
@@ -257,24 +234,21 @@ def _figure_of(data: dict[str, Any], title: str) -> FigureObject:
 def _draw(view: RunView, figure: FigureObject) -> bl.FigureBlock:
     """Put ``figure`` among the blocks, once: drawing it again only adds what it lacked."""
     canonical = _canonical(figure.spec)
-    told = canonical or figure.png_base64 or figure.svg or f"{figure.title}\n{figure.description}"
-    identity = hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+    drawn = canonical or figure.png_base64 or figure.svg or f"{figure.title}\n{figure.description}"
+    identity = hashlib.sha256(drawn.encode("utf-8", "surrogatepass")).hexdigest()
     facts = {
         "title": cut(figure.title, ARGUMENT_CHARS),
         "description": cut(figure.description),
         "png_base64": _fitting(figure.png_base64),
         "svg": _fitting(figure.svg),
     }
-    place = view.last(bl.FigureBlock, identity=identity)
-    if place is None:
+    block = view.last(bl.FigureBlock, identity=identity)
+    if block is None:
         figures = sum(isinstance(each, bl.FigureBlock) for each in view.closed)
         is_drawn = 0 < len(canonical) <= SPEC_CHARS and self_contained(figure.spec)
         spec = _plain_json(canonical) if is_drawn else None
-        place = view.add(bl.FigureBlock(figures + 1, spec=spec, identity=identity))
-    known = vars(view.closed[place])
-    block = view.put(place, **{name: known[name] or fact for name, fact in facts.items()})
-    assert isinstance(block, bl.FigureBlock)
-    return block
+        block = view.add(bl.FigureBlock(figures + 1, spec=spec, identity=identity))
+    return view.put(block, **{name: getattr(block, name) or told for name, told in facts.items()})
 
 
 def _fitting(picture: str | None) -> str | None:

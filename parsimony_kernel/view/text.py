@@ -84,21 +84,21 @@ def _part(part: pt.Part, width: int, indent: str, after: Sequence[str]) -> list[
         case pt.Items():
             return _items(part, width, indent)
         case pt.Listing():
-            lines = _verbatim(part.passage, indent + "  ")
+            lines = _verbatim(part.code, indent + "  ")
             return lines if indent else ["", *lines, ""]
         case pt.Printed():
-            return [f"{indent}{part.label}:", *_verbatim(part.passage, indent + "  | ")]
+            return [f"{indent}{part.label}:", *_verbatim(part.text, indent + "  | ")]
         case pt.Table():
             return _table(part, width, indent)
         case pt.Folded():
-            lines = wrapped((part.passage.joined,), width, indent + "  ", indent + "  ")
+            lines = wrapped((part.text,), width, indent + "  ", indent + "  ")
             return [f"{indent}{part.summary}:", *lines, ""]
         case pt.Picture():
             return []
 
 
-def _verbatim(passage: bl.Passage, lead: str) -> list[str]:
-    lines = plain(passage.joined).strip("\n").split("\n")
+def _verbatim(text: str, lead: str) -> list[str]:
+    lines = plain(text).strip("\n").split("\n")
     return [f"{lead}{line}".rstrip() for line in lines]
 
 

@@ -9,13 +9,12 @@ from markup import Parsed
 from record_events import FRAME, PIXEL, RUNS, code, figure, sections, started
 
 from parsimony_kernel.core.events import AgentEvent, Handoff, RunCompleted, ToolEvent
-from parsimony_kernel.view.blocks import FigureBlock, lasting
+from parsimony_kernel.view.blocks import FigureBlock, lasting, metadata_of
 from parsimony_kernel.view.bundle import VEGALITE_MIME, bundle, figure_bundle
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.html import html_of
 from parsimony_kernel.view.markdown import markdown_of
 from parsimony_kernel.view.parts import Printed, Title
-from parsimony_kernel.view.run_view import metadata_of
 from parsimony_kernel.view.segment import segment_of
 from parsimony_kernel.view.text import record_of, text_of
 
