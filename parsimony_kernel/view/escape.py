@@ -115,24 +115,23 @@ def markdown_inline(text: str) -> str:
     )
 
 
-def _longest_run(text: str, char: str) -> int:
-    return max((len(run) for run in re.findall(re.escape(char) + "+", text)), default=0)
+def _ticks(text: str, least: int) -> str:
+    """More backticks than stand in a row within ``text``."""
+    return "`" * max(least, 1 + max(map(len, re.findall("`+", text)), default=0))
 
 
 def markdown_code(text: str) -> str:
     """One line of ``text`` as a code span."""
     line = inline(text)
-    if not line:
-        return ""
-    ticks = "`" * (_longest_run(line, "`") + 1)
-    pad = " " if line[0] == "`" or line[-1] == "`" else ""
-    return f"{ticks}{pad}{line}{pad}{ticks}"
+    ticks = _ticks(line, 1)
+    pad = " " if "`" in line else ""
+    return line and f"{ticks}{pad}{line}{pad}{ticks}"
 
 
 def fenced(text: str, language: str = "") -> str:
     """``text`` as a fenced block, the fence longer than any within."""
     body = plain(text).strip("\n")
-    fence = "`" * max(3, _longest_run(body, "`") + 1)
+    fence = _ticks(body, 3)
     return f"{fence}{language}\n{body}\n{fence}"
 
 
@@ -164,7 +163,8 @@ def shortened(text: str, width: int) -> str:
     """``text`` in at most ``width`` columns, the cut marked with an ellipsis."""
     if columns(text) <= width:
         return text
-    return broken(text[: width - 1], width - 1)[0] + "…"
+    taken = accumulate(map(columns, text[:width]))
+    return text[: sum(each < width for each in taken)] + "…"
 
 
 # The most that a whole text takes.

@@ -1,15 +1,18 @@
-"""The record as HTML for a notebook's front end.
+"""The record as HTML for a notebook's front end, and a segment as the outputs that displays take.
 
 Elements that mean something, no script, no handler, no link, nothing loaded, no id. There are no
 headings either, because a front end would put them into the table of contents; the title of a
 section says its level to a screen reader. Mathematics is switched off: prices are no formulas.
 No line is blank: an exporter puts this into Markdown, where a blank line ends what is HTML, and
 what a model wrote behind it would be read as Markdown.
+
+Nothing differs between two runs that did the same, as long as the blocks are lasting ones: recorded
+notebooks are compared byte by byte. What does differ goes into metadata.
 """
 
 import base64
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from itertools import groupby
 from pathlib import Path
@@ -18,17 +21,12 @@ from typing import Any
 from markupsafe import Markup
 
 from parsimony_kernel.core.templates import macros
-from parsimony_kernel.view.blocks import FigureBlock
+from parsimony_kernel.view.blocks import Block, FigureBlock
 from parsimony_kernel.view.escape import fit, html_text, inline, plain, unbroken
-from parsimony_kernel.view.parts import (
-    CELL_CHARS,
-    Listing,
-    Mono,
-    Section,
-    Sentence,
-    Strong,
-    words_of,
-)
+from parsimony_kernel.view.outline import alternative, outline
+from parsimony_kernel.view.parts import Listing, Section, Sentence, words_of
+from parsimony_kernel.view.segment import Segment, segment_of
+from parsimony_kernel.view.text import markdown_of, text_of
 
 HIGHLIGHTED_CHARS = 8_000
 COLOURED_CHARS = 64_000
@@ -91,11 +89,8 @@ def picture_source(figure: FigureBlock) -> str:
 def _template() -> Any:
     return macros(
         "view/record.html.j2",
-        cell=lambda text: inline(text)[:CELL_CHARS],
         code=_highlighted,
         inline=inline,
-        is_mono=lambda span: isinstance(span, Mono),
-        is_strong=lambda span: isinstance(span, Strong),
         kind_of=lambda part: type(part).__name__,
         lines=lambda text: plain(text).split("\n"),
         source_of=picture_source,
@@ -110,32 +105,99 @@ def _highlighted(listing: Listing) -> Markup:
     return Markup(_coloured(code) if is_python else html_text(code))
 
 
+# By the short names that Pygments has for kinds of tokens, or by their first letters.
+_LOOKS = {
+    **dict.fromkeys(("k", "ow", "nb", "bp"), "keyword"),
+    **dict.fromkeys(("kc", "m"), "number"),
+    **dict.fromkeys(("nf", "fm", "nc", "nd"), "name"),
+    "s": "string",
+    "c": "comment",
+}
+
+
 @lru_cache(maxsize=256)
 def _coloured(code: str) -> str:
     # Deferred: a record that is only read as text needs no highlighter.
     from pygments.lexers.python import PythonLexer  # type: ignore[import-untyped]
-    from pygments.token import Comment, Keyword, Name, Number, Operator, String  # type: ignore[import-untyped]
+    from pygments.token import STANDARD_TYPES  # type: ignore[import-untyped]
 
-    looks = (
-        (Keyword.Constant, "number"),
-        (Keyword, "keyword"),
-        (Operator.Word, "keyword"),
-        (Number, "number"),
-        (String, "string"),
-        (Comment, "comment"),
-        (Name.Function, "name"),
-        (Name.Class, "name"),
-        (Name.Builtin, "keyword"),
-        (Name.Decorator, "name"),
-    )
+    def look(token: tuple[Any, str]) -> str:
+        short = STANDARD_TYPES.get(token[0], "")
+        return _LOOKS.get(short) or _LOOKS.get(short[:1], "")
 
-    def look(token: Any) -> str:
-        return next((name for kind, name in looks if token in kind), "")
-
-    tokens = PythonLexer(stripnl=False, ensurenl=False).get_tokens(code)
     written = []
-    for name, run in groupby(tokens, key=lambda each: look(each[0])):
+    for name, run in groupby(PythonLexer(stripnl=False, ensurenl=False).get_tokens(code), key=look):
         text = html_text("".join(value for _, value in run))
         written.append(f'<span class="pk-{name}">{text}</span>' if name else text)
     coloured = "".join(written)
     return coloured if len(coloured) <= COLOURED_CHARS else html_text(code)
+
+
+# -- outputs, each its data by MIME type and its metadata
+
+VEGALITE_MIME = "application/vnd.vegalite.v5+json"
+# What the menu of a chart offers: to save it, and not to send it to an editor on the web.
+_MENU = {"actions": {"export": True, "source": False, "compiled": False, "editor": False}}
+VEGALITE_SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+
+Bundle = tuple[dict[str, Any], dict[str, Any]]
+# An output that takes no room. A blank, since exporters complain about a bundle without anything
+# and nbval doesn't read back what is empty.
+NOTHING: dict[str, Any] = {"text/plain": " ", "text/html": " "}
+
+
+def segment_bundles(segment: Segment) -> tuple[Bundle, Bundle, Bundle]:
+    """The three outputs of a segment: what is read first, the chart that answers, the work.
+
+    Each is its data and its metadata.
+    """
+    nothing: Bundle = (NOTHING, {})
+    return (
+        (bundle(segment.head), {}) if segment.head else nothing,
+        nothing if segment.figure is None else figure_bundle(segment.figure),
+        (bundle(segment.work, segment.summary, styled=False), {}) if segment.work else nothing,
+    )
+
+
+def record_html(blocks: Sequence[Block]) -> str:
+    """A whole turn as HTML, for one place that holds all of it."""
+    segment = segment_of(blocks)
+    shown = [] if segment.figure is None else [outline(segment.figure)]
+    work = html_of(segment.work, segment.summary, styled=False) if segment.work else ""
+    return html_of([*segment.head, *shown]) + work
+
+
+def bundle(
+    sections: Sequence[Section], summary: Sentence = (), *, styled: bool = True
+) -> dict[str, Any]:
+    """``text/plain``, ``text/markdown`` and ``text/html`` of one display.
+
+    Args:
+        summary: what the fold is called in which all of it is put away.
+        styled: with the style sheet, of which a turn needs one.
+    """
+    return {
+        "text/plain": text_of(sections, summary=summary) or " ",
+        "text/markdown": markdown_of(sections, summary) or " ",
+        "text/html": html_of(sections, summary, styled=styled),
+    }
+
+
+def figure_bundle(figure: FigureBlock) -> Bundle:
+    """A chart as its specification and its pixels, with the description as ``text/plain``.
+
+    Without the other two, which a front end and an exporter take before a picture; they say what
+    cannot be drawn.
+    """
+    png = png_of(figure)
+    if figure.spec is None and not png:
+        return bundle([outline(figure)]), {}
+    data: dict[str, Any] = {"text/plain": text_of([outline(figure)])}
+    metadata: dict[str, Any] = {}
+    if figure.spec is not None:
+        data[VEGALITE_MIME] = {"$schema": VEGALITE_SCHEMA, **figure.spec}
+        metadata[VEGALITE_MIME] = {"embed_options": _MENU}
+    if png:
+        data["image/png"] = png
+        metadata["image/png"] = {"alt": inline(alternative(figure))}
+    return data, metadata

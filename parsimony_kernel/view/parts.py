@@ -234,12 +234,16 @@ def table_of(frame: DataFrameObject, *, is_captioned: bool = True) -> Table:
     caption: Sentence = (Mono(cut(frame.name, 400)), f": {size}") if frame.name else (size,)
     if not frame.preview_columns:
         listed = frame.columns[:COLUMNS]
-        told = tuple(cut_each((each.name, each.dtype, ", ".join(each.samples))) for each in listed)
+        told = tuple(
+            cut_each((each.name, each.dtype, ", ".join(each.samples)), CELL_CHARS)
+            for each in listed
+        )
         head = ("column", "type", "for example")
         more = _more(0, frame.column_count - len(listed))
-        return Table(caption, head, told, (False,) * 3, more, is_captioned)
+        cells = tuple(cut_each(each, CELL_CHARS) for each in told)
+        return Table(caption, head, cells, (False,) * 3, more, is_captioned)
     names = frame.preview_columns[:COLUMNS]
-    shown = [cut_each(row[: len(names)]) for row in frame.preview[:ROWS]]
+    shown = [cut_each(row[: len(names)], CELL_CHARS) for row in frame.preview[:ROWS]]
     dtypes = {column.name: column.dtype for column in frame.columns}
     columns = [
         format_column(name, dtypes.get(name, ""), cells)
@@ -247,7 +251,7 @@ def table_of(frame: DataFrameObject, *, is_captioned: bool = True) -> Table:
     ]
     return Table(
         caption,
-        cut_each(names),
+        cut_each(names, CELL_CHARS),
         tuple(zip(*(cells for cells, _ in columns), strict=True)),
         tuple(is_numeric for _, is_numeric in columns),
         _more((frame.rows or len(shown)) - len(shown), frame.column_count - len(names)),

@@ -1,14 +1,28 @@
-"""The record as plain text, for a terminal, a screen reader and whoever shows nothing else.
+"""The record as plain text, for a terminal, a screen reader and whoever shows nothing else, and as
+GitHub's Markdown.
 
-Sentences and tables keep within the width. Code, what code printed, and the names of a machine
-(paths, commands) are never broken: a broken one is wrong.
+In plain text sentences and tables keep within the width. Code, what code printed, and the names of
+a machine (paths, commands) are never broken: a broken one is wrong. Markdown has no headings, which
+a front end would put into the notebook's table of contents, no raw HTML and no link; what is
+foreign is escaped, and code stands in fences that are longer than any within.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view import parts as pt
-from parsimony_kernel.view.escape import broken, columns, fit, inline, plain, shortened
+from parsimony_kernel.view.escape import (
+    broken,
+    columns,
+    fenced,
+    fit,
+    inline,
+    markdown_code,
+    markdown_inline,
+    plain,
+    shortened,
+)
 from parsimony_kernel.view.outline import outline
 from parsimony_kernel.view.segment import segment_of
 
@@ -48,7 +62,7 @@ def wrapped(spans: pt.Sentence, width: int, first: str = "", rest: str = "") -> 
         gap = ""
         for marked in paragraph.split():
             word = marked.replace(_WHOLE, "")
-            room = width - columns(rest)
+            room = max(1, width - max(columns(rest), columns(line) * (not gap)))
             for piece in [word] if word != marked else broken(word, room):
                 if gap and columns(line) + 1 + columns(piece) > width:
                     lines.append(line)
@@ -65,8 +79,7 @@ def _joinable(span: pt.Span) -> str:
 
 
 def _section(section: pt.Section, width: int) -> list[str]:
-    titled = any(isinstance(part, pt.Title) for part in section.parts)
-    indent = "  " if titled else ""
+    indent = "  " if any(isinstance(part, pt.Title) for part in section.parts) else ""
     lines: list[str] = []
     for part in section.parts:
         lines.extend(_part(part, width, indent, after=lines))
@@ -82,41 +95,37 @@ def _part(part: pt.Part, width: int, indent: str, after: Sequence[str]) -> list[
             gap = [""] if after and not indent and after[-1] else []
             return gap + wrapped(part.spans, width, indent, indent)
         case pt.Items():
-            return _items(part, width, indent)
+            return list(_items(part, width, f"{indent}  " if indent else ""))
         case pt.Listing():
-            lines = _verbatim(part.code, indent + "  ")
+            lines = _verbatim(part.code, f"{indent}  ")
             return lines if indent else ["", *lines, ""]
         case pt.Printed():
-            return [f"{indent}{part.label}:", *_verbatim(part.text, indent + "  | ")]
+            return [f"{indent}{part.label}:", *_verbatim(part.text, f"{indent}  | ")]
         case pt.Table():
             return _table(part, width, indent)
         case pt.Folded():
-            lines = wrapped((part.text,), width, indent + "  ", indent + "  ")
+            lines = wrapped((part.text,), width, f"{indent}  ", f"{indent}  ")
             return [f"{indent}{part.summary}:", *lines, ""]
         case pt.Picture():
             return []
 
 
 def _verbatim(text: str, lead: str) -> list[str]:
-    lines = plain(text).strip("\n").split("\n")
-    return [f"{lead}{line}".rstrip() for line in lines]
+    return [f"{lead}{line}".rstrip() for line in plain(text).strip("\n").split("\n")]
 
 
-def _items(part: pt.Items, width: int, indent: str) -> list[str]:
-    lines: list[str] = []
-    for index, item in enumerate(part.items):
-        mark = f"{index + 1}. " if part.is_ordered else "- "
-        lead = f"{indent}  {mark}" if indent else mark
-        lines.extend(wrapped(item, width, lead, " " * len(lead)))
-    return lines
+def _items(part: pt.Items, width: int, indent: str) -> Iterator[str]:
+    for number, item in enumerate(part.items, start=1):
+        lead = f"{indent}{number}. " if part.is_ordered else f"{indent}- "
+        yield from wrapped(item, width, lead, " " * len(lead))
 
 
 def _table(table: pt.Table, width: int, indent: str) -> list[str]:
     lines = wrapped(table.caption, width, indent, indent) if table.is_captioned else []
     lead = f"{indent}  " if table.is_captioned else indent
-    widest = max(1, min(pt.CELL_CHARS, width - len(lead)))
+    room = max(1, width - len(lead))
     header, *rows = (
-        [shortened(inline(cell), widest) for cell in row] for row in (table.columns, *table.rows)
+        [shortened(inline(cell), room) for cell in row] for row in (table.columns, *table.rows)
     )
     widths = [max(map(columns, column)) for column in zip(header, *rows, strict=True)]
 
@@ -124,16 +133,12 @@ def _table(table: pt.Table, width: int, indent: str) -> list[str]:
         gap = " " * (widths[at] - columns(cell))
         return gap + cell if table.numeric[at] else cell + gap
 
-    for band in _bands(widths, width - len(lead)):
+    for band in _bands(widths, room):
         if band.start:
             lines.append(f"{lead}(the same rows, further columns)")
-        ruled = [header, ["-" * each for each in widths], *rows]
-        lines.extend(
-            (lead + "  ".join(padded(row[at], at) for at in band)).rstrip() for row in ruled
-        )
-    if table.note:
-        lines.extend(wrapped((table.note,), width, lead, lead))
-    return lines
+        for row in (header, ["-" * each for each in widths], *rows):
+            lines.append((lead + "  ".join(padded(row[at], at) for at in band)).rstrip())
+    return lines + (wrapped((table.note,), width, lead, lead) if table.note else [])
 
 
 def _bands(widths: Sequence[int], room: int) -> Iterator[range]:
@@ -145,3 +150,62 @@ def _bands(widths: Sequence[int], room: int) -> Iterator[range]:
             start, taken = at, 0
         taken += each + 2
     yield range(start, len(widths))
+
+
+# -- Markdown
+
+_WORDS = re.compile(r"\S(?:.*\S)?")
+_WITHIN_PARAGRAPH = re.compile(r"(?<=[^\n])\n(?=[^\n])")
+
+
+def markdown_of(sections: Iterable[pt.Section], summary: pt.Sentence = ()) -> str:
+    """``sections`` as Markdown, under a ``summary`` if there is one."""
+    pieces = [_markdown_sentence(summary)]
+    pieces += ["\n\n".join(filter(None, map(_markdown, each.parts))) for each in sections]
+    return "\n\n".join(fit([piece for piece in pieces if piece], lambda note: f"*{note}*"))
+
+
+def _markdown(part: pt.Part) -> str:
+    match part:
+        case pt.Title():
+            rest = [f" · {each}" for each in (part.detail, part.state) if each.strip()]
+            return _markdown_sentence((pt.Strong(part.name), *map(inline, rest)))
+        case pt.Paragraph():
+            return _markdown_sentence(part.spans)
+        case pt.Items():
+            mark = "1." if part.is_ordered else "-"
+            items = (_markdown_sentence(item).replace("\n", " ") or "\\-" for item in part.items)
+            return "\n".join(f"{mark} {item}" for item in items)
+        case pt.Listing():
+            return fenced(part.code, part.language)
+        case pt.Printed():
+            return f"{part.label}:\n\n{fenced(part.text, 'text')}"
+        case pt.Table():
+            return _markdown_table(part)
+        case pt.Folded():
+            return f"{part.summary}:\n\n{_markdown_sentence((part.text,))}"
+        case pt.Picture():
+            return ""
+
+
+def _markdown_sentence(spans: pt.Sentence) -> str:
+    """``spans`` with hard breaks at their newlines; blank lines end a paragraph."""
+    lines = "".join(map(_markdown_span, spans)).split("\n")
+    return _WITHIN_PARAGRAPH.sub("  \n", "\n".join(line.strip() for line in lines).strip("\n"))
+
+
+def _markdown_span(span: pt.Span) -> str:
+    """``span`` escaped. The spaces around its words stay outside of any mark."""
+    if isinstance(span, pt.Mono):
+        return markdown_code(span.text)
+    form, text = ("**{}**", span.text) if isinstance(span, pt.Strong) else ("{}", span)
+    return _WORDS.sub(lambda words: form.format(markdown_inline(words[0])), plain(text))
+
+
+def _markdown_table(table: pt.Table) -> str:
+    caption = [_markdown_sentence(table.caption).replace("\n", " "), ""]
+    header, *rows = (map(markdown_inline, row) for row in (table.columns, *table.rows))
+    rule = ["---:" if numeric else "---" for numeric in table.numeric]
+    lines = [f"| {' | '.join(cells)} |" for cells in (header, rule, *rows)]
+    note = ["", f"*{markdown_inline(table.note)}*"] if table.note else []
+    return "\n".join((*(caption if table.is_captioned else ()), *lines, *note))

@@ -20,8 +20,8 @@ from record_events import (
 
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.view.blocks import lasting
-from parsimony_kernel.view.bundle import segment_bundles
 from parsimony_kernel.view.fold import replay
+from parsimony_kernel.view.html import segment_bundles
 from parsimony_kernel.view.parts import format_column, table_of
 from parsimony_kernel.view.segment import Segment, segment_of
 from parsimony_kernel.view.text import record_of, text_of

@@ -10,13 +10,11 @@ from record_events import FRAME, PIXEL, RUNS, code, figure, sections, started
 
 from parsimony_kernel.core.events import AgentEvent, Handoff, RunCompleted, ToolEvent
 from parsimony_kernel.view.blocks import FigureBlock, lasting, metadata_of
-from parsimony_kernel.view.bundle import VEGALITE_MIME, bundle, figure_bundle
 from parsimony_kernel.view.fold import replay
-from parsimony_kernel.view.html import html_of
-from parsimony_kernel.view.markdown import markdown_of
+from parsimony_kernel.view.html import VEGALITE_MIME, bundle, figure_bundle, html_of
 from parsimony_kernel.view.parts import Printed, Title
 from parsimony_kernel.view.segment import segment_of
-from parsimony_kernel.view.text import record_of, text_of
+from parsimony_kernel.view.text import markdown_of, record_of, text_of
 
 SENTENCES = {
     "done": ("plot it", "I look first.", "x = 1", "hello", "2001", "My chart", "Made"),
