@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, TypeVar
 
-from parsimony_kernel.core.outputs import DataFrameObject, PrimitiveObject
+from parsimony_kernel.core.outputs import DataFrameObject
 from parsimony_kernel.core.text import encodable
 
 StepState = Literal[
@@ -59,13 +59,9 @@ class RequestBlock(Block):
 
 @dataclass(frozen=True)
 class ProseBlock(Block):
-    """What the model said between its steps, and its reasoning where the provider shows it."""
+    """What the model said between its steps."""
 
-    text: str = ""
-    reasoning: str = ""
-
-    def __bool__(self) -> bool:
-        return bool(self.text.strip() or self.reasoning.strip())
+    text: str
 
 
 @dataclass(frozen=True)
@@ -99,13 +95,12 @@ class StepBlock(Block):
     state: StepState = "running"
     stdout: str = ""
     stderr: str = ""
-    outputs: tuple[DataFrameObject | PrimitiveObject | FigureBlock, ...] = ()
+    outputs: tuple[DataFrameObject | str | FigureBlock, ...] = ()
     more_outputs: int = 0
     deleted: tuple[str, ...] = ()
     overwritten: tuple[str, ...] = ()
     note: str = ""
     error: StepError | None = None
-    published: tuple[Artifact, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -121,7 +116,6 @@ class RecoveryBlock(Block):
     budget: int = 0
     recoverable: bool = True
     fallback: str = ""
-    blockers: tuple[str, ...] = ()
     put_back: str = ""
     delay_s: int = 0
 
@@ -236,11 +230,10 @@ class RunView:
     run_id: str = ""
     used: FooterBlock = FooterBlock(key="footer")
     closed: tuple[Block, ...] = ()
-    prose: ProseBlock | None = None
+    prose: str = ""
     activity: str = ""
     artifacts: tuple[Artifact, ...] = ()
     variables: tuple[str, ...] = ()
-    rounds: int = 0
     # What the last answer says and no result supports; the answer itself, where it was refused.
     not_found: tuple[str, ...] = ()
     withheld: str = ""
@@ -250,21 +243,19 @@ class RunView:
         """The record in order: what is settled, then what moves (prose, footer, progress)."""
         if self.status == "idle":
             return self.closed
-        moving: list[Block] = [self.prose] if self.prose else []
-        moving.append(self.used)
-        if self.status == "running":
-            moving.append(ProgressBlock(self.activity, self.used.elapsed_s, key="progress"))
-        return (*self.closed, *moving)
+        progress = ProgressBlock(self.activity, self.used.elapsed_s, key="progress")
+        is_running = self.status == "running"
+        return (*self.closed, *self._said(), self.used, *([progress] if is_running else []))
 
-    @property
-    def newest(self) -> Block | None:
-        """The last of the settled blocks."""
-        return self.closed[-1] if self.closed else None
+    def _said(self) -> tuple[ProseBlock, ...]:
+        """The open prose; of white space alone nothing is left."""
+        key = f"ProseBlock-{len(self.closed)}"
+        return (ProseBlock(self.prose, key=key),) if self.prose.strip() else ()
 
     def settle(self) -> None:
-        """Close the open prose; of white space alone nothing is left."""
-        self.closed += (self.prose,) if self.prose else ()
-        self.prose = None
+        """Close the open prose."""
+        self.closed += self._said()
+        self.prose = ""
 
     def add(self, block: Kind) -> Kind:
         """Put ``block`` behind all others; it gets its key."""
@@ -303,7 +294,7 @@ def metadata_of(view: RunView) -> dict[str, Any]:
     """The facts that differ from run to run, for the metadata of a display. A number that JSON
     has no word for is null: a display with it is not sent at all."""
     told = ("model", "steps", "prompt_tokens", "completion_tokens", "cost_usd")
-    facts = {name: getattr(view, name) for name in ("run_id", "status", "rounds")}
+    facts = {name: getattr(view, name) for name in ("run_id", "status")}
     facts |= {name: getattr(view.used, name) for name in told}
     facts["elapsed_s"] = round(view.used.elapsed_s, 3)
     finite = {

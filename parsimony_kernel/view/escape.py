@@ -1,14 +1,15 @@
 """Foreign text made harmless, once for each of the three texts.
 
 Every string of a model, a tool or data passes ``plain`` before it is written anywhere, and then
-``html_text``, ``markdown_inline``, ``markdown_code`` or ``fenced`` where it is written as such.
+``html_text``, ``markdown_inline`` or ``fenced`` where it is written as such.
 """
 
 import html
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
+
+from wcwidth import wcswidth
 
 _ANSI = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # control sequences: colours, cursor
@@ -115,55 +116,32 @@ def markdown_inline(text: str) -> str:
     )
 
 
-def _ticks(text: str, least: int) -> str:
-    """More backticks than stand in a row within ``text``."""
-    return "`" * max(least, 1 + max(map(len, re.findall("`+", text)), default=0))
-
-
-def markdown_code(text: str) -> str:
-    """One line of ``text`` as a code span."""
-    line = inline(text)
-    ticks = _ticks(line, 1)
-    pad = " " if "`" in line else ""
-    return line and f"{ticks}{pad}{line}{pad}{ticks}"
-
-
 def fenced(text: str, language: str = "") -> str:
     """``text`` as a fenced block, the fence longer than any within."""
     body = plain(text).strip("\n")
-    fence = _ticks(body, 3)
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", body)), default=0))
     return f"{fence}{language}\n{body}\n{fence}"
 
 
-def columns(text: str) -> int:
-    """How many columns of a terminal ``text`` takes."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
-        for char in text
-    )
-
-
 def broken(text: str, width: int) -> list[str]:
-    """``text`` in pieces of at most ``width`` columns and at least one character."""
-    if columns(text) <= width:
+    """``text`` in pieces of at most ``width`` columns of a terminal and at least one character."""
+    if wcswidth(text) <= width:
         return [text]
     pieces, taken = [""], 0
     for char in text:
-        taken += columns(char)
+        taken += wcswidth(char)
         if taken > width and pieces[-1]:
             pieces.append("")
-            taken = columns(char)
+            taken = wcswidth(char)
         pieces[-1] += char
     return pieces
 
 
 def shortened(text: str, width: int) -> str:
     """``text`` in at most ``width`` columns, the cut marked with an ellipsis."""
-    if columns(text) <= width:
+    if wcswidth(text) <= width:
         return text
-    taken = accumulate(map(columns, text[:width]))
+    taken = accumulate(map(wcswidth, text[:width]))
     return text[: sum(each < width for each in taken)] + "…"
 
 

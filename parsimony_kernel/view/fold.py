@@ -23,7 +23,6 @@ from parsimony_kernel.view.escape import (
 )
 
 PROSE_CHARS = 20_000
-REASONING_CHARS = 4_000
 _LIMITS = ("max_iterations", "max_execution_time_s", "max_tokens", "max_cost_usd")
 
 
@@ -40,9 +39,10 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
     view = replace(view)
     match event:
         case ev.TextDelta():
-            _stream(view, "Writing", text=event.content)
+            view.activity = "Writing"
+            view.prose = cut(view.prose + event.content, PROSE_CHARS)
         case ev.ReasoningDelta():
-            _stream(view, "Thinking", reasoning=event.content)
+            view.activity = "Thinking"
         case ev.RunStarted():
             return _started(view, event)
         case ev.LLMCallCompleted():
@@ -54,7 +54,6 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
         case ev.ArtifactPublished():
             steps.publish(view, event)
         case ev.StateSnapshot():
-            view.rounds = max(view.rounds, event.iteration)
             view.use(elapsed_s=event.elapsed_s or view.used.elapsed_s)
             view.variables = cut_each(event.variables)
         case ev.Heartbeat():
@@ -66,7 +65,13 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
         case ev.AgentError():
             _recover(view, event)
         case ev.RunCompleted():
-            _complete(view, event)
+            view.settle()
+            last = view.last(bl.Block)
+            if isinstance(last, bl.ProseBlock) and last.text.strip() == event.summary.strip():
+                # The closing words are the summary: say them once.
+                view.closed = view.closed[:-1]
+            view.variables = cut_each(event.variables)
+            _finish(view, "done", "result", event.summary, {})
         case ev.UserInputRequested():
             asked = bl.QuestionBlock(
                 cut(event.question),
@@ -79,24 +84,14 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
             said = event.rationale.strip()
             blockers = [each for each in event.blockers if each.strip() != said]
             what_now = {"Why": blockers, "Try": event.suggested_next_steps}
-            _give_up(view, "handed_off", "handoff", event.rationale, what_now)
+            _finish(view, "handed_off", "handoff", event.rationale, what_now)
         case ev.PartialRunSummary():
             known = {"Known so far": event.learned_facts}
-            _give_up(view, "stopped", "partial", event.missing, known)
+            _finish(view, "stopped", "partial", event.missing, known)
         case ev.RunCancelled():
             why = event.reason.strip().removeprefix("stopped ") or event.message.strip()
-            _give_up(view, "cancelled", "cancelled", why, {})
+            _finish(view, "cancelled", "cancelled", why, {})
     return view
-
-
-def _stream(view: RunView, activity: str, *, text: str = "", reasoning: str = "") -> None:
-    prose = view.prose or bl.ProseBlock(key=f"ProseBlock-{len(view.closed)}")
-    view.activity = activity
-    view.prose = replace(
-        prose,
-        text=cut(prose.text + text, PROSE_CHARS),
-        reasoning=cut(prose.reasoning + reasoning, REASONING_CHARS),
-    )
 
 
 def _started(view: RunView, event: ev.RunStarted) -> RunView:
@@ -152,13 +147,12 @@ def _recover(view: RunView, event: ev.AgentError) -> None:
         budget=event.budget,
         recoverable=event.recoverable,
         fallback=cut(event.fallback or ""),
-        blockers=cut_each(failure.blockers, SENTENCE_CHARS) if failure else (),
         put_back=cut_steady(event.put_back),
         delay_s=round(event.delay_s),
     )
     pause = f"Waiting {event.delay_s:.0f} s before the next try"
     view.activity = pause if event.delay_s >= 1 else "Recovering"
-    last = view.newest
+    last = view.last(bl.Block)
     counted = {name: getattr(block, name) for name in ("attempt", "message", "delay_s")}
     if isinstance(last, bl.RecoveryBlock) and replace(last, **counted, key="") == block:
         # The same trouble once more: one block that counts, not a column of them.
@@ -167,33 +161,18 @@ def _recover(view: RunView, event: ev.AgentError) -> None:
         view.add(block)
 
 
-def _complete(view: RunView, event: ev.RunCompleted) -> None:
-    view.settle()
-    last = view.newest
-    if isinstance(last, bl.ProseBlock) and last.text.strip() == event.summary.strip():
-        # The closing words are the summary: say them once.
-        view.closed, view.prose = view.closed[:-1], replace(last, text="")
-    end = bl.EndBlock(
-        "result",
-        cut(event.summary, PROSE_CHARS),
-        not_found=view.not_found,
-        artifacts=view.artifacts,
-        variables=cut_each(event.variables),
-    )
-    _end(view, "done", end)
-
-
-def _give_up(
+def _finish(
     view: RunView,
     status: str,
-    kind: Literal["handoff", "partial", "cancelled"],
+    kind: Literal["result", "handoff", "partial", "cancelled"],
     words: str,
     lists: Mapping[str, Sequence[str]],
 ) -> None:
-    """End a run that did not do what was asked."""
+    """End a run that needs no answer."""
     told = tuple((label, cut_each(each, SENTENCE_CHARS)) for label, each in lists.items())
-    end = bl.EndBlock(kind, cut(words), told, artifacts=view.artifacts, variables=view.variables)
-    _end(view, status, end)
+    not_found = view.not_found if kind == "result" else ()
+    words = cut(words, PROSE_CHARS)
+    _end(view, status, bl.EndBlock(kind, words, told, not_found, view.artifacts, view.variables))
 
 
 def _end(view: RunView, status: str, end: bl.EndBlock | bl.QuestionBlock) -> None:

@@ -14,7 +14,7 @@ from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.outline import recovery_state
 
 _OUTCOMES = {"done": "ok", "running": "unfinished", "answered": "waiting", "allowed": "waiting"}
-ENDS = {"result": "done", "handoff": "not done", "partial": "stopped"}
+_ENDS = {"result": "done", "handoff": "not done", "partial": "stopped"}
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,7 @@ class Line:
     """One line of a story.
 
     ``step`` is the number of a step and empty for everything else; ``what`` is an action, or
-    ``request``, ``recovery``, ``budget``, ``question``, ``answer``, ``end``, ``variables`` or
-    ``turn``.
+    ``request``, ``recovery``, ``question``, ``answer``, ``end``, ``variables`` or ``turn``.
     """
 
     step: str
@@ -36,8 +35,11 @@ def story(events: Iterable[ev.AgentEvent]) -> tuple[Line, ...]:
     """The lines of one turn. What nobody acts on, such as prose, has none."""
     known = tuple(events)
     view = replay(known)
-    pairs = zip((None, *view.closed), view.closed, strict=False)
-    lines = [_told(block, before, is_last=block is view.newest) for before, block in pairs]
+    lines: list[Line | None] = []
+    for before, block in zip((None, *view.closed), view.closed, strict=False):
+        # Of several ends, the others are answers that were refused.
+        if not isinstance(block, bl.EndBlock) or block is view.closed[-1]:
+            lines.append(_told(block, before))
     if view.status == "running":
         words = "It is running, or was cut off: its end is not on record."
         lines.append(Line("", "end", "open", words))
@@ -45,7 +47,7 @@ def story(events: Iterable[ev.AgentEvent]) -> tuple[Line, ...]:
     return tuple(line for line in lines if line is not None)
 
 
-def _told(block: bl.Block, before: bl.Block | None, *, is_last: bool) -> Line | None:
+def _told(block: bl.Block, before: bl.Block | None) -> Line | None:
     match block:
         case bl.RequestBlock():
             return Line("", "request", "", cut(block.words))
@@ -53,23 +55,18 @@ def _told(block: bl.Block, before: bl.Block | None, *, is_last: bool) -> Line | 
             outcome = _OUTCOMES.get(block.state, block.state)
             return Line(str(block.number), block.tool, outcome, cut(_step_words(block)))
         case bl.RecoveryBlock():
-            of_step = isinstance(before, bl.StepBlock) and before.error is not None
-            if of_step and block.kind != "transient_provider":
-                return Line("", "recovery", "", _joined(recovery_state(block), block.put_back))
-            words = _joined(block.message, recovery_state(block), block.put_back)
-            return Line("", "recovery", "failed", words)
-        case bl.BudgetBlock():
-            return Line("", "budget", "warned", f"most of the {block.guard} are used")
+            is_told = isinstance(before, bl.StepBlock) and before.error is not None
+            is_told = is_told and block.kind != "transient_provider"
+            told = ("" if is_told else block.message, recovery_state(block), block.put_back)
+            return Line("", "recovery", "" if is_told else "failed", _joined(*told))
         case bl.QuestionBlock():
             choices = "; ".join(f"{at} {each}" for at, each in enumerate(block.choices, 1))
-            words = _joined(block.question, block.context, choices)
-            return Line("", "question", "asked", words)
+            return Line("", "question", "asked", _joined(block.question, block.context, choices))
         case bl.ReplyBlock():
-            gone = f" (gone since: {', '.join(block.gone)})" if block.gone else ""
-            return Line("", "answer", "", f"{block.reply}{gone}")
-        case bl.EndBlock() if is_last:  # another one is an answer that was refused
+            return Line("", "answer", "", block.reply)
+        case bl.EndBlock():
             lists = (f"{label}: {'; '.join(texts)}" for label, texts in block.lists if texts)
-            return Line("", "end", ENDS.get(block.kind, block.kind), _joined(block.words, *lists))
+            return Line("", "end", _ENDS.get(block.kind, block.kind), _joined(block.words, *lists))
     return None
 
 
@@ -89,38 +86,22 @@ def _afterwards(event: ev.AgentEvent) -> Line | None:
         return Line("", "turn", "forgotten")
     if not isinstance(event, ev.TurnTakenBack):
         return None
-    parts = (
-        (event.restored, "set again" if event.redone else "restored"),
-        (event.removed, "deleted" if event.redone else "removed"),
-        (event.kept, "changed since, so kept"),
-        (event.lost, "perhaps changed, for there was no copy"),
-    )
-    words = "; ".join(f"{', '.join(names)}: {what}" for names, what in parts if names)
-    return Line("", "variables", "re-applied" if event.redone else "undone", cut(words))
+    kept = f"changed since, so kept: {', '.join(event.kept)}" if event.kept else ""
+    lost = f"perhaps changed, for there was no copy: {', '.join(event.lost)}" if event.lost else ""
+    words = _joined(", ".join((*event.restored, *event.removed)), kept, lost)
+    return Line("", "variables", "re-applied" if event.redone else "undone", words)
 
 
 def _joined(*parts: str) -> str:
     return cut(" — ".join(filter(None, parts)))
 
 
-@dataclass(frozen=True)
-class CodeStep:
-    """One step of a turn: its number in the record, what it was for, and its code as it ran."""
-
-    number: int
-    purpose: str
-    source: str
-
-    def with_heading(self) -> str:
-        """The code under a comment that editors take for the beginning of a cell."""
-        return f"# %% {inline(self.purpose) or f'step {self.number}'}\n{self.source.rstrip()}"
-
-
-def code_that_worked(events: Iterable[ev.AgentEvent]) -> tuple[CodeStep, ...]:
+def code_that_worked(events: Iterable[ev.AgentEvent]) -> tuple[bl.StepBlock, ...]:
     """The steps that the record calls done, in order, each with its code exactly as it ran."""
     steps = [each for each in replay(events).closed if isinstance(each, bl.StepBlock)]
-    return tuple(
-        CodeStep(step.number, step.purpose, step.code)
-        for step in steps
-        if step.tool_type == "code" and step.state == "done"
-    )
+    return tuple(each for each in steps if each.tool_type == "code" and each.state == "done")
+
+
+def code_with_heading(step: bl.StepBlock) -> str:
+    """The code of ``step`` under a comment that editors take for the beginning of a cell."""
+    return f"# %% {inline(step.purpose) or f'step {step.number}'}\n{step.code.rstrip()}"

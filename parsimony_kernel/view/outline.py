@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from parsimony_kernel.core.outputs import DataFrameObject, PrimitiveObject
+from parsimony_kernel.core.outputs import DataFrameObject
 from parsimony_kernel.core.text import counted
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view import parts as pt
@@ -22,6 +22,7 @@ NAMED = 24
 _WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 KIND_WORDS: dict[str, str] = _WORDS["kinds"]
 ACTION_WORDS: dict[str, str] = _WORDS["actions"]
+_END_WORDS: dict[str, str] = _WORDS["ends"]
 
 _UNDESCRIBED = "A chart without a description"
 # The arguments of a tool that publishes which say what it is about, the best first.
@@ -30,31 +31,29 @@ _NAMING = ("title", "name", "report", "notebook", "artifact")
 
 def outline(block: bl.Block) -> pt.Section:
     """What ``block`` says."""
+    kind, label, state = type(block).__name__.removesuffix("Block").lower(), "", ""
     match block:
         case bl.RequestBlock():
-            return pt.Section("request", "Request", tuple(_request(block)))
+            parts = _request(block)
         case bl.ProseBlock():
-            return pt.Section("prose", "The agent", tuple(_prose(block)))
+            label, parts = "The agent", iter(pt.written(block.text))
         case bl.StepBlock():
-            label = f"Step {block.number}"
-            return pt.Section("step", label, tuple(_step(block, label)), block.state)
+            label, parts, state = f"Step {block.number}", _step(block), block.state
         case bl.FigureBlock():
-            return pt.Section("figure", f"Figure {block.number}", tuple(_figure(block)))
+            label, parts = f"Figure {block.number}", _figure(block)
         case bl.RecoveryBlock():
-            return pt.Section("recovery", "Recovery", tuple(_recovery(block)))
+            parts = _recovery(block)
         case bl.QuestionBlock():
-            state = "pending" if block.reply is None else "answered"
-            return pt.Section("question", "Question", tuple(_question(block)), state)
+            parts, state = _question(block), "pending" if block.reply is None else "answered"
         case bl.EndBlock():
-            return _end(block)
+            kind, label, parts = block.kind, _END_WORDS[block.kind], _end(block)
         case bl.FooterBlock():
-            used = pt.note(" · ".join(footer_facts(block)))
-            return pt.Section("footer", "What the run used", (used,))
+            label, parts = "What the run used", iter([pt.note(" · ".join(footer_facts(block)))])
         case bl.ProgressBlock():
-            told = pt.note(" · ".join(progress_facts(block)))
-            return pt.Section("progress", "Progress", (told,))
+            parts = iter([pt.note(" · ".join(progress_facts(block)))])
         case _:
             raise TypeError(f"no outline for {type(block).__name__}")
+    return pt.Section(kind, label or kind.capitalize(), tuple(parts), state)
 
 
 def notes(*lines: str) -> pt.Section:
@@ -69,45 +68,36 @@ def _request(block: bl.RequestBlock) -> Iterator[pt.Part]:
         yield pt.note("Read from your notebook: " + "; ".join(block.shared))
 
 
-def _end(block: bl.EndBlock) -> pt.Section:
-    label, parts = "Result", list[pt.Part](pt.written(block.words))
+def _end(block: bl.EndBlock) -> Iterator[pt.Part]:
+    label = _END_WORDS[block.kind]
     match block.kind:
         case "result":
-            parts += _labelled("Not found in a result", ", ".join(block.not_found))
+            yield from pt.written(block.words)
+            yield from _labelled("Not found in a result", ", ".join(block.not_found))
         case "cancelled":
-            label = "Stopped"
-            parts = [pt.Title(label, block.words or "the run was stopped")]
+            yield pt.Title(label, block.words or "the run was stopped")
         case "handoff":
-            label = "I can't do this"
-            parts = [pt.Title(label), *parts]
+            yield pt.Title(label)
+            yield from pt.written(block.words)
         case "partial":
-            label = "Stopped early"
-            parts = [pt.Title(label), *_labelled("Missing", block.words)]
+            yield pt.Title(label)
+            yield from _labelled("Missing", block.words)
     for name, texts in block.lists:
-        parts += [pt.Paragraph((pt.Strong(name),)), _items(texts)] if texts else []
-    return pt.Section(block.kind, label, (*parts, *_published(block.artifacts)))
+        if texts:
+            yield pt.Paragraph((pt.Strong(name),))
+            more = [f"and {len(texts) - LISTED:,} more"] if len(texts) > LISTED else []
+            yield pt.Items(tuple(map(pt.spans_of, (*texts[:LISTED], *more))))
+    if block.kind != "result":
+        yield from _names("Made before that, and kept: ", block.variables)
+    if block.artifacts:
+        # By their titles, and the page of a report; `%agent artifacts` has the paths.
+        yield pt.note("Published: ", *pt.enumerated(list(map(_published, block.artifacts)), LISTED))
 
 
-def _published(artifacts: Sequence[bl.Artifact]) -> Iterator[pt.Part]:
-    """What was published, by its titles, and the page of a report; ``%agent artifacts`` has the
-    paths."""
-    told: list[pt.Sentence] = []
-    for each in artifacts:
-        page = (" (open ", pt.Mono(each.page), ")") if each.page else ()
-        unchanged = " (unchanged)" * each.reused
-        told.append((f"{_kind(each)} ", pt.Strong(each.title), unchanged, *page))
-    if told:
-        yield pt.note("Published: ", *pt.enumerated(told, LISTED))
-
-
-def _kind(artifact: bl.Artifact) -> str:
-    return artifact.kind.replace("_", " ")
-
-
-def _prose(block: bl.ProseBlock) -> Iterator[pt.Part]:
-    if block.reasoning.strip():
-        yield pt.Folded("Reasoning", block.reasoning)
-    yield from pt.written(block.text)
+def _published(artifact: bl.Artifact) -> pt.Sentence:
+    page = (" (open ", pt.Mono(artifact.page), ")") if artifact.page else ()
+    unchanged = " (unchanged)" * artifact.reused
+    return (f"{artifact.kind.replace('_', ' ')} ", pt.Strong(artifact.title), unchanged, *page)
 
 
 def _purpose(step: bl.StepBlock) -> str:
@@ -124,8 +114,9 @@ def _purpose(step: bl.StepBlock) -> str:
     return step.tool
 
 
-def _step(step: bl.StepBlock, label: str) -> Iterator[pt.Part]:
-    yield pt.Title(label, _purpose(step), "" if step.state == "done" else step.state)
+def _step(step: bl.StepBlock) -> Iterator[pt.Part]:
+    state = "" if step.state == "done" else step.state
+    yield pt.Title(f"Step {step.number}", _purpose(step), state)
     if step.code.strip():
         yield pt.Listing(both_ends(step.code, CODE_CHARS), f"Code of step {step.number}")
     elif step.tool_type in ("function", "plan") and step.arguments:
@@ -141,15 +132,16 @@ def _step(step: bl.StepBlock, label: str) -> Iterator[pt.Part]:
     if not step.note:  # which says what became of them
         yield from _names("Changed, and yours: ", step.overwritten)
     if step.error is not None:
-        yield from _error(step.error)
+        yield from _labelled("Error", step.error.sentence)
+        line = "" if step.error.line is None else f"in line {step.error.line}"
+        if source := step.error.source_line.strip():
+            yield pt.note(f"{line}: ", pt.Mono(source))
+        elif line:
+            yield pt.note(line)
     yield from _labelled("Note", step.note, "note")
-    for artifact in step.published:
-        how = "Already published, unchanged" if artifact.reused else "Published"
-        # Where it lies is told once, with the result.
-        yield pt.note(f"{how}: {_kind(artifact)} ", pt.Strong(artifact.title))
 
 
-def _output(output: DataFrameObject | PrimitiveObject | bl.FigureBlock) -> Iterator[pt.Part]:
+def _output(output: DataFrameObject | str | bl.FigureBlock) -> Iterator[pt.Part]:
     match output:
         case bl.FigureBlock():
             # An exporter may show the picture of a figure and none of its words.
@@ -157,20 +149,10 @@ def _output(output: DataFrameObject | PrimitiveObject | bl.FigureBlock) -> Itera
             words = ", ".join(filter(None, said))
             shown = f"Shown as figure {output.number}"
             yield pt.note(f"{shown}: {words}" if words else shown)
-        case PrimitiveObject():
-            yield pt.Printed("Output", output.text)
-            if output.truncated:
-                yield pt.note("… the rest of this output is left out …")
+        case str():
+            yield pt.Printed("Output", output)
         case DataFrameObject():
             yield pt.table_of(output)
-
-
-def _error(error: bl.StepError) -> Iterator[pt.Part]:
-    yield from _labelled("Error", error.sentence)
-    if error.source_line.strip():
-        yield pt.note(f"in line {error.line}: ", pt.Mono(error.source_line))
-    elif error.line is not None:
-        yield pt.note(f"in line {error.line}")
 
 
 def alternative(figure: bl.FigureBlock) -> str:
@@ -208,17 +190,15 @@ def _recovery(block: bl.RecoveryBlock) -> Iterator[pt.Part]:
     yield pt.Title(title, state=recovery_state(block))
     if block.message.strip():
         yield pt.note(*pt.spans_of(block.message))
-    if block.blockers:
-        yield _items(block.blockers)
     yield from _labelled("Gone back", block.put_back)
 
 
 def _question(block: bl.QuestionBlock) -> Iterator[pt.Part]:
     question = pt.spans_of(block.question)
     if block.reply is not None:
-        is_own = block.chosen is None
-        answer = block.reply if block.chosen is None else block.choices[block.chosen]
-        who = " (your answer)" if is_own else " (you chose)"
+        answer, who = block.reply, " (your answer)"
+        if block.chosen is not None:
+            answer, who = block.choices[block.chosen], " (you chose)"
         yield pt.note(*question, " → ", pt.Strong(answer), who)
         return
     yield pt.Paragraph(question, "words")
@@ -228,7 +208,7 @@ def _question(block: bl.QuestionBlock) -> Iterator[pt.Part]:
     if block.has_buttons:
         if block.choices:
             choices = [f"{at}. {each}" for at, each in enumerate(block.choices, start=1)]
-            yield pt.Folded("Answer without buttons", "\n".join((*choices, how)))
+            yield pt.Printed("Answer without buttons", "\n".join((*choices, how)), put_away=True)
         yield pt.note("Run All stopped here: answer, then run the cells below.")
         return
     if block.choices:
@@ -239,13 +219,6 @@ def _question(block: bl.QuestionBlock) -> Iterator[pt.Part]:
 def _names(label: str, names: Sequence[str]) -> Iterator[pt.Part]:
     if names:
         yield pt.note(label, *pt.enumerated([(pt.Mono(name),) for name in names], NAMED))
-
-
-def _items(texts: Sequence[str]) -> pt.Items:
-    items: list[pt.Sentence] = list(map(pt.spans_of, texts[:LISTED]))
-    if len(texts) > LISTED:
-        items.append((f"and {len(texts) - LISTED:,} more",))
-    return pt.Items(tuple(items))
 
 
 def _labelled(label: str, text: str, tone: pt.Tone = "body") -> Iterator[pt.Part]:

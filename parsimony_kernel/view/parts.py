@@ -92,10 +92,11 @@ class Listing:
 
 @dataclass(frozen=True)
 class Printed:
-    """Text that code wrote, under a label."""
+    """Text as it stands, under a label, and ``put_away`` where it is seldom needed."""
 
     label: str
     text: str
+    put_away: bool = False
 
 
 @dataclass(frozen=True)
@@ -115,14 +116,6 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Folded:
-    """Text that is there but put away, under a summary."""
-
-    summary: str
-    text: str
-
-
-@dataclass(frozen=True)
 class Picture:
     """Where a chart stands, and the words that stand for it."""
 
@@ -130,7 +123,7 @@ class Picture:
     chart: FigureBlock
 
 
-Part = Title | Paragraph | Items | Listing | Printed | Table | Folded | Picture
+Part = Title | Paragraph | Items | Listing | Printed | Table | Picture
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ From its run, or from an answer, to its end or the next question: what is read f
 that answers, and the work behind it, which stands in one closed fold.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -21,6 +22,7 @@ _TIMES = {1: "once", 2: "twice"}
 _NAMED = 6
 # A request of more lines, such as one to fix an error with its code, would push the answer away.
 _REQUEST_LINES = 4
+_NAME = re.compile(r"\w+")
 # Failures that cost time or state, whatever came of them.
 _FELT = frozenset({"transient_provider", "kernel_invalidated"})
 
@@ -45,16 +47,16 @@ def segment_of(
         echo: no cell above holds the request. It stands first, and a long one in the fold.
         is_reply_told: the answer that this goes on from stands just above.
     """
-    steps = [each for each in blocks if isinstance(each, bl.StepBlock)]
-    requests = [each for each in blocks if isinstance(each, bl.RequestBlock)]
+    steps, requests = _of(bl.StepBlock, blocks), _of(bl.RequestBlock, blocks)
     outcome = next((each for each in reversed(blocks) if isinstance(each, OUTCOMES)), None)
-    figure = next((each for each in reversed(blocks) if isinstance(each, bl.FigureBlock)), None)
-    questions = [each for each in blocks if isinstance(each, bl.QuestionBlock)]
+    figure = next(reversed(_of(bl.FigureBlock, blocks)), None)
+    questions = _of(bl.QuestionBlock, blocks)
     answered = [each for each in questions if each is not outcome]
     told = [replace(each, shared=()) for each in requests if echo]
+    long = [each for each in told if each.words.count("\n") >= _REQUEST_LINES]
 
-    first: list[bl.Block] = [each for each in blocks if isinstance(each, bl.ProgressBlock)]
-    first += [each for each in told if not _is_long(each)]
+    first: list[bl.Block] = [*_of(bl.ProgressBlock, blocks)]
+    first += [each for each in told if each not in long]
     if outcome is not None:
         first += [outcome, *(each for each in steps if each.state == "waiting")]
     else:
@@ -69,7 +71,7 @@ def segment_of(
         head.append(notes(*changes))
 
     elsewhere = {each.key for each in (*first, *answered, figure) if each is not None}
-    behind: list[bl.Block] = [each for each in told if _is_long(each)]
+    behind: list[bl.Block] = [*long]
     behind += [each for each in blocks if each.key not in elsewhere and _is_work(each)]
     work = [outline(_without(each, table)) for each in behind]
     if work:
@@ -78,20 +80,18 @@ def segment_of(
     is_over = isinstance(outcome, bl.EndBlock)
     if is_over and any(each.tool_type == "code" and each.state == "done" for each in steps):
         work.append(notes(_COMMANDS))
-    used = [each for each in blocks if isinstance(each, bl.FooterBlock) and each.model != OFFLINE]
-    work += map(outline, used)
-    summary = _summary(steps, outcome) if work else ()
-    return Segment(tuple(head), figure, tuple(work), summary)
+    work += [outline(each) for each in _of(bl.FooterBlock, blocks) if each.model != OFFLINE]
+    return Segment(tuple(head), figure, tuple(work), _summary(steps, outcome) if work else ())
+
+
+def _of(kind: type[bl.Kind], blocks: Sequence[bl.Block]) -> list[bl.Kind]:
+    return [each for each in blocks if isinstance(each, kind)]
 
 
 def progress_of(blocks: Sequence[bl.Block]) -> str:
     """What is going on now, in one line; empty where nothing is."""
-    running = [each for each in blocks if isinstance(each, bl.ProgressBlock)]
+    running = _of(bl.ProgressBlock, blocks)
     return " · ".join(fact for each in running for fact in progress_facts(each))
-
-
-def _is_long(request: bl.RequestBlock) -> bool:
-    return request.words.count("\n") >= _REQUEST_LINES
 
 
 def _asked(question: bl.QuestionBlock) -> list[str]:
@@ -167,10 +167,13 @@ def _recovered(block: bl.RecoveryBlock, *, is_under_way: bool) -> Iterator[str]:
 
 
 def _summary(steps: Sequence[bl.StepBlock], outcome: bl.Block | None) -> Sentence:
+    """How much work there was, and what it made, as far as the answer doesn't name it."""
     shown = {step.number for step in steps if _is_work(step)}
     told = counted(len(shown), "step") if shown else "Details"
-    if shown and isinstance(outcome, bl.EndBlock) and outcome.kind == "handoff":
-        told += " tried"
-    names = getattr(outcome, "variables", ())
-    made = (" · ", *enumerated([(Mono(name),) for name in names], _NAMED)) if names else ()
-    return (told, *made)
+    if not isinstance(outcome, bl.EndBlock):
+        return (told,)
+    if outcome.kind != "result":
+        return (f"{told} tried" if shown and outcome.kind == "handoff" else told,)
+    said = set(_NAME.findall(outcome.words))
+    made = [(Mono(name),) for name in outcome.variables if name not in said]
+    return (told, " · ", *enumerated(made, _NAMED)) if made else (told,)

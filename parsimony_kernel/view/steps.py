@@ -2,10 +2,9 @@
 
 import hashlib
 import json
-from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.outputs import (
@@ -16,6 +15,7 @@ from parsimony_kernel.core.outputs import (
     PrimitiveObject,
 )
 from parsimony_kernel.core.refusals import GUIDANCE
+from parsimony_kernel.core.text import encodable
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view.blocks import RunView
 from parsimony_kernel.view.escape import (
@@ -32,6 +32,8 @@ SUMMARY_CHARS = 20_000
 STREAM_CHARS = 4_000
 VALUE_CHARS = 4_000
 OUTPUTS = 20
+
+Value = TypeVar("Value", bound=BaseModel)
 
 # What is shown in a place of its own, not in the list of arguments.
 _CODE_ARGUMENTS = frozenset({"code", "purpose"})
@@ -81,10 +83,9 @@ def _add_step(view: RunView, event: ev.ToolEvent, number: int = 0) -> bl.StepBlo
 def _settle_without_call(view: RunView, event: ev.ToolEvent) -> None:
     """Close the open prose, without the call that a model wrote into it."""
     view.settle()
-    last = view.newest
-    if event.around is not None and isinstance(last, bl.ProseBlock):
+    if event.around is not None and isinstance(view.last(bl.Block), bl.ProseBlock):
         view.closed = view.closed[:-1]
-        view.prose = replace(last, text=cut(event.around, READ_CHARS))
+        view.prose = cut(event.around, READ_CHARS)
         view.settle()
 
 
@@ -100,7 +101,7 @@ def _as_text(value: Any) -> str:
 def end(view: RunView, event: ev.ToolEvent) -> None:
     """A tool has ended."""
     envelope = event.result or {}
-    output = _output_of(envelope)
+    output = _valid(KernelOutput, envelope.get("output"))
     raised = output.error if output is not None else None
     failed = event.ok is False or "error" in envelope or raised is not None
     not_found = cut_each(envelope.get("not_found") or ())
@@ -124,7 +125,9 @@ def end(view: RunView, event: ev.ToolEvent) -> None:
     )
     view.activity = "Thinking"
     if output is None:
-        view.put(step, outputs=(*step.outputs, *_answer_of(event, envelope)))
+        answer = envelope.get("result")  # of a tool that runs no code
+        if event.tool_type == "function" and answer not in (None, {}, []):
+            view.put(step, outputs=(*step.outputs, _bounded(_as_text(answer))))
         return
     shown = [each for each in output.shown[:OUTPUTS] if not isinstance(each, ExceptionObject)]
     view.put(
@@ -140,20 +143,20 @@ def end(view: RunView, event: ev.ToolEvent) -> None:
 
 def _shown(
     view: RunView, output: DataFrameObject | FigureObject | PrimitiveObject
-) -> DataFrameObject | PrimitiveObject | bl.FigureBlock:
+) -> DataFrameObject | str | bl.FigureBlock:
     """``output`` as it stands in its step; a chart is shown in a block of its own."""
     match output:
         case FigureObject():
             return _draw(view, output)
         case PrimitiveObject():
-            return _bounded(output)
+            return _bounded(output.text, is_cut=output.truncated)
     return output
 
 
-def _bounded(output: PrimitiveObject) -> PrimitiveObject:
-    text = steady(output.text[:READ_CHARS])
-    is_cut = output.truncated or len(output.text) > READ_CHARS or len(text) > VALUE_CHARS
-    return output.model_copy(update={"text": text[:VALUE_CHARS], "truncated": is_cut})
+def _bounded(text: str, *, is_cut: bool = False) -> str:
+    shown = steady(text[:READ_CHARS])
+    is_cut = is_cut or len(text) > READ_CHARS or len(shown) > VALUE_CHARS
+    return shown[:VALUE_CHARS] + "\n… the rest of this output is left out …" * is_cut
 
 
 def _printed(text: str) -> str:
@@ -162,15 +165,6 @@ def _printed(text: str) -> str:
     if unread:
         text = text[:READ_CHARS] + text[-READ_CHARS:]
     return both_ends(steady(text), STREAM_CHARS, tail=STREAM_CHARS // 2, unread=unread)
-
-
-def _answer_of(event: ev.ToolEvent, envelope: dict[str, Any]) -> tuple[PrimitiveObject, ...]:
-    """What a tool that runs no code has answered."""
-    result = envelope.get("result")
-    if event.tool_type != "function" or result in (None, {}, []):
-        return ()
-    answer = PrimitiveObject(python_type=type(result).__name__, text=_as_text(result))
-    return (_bounded(answer),)
 
 
 def _state(envelope: dict[str, Any], *, failed: bool) -> bl.StepState:
@@ -184,11 +178,11 @@ def _state(envelope: dict[str, Any], *, failed: bool) -> bl.StepState:
     return "refused" if envelope.get("error") in GUIDANCE else "failed"
 
 
-def _output_of(envelope: dict[str, Any]) -> KernelOutput | None:
-    data = envelope.get("output")
+def _valid(kind: type[Value], data: Any) -> Value | None:
+    """``data`` as a value of this ``kind``; ``None`` of what nothing of ours has written."""
     try:
-        return KernelOutput.model_validate(data) if isinstance(data, dict) else None
-    except ValidationError:  # what nothing of ours has written
+        return kind.model_validate(data) if isinstance(data, dict) else None
+    except ValidationError:
         return None
 
 
@@ -209,11 +203,11 @@ def publish(view: RunView, event: ev.ArtifactPublished) -> None:
     view.settle()
     kept = (each for each in view.artifacts if each.path != artifact.path)
     view.artifacts = (*kept, artifact)
-    step = view.last(bl.StepBlock, state="running") or view.newest
-    drawn = [_draw(view, _figure_of(event.figure, artifact.title))] if event.figure else []
-    if isinstance(step, bl.StepBlock):
-        published = (*step.published, artifact)
-        view.put(step, published=published, outputs=(*step.outputs, *drawn))
+    step = view.last(bl.StepBlock, state="running") or view.last(bl.Block)
+    figure = _valid(FigureObject, event.figure)
+    drawn = None if figure is None else _draw(view, figure, artifact.title)
+    if drawn is not None and isinstance(step, bl.StepBlock):
+        view.put(step, outputs=(*step.outputs, drawn))
 
 
 # -- charts: each shown once, and only what draws without loading anything
@@ -222,22 +216,16 @@ SPEC_CHARS = 1 << 20
 PICTURE_CHARS = 2 << 20
 
 
-def _figure_of(data: dict[str, Any], title: str) -> FigureObject:
-    """``data`` as a figure: one as JSON, or a bare specification."""
-    try:
-        figure = FigureObject.model_validate(data)
-    except ValidationError:
-        return FigureObject(title=title, spec=data)
-    return figure if figure.title else figure.model_copy(update={"title": title})
+def _draw(view: RunView, figure: FigureObject, title: str = "") -> bl.FigureBlock:
+    """Put ``figure`` among the blocks, once: drawing it again only adds what it lacked.
 
-
-def _draw(view: RunView, figure: FigureObject) -> bl.FigureBlock:
-    """Put ``figure`` among the blocks, once: drawing it again only adds what it lacked."""
+    ``title`` is for one that has none.
+    """
     canonical = _canonical(figure.spec)
     drawn = canonical or figure.png_base64 or figure.svg or f"{figure.title}\n{figure.description}"
     identity = hashlib.sha256(drawn.encode("utf-8", "surrogatepass")).hexdigest()
     facts = {
-        "title": cut(figure.title, ARGUMENT_CHARS),
+        "title": cut(figure.title or title, ARGUMENT_CHARS),
         "description": cut(figure.description),
         "png_base64": _fitting(figure.png_base64),
         "svg": _fitting(figure.svg),
@@ -246,8 +234,11 @@ def _draw(view: RunView, figure: FigureObject) -> bl.FigureBlock:
     if block is None:
         figures = sum(isinstance(each, bl.FigureBlock) for each in view.closed)
         is_drawn = 0 < len(canonical) <= SPEC_CHARS and self_contained(figure.spec)
-        spec = _plain_json(canonical) if is_drawn else None
-        block = view.add(bl.FigureBlock(figures + 1, spec=spec, identity=identity))
+        # Without what no message can carry: lone surrogates and NaN.
+        plain = (
+            encodable(json.loads(canonical, parse_constant=lambda _: None)) if is_drawn else None
+        )
+        block = view.add(bl.FigureBlock(figures + 1, spec=plain, identity=identity))
     return view.put(block, **{name: getattr(block, name) or told for name, told in facts.items()})
 
 
@@ -268,13 +259,6 @@ def _canonical(spec: dict[str, Any] | None) -> str:
         return json.dumps(drawn, sort_keys=True, default=str)
     except (TypeError, ValueError, RecursionError):
         return ""
-
-
-def _plain_json(canonical: str) -> Any:
-    """``canonical`` read, without what no message can carry: lone surrogates and NaN."""
-    spec = json.loads(canonical, parse_constant=lambda _: None)
-    written = json.dumps(spec, ensure_ascii=False)
-    return json.loads(written.encode("utf-8", "replace"))
 
 
 # Members of a specification whose keys are names of the data, not of the grammar.

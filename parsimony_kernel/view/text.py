@@ -3,22 +3,21 @@ GitHub's Markdown.
 
 In plain text sentences and tables keep within the width. Code, what code printed, and the names of
 a machine (paths, commands) are never broken: a broken one is wrong. Markdown has no headings, which
-a front end would put into the notebook's table of contents, no raw HTML and no link; what is
-foreign is escaped, and code stands in fences that are longer than any within.
+a front end would put into the notebook's table of contents, no raw HTML and no link; code and
+tables stand in fences that are longer than any within.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
+
+from wcwidth import wcswidth
 
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view import parts as pt
 from parsimony_kernel.view.escape import (
     broken,
-    columns,
     fenced,
     fit,
     inline,
-    markdown_code,
     markdown_inline,
     plain,
     shortened,
@@ -62,9 +61,9 @@ def wrapped(spans: pt.Sentence, width: int, first: str = "", rest: str = "") -> 
         gap = ""
         for marked in paragraph.split():
             word = marked.replace(_WHOLE, "")
-            room = max(1, width - max(columns(rest), columns(line) * (not gap)))
+            room = max(1, width - max(wcswidth(rest), wcswidth(line) * (not gap)))
             for piece in [word] if word != marked else broken(word, room):
-                if gap and columns(line) + 1 + columns(piece) > width:
+                if gap and wcswidth(line) + 1 + wcswidth(piece) > width:
                     lines.append(line)
                     line, gap = rest, ""
                 line, gap = line + gap + piece, " "
@@ -103,9 +102,6 @@ def _part(part: pt.Part, width: int, indent: str, after: Sequence[str]) -> list[
             return [f"{indent}{part.label}:", *_verbatim(part.text, f"{indent}  | ")]
         case pt.Table():
             return _table(part, width, indent)
-        case pt.Folded():
-            lines = wrapped((part.text,), width, f"{indent}  ", f"{indent}  ")
-            return [f"{indent}{part.summary}:", *lines, ""]
         case pt.Picture():
             return []
 
@@ -127,10 +123,10 @@ def _table(table: pt.Table, width: int, indent: str) -> list[str]:
     header, *rows = (
         [shortened(inline(cell), room) for cell in row] for row in (table.columns, *table.rows)
     )
-    widths = [max(map(columns, column)) for column in zip(header, *rows, strict=True)]
+    widths = [max(map(wcswidth, column)) for column in zip(header, *rows, strict=True)]
 
     def padded(cell: str, at: int) -> str:
-        gap = " " * (widths[at] - columns(cell))
+        gap = " " * (widths[at] - wcswidth(cell))
         return gap + cell if table.numeric[at] else cell + gap
 
     for band in _bands(widths, room):
@@ -152,60 +148,25 @@ def _bands(widths: Sequence[int], room: int) -> Iterator[range]:
     yield range(start, len(widths))
 
 
-# -- Markdown
+# -- Markdown: the same lines, escaped, and in fences what must stay as it is
 
-_WORDS = re.compile(r"\S(?:.*\S)?")
-_WITHIN_PARAGRAPH = re.compile(r"(?<=[^\n])\n(?=[^\n])")
+_ENDLESS = 1 << 20
 
 
 def markdown_of(sections: Iterable[pt.Section], summary: pt.Sentence = ()) -> str:
     """``sections`` as Markdown, under a ``summary`` if there is one."""
-    pieces = [_markdown_sentence(summary)]
+    pieces = [_markdown(pt.Paragraph(summary))]
     pieces += ["\n\n".join(filter(None, map(_markdown, each.parts))) for each in sections]
     return "\n\n".join(fit([piece for piece in pieces if piece], lambda note: f"*{note}*"))
 
 
 def _markdown(part: pt.Part) -> str:
     match part:
-        case pt.Title():
-            rest = [f" · {each}" for each in (part.detail, part.state) if each.strip()]
-            return _markdown_sentence((pt.Strong(part.name), *map(inline, rest)))
-        case pt.Paragraph():
-            return _markdown_sentence(part.spans)
-        case pt.Items():
-            mark = "1." if part.is_ordered else "-"
-            items = (_markdown_sentence(item).replace("\n", " ") or "\\-" for item in part.items)
-            return "\n".join(f"{mark} {item}" for item in items)
         case pt.Listing():
             return fenced(part.code, part.language)
         case pt.Printed():
-            return f"{part.label}:\n\n{fenced(part.text, 'text')}"
+            return f"{part.label}:\n\n{fenced(part.text)}"
         case pt.Table():
-            return _markdown_table(part)
-        case pt.Folded():
-            return f"{part.summary}:\n\n{_markdown_sentence((part.text,))}"
-        case pt.Picture():
-            return ""
-
-
-def _markdown_sentence(spans: pt.Sentence) -> str:
-    """``spans`` with hard breaks at their newlines; blank lines end a paragraph."""
-    lines = "".join(map(_markdown_span, spans)).split("\n")
-    return _WITHIN_PARAGRAPH.sub("  \n", "\n".join(line.strip() for line in lines).strip("\n"))
-
-
-def _markdown_span(span: pt.Span) -> str:
-    """``span`` escaped. The spaces around its words stay outside of any mark."""
-    if isinstance(span, pt.Mono):
-        return markdown_code(span.text)
-    form, text = ("**{}**", span.text) if isinstance(span, pt.Strong) else ("{}", span)
-    return _WORDS.sub(lambda words: form.format(markdown_inline(words[0])), plain(text))
-
-
-def _markdown_table(table: pt.Table) -> str:
-    caption = [_markdown_sentence(table.caption).replace("\n", " "), ""]
-    header, *rows = (map(markdown_inline, row) for row in (table.columns, *table.rows))
-    rule = ["---:" if numeric else "---" for numeric in table.numeric]
-    lines = [f"| {' | '.join(cells)} |" for cells in (header, rule, *rows)]
-    note = ["", f"*{markdown_inline(table.note)}*"] if table.note else []
-    return "\n".join((*(caption if table.is_captioned else ()), *lines, *note))
+            return fenced("\n".join(_part(part, _ENDLESS, "", after=())))
+    lines = map(markdown_inline, _part(part, _ENDLESS, "", after=()))
+    return "  \n".join(lines).strip()
