@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, TypeVar
 
-from parsimony_kernel.core.outputs import DataFrameObject
 from parsimony_kernel.core.text import encodable
+from parsimony_kernel.view.parts import Part
 
 StepState = Literal[
     "running", "done", "waiting", "answered", "allowed", "refused", "failed", "stopped"
@@ -26,15 +26,6 @@ class Artifact:
     path: str
     page: str = ""
     reused: bool = False
-
-
-@dataclass(frozen=True)
-class StepError:
-    """Why a step failed: one sentence, and the place in its code when it has one."""
-
-    sentence: str
-    line: int | None = None
-    source_line: str = ""
 
 
 @dataclass(frozen=True)
@@ -81,8 +72,9 @@ class FigureBlock(Block):
 class StepBlock(Block):
     """One tool at work: what it was given, what came of it, and how it stands.
 
-    ``code`` is whole, as it ran. A chart among its ``outputs`` is shown in a block of its own, and
-    here by its number.
+    ``code`` is whole, as it ran. ``shown`` is what it printed and displayed, and what became of
+    variables; a chart stands in a block of its own, and here by its number. ``error`` is
+    why it failed, in one sentence.
     """
 
     number: int
@@ -93,14 +85,9 @@ class StepBlock(Block):
     code: str = ""
     arguments: tuple[tuple[str, str], ...] = ()
     state: StepState = "running"
-    stdout: str = ""
-    stderr: str = ""
-    outputs: tuple[DataFrameObject | str | FigureBlock, ...] = ()
-    more_outputs: int = 0
-    deleted: tuple[str, ...] = ()
-    overwritten: tuple[str, ...] = ()
+    shown: tuple[Part, ...] = ()
     note: str = ""
-    error: StepError | None = None
+    error: str = ""
 
 
 @dataclass(frozen=True)

@@ -127,12 +127,10 @@ def broken(text: str, width: int) -> list[str]:
     """``text`` in pieces of at most ``width`` columns of a terminal and at least one character."""
     if wcswidth(text) <= width:
         return [text]
-    pieces, taken = [""], 0
+    pieces = [""]
     for char in text:
-        taken += wcswidth(char)
-        if taken > width and pieces[-1]:
+        if pieces[-1] and wcswidth(pieces[-1] + char) > width:
             pieces.append("")
-            taken = wcswidth(char)
         pieces[-1] += char
     return pieces
 

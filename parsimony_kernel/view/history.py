@@ -53,9 +53,12 @@ def _told(block: bl.Block, before: bl.Block | None) -> Line | None:
             return Line("", "request", "", cut(block.words))
         case bl.StepBlock():
             outcome = _OUTCOMES.get(block.state, block.state)
-            return Line(str(block.number), block.tool, outcome, cut(_step_words(block)))
+            given = ", ".join(f"{name}: {value}" for name, value in block.arguments)
+            source = cut(block.code.strip() or given, ARGUMENT_CHARS)
+            words = block.error or block.purpose or source
+            return Line(str(block.number), block.tool, outcome, cut(words))
         case bl.RecoveryBlock():
-            is_told = isinstance(before, bl.StepBlock) and before.error is not None
+            is_told = isinstance(before, bl.StepBlock) and before.error != ""
             is_told = is_told and block.kind != "transient_provider"
             told = ("" if is_told else block.message, recovery_state(block), block.put_back)
             return Line("", "recovery", "" if is_told else "failed", _joined(*told))
@@ -68,16 +71,6 @@ def _told(block: bl.Block, before: bl.Block | None) -> Line | None:
             lists = (f"{label}: {'; '.join(texts)}" for label, texts in block.lists if texts)
             return Line("", "end", _ENDS.get(block.kind, block.kind), _joined(block.words, *lists))
     return None
-
-
-def _step_words(step: bl.StepBlock) -> str:
-    """Why it failed, or what it is for: the model's words, or else the code or the arguments."""
-    if step.error is not None:
-        error = step.error
-        place = "" if error.line is None else f" at line {error.line}: {error.source_line.strip()}"
-        return f"{error.sentence}{place}"
-    given = ", ".join(f"{name}: {value}" for name, value in step.arguments)
-    return step.purpose or cut(step.code.strip() or given, ARGUMENT_CHARS)
 
 
 def _afterwards(event: ev.AgentEvent) -> Line | None:

@@ -10,7 +10,6 @@ Nothing differs between two runs that did the same, as long as the blocks are la
 notebooks are compared byte by byte. What does differ goes into metadata.
 """
 
-import base64
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
@@ -23,7 +22,7 @@ from markupsafe import Markup
 from parsimony_kernel.core.templates import macros
 from parsimony_kernel.view.blocks import Block, FigureBlock
 from parsimony_kernel.view.escape import fit, html_text, inline, plain, unbroken
-from parsimony_kernel.view.outline import alternative, outline
+from parsimony_kernel.view.outline import alternative, outline, png_of
 from parsimony_kernel.view.parts import Listing, Section, Sentence, words_of
 from parsimony_kernel.view.segment import Segment, segment_of
 from parsimony_kernel.view.text import markdown_of, text_of
@@ -33,7 +32,6 @@ COLOURED_CHARS = 64_000
 # By how much less than words the characters of pictures count.
 PICTURE_WEIGHT = 16
 
-_PNG = re.compile(r"iVBORw0KGgo[A-Za-z0-9+/]*={0,2}\Z")
 _PIXELS = re.compile(r'src="data:[^"]*"')
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
@@ -68,23 +66,6 @@ def style_sheet() -> str:
     return f"<style><!-- {tight} --></style>"
 
 
-def png_of(figure: FigureBlock) -> str | None:
-    """The figure's PNG as base64 on one line, when it has one that is one."""
-    picture = "".join((figure.png_base64 or "").split())
-    return picture if _PNG.match(picture) else None
-
-
-def picture_source(figure: FigureBlock) -> str:
-    """A data address of the figure's pixels, or of its SVG as an image, which runs nothing."""
-    png = png_of(figure)
-    if png:
-        return f"data:image/png;base64,{png}"
-    if figure.svg and "<svg" in figure.svg:
-        encoded = base64.b64encode(figure.svg.encode("utf-8", "replace")).decode("ascii")
-        return f"data:image/svg+xml;base64,{encoded}"
-    return ""
-
-
 @cache
 def _template() -> Any:
     return macros(
@@ -93,7 +74,6 @@ def _template() -> Any:
         inline=inline,
         kind_of=lambda part: type(part).__name__,
         lines=lambda text: plain(text).split("\n"),
-        source_of=picture_source,
         trimmed=lambda text: plain(text).strip("\n"),
         words_of=words_of,
     )

@@ -5,11 +5,12 @@ parts. So the texts hold the same information by construction. A string in a par
 and is escaped by the writer; a state is said in words.
 """
 
+import base64
+import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
-from parsimony_kernel.core.outputs import DataFrameObject
 from parsimony_kernel.core.text import counted
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view import parts as pt
@@ -17,13 +18,13 @@ from parsimony_kernel.view.escape import both_ends
 
 LISTED = 40
 CODE_CHARS = 20_000
-NAMED = 24
 
 _WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 KIND_WORDS: dict[str, str] = _WORDS["kinds"]
 ACTION_WORDS: dict[str, str] = _WORDS["actions"]
 _END_WORDS: dict[str, str] = _WORDS["ends"]
 
+_PNG = re.compile(r"iVBORw0KGgo[A-Za-z0-9+/]*={0,2}\Z")
 _UNDESCRIBED = "A chart without a description"
 # The arguments of a tool that publishes which say what it is about, the best first.
 _NAMING = ("title", "name", "report", "notebook", "artifact")
@@ -88,7 +89,7 @@ def _end(block: bl.EndBlock) -> Iterator[pt.Part]:
             more = [f"and {len(texts) - LISTED:,} more"] if len(texts) > LISTED else []
             yield pt.Items(tuple(map(pt.spans_of, (*texts[:LISTED], *more))))
     if block.kind != "result":
-        yield from _names("Made before that, and kept: ", block.variables)
+        yield from pt.names_note("Made before that, and kept: ", block.variables)
     if block.artifacts:
         # By their titles, and the page of a report; `%agent artifacts` has the paths.
         yield pt.note("Published: ", *pt.enumerated(list(map(_published, block.artifacts)), LISTED))
@@ -121,38 +122,9 @@ def _step(step: bl.StepBlock) -> Iterator[pt.Part]:
         yield pt.Listing(both_ends(step.code, CODE_CHARS), f"Code of step {step.number}")
     elif step.tool_type in ("function", "plan") and step.arguments:
         yield pt.Items(tuple((f"{name}: ", pt.Mono(value)) for name, value in step.arguments))
-    for stream, text in (("Printed", step.stdout), ("Messages on stderr", step.stderr)):
-        if text.strip():
-            yield pt.Printed(stream, text)
-    for output in step.outputs:
-        yield from _output(output)
-    if step.more_outputs:
-        yield pt.note(f"… {counted(step.more_outputs, 'more output')} …")
-    yield from _names("Deleted: ", step.deleted)
-    if not step.note:  # which says what became of them
-        yield from _names("Changed, and yours: ", step.overwritten)
-    if step.error is not None:
-        yield from _labelled("Error", step.error.sentence)
-        line = "" if step.error.line is None else f"in line {step.error.line}"
-        if source := step.error.source_line.strip():
-            yield pt.note(f"{line}: ", pt.Mono(source))
-        elif line:
-            yield pt.note(line)
+    yield from step.shown
+    yield from _labelled("Error", step.error)
     yield from _labelled("Note", step.note, "note")
-
-
-def _output(output: DataFrameObject | str | bl.FigureBlock) -> Iterator[pt.Part]:
-    match output:
-        case bl.FigureBlock():
-            # An exporter may show the picture of a figure and none of its words.
-            said = dict.fromkeys(each.strip() for each in (output.title, output.description))
-            words = ", ".join(filter(None, said))
-            shown = f"Shown as figure {output.number}"
-            yield pt.note(f"{shown}: {words}" if words else shown)
-        case str():
-            yield pt.Printed("Output", output)
-        case DataFrameObject():
-            yield pt.table_of(output)
 
 
 def alternative(figure: bl.FigureBlock) -> str:
@@ -160,11 +132,28 @@ def alternative(figure: bl.FigureBlock) -> str:
     return figure.description.strip() or figure.title.strip() or _UNDESCRIBED
 
 
+def png_of(figure: bl.FigureBlock) -> str | None:
+    """The figure's PNG as base64 on one line, when it has one that is one."""
+    picture = "".join((figure.png_base64 or "").split())
+    return picture if _PNG.match(picture) else None
+
+
+def picture_source(figure: bl.FigureBlock) -> str:
+    """A data address of the figure's pixels, or of its SVG as an image, which runs nothing."""
+    png = png_of(figure)
+    if png:
+        return f"data:image/png;base64,{png}"
+    if figure.svg and "<svg" in figure.svg:
+        encoded = base64.b64encode(figure.svg.encode("utf-8", "replace")).decode("ascii")
+        return f"data:image/svg+xml;base64,{encoded}"
+    return ""
+
+
 def _figure(block: bl.FigureBlock) -> Iterator[pt.Part]:
     title, described = block.title.strip(), block.description.strip()
     if title:
         yield pt.Title(title)
-    yield pt.Picture(alternative(block), block)
+    yield pt.Picture(alternative(block), picture_source(block))
     if described != title or not title:
         yield pt.note(described or _UNDESCRIBED)
 
@@ -214,11 +203,6 @@ def _question(block: bl.QuestionBlock) -> Iterator[pt.Part]:
     if block.choices:
         yield pt.Items(tuple(map(pt.spans_of, block.choices)), is_ordered=True)
     yield pt.note("To answer, run ", pt.Mono(how), " in a cell.")
-
-
-def _names(label: str, names: Sequence[str]) -> Iterator[pt.Part]:
-    if names:
-        yield pt.note(label, *pt.enumerated([(pt.Mono(name),) for name in names], NAMED))
 
 
 def _labelled(label: str, text: str, tone: pt.Tone = "body") -> Iterator[pt.Part]:

@@ -13,13 +13,14 @@ from typing import Literal
 
 from parsimony_kernel.core.outputs import DataFrameObject
 from parsimony_kernel.core.text import counted
-from parsimony_kernel.view.blocks import FigureBlock
 from parsimony_kernel.view.escape import cut, cut_each
 
 CELL_CHARS = 60
 # Of one table.
 ROWS = 10
 COLUMNS = 40
+# Of variables in one line.
+NAMED = 24
 
 
 @dataclass(frozen=True)
@@ -117,10 +118,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """Where a chart stands, and the words that stand for it."""
+    """Where a chart stands: an address of its pixels, and the words that stand for it."""
 
     alternative: str
-    chart: FigureBlock
+    source: str
 
 
 Part = Title | Paragraph | Items | Listing | Printed | Table | Picture
@@ -139,6 +140,11 @@ class Section:
 def note(*spans: Span) -> Paragraph:
     """A paragraph that is read second."""
     return Paragraph(spans, "note")
+
+
+def names_note(label: str, names: Sequence[str]) -> tuple[Paragraph, ...]:
+    """A note that lists ``names`` behind ``label``; none without any."""
+    return (note(label, *enumerated([(Mono(each),) for each in names], NAMED)),) if names else ()
 
 
 # A line that begins a heading or is an item of a list, else words.
@@ -220,7 +226,7 @@ _GROUPED_FROM = 10_000
 _MOST_DECIMALS = 6
 
 
-def table_of(frame: DataFrameObject, *, is_captioned: bool = True) -> Table:
+def table_of(frame: DataFrameObject) -> Table:
     """``frame`` as a table; one without a preview as a list of its columns."""
     rows = "rows not counted" if frame.rows is None else counted(frame.rows, "row")
     size = f"{rows}, {counted(frame.column_count, 'column')}"
@@ -234,7 +240,7 @@ def table_of(frame: DataFrameObject, *, is_captioned: bool = True) -> Table:
         head = ("column", "type", "for example")
         more = _more(0, frame.column_count - len(listed))
         cells = tuple(cut_each(each, CELL_CHARS) for each in told)
-        return Table(caption, head, cells, (False,) * 3, more, is_captioned)
+        return Table(caption, head, cells, (False,) * 3, more)
     names = frame.preview_columns[:COLUMNS]
     shown = [cut_each(row[: len(names)], CELL_CHARS) for row in frame.preview[:ROWS]]
     dtypes = {column.name: column.dtype for column in frame.columns}
@@ -248,7 +254,6 @@ def table_of(frame: DataFrameObject, *, is_captioned: bool = True) -> Table:
         tuple(zip(*(cells for cells, _ in columns), strict=True)),
         tuple(is_numeric for _, is_numeric in columns),
         _more((frame.rows or len(shown)) - len(shown), frame.column_count - len(names)),
-        is_captioned,
     )
 
 

@@ -9,11 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from parsimony_kernel.core.chat import OFFLINE
-from parsimony_kernel.core.outputs import DataFrameObject
 from parsimony_kernel.core.text import counted
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view.outline import notes, outline, progress_facts
-from parsimony_kernel.view.parts import Mono, Section, Sentence, enumerated, table_of
+from parsimony_kernel.view.parts import Mono, Section, Sentence, Table, enumerated
 
 # How a stretch ends.
 OUTCOMES = (bl.QuestionBlock, bl.EndBlock)
@@ -65,7 +64,7 @@ def segment_of(
     is_answer = isinstance(outcome, bl.EndBlock) and outcome.kind == "result"
     table = _table(steps) if is_answer and figure is None else None
     if table is not None:
-        head.append(Section("table", "Table", (table_of(table, is_captioned=False),)))
+        head.append(Section("table", "Table", (replace(table, is_captioned=False),)))
     head += map(outline, answered)
     if changes := dict.fromkeys(_notes(blocks, is_reply_told or bool(answered))):
         head.append(notes(*changes))
@@ -118,19 +117,18 @@ def _is_work(block: bl.Block) -> bool:
     )
 
 
-def _table(steps: Sequence[bl.StepBlock]) -> DataFrameObject | None:
+def _table(steps: Sequence[bl.StepBlock]) -> Table | None:
     """The last table of the last step that ran code."""
     for step in reversed(steps):
         if step.tool_type == "code" and step.state in ("done", "allowed"):
-            tables = [each for each in step.outputs if isinstance(each, DataFrameObject)]
-            return tables[-1] if tables else None
+            return next((each for each in reversed(step.shown) if isinstance(each, Table)), None)
     return None
 
 
-def _without(block: bl.Block, table: DataFrameObject | None) -> bl.Block:
+def _without(block: bl.Block, table: Table | None) -> bl.Block:
     if table is None or not isinstance(block, bl.StepBlock):
         return block
-    return replace(block, outputs=tuple(each for each in block.outputs if each is not table))
+    return replace(block, shown=tuple(each for each in block.shown if each is not table))
 
 
 def _notes(blocks: Sequence[bl.Block], is_reply_told: bool) -> Iterator[str]:

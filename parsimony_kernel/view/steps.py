@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -15,8 +16,9 @@ from parsimony_kernel.core.outputs import (
     PrimitiveObject,
 )
 from parsimony_kernel.core.refusals import GUIDANCE
-from parsimony_kernel.core.text import encodable
+from parsimony_kernel.core.text import counted, encodable
 from parsimony_kernel.view import blocks as bl
+from parsimony_kernel.view import parts as pt
 from parsimony_kernel.view.blocks import RunView
 from parsimony_kernel.view.escape import (
     ARGUMENT_CHARS,
@@ -120,37 +122,35 @@ def end(view: RunView, event: ev.ToolEvent) -> None:
     step = view.put(
         step,
         state=state,
-        error=_error_of(envelope, raised) if failed and state != "stopped" else None,
+        error=_error_of(envelope, raised) if failed and state != "stopped" else "",
         note=f"{step.note} {note}".strip(),
     )
     view.activity = "Thinking"
-    if output is None:
-        answer = envelope.get("result")  # of a tool that runs no code
-        if event.tool_type == "function" and answer not in (None, {}, []):
-            view.put(step, outputs=(*step.outputs, _bounded(_as_text(answer))))
-        return
-    shown = [each for each in output.shown[:OUTPUTS] if not isinstance(each, ExceptionObject)]
-    view.put(
-        step,
-        outputs=tuple(_shown(view, each) for each in shown),
-        stdout=_printed(output.stdout),
-        stderr=_printed(output.stderr),
-        deleted=cut_each(output.deleted),
-        overwritten=cut_each(output.overwritten),
-        more_outputs=max(0, len(output.shown) - OUTPUTS),
-    )
+    answer = envelope.get("result")
+    if output is not None:
+        view.put(step, shown=tuple(_shown(view, output, is_noted=bool(step.note))))
+    elif event.tool_type == "function" and answer not in (None, {}, []):
+        view.put(step, shown=(*step.shown, pt.Printed("Output", _bounded(_as_text(answer)))))
 
 
-def _shown(
-    view: RunView, output: DataFrameObject | FigureObject | PrimitiveObject
-) -> DataFrameObject | str | bl.FigureBlock:
-    """``output`` as it stands in its step; a chart is shown in a block of its own."""
-    match output:
-        case FigureObject():
-            return _draw(view, output)
-        case PrimitiveObject():
-            return _bounded(output.text, is_cut=output.truncated)
-    return output
+def _shown(view: RunView, output: KernelOutput, *, is_noted: bool) -> Iterator[pt.Part]:
+    """What code printed and displayed, and what became of variables, unless a note says it."""
+    for label, text in (("Printed", output.stdout), ("Messages on stderr", output.stderr)):
+        if text.strip():
+            yield pt.Printed(label, _printed(text))
+    for each in output.shown[:OUTPUTS]:
+        match each:
+            case FigureObject():
+                yield _mention(_draw(view, each))
+            case PrimitiveObject():
+                yield pt.Printed("Output", _bounded(each.text, is_cut=each.truncated))
+            case DataFrameObject():
+                yield pt.table_of(each)
+    if len(output.shown) > OUTPUTS:
+        yield pt.note(f"… {counted(len(output.shown) - OUTPUTS, 'more output')} …")
+    yield from pt.names_note("Deleted: ", cut_each(output.deleted))
+    if not is_noted:
+        yield from pt.names_note("Changed, and yours: ", cut_each(output.overwritten))
 
 
 def _bounded(text: str, *, is_cut: bool = False) -> str:
@@ -186,13 +186,16 @@ def _valid(kind: type[Value], data: Any) -> Value | None:
         return None
 
 
-def _error_of(envelope: dict[str, Any], raised: ExceptionObject | None) -> bl.StepError:
+def _error_of(envelope: dict[str, Any], raised: ExceptionObject | None) -> str:
+    """Why a step failed, in one sentence, and the place in its code where that is known."""
     if raised is not None:
-        sentence = f"{raised.name}: {raised.message.strip()}".removesuffix(": ")
-        return bl.StepError(cut_steady(sentence), raised.line, cut(raised.source_line, 400))
+        sentence = cut_steady(f"{raised.name}: {raised.message.strip()}".removesuffix(": "))
+        place = "" if raised.line is None else f" at line {raised.line}"
+        source = cut(raised.source_line.strip(), ARGUMENT_CHARS)
+        return f"{sentence}{place}: {source}" if source else f"{sentence}{place}"
     told = (envelope.get(name) for name in ("message", "reason", "error_message", "error"))
     said = next((each for each in told if isinstance(each, str) and each.strip()), None)
-    return bl.StepError(cut_steady(said or "It did not work, and the tool did not say why."))
+    return cut_steady(said or "It did not work, and the tool did not say why.")
 
 
 def publish(view: RunView, event: ev.ArtifactPublished) -> None:
@@ -207,7 +210,7 @@ def publish(view: RunView, event: ev.ArtifactPublished) -> None:
     figure = _valid(FigureObject, event.figure)
     drawn = None if figure is None else _draw(view, figure, artifact.title)
     if drawn is not None and isinstance(step, bl.StepBlock):
-        view.put(step, outputs=(*step.outputs, drawn))
+        view.put(step, shown=(*step.shown, _mention(drawn)))
 
 
 # -- charts: each shown once, and only what draws without loading anything
@@ -240,6 +243,14 @@ def _draw(view: RunView, figure: FigureObject, title: str = "") -> bl.FigureBloc
         )
         block = view.add(bl.FigureBlock(figures + 1, spec=plain, identity=identity))
     return view.put(block, **{name: getattr(block, name) or told for name, told in facts.items()})
+
+
+def _mention(figure: bl.FigureBlock) -> pt.Paragraph:
+    """An exporter may show the picture of a figure and none of its words."""
+    said = dict.fromkeys(each.strip() for each in (figure.title, figure.description))
+    words = ", ".join(filter(None, said))
+    shown = f"Shown as figure {figure.number}"
+    return pt.note(f"{shown}: {words}" if words else shown)
 
 
 def _fitting(picture: str | None) -> str | None:

@@ -20,7 +20,7 @@ from parsimony_kernel.core.kinds import FailureKind
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view.blocks import EMPTY, RunView
 from parsimony_kernel.view.fold import fold, replay
-from parsimony_kernel.view.outline import footer_facts, progress_facts
+from parsimony_kernel.view.outline import footer_facts, outline, progress_facts
 from parsimony_kernel.view.segment import segment_of
 from parsimony_kernel.view.text import record_of, text_of
 
@@ -97,7 +97,7 @@ def test_an_answer_marks_its_question_and_says_what_is_gone_once() -> None:
 
 def test_a_stopped_step_says_so_and_shows_no_error() -> None:
     step = only(replay(RUNS["cancelled"]), bl.StepBlock)
-    assert (step.state, step.error) == ("stopped", None)
+    assert (step.state, step.error) == ("stopped", "")
     assert only(replay(RUNS["cancelled"]), bl.EndBlock).words == "by the user"
 
 
@@ -123,7 +123,7 @@ def test_a_failed_step_has_one_sentence_and_its_place() -> None:
     }
     step = only(replay([started(), *code(outputs=[error])]), bl.StepBlock)
     assert step.state == "failed"
-    assert (step.error.sentence, step.error.line) == ("KeyError: 'yaer'", 2)
+    assert step.error == "KeyError: 'yaer' at line 2: df['yaer']"
 
 
 def test_a_step_of_which_nothing_ran_is_refused_and_not_failed() -> None:
@@ -150,13 +150,13 @@ def test_a_figure_that_was_published_stays_mentioned_when_its_step_ends() -> Non
     shown = published({"mark": "bar"})
     ended = begun.model_copy(update={"completed": True, "ok": True, "result": {"result": {}}})
     step = only(replay([started(), begun, shown, ended]), bl.StepBlock)
-    assert [type(each).__name__ for each in step.outputs] == ["FigureBlock"]
+    assert "Shown as figure 1" in text_of([outline(step)])
 
 
 def test_what_a_tool_of_ones_own_answers_is_shown() -> None:
     begun = ev.ToolEvent(tool_name="area", tool_call_id="a1")
     ended = begun.model_copy(update={"completed": True, "ok": True, "result": {"result": 12.5}})
-    assert only(replay([started(), begun, ended]), bl.StepBlock).outputs == ("12.5",)
+    assert "| 12.5" in record_of(replay([started(), begun, ended]).blocks)
 
 
 def test_the_footer_counts_and_says_unknown_prices() -> None:
@@ -259,7 +259,7 @@ def test_a_step_waits_no_more_when_the_run_ends_without_asking() -> None:
 
 def test_a_long_output_keeps_both_ends_and_counts_the_rest() -> None:
     step = only(replay([started(), *code(stdout="a" * 300_000 + "b")]), bl.StepBlock)
-    head, gap, tail = step.stdout.split("\n")
+    head, gap, tail = step.shown[0].text.split("\n")
     assert gap == "… 296,001 characters left out …"
     assert len(head) + len(tail) == 4_000
     assert tail.endswith("ab")
