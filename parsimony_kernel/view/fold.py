@@ -14,13 +14,7 @@ from parsimony_kernel.core.choices import ids_of
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view import steps
 from parsimony_kernel.view.blocks import EMPTY, RunView
-from parsimony_kernel.view.escape import (
-    ARGUMENT_CHARS,
-    SENTENCE_CHARS,
-    cut,
-    cut_each,
-    cut_steady,
-)
+from parsimony_kernel.view.escape import ARGUMENT_CHARS, SENTENCE_CHARS, cut, cut_each, cut_steady
 
 PROSE_CHARS = 20_000
 _LIMITS = ("max_iterations", "max_execution_time_s", "max_tokens", "max_cost_usd")

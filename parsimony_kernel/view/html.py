@@ -13,7 +13,6 @@ notebooks are compared byte by byte. What does differ goes into metadata.
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -27,26 +26,23 @@ from parsimony_kernel.view.parts import Listing, Section, Sentence, words_of
 from parsimony_kernel.view.segment import Segment, segment_of
 from parsimony_kernel.view.text import markdown_of, text_of
 
-HIGHLIGHTED_CHARS = 8_000
-COLOURED_CHARS = 64_000
+HIGHLIGHTED_CHARS = 4_000
 # By how much less than words the characters of pictures count.
 PICTURE_WEIGHT = 16
 
+# Of the kinds of tokens that Pygments tells apart, those that look like all text.
+_WITHOUT_LOOK = re.compile(r'<span class="pc-(?:n|nn|na|vm|o|p|w)">([^<]*)</span>')
 _PIXELS = re.compile(r'src="data:[^"]*"')
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
-def html_of(sections: Iterable[Section], summary: Sentence = (), *, styled: bool = True) -> str:
-    """``sections`` as one element, which is a polite live region; or, under a ``summary``, put
-    away in one closed fold.
-
-    Args:
-        styled: with the style sheet, of which a turn needs one.
-    """
+def html_of(sections: Iterable[Section], summary: Sentence = ()) -> str:
+    """``sections`` as one element, which is a polite live region and has the style sheet; or,
+    under a ``summary``, put away in one closed fold, which stands below such an element."""
     template = _template()
     pieces = [str(template.section(each)) for each in sections]
     body = "".join(fit(pieces, lambda note: f'<p class="pk-note">{note}</p>', _weight))
-    sheet = style_sheet() if styled else ""
+    sheet = "" if summary else style_sheet()
     return unbroken(str(template.record(Markup(body), summary, Markup(sheet))))
 
 
@@ -81,36 +77,20 @@ def _template() -> Any:
 
 def _highlighted(listing: Listing) -> Markup:
     code = plain(listing.code).strip("\n")
-    is_python = listing.language == "python" and len(code) <= HIGHLIGHTED_CHARS
-    return Markup(_coloured(code) if is_python else html_text(code))
-
-
-# By the short names that Pygments has for kinds of tokens, or by their first letters.
-_LOOKS = {
-    **dict.fromkeys(("k", "ow", "nb", "bp"), "keyword"),
-    **dict.fromkeys(("kc", "m"), "number"),
-    **dict.fromkeys(("nf", "fm", "nc", "nd"), "name"),
-    "s": "string",
-    "c": "comment",
-}
+    is_short_python = listing.language == "python" and len(code) <= HIGHLIGHTED_CHARS
+    return Markup(_coloured(code) if is_short_python else html_text(code))
 
 
 @lru_cache(maxsize=256)
 def _coloured(code: str) -> str:
     # Deferred: a record that is only read as text needs no highlighter.
+    from pygments import highlight  # type: ignore[import-untyped]
+    from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]
     from pygments.lexers.python import PythonLexer  # type: ignore[import-untyped]
-    from pygments.token import STANDARD_TYPES  # type: ignore[import-untyped]
 
-    def look(token: tuple[Any, str]) -> str:
-        short = STANDARD_TYPES.get(token[0], "")
-        return _LOOKS.get(short) or _LOOKS.get(short[:1], "")
-
-    written = []
-    for name, run in groupby(PythonLexer(stripnl=False, ensurenl=False).get_tokens(code), key=look):
-        text = html_text("".join(value for _, value in run))
-        written.append(f'<span class="pk-{name}">{text}</span>' if name else text)
-    coloured = "".join(written)
-    return coloured if len(coloured) <= COLOURED_CHARS else html_text(code)
+    form = HtmlFormatter(nowrap=True, classprefix="pc-")
+    coloured = highlight(code, PythonLexer(stripnl=False, ensurenl=False), form)
+    return _WITHOUT_LOOK.sub(r"\1", coloured).rstrip("\n")
 
 
 # -- outputs, each its data by MIME type and its metadata
@@ -135,7 +115,7 @@ def segment_bundles(segment: Segment) -> tuple[Bundle, Bundle, Bundle]:
     return (
         (bundle(segment.head), {}) if segment.head else nothing,
         nothing if segment.figure is None else figure_bundle(segment.figure),
-        (bundle(segment.work, segment.summary, styled=False), {}) if segment.work else nothing,
+        (bundle(segment.work, segment.summary), {}) if segment.work else nothing,
     )
 
 
@@ -143,23 +123,17 @@ def record_html(blocks: Sequence[Block]) -> str:
     """A whole turn as HTML, for one place that holds all of it."""
     segment = segment_of(blocks)
     shown = [] if segment.figure is None else [outline(segment.figure)]
-    work = html_of(segment.work, segment.summary, styled=False) if segment.work else ""
+    work = html_of(segment.work, segment.summary) if segment.work else ""
     return html_of([*segment.head, *shown]) + work
 
 
-def bundle(
-    sections: Sequence[Section], summary: Sentence = (), *, styled: bool = True
-) -> dict[str, Any]:
-    """``text/plain``, ``text/markdown`` and ``text/html`` of one display.
-
-    Args:
-        summary: what the fold is called in which all of it is put away.
-        styled: with the style sheet, of which a turn needs one.
-    """
+def bundle(sections: Sequence[Section], summary: Sentence = ()) -> dict[str, Any]:
+    """``text/plain``, ``text/markdown`` and ``text/html`` of one display, in a fold that is called
+    ``summary`` if it has one."""
     return {
         "text/plain": text_of(sections, summary=summary) or " ",
         "text/markdown": markdown_of(sections, summary) or " ",
-        "text/html": html_of(sections, summary, styled=styled),
+        "text/html": html_of(sections, summary),
     }
 
 

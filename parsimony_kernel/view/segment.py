@@ -16,6 +16,7 @@ from parsimony_kernel.view.parts import Mono, Section, Sentence, Table, enumerat
 
 # How a stretch ends.
 OUTCOMES = (bl.QuestionBlock, bl.EndBlock)
+_WORK = (bl.ProseBlock, bl.FigureBlock, bl.RecoveryBlock, *OUTCOMES)
 _COMMANDS = "While this is the newest turn: `%agent code` shows its code, `%agent undo` undoes it."
 _TIMES = {1: "once", 2: "twice"}
 _NAMED = 6
@@ -105,16 +106,12 @@ def _asked(question: bl.QuestionBlock) -> list[str]:
 
 
 def _is_work(block: bl.Block) -> bool:
-    match block:
-        case bl.StepBlock(tool_type="plan"):
-            # Of the agent's own housekeeping nobody reads when it worked.
-            return block.state not in ("done", "running", "allowed")
-        case bl.StepBlock():
-            # What was allowed goes on as a step of the same number.
-            return block.state != "allowed"
-    return isinstance(
-        block, bl.ProseBlock | bl.FigureBlock | bl.RecoveryBlock | bl.QuestionBlock | bl.EndBlock
-    )
+    if isinstance(block, bl.StepBlock):
+        # Of the agent's own housekeeping nobody reads when it worked; what was allowed goes on as
+        # a step of the same number.
+        idle = ("allowed", "done", "running") if block.tool_type == "plan" else ("allowed",)
+        return block.state not in idle
+    return isinstance(block, _WORK)
 
 
 def _table(steps: Sequence[bl.StepBlock]) -> Table | None:

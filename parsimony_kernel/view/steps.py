@@ -8,13 +8,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from parsimony_kernel.core import events as ev
-from parsimony_kernel.core.outputs import (
-    DataFrameObject,
-    ExceptionObject,
-    FigureObject,
-    KernelOutput,
-    PrimitiveObject,
-)
+from parsimony_kernel.core import outputs as out
 from parsimony_kernel.core.refusals import GUIDANCE
 from parsimony_kernel.core.text import counted, encodable
 from parsimony_kernel.view import blocks as bl
@@ -94,16 +88,21 @@ def _settle_without_call(view: RunView, event: ev.ToolEvent) -> None:
 def _as_text(value: Any) -> str:
     if isinstance(value, str):
         return value
+    return _json(value, ensure_ascii=False) or type(value).__name__
+
+
+def _json(value: Any, **form: Any) -> str:
+    """``value`` as JSON; empty where it has none."""
     try:
-        return json.dumps(value, ensure_ascii=False, default=str)
+        return json.dumps(value, default=str, **form)
     except (TypeError, ValueError, RecursionError):
-        return type(value).__name__
+        return ""
 
 
 def end(view: RunView, event: ev.ToolEvent) -> None:
     """A tool has ended."""
     envelope = event.result or {}
-    output = _valid(KernelOutput, envelope.get("output"))
+    output = _valid(out.KernelOutput, envelope.get("output"))
     raised = output.error if output is not None else None
     failed = event.ok is False or "error" in envelope or raised is not None
     not_found = cut_each(envelope.get("not_found") or ())
@@ -133,18 +132,18 @@ def end(view: RunView, event: ev.ToolEvent) -> None:
         view.put(step, shown=(*step.shown, pt.Printed("Output", _bounded(_as_text(answer)))))
 
 
-def _shown(view: RunView, output: KernelOutput, *, is_noted: bool) -> Iterator[pt.Part]:
+def _shown(view: RunView, output: out.KernelOutput, *, is_noted: bool) -> Iterator[pt.Part]:
     """What code printed and displayed, and what became of variables, unless a note says it."""
     for label, text in (("Printed", output.stdout), ("Messages on stderr", output.stderr)):
         if text.strip():
             yield pt.Printed(label, _printed(text))
     for each in output.shown[:OUTPUTS]:
         match each:
-            case FigureObject():
+            case out.FigureObject():
                 yield _mention(_draw(view, each))
-            case PrimitiveObject():
+            case out.PrimitiveObject():
                 yield pt.Printed("Output", _bounded(each.text, is_cut=each.truncated))
-            case DataFrameObject():
+            case out.DataFrameObject():
                 yield pt.table_of(each)
     if len(output.shown) > OUTPUTS:
         yield pt.note(f"… {counted(len(output.shown) - OUTPUTS, 'more output')} …")
@@ -186,7 +185,7 @@ def _valid(kind: type[Value], data: Any) -> Value | None:
         return None
 
 
-def _error_of(envelope: dict[str, Any], raised: ExceptionObject | None) -> str:
+def _error_of(envelope: dict[str, Any], raised: out.ExceptionObject | None) -> str:
     """Why a step failed, in one sentence, and the place in its code where that is known."""
     if raised is not None:
         sentence = cut_steady(f"{raised.name}: {raised.message.strip()}".removesuffix(": "))
@@ -207,10 +206,11 @@ def publish(view: RunView, event: ev.ArtifactPublished) -> None:
     kept = (each for each in view.artifacts if each.path != artifact.path)
     view.artifacts = (*kept, artifact)
     step = view.last(bl.StepBlock, state="running") or view.last(bl.Block)
-    figure = _valid(FigureObject, event.figure)
-    drawn = None if figure is None else _draw(view, figure, artifact.title)
-    if drawn is not None and isinstance(step, bl.StepBlock):
-        view.put(step, shown=(*step.shown, _mention(drawn)))
+    if event.figure:  # as a figure, or a bare specification
+        bare = out.FigureObject(spec=event.figure)
+        drawn = _draw(view, _valid(out.FigureObject, event.figure) or bare, artifact.title)
+        if isinstance(step, bl.StepBlock):
+            view.put(step, shown=(*step.shown, _mention(drawn)))
 
 
 # -- charts: each shown once, and only what draws without loading anything
@@ -219,7 +219,7 @@ SPEC_CHARS = 1 << 20
 PICTURE_CHARS = 2 << 20
 
 
-def _draw(view: RunView, figure: FigureObject, title: str = "") -> bl.FigureBlock:
+def _draw(view: RunView, figure: out.FigureObject, title: str = "") -> bl.FigureBlock:
     """Put ``figure`` among the blocks, once: drawing it again only adds what it lacked.
 
     ``title`` is for one that has none.
@@ -263,13 +263,10 @@ def _canonical(spec: dict[str, Any] | None) -> str:
     The schema's address and the embedding options say nothing about the drawing, and the latter
     could make a viewer load something.
     """
-    if not spec:
-        return ""
-    drawn = {key: value for key, value in spec.items() if key not in ("$schema", "usermeta")}
-    try:
-        return json.dumps(drawn, sort_keys=True, default=str)
-    except (TypeError, ValueError, RecursionError):
-        return ""
+    drawn = {
+        key: value for key, value in (spec or {}).items() if key not in ("$schema", "usermeta")
+    }
+    return _json(drawn, sort_keys=True) if drawn else ""
 
 
 # Members of a specification whose keys are names of the data, not of the grammar.

@@ -166,8 +166,8 @@ def test_highlighted_code_reads_as_it_was_written() -> None:
     source = 'def f(x):\n\n    return "a < b" + str(x)  # why\n'
     written = html_of(sections(replay([started(), *code(source)]).blocks))
     assert source.strip() in Parsed(written).words
-    assert 'class="pk-keyword"' in written
-    assert 'class="pk-string"' in written
+    assert 'class="pc-k"' in written
+    assert 'class="pc-s2"' in written
 
 
 def test_what_scrolls_can_be_reached_by_keyboard_and_has_a_name() -> None:
