@@ -92,19 +92,18 @@ class StepBlock(Block):
 
 @dataclass(frozen=True)
 class RecoveryBlock(Block):
-    """A failure and what is done about it. ``kind`` and ``action`` are wire names or empty;
-    ``fallback`` is the model that takes over, ``put_back`` what going back did, in words,
-    ``delay_s`` the whole seconds before the next try."""
+    """A failure, and in ``state`` what is done about it, in words.
+
+    ``kind`` is a wire name or empty, ``retries`` how often it was tried again, ``fallback`` the
+    model that takes over, and ``put_back`` what going back did, in words.
+    """
 
     message: str
     kind: str = ""
-    action: str = ""
-    attempt: int = 0
-    budget: int = 0
-    recoverable: bool = True
+    state: str = ""
+    retries: int = 0
     fallback: str = ""
     put_back: str = ""
-    delay_s: int = 0
 
 
 @dataclass(frozen=True)
@@ -179,11 +178,6 @@ class FooterBlock(Block):
     def cost_usd(self) -> float | None:
         """The cost in US dollars; ``None`` when no price is known."""
         return None if self.calls and self.unpriced_calls == self.calls else self.priced_usd
-
-    @property
-    def cost_partial(self) -> bool:
-        """Whether some answers have no known price, and others have one."""
-        return 0 < self.unpriced_calls < self.calls
 
 
 @dataclass(frozen=True)

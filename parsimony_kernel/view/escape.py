@@ -154,16 +154,13 @@ def _size(piece: str) -> int:
 def fit(
     pieces: Sequence[str], said: Callable[[str], str], weight: Callable[[str], int] = _size
 ) -> list[str]:
-    """``pieces`` within ``TEXT_BYTES``; what is left out is told by ``said``.
-
-    A record that outgrows its budget loses its middle, never its first or last piece.
-    """
+    """``pieces`` within ``TEXT_BYTES``: in the place of one that is left out stands what ``said``
+    makes of that. The heaviest go first, and never the first or the last piece."""
+    kept = list(pieces)
     sizes = [weight(piece) + 2 for piece in pieces]
-    if sum(sizes) <= TEXT_BYTES:
-        return list(pieces)
-    half = (TEXT_BYTES - 200) // 2
-    first = sum(total <= half for total in accumulate(sizes))
-    last = len(pieces) - sum(total <= half for total in accumulate(reversed(sizes[first:])))
-    parts = "1 part" if last - first == 1 else f"{last - first:,} parts"
-    note = f"{parts} of this record left out here to keep it small"
-    return [*pieces[:first], said(note), *pieces[last:]]
+    for at in sorted(range(1, len(kept) - 1), key=lambda at: -sizes[at]):
+        if sum(sizes) <= TEXT_BYTES:
+            break
+        kept[at] = said("A part of this record is left out here to keep it small")
+        sizes[at] = weight(kept[at]) + 2
+    return kept

@@ -15,6 +15,7 @@ from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view import steps
 from parsimony_kernel.view.blocks import EMPTY, RunView
 from parsimony_kernel.view.escape import ARGUMENT_CHARS, SENTENCE_CHARS, cut, cut_each, cut_steady
+from parsimony_kernel.view.outline import recovery_state
 
 PROSE_CHARS = 20_000
 _LIMITS = ("max_iterations", "max_execution_time_s", "max_tokens", "max_cost_usd")
@@ -130,27 +131,24 @@ def _answered(view: RunView, event: ev.LLMCallCompleted) -> None:
 
 
 def _recover(view: RunView, event: ev.AgentError) -> None:
-    view.settle()
     failure = event.failure
     action = event.action or (failure and failure.suggested_action) or ""
     block = bl.RecoveryBlock(
-        message=cut_steady(failure.explanation if failure else event.message),
-        kind=failure.kind.value if failure else "",
-        action=cut(str(action), ARGUMENT_CHARS),
-        attempt=event.attempt,
-        budget=event.budget,
-        recoverable=event.recoverable,
-        fallback=cut(event.fallback or ""),
-        put_back=cut_steady(event.put_back),
-        delay_s=round(event.delay_s),
+        cut_steady(failure.explanation if failure else event.message),
+        failure.kind.value if failure else "",
+        cut(recovery_state(event, action), ARGUMENT_CHARS),
+        event.attempt if action == "retry" else 0,
+        cut(event.fallback or ""),
+        cut_steady(event.put_back),
     )
     pause = f"Waiting {event.delay_s:.0f} s before the next try"
     view.activity = pause if event.delay_s >= 1 else "Recovering"
+    view.settle()
     last = view.last(bl.Block)
-    counted = {name: getattr(block, name) for name in ("attempt", "message", "delay_s")}
-    if isinstance(last, bl.RecoveryBlock) and replace(last, **counted, key="") == block:
+    again = {name: getattr(block, name) for name in ("message", "state", "retries")}
+    if isinstance(last, bl.RecoveryBlock) and replace(last, **again, key="") == block:
         # The same trouble once more: one block that counts, not a column of them.
-        view.put(last, **counted)
+        view.put(last, **again)
     else:
         view.add(block)
 

@@ -11,7 +11,6 @@ from parsimony_kernel.core import events as ev
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view.escape import ARGUMENT_CHARS, cut, inline
 from parsimony_kernel.view.fold import replay
-from parsimony_kernel.view.outline import recovery_state
 
 _OUTCOMES = {"done": "ok", "running": "unfinished", "answered": "waiting", "allowed": "waiting"}
 _ENDS = {"result": "done", "handoff": "not done", "partial": "stopped"}
@@ -60,7 +59,7 @@ def _told(block: bl.Block, before: bl.Block | None) -> Line | None:
         case bl.RecoveryBlock():
             is_told = isinstance(before, bl.StepBlock) and before.error != ""
             is_told = is_told and block.kind != "transient_provider"
-            told = ("" if is_told else block.message, recovery_state(block), block.put_back)
+            told = ("" if is_told else block.message, block.state, block.put_back)
             return Line("", "recovery", "" if is_told else "failed", _joined(*told))
         case bl.QuestionBlock():
             choices = "; ".join(f"{at} {each}" for at, each in enumerate(block.choices, 1))

@@ -22,7 +22,7 @@ from parsimony_kernel.core.templates import macros
 from parsimony_kernel.view.blocks import Block, FigureBlock
 from parsimony_kernel.view.escape import fit, html_text, inline, plain, unbroken
 from parsimony_kernel.view.outline import alternative, outline, png_of
-from parsimony_kernel.view.parts import Listing, Section, Sentence, words_of
+from parsimony_kernel.view.parts import Section, Sentence, Verbatim, words_of
 from parsimony_kernel.view.segment import Segment, segment_of
 from parsimony_kernel.view.text import markdown_of, text_of
 
@@ -75,9 +75,9 @@ def _template() -> Any:
     )
 
 
-def _highlighted(listing: Listing) -> Markup:
-    code = plain(listing.code).strip("\n")
-    is_short_python = listing.language == "python" and len(code) <= HIGHLIGHTED_CHARS
+def _highlighted(part: Verbatim) -> Markup:
+    code = plain(part.text).strip("\n")
+    is_short_python = part.language == "python" and len(code) <= HIGHLIGHTED_CHARS
     return Markup(_coloured(code) if is_short_python else html_text(code))
 
 

@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+from parsimony_kernel.core.events import AgentError
 from parsimony_kernel.core.text import counted
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view import parts as pt
@@ -119,7 +120,7 @@ def _step(step: bl.StepBlock) -> Iterator[pt.Part]:
     state = "" if step.state == "done" else step.state
     yield pt.Title(f"Step {step.number}", _purpose(step), state)
     if step.code.strip():
-        yield pt.Listing(both_ends(step.code, CODE_CHARS), f"Code of step {step.number}")
+        yield pt.Verbatim(f"Code of step {step.number}", both_ends(step.code, CODE_CHARS), "python")
     elif step.tool_type in ("function", "plan") and step.arguments:
         yield pt.Items(tuple((f"{name}: ", pt.Mono(value)) for name, value in step.arguments))
     yield from step.shown
@@ -158,25 +159,24 @@ def _figure(block: bl.FigureBlock) -> Iterator[pt.Part]:
         yield pt.note(described or _UNDESCRIBED)
 
 
-def recovery_state(block: bl.RecoveryBlock) -> str:
+def recovery_state(event: AgentError, action: str) -> str:
     """What is done about a failure."""
-    is_retried = block.action in ("retry", "narrow_scope")
-    state = ACTION_WORDS.get(block.action, "going on")
-    if block.put_back:
+    if event.fallback:
+        return f"going on with {event.fallback}"
+    is_retried = action in ("retry", "narrow_scope")
+    state = ACTION_WORDS.get(action, "going on")
+    if event.put_back:
         state = "going back"
-    if not block.recoverable and (is_retried or not block.action):
+    if not event.recoverable and (is_retried or not action):
         state = "this cannot be recovered"
-    if block.fallback:
-        return f"going on with {block.fallback}"
-    if block.budget > 0 and is_retried:
-        after = f" after {block.delay_s:,} s" if block.delay_s else ""
-        return f"{state}{after}, attempt {block.attempt} of {block.budget}"
-    return state
+    if event.budget == 0 or not is_retried:
+        return state
+    after = f" after {event.delay_s:,.0f} s" if round(event.delay_s) else ""
+    return f"{state}{after}, attempt {event.attempt} of {event.budget}"
 
 
 def _recovery(block: bl.RecoveryBlock) -> Iterator[pt.Part]:
-    title = KIND_WORDS.get(block.kind, "Something went wrong")
-    yield pt.Title(title, state=recovery_state(block))
+    yield pt.Title(KIND_WORDS.get(block.kind, "Something went wrong"), state=block.state)
     if block.message.strip():
         yield pt.note(*pt.spans_of(block.message))
     yield from _labelled("Gone back", block.put_back)
@@ -197,7 +197,7 @@ def _question(block: bl.QuestionBlock) -> Iterator[pt.Part]:
     if block.has_buttons:
         if block.choices:
             choices = [f"{at}. {each}" for at, each in enumerate(block.choices, start=1)]
-            yield pt.Printed("Answer without buttons", "\n".join((*choices, how)), put_away=True)
+            yield pt.Verbatim("Answer without buttons", "\n".join((*choices, how)), put_away=True)
         yield pt.note("Run All stopped here: answer, then run the cells below.")
         return
     if block.choices:
@@ -220,7 +220,7 @@ def footer_facts(block: bl.FooterBlock) -> tuple[str, ...]:
     if tokens:
         used = counted(tokens, "token")
         facts.append(f"{tokens:,} of {block.max_tokens:,} tokens" if block.max_tokens else used)
-    cost = cost_words(block.cost_usd, partial=block.cost_partial)
+    cost = cost_words(block.cost_usd, partial=0 < block.unpriced_calls < block.calls)
     facts.append(f"{cost} of {cost_words(block.max_cost_usd)}" if block.max_cost_usd else cost)
     limit = f" of {block.max_execution_time_s:,.0f} s" if block.max_execution_time_s else ""
     return (*facts, f"{block.elapsed_s:.1f} s{limit}")

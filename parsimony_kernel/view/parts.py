@@ -83,20 +83,13 @@ class Items:
 
 
 @dataclass(frozen=True)
-class Listing:
-    """Code; ``label`` names it for a screen reader."""
-
-    code: str
-    label: str = "Code"
-    language: str = "python"
-
-
-@dataclass(frozen=True)
-class Printed:
-    """Text as it stands, under a label, and ``put_away`` where it is seldom needed."""
+class Verbatim:
+    """Text as it stands: code in its ``language``, or what code printed, under a label, and
+    ``put_away`` where it is seldom needed."""
 
     label: str
     text: str
+    language: str = ""
     put_away: bool = False
 
 
@@ -124,7 +117,7 @@ class Picture:
     source: str
 
 
-Part = Title | Paragraph | Items | Listing | Printed | Table | Picture
+Part = Title | Paragraph | Items | Verbatim | Table | Picture
 
 
 @dataclass(frozen=True)
@@ -177,7 +170,7 @@ def written(text: str) -> tuple[Part, ...]:
         if found["body"].strip():
             language = found["language"] or "text"
             label = "Text" if language == "text" else "Code"
-            parts.append(Listing(found["body"].removesuffix("\n"), label, language))
+            parts.append(Verbatim(label, found["body"].removesuffix("\n"), language))
     parts += _prose(text[at:])
     return tuple(parts) if len(parts) <= _PARTS else (Paragraph((text,)),)
 

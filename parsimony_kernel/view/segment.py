@@ -156,9 +156,9 @@ def _recovered(block: bl.RecoveryBlock, *, is_under_way: bool) -> Iterator[str]:
     if block.fallback:
         yield f"Went on with {block.fallback}: {why}"
     elif block.kind in _FELT:
-        times = _TIMES.get(block.attempt, f"{block.attempt} times")
+        times = _TIMES.get(block.retries, f"{block.retries} times")
         done = "Trying again" if is_under_way else f"Retried {times}"
-        yield f"{done}: {why}" if block.action == "retry" and block.attempt else why
+        yield f"{done}: {why}" if block.retries else why
 
 
 def _summary(steps: Sequence[bl.StepBlock], outcome: bl.Block | None) -> Sentence:

@@ -129,20 +129,20 @@ def end(view: RunView, event: ev.ToolEvent) -> None:
     if output is not None:
         view.put(step, shown=tuple(_shown(view, output, is_noted=bool(step.note))))
     elif event.tool_type == "function" and answer not in (None, {}, []):
-        view.put(step, shown=(*step.shown, pt.Printed("Output", _bounded(_as_text(answer)))))
+        view.put(step, shown=(*step.shown, pt.Verbatim("Output", _bounded(_as_text(answer)))))
 
 
 def _shown(view: RunView, output: out.KernelOutput, *, is_noted: bool) -> Iterator[pt.Part]:
     """What code printed and displayed, and what became of variables, unless a note says it."""
     for label, text in (("Printed", output.stdout), ("Messages on stderr", output.stderr)):
         if text.strip():
-            yield pt.Printed(label, _printed(text))
+            yield pt.Verbatim(label, _printed(text))
     for each in output.shown[:OUTPUTS]:
         match each:
             case out.FigureObject():
                 yield _mention(_draw(view, each))
             case out.PrimitiveObject():
-                yield pt.Printed("Output", _bounded(each.text, is_cut=each.truncated))
+                yield pt.Verbatim("Output", _bounded(each.text, is_cut=each.truncated))
             case out.DataFrameObject():
                 yield pt.table_of(each)
     if len(output.shown) > OUTPUTS:

@@ -95,11 +95,11 @@ def _part(part: pt.Part, width: int, indent: str, after: Sequence[str]) -> list[
             return gap + wrapped(part.spans, width, indent, indent)
         case pt.Items():
             return list(_items(part, width, f"{indent}  " if indent else ""))
-        case pt.Listing():
-            lines = _verbatim(part.code, f"{indent}  ")
-            return lines if indent else ["", *lines, ""]
-        case pt.Printed():
+        case pt.Verbatim(language=""):
             return [f"{indent}{part.label}:", *_verbatim(part.text, f"{indent}  | ")]
+        case pt.Verbatim():
+            lines = _verbatim(part.text, f"{indent}  ")
+            return lines if indent else ["", *lines, ""]
         case pt.Table():
             return _table(part, width, indent)
         case pt.Picture():
@@ -162,10 +162,9 @@ def markdown_of(sections: Iterable[pt.Section], summary: pt.Sentence = ()) -> st
 
 def _markdown(part: pt.Part) -> str:
     match part:
-        case pt.Listing():
-            return fenced(part.code, part.language)
-        case pt.Printed():
-            return f"{part.label}:\n\n{fenced(part.text)}"
+        case pt.Verbatim():
+            label = "" if part.language else f"{part.label}:\n\n"
+            return label + fenced(part.text, part.language)
         case pt.Table():
             return fenced("\n".join(_part(part, _ENDLESS, "", after=())))
     lines = map(markdown_inline, _part(part, _ENDLESS, "", after=()))

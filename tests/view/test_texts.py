@@ -12,7 +12,7 @@ from parsimony_kernel.core.events import AgentEvent, Handoff, RunCompleted, Tool
 from parsimony_kernel.view.blocks import FigureBlock, lasting, metadata_of
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.html import VEGALITE_MIME, bundle, figure_bundle, html_of
-from parsimony_kernel.view.parts import Printed, Title
+from parsimony_kernel.view.parts import Title, Verbatim
 from parsimony_kernel.view.segment import segment_of
 from parsimony_kernel.view.text import markdown_of, record_of, text_of
 
@@ -207,7 +207,7 @@ def test_without_the_attributes_that_a_sanitiser_takes_the_words_still_say_all(n
             if isinstance(part, Title):
                 assert part.name in bare
                 assert part.state in bare
-            elif isinstance(part, Printed):
+            elif isinstance(part, Verbatim) and not part.language:
                 assert part.label in bare
 
 
