@@ -109,7 +109,7 @@ def test_a_step_that_runs_when_the_run_is_stopped_is_stopped() -> None:
 def test_the_same_trouble_again_is_one_block_that_counts() -> None:
     longer = trouble(attempt=2).model_copy(update={"delay_s": 4.0})
     block = only(replay([started(), trouble(), longer]), bl.RecoveryBlock)
-    assert (block.attempt, block.delay_s) == (2, 4)
+    assert (block.retries, block.state) == (2, "trying again after 4 s, attempt 2 of 3")
 
 
 def test_a_failed_step_has_one_sentence_and_its_place() -> None:
