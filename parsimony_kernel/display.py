@@ -17,7 +17,7 @@ from parsimony_kernel.view.blocks import EMPTY
 from parsimony_kernel.view.escape import inline, shortened
 from parsimony_kernel.view.fold import fold, replay
 from parsimony_kernel.view.html import Bundle, segment_bundles
-from parsimony_kernel.view.segment import OUTCOMES, progress_of, segment_of
+from parsimony_kernel.view.outline import OUTCOMES, progress_of, segment_of
 from parsimony_kernel.view.text import record_of
 
 _WIDTH = 80

@@ -22,8 +22,7 @@ from parsimony_kernel.view.escape import (
     plain,
     shortened,
 )
-from parsimony_kernel.view.outline import outline
-from parsimony_kernel.view.segment import segment_of
+from parsimony_kernel.view.outline import outline, segment_of
 
 
 def text_of(sections: Iterable[pt.Section], width: int = 80, summary: pt.Sentence = ()) -> str:

@@ -20,8 +20,7 @@ from parsimony_kernel.core.kinds import FailureKind
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view.blocks import EMPTY, RunView
 from parsimony_kernel.view.fold import fold, replay
-from parsimony_kernel.view.outline import footer_facts, outline, progress_facts
-from parsimony_kernel.view.segment import segment_of
+from parsimony_kernel.view.outline import footer_facts, outline, progress_facts, segment_of
 from parsimony_kernel.view.text import record_of, text_of
 
 ENDED_WELL = {"answered", "recovered", "rerouted"}

@@ -12,8 +12,8 @@ from parsimony_kernel.core.events import AgentEvent, Handoff, RunCompleted, Tool
 from parsimony_kernel.view.blocks import FigureBlock, lasting, metadata_of
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.html import VEGALITE_MIME, bundle, figure_bundle, html_of
+from parsimony_kernel.view.outline import segment_of
 from parsimony_kernel.view.parts import Title, Verbatim
-from parsimony_kernel.view.segment import segment_of
 from parsimony_kernel.view.text import markdown_of, record_of, text_of
 
 SENTENCES = {
