@@ -29,7 +29,7 @@ from written_answers import MODEL, PRICES, SCRIPTS
 from parsimony_kernel.llm.cassette import FOLDER, difference, path_of
 from parsimony_kernel.testing.provider import LoopbackProvider
 from parsimony_kernel.testing.pytest_plugin import TIMES, without
-from parsimony_kernel.view.bundle import NOTHING
+from parsimony_kernel.view.html import NOTHING
 
 HERE = Path(__file__).parent
 

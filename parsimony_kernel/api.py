@@ -29,8 +29,8 @@ from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turns import TurnOptions
 from parsimony_kernel.view.blocks import FigureBlock, QuestionBlock, StepBlock
-from parsimony_kernel.view.bundle import bundle
 from parsimony_kernel.view.fold import replay
+from parsimony_kernel.view.html import bundle
 from parsimony_kernel.view.outline import notes, outline
 from parsimony_kernel.view.parts import Section
 

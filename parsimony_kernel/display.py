@@ -13,11 +13,11 @@ from typing import Any, Protocol, TextIO
 from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.core.results import AgentResult, collect
 from parsimony_kernel.view import blocks as bl
-from parsimony_kernel.view.bundle import Bundle, segment_bundles
+from parsimony_kernel.view.blocks import EMPTY
 from parsimony_kernel.view.escape import inline, shortened
 from parsimony_kernel.view.fold import fold, replay
-from parsimony_kernel.view.run_view import EMPTY
-from parsimony_kernel.view.segment import OUTCOMES, progress_of, segment_of
+from parsimony_kernel.view.html import Bundle, segment_bundles
+from parsimony_kernel.view.outline import OUTCOMES, progress_of, segment_of
 from parsimony_kernel.view.text import record_of
 
 _WIDTH = 80

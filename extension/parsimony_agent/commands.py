@@ -39,8 +39,9 @@ from parsimony_kernel.session.turns import MENDING, SessionError, resolve_turn, 
 from parsimony_kernel.storage import durable
 from parsimony_kernel.toolbox.mcp_servers import PREFIX, Server, ServerError
 from parsimony_kernel.tools import Tool
+from parsimony_kernel.view.blocks import StepBlock
 from parsimony_kernel.view.escape import html_text, inline, plain, shortened, unbroken
-from parsimony_kernel.view.history import CodeStep, code_that_worked
+from parsimony_kernel.view.history import code_that_worked, code_with_heading
 
 if TYPE_CHECKING:
     from parsimony_agent.magics import AgentMagics, Told
@@ -337,7 +338,7 @@ def code(
         )
     if to:
         return _written(working_folder() / to, steps)
-    whole = "\n\n".join(step.with_heading() for step in steps) + "\n"
+    whole = "\n\n".join(map(code_with_heading, steps)) + "\n"
     if cells:
         # A kernel can hand over one cell; editors and `jupytext` split it at its headings.
         magics.shell.set_next_input(whole)
@@ -351,13 +352,13 @@ def _shown(source: str) -> dict[str, Any]:
     }
 
 
-def _written(place: Path, steps: tuple[CodeStep, ...]) -> str:
+def _written(place: Path, steps: tuple[StepBlock, ...]) -> str:
     import nbformat  # deferred: few ask for a file
 
     if place.suffix != ".ipynb":
         raise TurnError(f"{place.name!r} is no notebook: give it a name that ends with .ipynb.")
     document = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(step.with_heading()) for step in steps]
+        cells=[nbformat.v4.new_code_cell(code_with_heading(step)) for step in steps]
     )
     for number, cell in enumerate(document.cells, start=1):
         cell["id"] = f"step-{number}"

@@ -22,11 +22,10 @@ from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.events import AgentEvent, ToolEvent
 from parsimony_kernel.display import StatusLine
 from parsimony_kernel.view import blocks as bl
-from parsimony_kernel.view.bundle import VEGALITE_SCHEMA, record_html, segment_bundles
+from parsimony_kernel.view.blocks import EMPTY, RunView, metadata_of
 from parsimony_kernel.view.fold import fold
-from parsimony_kernel.view.html import png_of
-from parsimony_kernel.view.run_view import EMPTY, RunView, metadata_of
-from parsimony_kernel.view.segment import progress_of, segment_of
+from parsimony_kernel.view.html import VEGALITE_SCHEMA, record_html, segment_bundles
+from parsimony_kernel.view.outline import png_of, progress_of, segment_of
 
 _log = logging.getLogger(__name__)
 

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from parsimony_kernel.view.escape import columns, html_text, inline, plain, shortened, unbroken
+from wcwidth import wcswidth
+
+from parsimony_kernel.view.escape import html_text, inline, plain, shortened, unbroken
 
 if TYPE_CHECKING:
     from parsimony_kernel.view.history import Line
@@ -61,7 +63,7 @@ def table(
     if not rows:
         return note(empty)
     cells = [[shortened(inline(cell), widest) for cell in row] for row in rows]
-    widths = [max(map(columns, column)) for column in zip(head, *cells, strict=True)]
+    widths = [max(map(wcswidth, column)) for column in zip(head, *cells, strict=True)]
     if width is not None:
         widths = _narrowed(widths, width)
     text = "\n".join(line for row in (head, *cells) for line in _lines(row, widths))
@@ -107,6 +109,6 @@ def _lines(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
     folded = [wrapped((cell,), width) for cell, width in zip(row, widths, strict=True)]
     for parts in zip_longest(*folded, fillvalue=""):
         padded = (
-            part + " " * (width - columns(part)) for part, width in zip(parts, widths, strict=True)
+            part + " " * (width - wcswidth(part)) for part, width in zip(parts, widths, strict=True)
         )
         yield _GAP.join(padded).rstrip()

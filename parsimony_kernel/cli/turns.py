@@ -45,7 +45,7 @@ def show(arguments: argparse.Namespace) -> int:
         why = "yet: it has just begun" if turn.request else "any more: it was purged"
         return output.fail(f"Nothing of turn {turn.ordinal} is on record {why}.")
     steps = story(events)
-    code = "\n\n".join(step.source for step in code_that_worked(events))
+    code = "\n\n".join(step.code for step in code_that_worked(events))
     if arguments.json:
         rest = {"steps": [vars(line) for line in steps], "code": code, "text": _record(events)}
         output.as_json({**_described(turn), **rest})

@@ -154,8 +154,8 @@ async def in_this_process(row: PendingRow, answer: str, folder: Path, say: Say) 
     """
     from parsimony_kernel.core.events import RunCompleted
     from parsimony_kernel.execution.private import CodeExecutor
+    from parsimony_kernel.view.blocks import EMPTY
     from parsimony_kernel.view.fold import fold
-    from parsimony_kernel.view.run_view import EMPTY
     from parsimony_kernel.view.text import record_of
 
     place = find_workspace(folder) / row.turn.notebook

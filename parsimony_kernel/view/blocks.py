@@ -1,51 +1,20 @@
-"""The parts of a record, as values.
+"""The parts of a record, as values, and a run as far as its events have told it.
 
 A block holds what was said and seen, capped but otherwise as it came; whoever writes it escapes
 it. ``volatile`` blocks differ from run to run (times, tokens, cost).
 """
 
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, TypeVar
 
-from parsimony_kernel.core.outputs import DataFrameObject, PrimitiveObject
+from parsimony_kernel.core.text import encodable
+from parsimony_kernel.view.parts import Part
 
 StepState = Literal[
     "running", "done", "waiting", "answered", "allowed", "refused", "failed", "stopped"
 ]
-
-
-@dataclass(frozen=True)
-class Passage:
-    """Foreign text within a cap: its head, how many characters are missing, its tail."""
-
-    head: str = ""
-    omitted: int = 0
-    tail: str = ""
-
-    @classmethod
-    def of(cls, text: str, limit: int, *, tail: int = 0) -> "Passage":
-        """``text`` in at most ``limit`` characters, of which the last ``tail`` are its end."""
-        if len(text) <= limit:
-            return cls(text)
-        end = len(text) - tail
-        return cls(text[: limit - tail], len(text) - limit, text[end:])
-
-    def grown(self, piece: str, limit: int) -> "Passage":
-        """With ``piece`` appended; beyond ``limit`` characters it is only counted."""
-        room = max(0, limit - len(self.head))
-        return Passage(self.head + piece[:room], self.omitted + max(0, len(piece) - room))
-
-    @property
-    def joined(self) -> str:
-        """What is there, and between its ends how much is not."""
-        if not self.omitted:
-            return self.head
-        gap = f"\n… {self.omitted:,} characters left out …\n"
-        return self.head.rstrip("\n") + gap + self.tail.lstrip("\n")
-
-    def __bool__(self) -> bool:
-        return bool(self.head.strip() or self.tail.strip())
 
 
 @dataclass(frozen=True)
@@ -55,21 +24,8 @@ class Artifact:
     kind: str
     title: str
     path: str
-    reused: bool = False
     page: str = ""
-
-
-@dataclass(frozen=True)
-class StepError:
-    """Why a step failed: one sentence, and the place in its code when it has one.
-
-    ``reason`` is the wire name of a refusal or the type of a failure; empty where it is unknown.
-    """
-
-    sentence: str
-    line: int | None = None
-    source_line: str = ""
-    reason: str = ""
+    reused: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,13 +50,9 @@ class RequestBlock(Block):
 
 @dataclass(frozen=True)
 class ProseBlock(Block):
-    """What the model said between its steps, and its reasoning where the provider shows it."""
+    """What the model said between its steps."""
 
-    text: Passage = field(default_factory=Passage)
-    reasoning: Passage = field(default_factory=Passage)
-
-    def __bool__(self) -> bool:
-        return bool(self.text or self.reasoning)
+    text: str
 
 
 @dataclass(frozen=True)
@@ -120,8 +72,9 @@ class FigureBlock(Block):
 class StepBlock(Block):
     """One tool at work: what it was given, what came of it, and how it stands.
 
-    ``code`` is whole, as it ran. A chart among its ``outputs`` is shown in a block of its own, and
-    here by its number.
+    ``code`` is whole, as it ran. ``shown`` is what it printed and displayed, and what became of
+    variables; a chart stands in a block of its own, and here by its number. ``error`` is
+    why it failed, in one sentence.
     """
 
     number: int
@@ -132,34 +85,25 @@ class StepBlock(Block):
     code: str = ""
     arguments: tuple[tuple[str, str], ...] = ()
     state: StepState = "running"
-    stdout: Passage = field(default_factory=Passage)
-    stderr: Passage = field(default_factory=Passage)
-    outputs: tuple[DataFrameObject | PrimitiveObject | FigureBlock, ...] = ()
-    more_outputs: int = 0
-    deleted: tuple[str, ...] = ()
-    overwritten: tuple[str, ...] = ()
+    shown: tuple[Part, ...] = ()
     note: str = ""
-    error: StepError | None = None
-    published: tuple[Artifact, ...] = ()
+    error: str = ""
 
 
 @dataclass(frozen=True)
 class RecoveryBlock(Block):
-    """A failure and what is done about it. ``kind``, ``type`` and ``action`` are wire names or
-    empty; ``fallback`` is the model that takes over, ``put_back`` what going back did, in words,
-    ``delay_s`` the whole seconds before the next try."""
+    """A failure, and in ``state`` what is done about it, in words.
+
+    ``kind`` is a wire name or empty, ``retries`` how often it was tried again, ``fallback`` the
+    model that takes over, and ``put_back`` what going back did, in words.
+    """
 
     message: str
     kind: str = ""
-    type: str = ""
-    action: str = ""
-    attempt: int = 0
-    budget: int = 0
-    recoverable: bool = True
+    state: str = ""
+    retries: int = 0
     fallback: str = ""
-    blockers: tuple[str, ...] = ()
     put_back: str = ""
-    delay_s: int = 0
 
 
 @dataclass(frozen=True)
@@ -220,13 +164,13 @@ class FooterBlock(Block):
     model: str = ""
     steps: int = 0
     calls: int = 0
-    max_rounds: int = 0
+    max_iterations: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     priced_usd: float = 0.0
     unpriced_calls: int = 0
     elapsed_s: float = 0.0
-    max_elapsed_s: float = 0.0
+    max_execution_time_s: float = 0.0
     max_tokens: int = 0
     max_cost_usd: float = 0.0
 
@@ -234,11 +178,6 @@ class FooterBlock(Block):
     def cost_usd(self) -> float | None:
         """The cost in US dollars; ``None`` when no price is known."""
         return None if self.calls and self.unpriced_calls == self.calls else self.priced_usd
-
-    @property
-    def cost_partial(self) -> bool:
-        """Whether some answers have no known price, and others have one."""
-        return 0 < self.unpriced_calls < self.calls
 
 
 @dataclass(frozen=True)
@@ -255,3 +194,92 @@ class ProgressBlock(Block):
 def lasting(blocks: Iterable[Block]) -> tuple[Block, ...]:
     """``blocks`` without the volatile ones: what a static display shows."""
     return tuple(block for block in blocks if not block.volatile)
+
+
+Kind = TypeVar("Kind", bound=Block)
+
+
+@dataclass
+class RunView:
+    """A run so far. ``blocks`` are its record; the rest is what the next event builds on.
+
+    ``status`` is idle, running, done, suspended, handed_off, stopped or cancelled. The moves are
+    for the fold, which makes them on a copy; to everybody else a view is a value.
+    """
+
+    status: str = "idle"
+    run_id: str = ""
+    used: FooterBlock = FooterBlock(key="footer")
+    closed: tuple[Block, ...] = ()
+    prose: str = ""
+    activity: str = ""
+    artifacts: tuple[Artifact, ...] = ()
+    variables: tuple[str, ...] = ()
+    # What the last answer says and no result supports; the answer itself, where it was refused.
+    not_found: tuple[str, ...] = ()
+    withheld: str = ""
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The record in order: what is settled, then what moves (prose, footer, progress)."""
+        if self.status == "idle":
+            return self.closed
+        progress = ProgressBlock(self.activity, self.used.elapsed_s, key="progress")
+        is_running = self.status == "running"
+        return (*self.closed, *self._said(), self.used, *([progress] if is_running else []))
+
+    def _said(self) -> tuple[ProseBlock, ...]:
+        """The open prose; of white space alone nothing is left."""
+        key = f"ProseBlock-{len(self.closed)}"
+        return (ProseBlock(self.prose, key=key),) if self.prose.strip() else ()
+
+    def settle(self) -> None:
+        """Close the open prose."""
+        self.closed += self._said()
+        self.prose = ""
+
+    def add(self, block: Kind) -> Kind:
+        """Put ``block`` behind all others; it gets its key."""
+        self.settle()
+        added = replace(block, key=f"{type(block).__name__}-{len(self.closed)}")
+        self.closed += (added,)
+        return added
+
+    def put(self, block: Kind, **facts: Any) -> Kind:
+        """Give ``block``, one of the settled, other ``facts``."""
+        changed = replace(block, **facts)
+        self.closed = tuple(changed if each.key == block.key else each for each in self.closed)
+        return changed
+
+    def last(self, kind: type[Kind], **facts: Any) -> Kind | None:
+        """The newest settled block of this kind with these ``facts``."""
+        for block in reversed(self.closed):
+            if isinstance(block, kind) and facts.items() <= vars(block).items():
+                return block
+        return None
+
+    def mark(self, old: StepState, new: StepState, **facts: Any) -> None:
+        """Let the steps with these ``facts`` that stand as ``old`` stand as ``new``."""
+        while step := self.last(StepBlock, state=old, **facts):
+            self.put(step, state=new)
+
+    def use(self, **used: Any) -> None:
+        """Set figures of what the run has used."""
+        self.used = replace(self.used, **used)
+
+
+EMPTY = RunView()
+
+
+def metadata_of(view: RunView) -> dict[str, Any]:
+    """The facts that differ from run to run, for the metadata of a display. A number that JSON
+    has no word for is null: a display with it is not sent at all."""
+    told = ("model", "steps", "prompt_tokens", "completion_tokens", "cost_usd")
+    facts = {name: getattr(view, name) for name in ("run_id", "status")}
+    facts |= {name: getattr(view.used, name) for name in told}
+    facts["elapsed_s"] = round(view.used.elapsed_s, 3)
+    finite = {
+        name: None if isinstance(fact, float) and not math.isfinite(fact) else encodable(fact)
+        for name, fact in facts.items()
+    }
+    return {"parsimony": finite}

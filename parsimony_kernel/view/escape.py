@@ -1,14 +1,15 @@
 """Foreign text made harmless, once for each of the three texts.
 
 Every string of a model, a tool or data passes ``plain`` before it is written anywhere, and then
-``html_text``, ``markdown_inline``, ``markdown_code`` or ``fenced`` where it is written as such.
+``html_text``, ``markdown_inline`` or ``fenced`` where it is written as such.
 """
 
 import html
 import re
-import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
+
+from wcwidth import wcswidth
 
 _ANSI = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # control sequences: colours, cursor
@@ -59,6 +60,36 @@ def steady(text: str) -> str:
     return text
 
 
+SENTENCE_CHARS = 2_000
+ARGUMENT_CHARS = 400
+# How much of a long text is looked at, for all of which there is no room anyway.
+READ_CHARS = 64_000
+
+
+def cut(text: str, limit: int = SENTENCE_CHARS) -> str:
+    """``text`` within ``limit`` characters."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def cut_steady(text: str) -> str:
+    """``text`` as a sentence, without what differs from process to process."""
+    return cut(steady(text[:READ_CHARS]))
+
+
+def cut_each(texts: Iterable[str], limit: int = ARGUMENT_CHARS) -> tuple[str, ...]:
+    """Each of ``texts`` within ``limit`` characters."""
+    return tuple(cut(text, limit) for text in texts)
+
+
+def both_ends(text: str, limit: int, *, tail: int = 0, unread: int = 0) -> str:
+    """``text`` in about ``limit`` characters, of which the last ``tail`` are its end; between them
+    stands how many are missing, ``unread`` of them already."""
+    if len(text) <= limit:
+        return text
+    head, end = text[: limit - tail].rstrip("\n"), text[len(text) - tail :].lstrip("\n")
+    return f"{head}\n… {len(text) - limit + unread:,} characters left out …\n{end}"
+
+
 def html_text(text: str) -> str:
     """``text`` for HTML, in an element or a quoted attribute."""
     return html.escape(plain(text), quote=True)
@@ -85,56 +116,31 @@ def markdown_inline(text: str) -> str:
     )
 
 
-def _longest_run(text: str, char: str) -> int:
-    return max((len(run) for run in re.findall(re.escape(char) + "+", text)), default=0)
-
-
-def markdown_code(text: str) -> str:
-    """One line of ``text`` as a code span."""
-    line = inline(text)
-    if not line:
-        return ""
-    ticks = "`" * (_longest_run(line, "`") + 1)
-    pad = " " if line[0] == "`" or line[-1] == "`" else ""
-    return f"{ticks}{pad}{line}{pad}{ticks}"
-
-
 def fenced(text: str, language: str = "") -> str:
     """``text`` as a fenced block, the fence longer than any within."""
     body = plain(text).strip("\n")
-    fence = "`" * max(3, _longest_run(body, "`") + 1)
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", body)), default=0))
     return f"{fence}{language}\n{body}\n{fence}"
 
 
-def columns(text: str) -> int:
-    """How many columns of a terminal ``text`` takes."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
-        for char in text
-    )
-
-
 def broken(text: str, width: int) -> list[str]:
-    """``text`` in pieces of at most ``width`` columns and at least one character."""
-    if columns(text) <= width:
+    """``text`` in pieces of at most ``width`` columns of a terminal and at least one character."""
+    if wcswidth(text) <= width:
         return [text]
-    pieces, taken = [""], 0
+    pieces = [""]
     for char in text:
-        taken += columns(char)
-        if taken > width and pieces[-1]:
+        if pieces[-1] and wcswidth(pieces[-1] + char) > width:
             pieces.append("")
-            taken = columns(char)
         pieces[-1] += char
     return pieces
 
 
 def shortened(text: str, width: int) -> str:
     """``text`` in at most ``width`` columns, the cut marked with an ellipsis."""
-    if columns(text) <= width:
+    if wcswidth(text) <= width:
         return text
-    return broken(text[: width - 1], width - 1)[0] + "…"
+    taken = accumulate(map(wcswidth, text[:width]))
+    return text[: sum(each < width for each in taken)] + "…"
 
 
 # The most that a whole text takes.
@@ -148,16 +154,13 @@ def _size(piece: str) -> int:
 def fit(
     pieces: Sequence[str], said: Callable[[str], str], weight: Callable[[str], int] = _size
 ) -> list[str]:
-    """``pieces`` within ``TEXT_BYTES``; what is left out is told by ``said``.
-
-    A record that outgrows its budget loses its middle, never its first or last piece.
-    """
+    """``pieces`` within ``TEXT_BYTES``: in the place of one that is left out stands what ``said``
+    makes of that. The heaviest go first, and never the first or the last piece."""
+    kept = list(pieces)
     sizes = [weight(piece) + 2 for piece in pieces]
-    if sum(sizes) <= TEXT_BYTES:
-        return list(pieces)
-    half = (TEXT_BYTES - 200) // 2
-    first = sum(total <= half for total in accumulate(sizes))
-    last = len(pieces) - sum(total <= half for total in accumulate(reversed(sizes[first:])))
-    parts = "1 part" if last - first == 1 else f"{last - first:,} parts"
-    note = f"{parts} of this record left out here to keep it small"
-    return [*pieces[:first], said(note), *pieces[last:]]
+    for at in sorted(range(1, len(kept) - 1), key=lambda at: -sizes[at]):
+        if sum(sizes) <= TEXT_BYTES:
+            break
+        kept[at] = said("A part of this record is left out here to keep it small")
+        sizes[at] = weight(kept[at]) + 2
+    return kept

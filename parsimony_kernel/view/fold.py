@@ -5,26 +5,37 @@ them, and no event raises. A delta touches only the open prose, which has a cap,
 costs the same per piece from first to last.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from parsimony_kernel.core import events as ev
+from parsimony_kernel.core import outputs as out
 from parsimony_kernel.core.choices import ids_of
+from parsimony_kernel.core.refusals import GUIDANCE
+from parsimony_kernel.core.text import counted, encodable
 from parsimony_kernel.view import blocks as bl
-from parsimony_kernel.view import steps
-from parsimony_kernel.view.run_view import (
-    ARGUMENT_CHARS,
-    EMPTY,
-    SENTENCE_CHARS,
-    RunView,
-    cut,
-    cut_each,
-    cut_steady,
-)
+from parsimony_kernel.view import escape as esc
+from parsimony_kernel.view import parts as pt
+from parsimony_kernel.view.blocks import EMPTY, RunView
+from parsimony_kernel.view.escape import ARGUMENT_CHARS, SENTENCE_CHARS, cut, cut_each, cut_steady
+from parsimony_kernel.view.outline import recovery_state
 
 PROSE_CHARS = 20_000
-REASONING_CHARS = 4_000
+_LIMITS = ("max_iterations", "max_execution_time_s", "max_tokens", "max_cost_usd")
+STREAM_CHARS = 4_000
+VALUE_CHARS = 4_000
+OUTPUTS = 20
+
+Value = TypeVar("Value", bound=BaseModel)
+
+# What is shown in a place of its own, not in the list of arguments.
+_CODE_ARGUMENTS = frozenset({"code", "purpose"})
+_WRITTEN = "The model wrote this call into its words."
 
 
 def replay(events: Iterable[ev.AgentEvent]) -> RunView:
@@ -40,21 +51,21 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
     view = replace(view)
     match event:
         case ev.TextDelta():
-            _stream(view, "Writing", text=event.content)
+            view.activity = "Writing"
+            view.prose = cut(view.prose + event.content, PROSE_CHARS)
         case ev.ReasoningDelta():
-            _stream(view, "Thinking", reasoning=event.content)
+            view.activity = "Thinking"
         case ev.RunStarted():
-            view = _started(view, event)
+            return _started(view, event)
         case ev.LLMCallCompleted():
             _answered(view, event)
         case ev.ToolEvent(completed=False):
-            steps.begin(view, event)
+            _begin(view, event)
         case ev.ToolEvent():
-            steps.end(view, event)
+            _end_step(view, event)
         case ev.ArtifactPublished():
-            steps.publish(view, event)
+            _publish(view, event)
         case ev.StateSnapshot():
-            view.rounds = max(view.rounds, event.iteration)
             view.use(elapsed_s=event.elapsed_s or view.used.elapsed_s)
             view.variables = cut_each(event.variables)
         case ev.Heartbeat():
@@ -66,7 +77,13 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
         case ev.AgentError():
             _recover(view, event)
         case ev.RunCompleted():
-            _complete(view, event)
+            view.settle()
+            last = view.last(bl.Block)
+            if isinstance(last, bl.ProseBlock) and last.text.strip() == event.summary.strip():
+                # The closing words are the summary: say them once.
+                view.closed = view.closed[:-1]
+            view.variables = cut_each(event.variables)
+            _finish(view, "done", "result", event.summary, {})
         case ev.UserInputRequested():
             asked = bl.QuestionBlock(
                 cut(event.question),
@@ -79,24 +96,14 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
             said = event.rationale.strip()
             blockers = [each for each in event.blockers if each.strip() != said]
             what_now = {"Why": blockers, "Try": event.suggested_next_steps}
-            _give_up(view, "handed_off", "handoff", event.rationale, what_now)
+            _finish(view, "handed_off", "handoff", event.rationale, what_now)
         case ev.PartialRunSummary():
             known = {"Known so far": event.learned_facts}
-            _give_up(view, "stopped", "partial", event.missing, known)
+            _finish(view, "stopped", "partial", event.missing, known)
         case ev.RunCancelled():
             why = event.reason.strip().removeprefix("stopped ") or event.message.strip()
-            _give_up(view, "cancelled", "cancelled", why, {})
+            _finish(view, "cancelled", "cancelled", why, {})
     return view
-
-
-def _stream(view: RunView, activity: str, *, text: str = "", reasoning: str = "") -> None:
-    prose = view.prose or bl.ProseBlock(key=f"ProseBlock-{len(view.closed)}")
-    view.activity = activity
-    view.prose = replace(
-        prose,
-        text=prose.text.grown(text, PROSE_CHARS),
-        reasoning=prose.reasoning.grown(reasoning, REASONING_CHARS),
-    )
 
 
 def _started(view: RunView, event: ev.RunStarted) -> RunView:
@@ -109,25 +116,18 @@ def _started(view: RunView, event: ev.RunStarted) -> RunView:
     if event.reply is not None:
         view.settle()
         reply = cut(event.reply)
-        place = view.last(bl.QuestionBlock)
-        asked = None if place is None else view.closed[place]
-        if place is not None and isinstance(asked, bl.QuestionBlock) and asked.reply is None:
+        asked = view.last(bl.QuestionBlock)
+        if asked is not None and asked.reply is None:
             ids = asked.choice_ids
             chosen = ids.index(event.choice) if event.choice in ids else None
-            view.put(place, reply=reply, chosen=chosen)
+            view.put(asked, reply=reply, chosen=chosen)
         # What waited waits no more; it was allowed if its call begins again.
         view.mark("waiting", "answered")
         view.add(bl.ReplyBlock(reply, cut_each(event.gone)))
         view.activity = "Going on with your answer"
     view.status = "running"
-    limits = {
-        "max_rounds": event.max_iterations,
-        "max_elapsed_s": event.max_execution_time_s,
-        "max_tokens": event.max_tokens,
-        "max_cost_usd": event.max_cost_usd,
-    }
-    given = {name: limit for name, limit in limits.items() if limit}
-    view.use(model=cut(event.model, ARGUMENT_CHARS), **given)
+    limits = {name: limit for name in _LIMITS if (limit := getattr(event, name))}
+    view.use(model=cut(event.model, ARGUMENT_CHARS), **limits)
     return view
 
 
@@ -148,60 +148,40 @@ def _answered(view: RunView, event: ev.LLMCallCompleted) -> None:
 
 
 def _recover(view: RunView, event: ev.AgentError) -> None:
-    view.settle()
     failure = event.failure
     action = event.action or (failure and failure.suggested_action) or ""
     block = bl.RecoveryBlock(
-        message=cut_steady(failure.explanation if failure else event.message),
-        kind=failure.kind.value if failure else "",
-        type=steps.type_of(failure),
-        action=cut(str(action), ARGUMENT_CHARS),
-        attempt=event.attempt,
-        budget=event.budget,
-        recoverable=event.recoverable,
-        fallback=cut(event.fallback or ""),
-        blockers=cut_each(failure.blockers, SENTENCE_CHARS) if failure else (),
-        put_back=cut_steady(event.put_back),
-        delay_s=round(event.delay_s),
+        cut_steady(failure.explanation if failure else event.message),
+        failure.kind.value if failure else "",
+        cut(recovery_state(event, action), ARGUMENT_CHARS),
+        event.attempt if action == "retry" else 0,
+        cut(event.fallback or ""),
+        cut_steady(event.put_back),
     )
     pause = f"Waiting {event.delay_s:.0f} s before the next try"
     view.activity = pause if event.delay_s >= 1 else "Recovering"
-    last = view.closed[-1] if view.closed else None
-    counted = {name: getattr(block, name) for name in ("attempt", "message", "delay_s")}
-    if isinstance(last, bl.RecoveryBlock) and replace(last, **counted, key="") == block:
+    view.settle()
+    last = view.last(bl.Block)
+    again = {name: getattr(block, name) for name in ("message", "state", "retries")}
+    if isinstance(last, bl.RecoveryBlock) and replace(last, **again, key="") == block:
         # The same trouble once more: one block that counts, not a column of them.
-        view.put(len(view.closed) - 1, **counted)
+        view.put(last, **again)
     else:
         view.add(block)
 
 
-def _complete(view: RunView, event: ev.RunCompleted) -> None:
-    view.settle()
-    last = view.closed[-1] if view.closed else None
-    if isinstance(last, bl.ProseBlock) and last.text.head.strip() == event.summary.strip():
-        # The closing words are the summary: say them once.
-        view.closed, view.prose = view.closed[:-1], replace(last, text=bl.Passage())
-    end = bl.EndBlock(
-        "result",
-        cut(event.summary, PROSE_CHARS),
-        not_found=view.not_found,
-        artifacts=view.artifacts,
-        variables=cut_each(event.variables),
-    )
-    _end(view, "done", end)
-
-
-def _give_up(
+def _finish(
     view: RunView,
     status: str,
-    kind: Literal["handoff", "partial", "cancelled"],
+    kind: Literal["result", "handoff", "partial", "cancelled"],
     words: str,
     lists: Mapping[str, Sequence[str]],
 ) -> None:
-    """End a run that did not do what was asked."""
+    """End a run that needs no answer."""
     told = tuple((label, cut_each(each, SENTENCE_CHARS)) for label, each in lists.items())
-    end = bl.EndBlock(kind, cut(words), told, artifacts=view.artifacts, variables=view.variables)
-    _end(view, status, end)
+    not_found = view.not_found if kind == "result" else ()
+    words = cut(words, PROSE_CHARS)
+    _end(view, status, bl.EndBlock(kind, words, told, not_found, view.artifacts, view.variables))
 
 
 def _end(view: RunView, status: str, end: bl.EndBlock | bl.QuestionBlock) -> None:
@@ -214,3 +194,258 @@ def _end(view: RunView, status: str, end: bl.EndBlock | bl.QuestionBlock) -> Non
             view.withheld = ""
     view.add(end)
     view.status, view.activity = status, ""
+
+
+# -- steps: a tool begins, and ends with what came of it
+
+
+def _begin(view: RunView, event: ev.ToolEvent) -> None:
+    """A tool begins. What a terminating one says is told by the block of its outcome."""
+    if event.tool_type == "termination":
+        _settle_without_call(view, event)
+        view.activity = "Finishing"
+        return
+    waited = view.last(bl.StepBlock, state="answered", call_id=event.tool_call_id)
+    view.mark("answered", "allowed", call_id=event.tool_call_id)
+    # A step that had to wait keeps its number.
+    _add_step(view, event, waited.number if waited is not None else 0)
+
+
+def _add_step(view: RunView, event: ev.ToolEvent, number: int = 0) -> bl.StepBlock:
+    """Add a step; its number is the next one, unless it is given."""
+    _settle_without_call(view, event)
+    number = number or view.used.steps + 1
+    given = event.arguments
+    code = given.get("code")
+    purpose = cut(str(given.get("purpose") or ""), ARGUMENT_CHARS)
+    arguments = (
+        (cut(str(name), 80), cut(_as_text(value), ARGUMENT_CHARS))
+        for name, value in given.items()
+        if name not in _CODE_ARGUMENTS
+    )
+    view.use(steps=max(view.used.steps, number))
+    view.activity = f"Step {number} is running" + (f": {purpose}" if purpose else "")
+    return view.add(
+        bl.StepBlock(
+            number=number,
+            tool=cut(event.tool_name, ARGUMENT_CHARS),
+            call_id=event.tool_call_id,
+            tool_type=event.tool_type,
+            purpose=purpose,
+            code=code if isinstance(code, str) else "",
+            arguments=tuple(arguments)[:12],
+            note="" if event.around is None else _WRITTEN,
+        )
+    )
+
+
+def _settle_without_call(view: RunView, event: ev.ToolEvent) -> None:
+    """Close the open prose, without the call that a model wrote into it."""
+    view.settle()
+    if event.around is not None and isinstance(view.last(bl.Block), bl.ProseBlock):
+        view.closed = view.closed[:-1]
+        view.prose = cut(event.around, esc.READ_CHARS)
+        view.settle()
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return _json(value, ensure_ascii=False) or type(value).__name__
+
+
+def _json(value: Any, **form: Any) -> str:
+    """``value`` as JSON; empty where it has none."""
+    try:
+        return json.dumps(value, default=str, **form)
+    except (TypeError, ValueError, RecursionError):
+        return ""
+
+
+def _end_step(view: RunView, event: ev.ToolEvent) -> None:
+    """A tool has ended."""
+    envelope = event.result or {}
+    output = _valid(out.KernelOutput, envelope.get("output"))
+    raised = output.error if output is not None else None
+    failed = event.ok is False or "error" in envelope or raised is not None
+    not_found = cut_each(envelope.get("not_found") or ())
+    if event.tool_name == "return_done":
+        said = cut(str(event.arguments.get("summary", "")), PROSE_CHARS)
+        view.not_found, view.withheld = not_found, said if failed and not_found else ""
+    if event.tool_type == "termination" and not failed:
+        return
+    running = view.last(bl.StepBlock, state="running", call_id=event.tool_call_id)
+    step = running or _add_step(view, event)
+    state = _state(envelope, failed=failed)
+    note = cut_steady(str(envelope.get("variables" if failed else "note", "")))
+    if not_found and not failed:
+        note = note or f"Not found in a result: {', '.join(not_found)}"
+    view.use(elapsed_s=view.used.elapsed_s + (event.duration_s or 0.0))
+    step = view.put(
+        step,
+        state=state,
+        error=_error_of(envelope, raised) if failed and state != "stopped" else "",
+        note=f"{step.note} {note}".strip(),
+    )
+    view.activity = "Thinking"
+    answer = envelope.get("result")
+    if output is not None:
+        view.put(step, shown=tuple(_shown(view, output, is_noted=bool(step.note))))
+    elif event.tool_type == "function" and answer not in (None, {}, []):
+        view.put(step, shown=(*step.shown, pt.Verbatim("Output", _bounded(_as_text(answer)))))
+
+
+def _shown(view: RunView, output: out.KernelOutput, *, is_noted: bool) -> Iterator[pt.Part]:
+    """What code printed and displayed, and what became of variables, unless a note says it."""
+    for label, text in (("Printed", output.stdout), ("Messages on stderr", output.stderr)):
+        if text.strip():
+            yield pt.Verbatim(label, _printed(text))
+    for each in output.shown[:OUTPUTS]:
+        match each:
+            case out.FigureObject():
+                yield _mention(_draw(view, each))
+            case out.PrimitiveObject():
+                yield pt.Verbatim("Output", _bounded(each.text, is_cut=each.truncated))
+            case out.DataFrameObject():
+                yield pt.table_of(each)
+    if len(output.shown) > OUTPUTS:
+        yield pt.note(f"… {counted(len(output.shown) - OUTPUTS, 'more output')} …")
+    yield from pt.names_note("Deleted: ", cut_each(output.deleted))
+    if not is_noted:
+        yield from pt.names_note("Changed, and yours: ", cut_each(output.overwritten))
+
+
+def _bounded(text: str, *, is_cut: bool = False) -> str:
+    shown = esc.steady(text[: esc.READ_CHARS])
+    is_cut = is_cut or len(text) > esc.READ_CHARS or len(shown) > VALUE_CHARS
+    return shown[:VALUE_CHARS] + "\n… the rest of this output is left out …" * is_cut
+
+
+def _printed(text: str) -> str:
+    """Both ends of ``text``; what is far from them is only counted."""
+    unread = max(0, len(text) - 2 * esc.READ_CHARS)
+    if unread:
+        text = text[: esc.READ_CHARS] + text[-esc.READ_CHARS :]
+    return esc.both_ends(esc.steady(text), STREAM_CHARS, tail=STREAM_CHARS // 2, unread=unread)
+
+
+def _state(envelope: dict[str, Any], *, failed: bool) -> bl.StepState:
+    if envelope.get("stopped"):
+        return "stopped"
+    if "waiting" in envelope:
+        return "waiting"
+    if not failed:
+        return "done"
+    # Refused: nothing ran.
+    return "refused" if envelope.get("error") in GUIDANCE else "failed"
+
+
+def _valid(kind: type[Value], data: Any) -> Value | None:
+    """``data`` as a value of this ``kind``; ``None`` of what nothing of ours has written."""
+    try:
+        return kind.model_validate(data) if isinstance(data, dict) else None
+    except ValidationError:
+        return None
+
+
+def _error_of(envelope: dict[str, Any], raised: out.ExceptionObject | None) -> str:
+    """Why a step failed, in one sentence, and the place in its code where that is known."""
+    if raised is not None:
+        sentence = cut_steady(f"{raised.name}: {raised.message.strip()}".removesuffix(": "))
+        place = "" if raised.line is None else f" at line {raised.line}"
+        source = cut(raised.source_line.strip(), ARGUMENT_CHARS)
+        return f"{sentence}{place}: {source}" if source else f"{sentence}{place}"
+    told = (envelope.get(name) for name in ("message", "reason", "error_message", "error"))
+    said = next((each for each in told if isinstance(each, str) and each.strip()), None)
+    return cut_steady(said or "It did not work, and the tool did not say why.")
+
+
+def _publish(view: RunView, event: ev.ArtifactPublished) -> None:
+    """A snapshot was published, by the step that runs or has just ended."""
+    page = "/".join(event.page.split("/")[-2:])
+    kind, title, path, page = cut_each((event.kind, event.title, event.path, page))
+    artifact = bl.Artifact(kind, title, path, page, event.reused)
+    view.settle()
+    kept = (each for each in view.artifacts if each.path != artifact.path)
+    view.artifacts = (*kept, artifact)
+    step = view.last(bl.StepBlock, state="running") or view.last(bl.Block)
+    if event.figure:  # as a figure, or a bare specification
+        bare = out.FigureObject(spec=event.figure)
+        drawn = _draw(view, _valid(out.FigureObject, event.figure) or bare, artifact.title)
+        if isinstance(step, bl.StepBlock):
+            view.put(step, shown=(*step.shown, _mention(drawn)))
+
+
+# -- charts: each shown once, and only what draws without loading anything
+
+SPEC_CHARS = 1 << 20
+PICTURE_CHARS = 2 << 20
+
+
+def _draw(view: RunView, figure: out.FigureObject, title: str = "") -> bl.FigureBlock:
+    """Put ``figure`` among the blocks, once: drawing it again only adds what it lacked.
+
+    ``title`` is for one that has none.
+    """
+    canonical = _canonical(figure.spec)
+    drawn = canonical or figure.png_base64 or figure.svg or f"{figure.title}\n{figure.description}"
+    identity = hashlib.sha256(drawn.encode("utf-8", "surrogatepass")).hexdigest()
+    facts = {
+        "title": cut(figure.title or title, ARGUMENT_CHARS),
+        "description": cut(figure.description),
+        "png_base64": _fitting(figure.png_base64),
+        "svg": _fitting(figure.svg),
+    }
+    block = view.last(bl.FigureBlock, identity=identity)
+    if block is None:
+        figures = sum(isinstance(each, bl.FigureBlock) for each in view.closed)
+        is_drawn = 0 < len(canonical) <= SPEC_CHARS and self_contained(figure.spec)
+        # Without what no message can carry: lone surrogates and NaN.
+        plain = (
+            encodable(json.loads(canonical, parse_constant=lambda _: None)) if is_drawn else None
+        )
+        block = view.add(bl.FigureBlock(figures + 1, spec=plain, identity=identity))
+    return view.put(block, **{name: getattr(block, name) or told for name, told in facts.items()})
+
+
+def _mention(figure: bl.FigureBlock) -> pt.Paragraph:
+    """An exporter may show the picture of a figure and none of its words."""
+    said = dict.fromkeys(each.strip() for each in (figure.title, figure.description))
+    words = ", ".join(filter(None, said))
+    shown = f"Shown as figure {figure.number}"
+    return pt.note(f"{shown}: {words}" if words else shown)
+
+
+def _fitting(picture: str | None) -> str | None:
+    return picture if picture and len(picture) <= PICTURE_CHARS else None
+
+
+def _canonical(spec: dict[str, Any] | None) -> str:
+    """The bytes by which two drawings are the same; empty when there are none.
+
+    The schema's address and the embedding options say nothing about the drawing, and the latter
+    could make a viewer load something.
+    """
+    drawn = {
+        key: value for key, value in (spec or {}).items() if key not in ("$schema", "usermeta")
+    }
+    return _json(drawn, sort_keys=True) if drawn else ""
+
+
+# Members of a specification whose keys are names of the data, not of the grammar.
+_DATA = frozenset({"values", "datasets"})
+_REACHING_OUT = frozenset({"url", "href"})
+
+
+def self_contained(spec: dict[str, Any] | None) -> bool:
+    """Whether ``spec`` draws without loading anything and holds no link to click."""
+    pending: list[Any] = [spec]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, dict):
+            if not _REACHING_OUT.isdisjoint(each):
+                return False
+            pending.extend(value for key, value in each.items() if key not in _DATA)
+        elif isinstance(each, list | tuple):
+            pending.extend(each)
+    return True

@@ -1,56 +1,47 @@
-"""The record as HTML for a notebook's front end.
+"""The record as HTML for a notebook's front end, and a segment as the outputs that displays take.
 
 Elements that mean something, no script, no handler, no link, nothing loaded, no id. There are no
 headings either, because a front end would put them into the table of contents; the title of a
 section says its level to a screen reader. Mathematics is switched off: prices are no formulas.
 No line is blank: an exporter puts this into Markdown, where a blank line ends what is HTML, and
 what a model wrote behind it would be read as Markdown.
+
+Nothing differs between two runs that did the same, as long as the blocks are lasting ones: recorded
+notebooks are compared byte by byte. What does differ goes into metadata.
 """
 
-import base64
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
 from parsimony_kernel.core.templates import macros
-from parsimony_kernel.view.blocks import FigureBlock
+from parsimony_kernel.view.blocks import Block, FigureBlock
 from parsimony_kernel.view.escape import fit, html_text, inline, plain, unbroken
-from parsimony_kernel.view.parts import (
-    CELL_CHARS,
-    Listing,
-    Mono,
-    Section,
-    Sentence,
-    Strong,
-    words_of,
-)
+from parsimony_kernel.view.outline import Segment, alternative, outline, png_of, segment_of
+from parsimony_kernel.view.parts import Section, Sentence, Verbatim, words_of
+from parsimony_kernel.view.text import markdown_of, text_of
 
-HIGHLIGHTED_CHARS = 8_000
-COLOURED_CHARS = 64_000
+HIGHLIGHTED_CHARS = 4_000
 # By how much less than words the characters of pictures count.
 PICTURE_WEIGHT = 16
 
-_PNG = re.compile(r"iVBORw0KGgo[A-Za-z0-9+/]*={0,2}\Z")
+# Of the kinds of tokens that Pygments tells apart, those that look like all text.
+_WITHOUT_LOOK = re.compile(r'<span class="pc-(?:n|nn|na|vm|o|p|w)">([^<]*)</span>')
 _PIXELS = re.compile(r'src="data:[^"]*"')
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
-def html_of(sections: Iterable[Section], summary: Sentence = (), *, styled: bool = True) -> str:
-    """``sections`` as one element, which is a polite live region; or, under a ``summary``, put
-    away in one closed fold.
-
-    Args:
-        styled: with the style sheet, of which a turn needs one.
-    """
+def html_of(sections: Iterable[Section], summary: Sentence = ()) -> str:
+    """``sections`` as one element, which is a polite live region and has the style sheet; or,
+    under a ``summary``, put away in one closed fold, which stands below such an element."""
     template = _template()
     pieces = [str(template.section(each)) for each in sections]
     body = "".join(fit(pieces, lambda note: f'<p class="pk-note">{note}</p>', _weight))
-    sheet = style_sheet() if styled else ""
+    sheet = "" if summary else style_sheet()
     return unbroken(str(template.record(Markup(body), summary, Markup(sheet))))
 
 
@@ -70,72 +61,96 @@ def style_sheet() -> str:
     return f"<style><!-- {tight} --></style>"
 
 
-def png_of(figure: FigureBlock) -> str | None:
-    """The figure's PNG as base64 on one line, when it has one that is one."""
-    picture = "".join((figure.png_base64 or "").split())
-    return picture if _PNG.match(picture) else None
-
-
-def picture_source(figure: FigureBlock) -> str:
-    """A data address of the figure's pixels, or of its SVG as an image, which runs nothing."""
-    png = png_of(figure)
-    if png:
-        return f"data:image/png;base64,{png}"
-    if figure.svg and "<svg" in figure.svg:
-        encoded = base64.b64encode(figure.svg.encode("utf-8", "replace")).decode("ascii")
-        return f"data:image/svg+xml;base64,{encoded}"
-    return ""
-
-
 @cache
 def _template() -> Any:
     return macros(
         "view/record.html.j2",
-        cell=lambda text: inline(text)[:CELL_CHARS],
         code=_highlighted,
         inline=inline,
-        is_mono=lambda span: isinstance(span, Mono),
-        is_strong=lambda span: isinstance(span, Strong),
         kind_of=lambda part: type(part).__name__,
         lines=lambda text: plain(text).split("\n"),
-        source_of=picture_source,
         trimmed=lambda text: plain(text).strip("\n"),
         words_of=words_of,
     )
 
 
-def _highlighted(listing: Listing) -> Markup:
-    code = plain(listing.passage.head).strip("\n")
-    is_python = listing.language == "python" and len(code) <= HIGHLIGHTED_CHARS
-    return Markup(_coloured(code) if is_python else html_text(code))
+def _highlighted(part: Verbatim) -> Markup:
+    code = plain(part.text).strip("\n")
+    is_short_python = part.language == "python" and len(code) <= HIGHLIGHTED_CHARS
+    return Markup(_coloured(code) if is_short_python else html_text(code))
 
 
 @lru_cache(maxsize=256)
 def _coloured(code: str) -> str:
     # Deferred: a record that is only read as text needs no highlighter.
+    from pygments import highlight  # type: ignore[import-untyped]
+    from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]
     from pygments.lexers.python import PythonLexer  # type: ignore[import-untyped]
-    from pygments.token import Comment, Keyword, Name, Number, Operator, String  # type: ignore[import-untyped]
 
-    looks = (
-        (Keyword.Constant, "number"),
-        (Keyword, "keyword"),
-        (Operator.Word, "keyword"),
-        (Number, "number"),
-        (String, "string"),
-        (Comment, "comment"),
-        (Name.Function, "name"),
-        (Name.Class, "name"),
-        (Name.Builtin, "keyword"),
-        (Name.Decorator, "name"),
+    form = HtmlFormatter(nowrap=True, classprefix="pc-")
+    coloured = highlight(code, PythonLexer(stripnl=False, ensurenl=False), form)
+    return _WITHOUT_LOOK.sub(r"\1", coloured).rstrip("\n")
+
+
+# -- outputs, each its data by MIME type and its metadata
+
+VEGALITE_MIME = "application/vnd.vegalite.v5+json"
+# What the menu of a chart offers: to save it, and not to send it to an editor on the web.
+_MENU = {"actions": {"export": True, "source": False, "compiled": False, "editor": False}}
+VEGALITE_SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+
+Bundle = tuple[dict[str, Any], dict[str, Any]]
+# An output that takes no room. A blank, since exporters complain about a bundle without anything
+# and nbval doesn't read back what is empty.
+NOTHING: dict[str, Any] = {"text/plain": " ", "text/html": " "}
+
+
+def segment_bundles(segment: Segment) -> tuple[Bundle, Bundle, Bundle]:
+    """The three outputs of a segment: what is read first, the chart that answers, the work.
+
+    Each is its data and its metadata.
+    """
+    nothing: Bundle = (NOTHING, {})
+    return (
+        (bundle(segment.head), {}) if segment.head else nothing,
+        nothing if segment.figure is None else figure_bundle(segment.figure),
+        (bundle(segment.work, segment.summary), {}) if segment.work else nothing,
     )
 
-    def look(token: Any) -> str:
-        return next((name for kind, name in looks if token in kind), "")
 
-    tokens = PythonLexer(stripnl=False, ensurenl=False).get_tokens(code)
-    written = []
-    for name, run in groupby(tokens, key=lambda each: look(each[0])):
-        text = html_text("".join(value for _, value in run))
-        written.append(f'<span class="pk-{name}">{text}</span>' if name else text)
-    coloured = "".join(written)
-    return coloured if len(coloured) <= COLOURED_CHARS else html_text(code)
+def record_html(blocks: Sequence[Block]) -> str:
+    """A whole turn as HTML, for one place that holds all of it."""
+    segment = segment_of(blocks)
+    shown = [] if segment.figure is None else [outline(segment.figure)]
+    work = html_of(segment.work, segment.summary) if segment.work else ""
+    return html_of([*segment.head, *shown]) + work
+
+
+def bundle(sections: Sequence[Section], summary: Sentence = ()) -> dict[str, Any]:
+    """``text/plain``, ``text/markdown`` and ``text/html`` of one display, in a fold that is called
+    ``summary`` if it has one."""
+    return {
+        "text/plain": text_of(sections, summary=summary) or " ",
+        "text/markdown": markdown_of(sections, summary) or " ",
+        "text/html": html_of(sections, summary),
+    }
+
+
+def figure_bundle(figure: FigureBlock) -> Bundle:
+    """A chart as its specification and its pixels, with the description as ``text/plain``.
+
+    Without the other two, which a front end and an exporter take before a picture; they say what
+    cannot be drawn.
+    """
+    png = png_of(figure)
+    if figure.spec is None and not png:
+        return bundle([outline(figure)]), {}
+    data: dict[str, Any] = {"text/plain": text_of([outline(figure)])}
+    metadata: dict[str, Any] = {}
+    if figure.spec is not None:
+        data[VEGALITE_MIME] = {"$schema": VEGALITE_SCHEMA, **figure.spec}
+        metadata[VEGALITE_MIME] = {"embed_options": _MENU}
+    if png:
+        data["image/png"] = png
+        metadata["image/png"] = {"alt": inline(alternative(figure))}
+    return data, metadata

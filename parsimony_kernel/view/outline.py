@@ -1,28 +1,34 @@
-"""What each block says, once, for all texts.
+"""What each block says, once, for all texts, and in which order a turn is read.
 
 ``outline`` turns a block into a section of a few kinds of parts; the writers know only the
 parts. So the texts hold the same information by construction. A string in a part may be foreign
-and is escaped by the writer; a state is said in words.
+and is escaped by the writer; a state is said in words. ``segment_of`` puts the answer first: what
+is read first, the chart that answers, and the work behind it, which stands in one closed fold.
 """
 
+import base64
+import re
 import tomllib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from parsimony_kernel.core.outputs import DataFrameObject, PrimitiveObject
+from parsimony_kernel.core.chat import OFFLINE
+from parsimony_kernel.core.events import AgentError
 from parsimony_kernel.core.text import counted
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view import parts as pt
-from parsimony_kernel.view.tabulate import table_of
+from parsimony_kernel.view.escape import both_ends
 
 LISTED = 40
 CODE_CHARS = 20_000
-NAMED = 24
 
 _WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 KIND_WORDS: dict[str, str] = _WORDS["kinds"]
 ACTION_WORDS: dict[str, str] = _WORDS["actions"]
+_END_WORDS: dict[str, str] = _WORDS["ends"]
 
+_PNG = re.compile(r"iVBORw0KGgo[A-Za-z0-9+/]*={0,2}\Z")
 _UNDESCRIBED = "A chart without a description"
 # The arguments of a tool that publishes which say what it is about, the best first.
 _NAMING = ("title", "name", "report", "notebook", "artifact")
@@ -30,31 +36,29 @@ _NAMING = ("title", "name", "report", "notebook", "artifact")
 
 def outline(block: bl.Block) -> pt.Section:
     """What ``block`` says."""
+    kind, label, state = type(block).__name__.removesuffix("Block").lower(), "", ""
     match block:
         case bl.RequestBlock():
-            return pt.Section("request", "Request", tuple(_request(block)))
+            parts = _request(block)
         case bl.ProseBlock():
-            return pt.Section("prose", "The agent", tuple(_prose(block)))
+            label, parts = "The agent", iter(pt.written(block.text))
         case bl.StepBlock():
-            label = f"Step {block.number}"
-            return pt.Section("step", label, tuple(_step(block, label)), block.state)
+            label, parts, state = f"Step {block.number}", _step(block), block.state
         case bl.FigureBlock():
-            return pt.Section("figure", f"Figure {block.number}", tuple(_figure(block)))
+            label, parts = f"Figure {block.number}", _figure(block)
         case bl.RecoveryBlock():
-            return pt.Section("recovery", "Recovery", tuple(_recovery(block)))
+            parts = _recovery(block)
         case bl.QuestionBlock():
-            state = "pending" if block.reply is None else "answered"
-            return pt.Section("question", "Question", tuple(_question(block)), state)
+            parts, state = _question(block), "pending" if block.reply is None else "answered"
         case bl.EndBlock():
-            return _end(block)
+            kind, label, parts = block.kind, _END_WORDS[block.kind], _end(block)
         case bl.FooterBlock():
-            used = pt.note(" · ".join(footer_facts(block)))
-            return pt.Section("footer", "What the run used", (used,))
+            label, parts = "What the run used", iter([pt.note(" · ".join(footer_facts(block)))])
         case bl.ProgressBlock():
-            told = pt.note(" · ".join(progress_facts(block)))
-            return pt.Section("progress", "Progress", (told,))
+            parts = iter([pt.note(" · ".join(progress_facts(block)))])
         case _:
             raise TypeError(f"no outline for {type(block).__name__}")
+    return pt.Section(kind, label or kind.capitalize(), tuple(parts), state)
 
 
 def notes(*lines: str) -> pt.Section:
@@ -69,47 +73,36 @@ def _request(block: bl.RequestBlock) -> Iterator[pt.Part]:
         yield pt.note("Read from your notebook: " + "; ".join(block.shared))
 
 
-def _end(block: bl.EndBlock) -> pt.Section:
-    label, parts = "Result", list[pt.Part](pt.written(block.words))
+def _end(block: bl.EndBlock) -> Iterator[pt.Part]:
+    label = _END_WORDS[block.kind]
     match block.kind:
         case "result":
-            parts += _labelled("Not found in a result", ", ".join(block.not_found))
+            yield from pt.written(block.words)
+            yield from _labelled("Not found in a result", ", ".join(block.not_found))
         case "cancelled":
-            label = "Stopped"
-            parts = [pt.Title(label, block.words or "the run was stopped")]
+            yield pt.Title(label, block.words or "the run was stopped")
         case "handoff":
-            label = "I can't do this"
-            parts = [pt.Title(label), *parts]
+            yield pt.Title(label)
+            yield from pt.written(block.words)
         case "partial":
-            label = "Stopped early"
-            parts = [pt.Title(label), *_labelled("Missing", block.words)]
+            yield pt.Title(label)
+            yield from _labelled("Missing", block.words)
     for name, texts in block.lists:
-        parts += [pt.Paragraph((pt.Strong(name),)), _items(texts)] if texts else []
-    return pt.Section(block.kind, label, (*parts, *_published(block.artifacts)))
+        if texts:
+            yield pt.Paragraph((pt.Strong(name),))
+            more = [f"and {len(texts) - LISTED:,} more"] if len(texts) > LISTED else []
+            yield pt.Items(tuple(map(pt.spans_of, (*texts[:LISTED], *more))))
+    if block.kind != "result":
+        yield from pt.names_note("Made before that, and kept: ", block.variables)
+    if block.artifacts:
+        # By their titles, and the page of a report; `%agent artifacts` has the paths.
+        yield pt.note("Published: ", *pt.enumerated(list(map(_published, block.artifacts)), LISTED))
 
 
-def _published(artifacts: Sequence[bl.Artifact]) -> Iterator[pt.Part]:
-    """What was published, by its titles, and the page of a report; ``%agent artifacts`` has the
-    paths."""
-    told: list[pt.Sentence] = []
-    for each in artifacts:
-        page = (" (open ", pt.Mono(each.page), ")") if each.page else ()
-        unchanged = " (unchanged)" * each.reused
-        told.append((f"{_kind(each)} ", pt.Strong(each.title), unchanged, *page))
-    if told:
-        yield pt.note("Published: ", *pt.enumerated(told, LISTED))
-
-
-def _kind(artifact: bl.Artifact) -> str:
-    return artifact.kind.replace("_", " ")
-
-
-def _prose(block: bl.ProseBlock) -> Iterator[pt.Part]:
-    if block.reasoning:
-        yield pt.Folded("Reasoning", block.reasoning)
-    yield from pt.written(block.text.head)
-    if block.text.omitted:
-        yield pt.note(f"… {block.text.omitted:,} more characters …")
+def _published(artifact: bl.Artifact) -> pt.Sentence:
+    page = (" (open ", pt.Mono(artifact.page), ")") if artifact.page else ()
+    unchanged = " (unchanged)" * artifact.reused
+    return (f"{artifact.kind.replace('_', ' ')} ", pt.Strong(artifact.title), unchanged, *page)
 
 
 def _purpose(step: bl.StepBlock) -> str:
@@ -126,54 +119,16 @@ def _purpose(step: bl.StepBlock) -> str:
     return step.tool
 
 
-def _step(step: bl.StepBlock, label: str) -> Iterator[pt.Part]:
-    yield pt.Title(label, _purpose(step), "" if step.state == "done" else step.state)
+def _step(step: bl.StepBlock) -> Iterator[pt.Part]:
+    state = "" if step.state == "done" else step.state
+    yield pt.Title(f"Step {step.number}", _purpose(step), state)
     if step.code.strip():
-        code = bl.Passage.of(step.code, CODE_CHARS)
-        yield pt.Listing(code, f"Code of step {step.number}")
+        yield pt.Verbatim(f"Code of step {step.number}", both_ends(step.code, CODE_CHARS), "python")
     elif step.tool_type in ("function", "plan") and step.arguments:
         yield pt.Items(tuple((f"{name}: ", pt.Mono(value)) for name, value in step.arguments))
-    for stream, passage in (("Printed", step.stdout), ("Messages on stderr", step.stderr)):
-        if passage:
-            yield pt.Printed(stream, passage)
-    for output in step.outputs:
-        yield from _output(output)
-    if step.more_outputs:
-        yield pt.note(f"… {counted(step.more_outputs, 'more output')} …")
-    yield from _names("Deleted: ", step.deleted)
-    if not step.note:  # which says what became of them
-        yield from _names("Changed, and yours: ", step.overwritten)
-    if step.error is not None:
-        yield from _error(step.error)
+    yield from step.shown
+    yield from _labelled("Error", step.error)
     yield from _labelled("Note", step.note, "note")
-    for artifact in step.published:
-        how = "Already published, unchanged" if artifact.reused else "Published"
-        # Where it lies is told once, with the result.
-        yield pt.note(f"{how}: {_kind(artifact)} ", pt.Strong(artifact.title))
-
-
-def _output(output: DataFrameObject | PrimitiveObject | bl.FigureBlock) -> Iterator[pt.Part]:
-    match output:
-        case bl.FigureBlock():
-            # An exporter may show the picture of a figure and none of its words.
-            said = dict.fromkeys(each.strip() for each in (output.title, output.description))
-            words = ", ".join(filter(None, said))
-            shown = f"Shown as figure {output.number}"
-            yield pt.note(f"{shown}: {words}" if words else shown)
-        case PrimitiveObject():
-            yield pt.Printed("Output", bl.Passage(output.text))
-            if output.truncated:
-                yield pt.note("… the rest of this output is left out …")
-        case DataFrameObject():
-            yield table_of(output)
-
-
-def _error(error: bl.StepError) -> Iterator[pt.Part]:
-    yield from _labelled("Error", error.sentence)
-    if error.source_line.strip():
-        yield pt.note(f"in line {error.line}: ", pt.Mono(error.source_line))
-    elif error.line is not None:
-        yield pt.note(f"in line {error.line}")
 
 
 def alternative(figure: bl.FigureBlock) -> str:
@@ -181,41 +136,61 @@ def alternative(figure: bl.FigureBlock) -> str:
     return figure.description.strip() or figure.title.strip() or _UNDESCRIBED
 
 
+def png_of(figure: bl.FigureBlock) -> str | None:
+    """The figure's PNG as base64 on one line, when it has one that is one."""
+    picture = "".join((figure.png_base64 or "").split())
+    return picture if _PNG.match(picture) else None
+
+
+def picture_source(figure: bl.FigureBlock) -> str:
+    """A data address of the figure's pixels, or of its SVG as an image, which runs nothing."""
+    png = png_of(figure)
+    if png:
+        return f"data:image/png;base64,{png}"
+    if figure.svg and "<svg" in figure.svg:
+        encoded = base64.b64encode(figure.svg.encode("utf-8", "replace")).decode("ascii")
+        return f"data:image/svg+xml;base64,{encoded}"
+    return ""
+
+
 def _figure(block: bl.FigureBlock) -> Iterator[pt.Part]:
     title, described = block.title.strip(), block.description.strip()
     if title:
         yield pt.Title(title)
-    yield pt.Picture(alternative(block), block)
+    yield pt.Picture(alternative(block), picture_source(block))
     if described != title or not title:
         yield pt.note(described or _UNDESCRIBED)
 
 
-def _recovery(block: bl.RecoveryBlock) -> Iterator[pt.Part]:
-    is_retried = block.action in ("retry", "narrow_scope")
-    state = ACTION_WORDS.get(block.action, "going on")
-    if block.put_back:
+def recovery_state(event: AgentError, action: str) -> str:
+    """What is done about a failure."""
+    if event.fallback:
+        return f"going on with {event.fallback}"
+    is_retried = action in ("retry", "narrow_scope")
+    state = ACTION_WORDS.get(action, "going on")
+    if event.put_back:
         state = "going back"
-    if not block.recoverable and (is_retried or not block.action):
+    if not event.recoverable and (is_retried or not action):
         state = "this cannot be recovered"
-    if block.fallback:
-        state = f"going on with {block.fallback}"
-    elif block.budget > 0 and is_retried:
-        after = f" after {block.delay_s:,} s" if block.delay_s else ""
-        state = f"{state}{after}, attempt {block.attempt} of {block.budget}"
-    yield pt.Title(KIND_WORDS.get(block.kind, "Something went wrong"), state=state)
+    if event.budget == 0 or not is_retried:
+        return state
+    after = f" after {event.delay_s:,.0f} s" if round(event.delay_s) else ""
+    return f"{state}{after}, attempt {event.attempt} of {event.budget}"
+
+
+def _recovery(block: bl.RecoveryBlock) -> Iterator[pt.Part]:
+    yield pt.Title(KIND_WORDS.get(block.kind, "Something went wrong"), state=block.state)
     if block.message.strip():
         yield pt.note(*pt.spans_of(block.message))
-    if block.blockers:
-        yield _items(block.blockers)
     yield from _labelled("Gone back", block.put_back)
 
 
 def _question(block: bl.QuestionBlock) -> Iterator[pt.Part]:
     question = pt.spans_of(block.question)
     if block.reply is not None:
-        is_own = block.chosen is None
-        answer = block.reply if block.chosen is None else block.choices[block.chosen]
-        who = " (your answer)" if is_own else " (you chose)"
+        answer, who = block.reply, " (your answer)"
+        if block.chosen is not None:
+            answer, who = block.choices[block.chosen], " (you chose)"
         yield pt.note(*question, " → ", pt.Strong(answer), who)
         return
     yield pt.Paragraph(question, "words")
@@ -225,24 +200,12 @@ def _question(block: bl.QuestionBlock) -> Iterator[pt.Part]:
     if block.has_buttons:
         if block.choices:
             choices = [f"{at}. {each}" for at, each in enumerate(block.choices, start=1)]
-            yield pt.Folded("Answer without buttons", bl.Passage("\n".join((*choices, how))))
+            yield pt.Verbatim("Answer without buttons", "\n".join((*choices, how)), put_away=True)
         yield pt.note("Run All stopped here: answer, then run the cells below.")
         return
     if block.choices:
         yield pt.Items(tuple(map(pt.spans_of, block.choices)), is_ordered=True)
     yield pt.note("To answer, run ", pt.Mono(how), " in a cell.")
-
-
-def _names(label: str, names: Sequence[str]) -> Iterator[pt.Part]:
-    if names:
-        yield pt.note(label, *pt.enumerated([(pt.Mono(name),) for name in names], NAMED))
-
-
-def _items(texts: Sequence[str]) -> pt.Items:
-    items: list[pt.Sentence] = list(map(pt.spans_of, texts[:LISTED]))
-    if len(texts) > LISTED:
-        items.append((f"and {len(texts) - LISTED:,} more",))
-    return pt.Items(tuple(items))
 
 
 def _labelled(label: str, text: str, tone: pt.Tone = "body") -> Iterator[pt.Part]:
@@ -255,14 +218,14 @@ def footer_facts(block: bl.FooterBlock) -> tuple[str, ...]:
     facts = [block.model] if block.model else []
     facts.append(counted(block.steps, "step"))
     calls = counted(block.calls, "model call")
-    facts.append(f"{calls} of {block.max_rounds:,}" if block.max_rounds else calls)
+    facts.append(f"{calls} of {block.max_iterations:,}" if block.max_iterations else calls)
     tokens = block.prompt_tokens + block.completion_tokens
     if tokens:
         used = counted(tokens, "token")
         facts.append(f"{tokens:,} of {block.max_tokens:,} tokens" if block.max_tokens else used)
-    cost = cost_words(block.cost_usd, partial=block.cost_partial)
+    cost = cost_words(block.cost_usd, partial=0 < block.unpriced_calls < block.calls)
     facts.append(f"{cost} of {cost_words(block.max_cost_usd)}" if block.max_cost_usd else cost)
-    limit = f" of {block.max_elapsed_s:,.0f} s" if block.max_elapsed_s else ""
+    limit = f" of {block.max_execution_time_s:,.0f} s" if block.max_execution_time_s else ""
     return (*facts, f"{block.elapsed_s:.1f} s{limit}")
 
 
@@ -280,3 +243,165 @@ def cost_words(cost_usd: float | None, *, partial: bool = False) -> str:
         return "cost partly unknown" if partial else "free"
     amount = f"${cost_usd:,.2f}" if cost_usd >= 0.1 else f"${cost_usd:.4f}"
     return f"at least {amount}, some prices unknown" if partial else amount
+
+
+# -- a stretch of a turn in one cell, from its run or an answer to its end or the next question
+
+# How a stretch ends.
+OUTCOMES = (bl.QuestionBlock, bl.EndBlock)
+_WORK = (bl.ProseBlock, bl.FigureBlock, bl.RecoveryBlock, *OUTCOMES)
+_COMMANDS = "While this is the newest turn: `%agent code` shows its code, `%agent undo` undoes it."
+_TIMES = {1: "once", 2: "twice"}
+_NAMED = 6
+# A request of more lines, such as one to fix an error with its code, would push the answer away.
+_REQUEST_LINES = 4
+_NAME = re.compile(r"\w+")
+# Failures that cost time or state, whatever came of them.
+_FELT = frozenset({"transient_provider", "kernel_invalidated"})
+
+
+@dataclass(frozen=True)
+class Segment:
+    """``head`` is read first, ``figure`` is the chart, ``work`` stands in a fold that is called
+    ``summary``; without any there is no fold."""
+
+    head: tuple[pt.Section, ...] = ()
+    figure: bl.FigureBlock | None = None
+    work: tuple[pt.Section, ...] = ()
+    summary: pt.Sentence = ()
+
+
+def segment_of(
+    blocks: Sequence[bl.Block], *, echo: bool = False, is_reply_told: bool = False
+) -> Segment:
+    """``blocks``, in the order in which things happened, as they are read.
+
+    Args:
+        echo: no cell above holds the request. It stands first, and a long one in the fold.
+        is_reply_told: the answer that this goes on from stands just above.
+    """
+    steps, requests = _of(bl.StepBlock, blocks), _of(bl.RequestBlock, blocks)
+    outcome = next((each for each in reversed(blocks) if isinstance(each, OUTCOMES)), None)
+    figure = next(reversed(_of(bl.FigureBlock, blocks)), None)
+    questions = _of(bl.QuestionBlock, blocks)
+    answered = [each for each in questions if each is not outcome]
+    told = [replace(each, shared=()) for each in requests if echo]
+    long = [each for each in told if each.words.count("\n") >= _REQUEST_LINES]
+
+    first: list[bl.Block] = [*_of(bl.ProgressBlock, blocks)]
+    first += [each for each in told if each not in long]
+    if outcome is not None:
+        first += [outcome, *(each for each in steps if each.state == "waiting")]
+    else:
+        first += [each for each in blocks if isinstance(each, bl.StepBlock | bl.ProseBlock)][-1:]
+    head = list(map(outline, first))
+    is_answer = isinstance(outcome, bl.EndBlock) and outcome.kind == "result"
+    table = _table(steps) if is_answer and figure is None else None
+    if table is not None:
+        head.append(pt.Section("table", "Table", (replace(table, is_captioned=False),)))
+    head += map(outline, answered)
+    if changes := dict.fromkeys(_notes(blocks, is_reply_told or bool(answered))):
+        head.append(notes(*changes))
+
+    elsewhere = {each.key for each in (*first, *answered, figure) if each is not None}
+    behind: list[bl.Block] = [*long]
+    behind += [each for each in blocks if each.key not in elsewhere and _is_work(each)]
+    work = [outline(_without(each, table)) for each in behind]
+    if work:
+        work += [notes(*lines) for each in questions if (lines := _asked(each))]
+        work += [outline(replace(each, words="")) for each in requests if each.shared]
+    is_over = isinstance(outcome, bl.EndBlock)
+    if is_over and any(each.tool_type == "code" and each.state == "done" for each in steps):
+        work.append(notes(_COMMANDS))
+    work += [outline(each) for each in _of(bl.FooterBlock, blocks) if each.model != OFFLINE]
+    return Segment(tuple(head), figure, tuple(work), _summary(steps, outcome) if work else ())
+
+
+def _of(kind: type[bl.Kind], blocks: Sequence[bl.Block]) -> list[bl.Kind]:
+    return [each for each in blocks if isinstance(each, kind)]
+
+
+def progress_of(blocks: Sequence[bl.Block]) -> str:
+    """What is going on now, in one line; empty where nothing is."""
+    running = _of(bl.ProgressBlock, blocks)
+    return " · ".join(fact for each in running for fact in progress_facts(each))
+
+
+def _asked(question: bl.QuestionBlock) -> list[str]:
+    """What stood in the card of an answered question and does not stand in its line."""
+    if question.reply is None:
+        return []
+    others = [f"{at + 1}. {each}" for at, each in enumerate(question.choices)]
+    if question.chosen is not None:
+        del others[question.chosen]
+    lines = [question.context, f"Not chosen: {'; '.join(others)}" if others else ""]
+    return [line for line in lines if line.strip()]
+
+
+def _is_work(block: bl.Block) -> bool:
+    if isinstance(block, bl.StepBlock):
+        # Of the agent's own housekeeping nobody reads when it worked; what was allowed goes on as
+        # a step of the same number.
+        idle = ("allowed", "done", "running") if block.tool_type == "plan" else ("allowed",)
+        return block.state not in idle
+    return isinstance(block, _WORK)
+
+
+def _table(steps: Sequence[bl.StepBlock]) -> pt.Table | None:
+    """The last table of the last step that ran code."""
+    for step in reversed(steps):
+        if step.tool_type == "code" and step.state in ("done", "allowed"):
+            return next((each for each in reversed(step.shown) if isinstance(each, pt.Table)), None)
+    return None
+
+
+def _without(block: bl.Block, table: pt.Table | None) -> bl.Block:
+    if table is None or not isinstance(block, bl.StepBlock):
+        return block
+    return replace(block, shown=tuple(each for each in block.shown if each is not table))
+
+
+def _notes(blocks: Sequence[bl.Block], is_reply_told: bool) -> Iterator[str]:
+    """What changed the meaning of the turn, or its course."""
+    settled = [each for each in blocks if not isinstance(each, bl.ProgressBlock | bl.FooterBlock)]
+    for block in settled:
+        match block:
+            case bl.RequestBlock() if block.notice.strip():
+                yield block.notice
+            case bl.ReplyBlock():
+                if not is_reply_told:
+                    yield f"Your answer: {block.reply}"
+                if block.gone:
+                    gone = ", ".join(f"`{name}`" for name in block.gone)
+                    yield f"No longer in the notebook since the question: {gone}"
+            case bl.RecoveryBlock():
+                yield from _recovered(block, is_under_way=block is settled[-1])
+            case bl.BudgetBlock():
+                name = "cost" if block.guard == "cost" else "token"
+                yield f"Most of the {name} budget is used."
+
+
+def _recovered(block: bl.RecoveryBlock, *, is_under_way: bool) -> Iterator[str]:
+    """A recovery that is or was felt, in one line."""
+    why = block.message.strip()
+    if block.put_back:
+        yield f"Gone back: {block.put_back}"
+    if block.fallback:
+        yield f"Went on with {block.fallback}: {why}"
+    elif block.kind in _FELT:
+        times = _TIMES.get(block.retries, f"{block.retries} times")
+        done = "Trying again" if is_under_way else f"Retried {times}"
+        yield f"{done}: {why}" if block.retries else why
+
+
+def _summary(steps: Sequence[bl.StepBlock], outcome: bl.Block | None) -> pt.Sentence:
+    """How much work there was, and what it made, as far as the answer doesn't name it."""
+    shown = {step.number for step in steps if _is_work(step)}
+    told = counted(len(shown), "step") if shown else "Details"
+    if not isinstance(outcome, bl.EndBlock):
+        return (told,)
+    if outcome.kind != "result":
+        return (f"{told} tried" if shown and outcome.kind == "handoff" else told,)
+    said = set(_NAME.findall(outcome.words))
+    made = [(pt.Mono(name),) for name in outcome.variables if name not in said]
+    return (told, " · ", *pt.enumerated(made, _NAMED)) if made else (told,)

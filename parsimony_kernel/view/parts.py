@@ -1,16 +1,26 @@
-"""The kinds of parts that a section of the record is made of, and a model's prose as such.
+"""The kinds of parts that a section of the record is made of, and what becomes of a model's prose
+and of a table.
 
 A string in a part may be foreign; whoever writes it escapes it.
 """
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Literal
 
-from parsimony_kernel.view.blocks import FigureBlock, Passage
+from parsimony_kernel.core.outputs import DataFrameObject
+from parsimony_kernel.core.text import counted
+from parsimony_kernel.view.escape import cut, cut_each
 
 CELL_CHARS = 60
+# Of one table.
+ROWS = 10
+COLUMNS = 40
+# Of variables in one line.
+NAMED = 24
 
 
 @dataclass(frozen=True)
@@ -73,20 +83,14 @@ class Items:
 
 
 @dataclass(frozen=True)
-class Listing:
-    """Code; ``label`` names it for a screen reader."""
-
-    passage: Passage
-    label: str = "Code"
-    language: str = "python"
-
-
-@dataclass(frozen=True)
-class Printed:
-    """Text that code wrote, under a label."""
+class Verbatim:
+    """Text as it stands: code in its ``language``, or what code printed, under a label, and
+    ``put_away`` where it is seldom needed."""
 
     label: str
-    passage: Passage
+    text: str
+    language: str = ""
+    put_away: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,22 +110,14 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Folded:
-    """Text that is there but put away, under a summary."""
-
-    summary: str
-    passage: Passage
-
-
-@dataclass(frozen=True)
 class Picture:
-    """Where a chart stands, and the words that stand for it."""
+    """Where a chart stands: an address of its pixels, and the words that stand for it."""
 
     alternative: str
-    chart: FigureBlock
+    source: str
 
 
-Part = Title | Paragraph | Items | Listing | Printed | Table | Folded | Picture
+Part = Title | Paragraph | Items | Verbatim | Table | Picture
 
 
 @dataclass(frozen=True)
@@ -137,6 +133,11 @@ class Section:
 def note(*spans: Span) -> Paragraph:
     """A paragraph that is read second."""
     return Paragraph(spans, "note")
+
+
+def names_note(label: str, names: Sequence[str]) -> tuple[Paragraph, ...]:
+    """A note that lists ``names`` behind ``label``; none without any."""
+    return (note(label, *enumerated([(Mono(each),) for each in names], NAMED)),) if names else ()
 
 
 # A line that begins a heading or is an item of a list, else words.
@@ -169,7 +170,7 @@ def written(text: str) -> tuple[Part, ...]:
         if found["body"].strip():
             language = found["language"] or "text"
             label = "Text" if language == "text" else "Code"
-            parts.append(Listing(Passage(found["body"].removesuffix("\n")), label, language))
+            parts.append(Verbatim(label, found["body"].removesuffix("\n"), language))
     parts += _prose(text[at:])
     return tuple(parts) if len(parts) <= _PARTS else (Paragraph((text,)),)
 
@@ -205,3 +206,82 @@ def spans_of(text: str) -> Sentence:
         spans.append(Mono(mark[1]) if mark[1] is not None else Strong(mark[2]))
         at = mark.end()
     return tuple(span for span in (*spans, text[at:]) if span)
+
+
+# -- tables: ten rows at most, and one format for each column
+
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?\Z", re.ASCII)
+_OF_NUMBERS = re.compile(r"u?int|float|decimal|number", re.IGNORECASE)
+_MISSING = frozenset({"", "nan", "NaN", "<NA>", "None", "NaT"})
+# Whole numbers that name something are not grouped: 98101 is no amount.
+_IDENTIFIER = re.compile(r"(?:\b|_)(?:ids?|years?|zip|postcode|code|phone)\Z", re.IGNORECASE)
+_GROUPED_FROM = 10_000
+_MOST_DECIMALS = 6
+
+
+def table_of(frame: DataFrameObject) -> Table:
+    """``frame`` as a table; one without a preview as a list of its columns."""
+    rows = "rows not counted" if frame.rows is None else counted(frame.rows, "row")
+    size = f"{rows}, {counted(frame.column_count, 'column')}"
+    caption: Sentence = (Mono(cut(frame.name, 400)), f": {size}") if frame.name else (size,)
+    if not frame.preview_columns:
+        listed = frame.columns[:COLUMNS]
+        told = tuple(
+            cut_each((each.name, each.dtype, ", ".join(each.samples)), CELL_CHARS)
+            for each in listed
+        )
+        head = ("column", "type", "for example")
+        more = _more(0, frame.column_count - len(listed))
+        cells = tuple(cut_each(each, CELL_CHARS) for each in told)
+        return Table(caption, head, cells, (False,) * 3, more)
+    names = frame.preview_columns[:COLUMNS]
+    shown = [cut_each(row[: len(names)], CELL_CHARS) for row in frame.preview[:ROWS]]
+    dtypes = {column.name: column.dtype for column in frame.columns}
+    columns = [
+        format_column(name, dtypes.get(name, ""), cells)
+        for name, *cells in zip_longest(names, *shown, fillvalue="")
+    ]
+    return Table(
+        caption,
+        cut_each(names, CELL_CHARS),
+        tuple(zip(*(cells for cells, _ in columns), strict=True)),
+        tuple(is_numeric for _, is_numeric in columns),
+        _more((frame.rows or len(shown)) - len(shown), frame.column_count - len(names)),
+    )
+
+
+def _more(rows: int, columns: int) -> str:
+    left_out = [(rows, "more row"), (columns, "more column")]
+    told = ", ".join(counted(number, noun) for number, noun in left_out if number > 0)
+    return told and f"… {told}"
+
+
+def format_column(name: str, dtype: str, cells: Sequence[str]) -> tuple[list[str], bool]:
+    """The cells of one column in one format, and whether they are numbers.
+
+    Amounts have as many decimals as tell them apart, the same for all; whole numbers have none,
+    also where some are missing. What is text stays as it is.
+    """
+    known = [cell for cell in cells if cell not in _MISSING]
+    if not known or not all(map(_NUMBER.match, known)):
+        return list(cells), False
+    values = [float(cell) for cell in known]
+    if not _OF_NUMBERS.match(dtype) or not all(map(math.isfinite, values)):
+        return list(cells), True
+    form = f",.{_decimals(known, values)}f"
+    if all(map(float.is_integer, values)):
+        is_amount = max(map(abs, values)) >= _GROUPED_FROM and not _IDENTIFIER.search(name)
+        form = ",.0f" if is_amount else ".0f"
+    return ["–" if cell in _MISSING else format(float(cell), form) for cell in cells], True
+
+
+def _decimals(known: Sequence[str], values: Sequence[float]) -> int:
+    """How many decimals tell ``values`` apart, which are written as ``known``."""
+    written = max(len(cell.partition(".")[2]) for cell in known)
+    if written <= 2 and not any("e" in cell for cell in known):
+        return written
+    largest = max(map(abs, values))
+    decimals = 0 if largest >= 1000 else 1 if largest >= 100 else 2 if largest >= 1 else 3
+    while decimals < _MOST_DECIMALS and any(v and not round(v, decimals) for v in values):
+        decimals += 1
+    return decimals

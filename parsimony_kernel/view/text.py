@@ -1,16 +1,28 @@
-"""The record as plain text, for a terminal, a screen reader and whoever shows nothing else.
+"""The record as plain text, for a terminal, a screen reader and whoever shows nothing else, and as
+GitHub's Markdown.
 
-Sentences and tables keep within the width. Code, what code printed, and the names of a machine
-(paths, commands) are never broken: a broken one is wrong.
+In plain text sentences and tables keep within the width. Code, what code printed, and the names of
+a machine (paths, commands) are never broken: a broken one is wrong. Markdown has no headings, which
+a front end would put into the notebook's table of contents, no raw HTML and no link; code and
+tables stand in fences that are longer than any within.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from wcwidth import wcswidth
+
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view import parts as pt
-from parsimony_kernel.view.escape import broken, columns, fit, inline, plain, shortened
-from parsimony_kernel.view.outline import outline
-from parsimony_kernel.view.segment import segment_of
+from parsimony_kernel.view.escape import (
+    broken,
+    fenced,
+    fit,
+    inline,
+    markdown_inline,
+    plain,
+    shortened,
+)
+from parsimony_kernel.view.outline import outline, segment_of
 
 
 def text_of(sections: Iterable[pt.Section], width: int = 80, summary: pt.Sentence = ()) -> str:
@@ -48,9 +60,9 @@ def wrapped(spans: pt.Sentence, width: int, first: str = "", rest: str = "") -> 
         gap = ""
         for marked in paragraph.split():
             word = marked.replace(_WHOLE, "")
-            room = width - columns(rest)
+            room = max(1, width - max(wcswidth(rest), wcswidth(line) * (not gap)))
             for piece in [word] if word != marked else broken(word, room):
-                if gap and columns(line) + 1 + columns(piece) > width:
+                if gap and wcswidth(line) + 1 + wcswidth(piece) > width:
                     lines.append(line)
                     line, gap = rest, ""
                 line, gap = line + gap + piece, " "
@@ -65,8 +77,7 @@ def _joinable(span: pt.Span) -> str:
 
 
 def _section(section: pt.Section, width: int) -> list[str]:
-    titled = any(isinstance(part, pt.Title) for part in section.parts)
-    indent = "  " if titled else ""
+    indent = "  " if any(isinstance(part, pt.Title) for part in section.parts) else ""
     lines: list[str] = []
     for part in section.parts:
         lines.extend(_part(part, width, indent, after=lines))
@@ -82,58 +93,47 @@ def _part(part: pt.Part, width: int, indent: str, after: Sequence[str]) -> list[
             gap = [""] if after and not indent and after[-1] else []
             return gap + wrapped(part.spans, width, indent, indent)
         case pt.Items():
-            return _items(part, width, indent)
-        case pt.Listing():
-            lines = _verbatim(part.passage, indent + "  ")
+            return list(_items(part, width, f"{indent}  " if indent else ""))
+        case pt.Verbatim(language=""):
+            return [f"{indent}{part.label}:", *_verbatim(part.text, f"{indent}  | ")]
+        case pt.Verbatim():
+            lines = _verbatim(part.text, f"{indent}  ")
             return lines if indent else ["", *lines, ""]
-        case pt.Printed():
-            return [f"{indent}{part.label}:", *_verbatim(part.passage, indent + "  | ")]
         case pt.Table():
             return _table(part, width, indent)
-        case pt.Folded():
-            lines = wrapped((part.passage.joined,), width, indent + "  ", indent + "  ")
-            return [f"{indent}{part.summary}:", *lines, ""]
         case pt.Picture():
             return []
 
 
-def _verbatim(passage: bl.Passage, lead: str) -> list[str]:
-    lines = plain(passage.joined).strip("\n").split("\n")
-    return [f"{lead}{line}".rstrip() for line in lines]
+def _verbatim(text: str, lead: str) -> list[str]:
+    return [f"{lead}{line}".rstrip() for line in plain(text).strip("\n").split("\n")]
 
 
-def _items(part: pt.Items, width: int, indent: str) -> list[str]:
-    lines: list[str] = []
-    for index, item in enumerate(part.items):
-        mark = f"{index + 1}. " if part.is_ordered else "- "
-        lead = f"{indent}  {mark}" if indent else mark
-        lines.extend(wrapped(item, width, lead, " " * len(lead)))
-    return lines
+def _items(part: pt.Items, width: int, indent: str) -> Iterator[str]:
+    for number, item in enumerate(part.items, start=1):
+        lead = f"{indent}{number}. " if part.is_ordered else f"{indent}- "
+        yield from wrapped(item, width, lead, " " * len(lead))
 
 
 def _table(table: pt.Table, width: int, indent: str) -> list[str]:
     lines = wrapped(table.caption, width, indent, indent) if table.is_captioned else []
     lead = f"{indent}  " if table.is_captioned else indent
-    widest = max(1, min(pt.CELL_CHARS, width - len(lead)))
+    room = max(1, width - len(lead))
     header, *rows = (
-        [shortened(inline(cell), widest) for cell in row] for row in (table.columns, *table.rows)
+        [shortened(inline(cell), room) for cell in row] for row in (table.columns, *table.rows)
     )
-    widths = [max(map(columns, column)) for column in zip(header, *rows, strict=True)]
+    widths = [max(map(wcswidth, column)) for column in zip(header, *rows, strict=True)]
 
     def padded(cell: str, at: int) -> str:
-        gap = " " * (widths[at] - columns(cell))
+        gap = " " * (widths[at] - wcswidth(cell))
         return gap + cell if table.numeric[at] else cell + gap
 
-    for band in _bands(widths, width - len(lead)):
+    for band in _bands(widths, room):
         if band.start:
             lines.append(f"{lead}(the same rows, further columns)")
-        ruled = [header, ["-" * each for each in widths], *rows]
-        lines.extend(
-            (lead + "  ".join(padded(row[at], at) for at in band)).rstrip() for row in ruled
-        )
-    if table.note:
-        lines.extend(wrapped((table.note,), width, lead, lead))
-    return lines
+        for row in (header, ["-" * each for each in widths], *rows):
+            lines.append((lead + "  ".join(padded(row[at], at) for at in band)).rstrip())
+    return lines + (wrapped((table.note,), width, lead, lead) if table.note else [])
 
 
 def _bands(widths: Sequence[int], room: int) -> Iterator[range]:
@@ -145,3 +145,26 @@ def _bands(widths: Sequence[int], room: int) -> Iterator[range]:
             start, taken = at, 0
         taken += each + 2
     yield range(start, len(widths))
+
+
+# -- Markdown: the same lines, escaped, and in fences what must stay as it is
+
+_ENDLESS = 1 << 20
+
+
+def markdown_of(sections: Iterable[pt.Section], summary: pt.Sentence = ()) -> str:
+    """``sections`` as Markdown, under a ``summary`` if there is one."""
+    pieces = [_markdown(pt.Paragraph(summary))]
+    pieces += ["\n\n".join(filter(None, map(_markdown, each.parts))) for each in sections]
+    return "\n\n".join(fit([piece for piece in pieces if piece], lambda note: f"*{note}*"))
+
+
+def _markdown(part: pt.Part) -> str:
+    match part:
+        case pt.Verbatim():
+            label = "" if part.language else f"{part.label}:\n\n"
+            return label + fenced(part.text, part.language)
+        case pt.Table():
+            return fenced("\n".join(_part(part, _ENDLESS, "", after=())))
+    lines = map(markdown_inline, _part(part, _ENDLESS, "", after=()))
+    return "  \n".join(lines).strip()

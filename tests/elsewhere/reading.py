@@ -8,9 +8,9 @@ from pathlib import Path
 from parsimony_kernel.storage.store import SqliteJournal
 from parsimony_kernel.storage.workspace import journal_path
 from parsimony_kernel.view.blocks import lasting
-from parsimony_kernel.view.bundle import segment_bundles
 from parsimony_kernel.view.fold import replay
-from parsimony_kernel.view.segment import segment_of
+from parsimony_kernel.view.html import segment_bundles
+from parsimony_kernel.view.outline import segment_of
 
 _UNREAD = {"script", "style", "title"}
 _ADDRESSED = {"src", "href", "srcset", "data", "action", "poster"}

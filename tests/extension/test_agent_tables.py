@@ -1,9 +1,9 @@
 """Lists as mime bundles."""
 
 import pytest
+from wcwidth import wcswidth
 
 from parsimony_agent.tables import WIDTH, note, table
-from parsimony_kernel.view.escape import columns
 
 
 def test_a_table_is_aligned_text_and_escaped_html() -> None:
@@ -32,7 +32,7 @@ def test_the_text_is_no_wider_than_a_terminal_whatever_is_in_it(text: str) -> No
     rows = [("1", text, "m" * 40), ("2", "m" * 40, text)]
     data = table(("turn", "words", "model"), rows, empty="none", widest=300)
     lines = data["text/plain"].splitlines()
-    assert max(map(columns, lines)) <= WIDTH
+    assert max(map(wcswidth, lines)) <= WIDTH
     assert "".join("".join(lines).split()).count("m") >= 80
 
 

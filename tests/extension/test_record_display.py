@@ -18,9 +18,9 @@ from parsimony_kernel.core import events as ev
 from parsimony_kernel.display import StatusLine
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.view.blocks import lasting
-from parsimony_kernel.view.bundle import NOTHING, segment_bundles
 from parsimony_kernel.view.fold import replay
-from parsimony_kernel.view.segment import segment_of
+from parsimony_kernel.view.html import NOTHING, segment_bundles
+from parsimony_kernel.view.outline import segment_of
 
 CHART = {"mark": "bar", "data": {"values": [{"a": 1}]}, "encoding": {"x": {"field": "a"}}}
 

@@ -31,8 +31,8 @@ from parsimony_kernel.testing.scripted import ScriptedModel, call, calls
 from parsimony_kernel.toolbox.plan import plan
 from parsimony_kernel.tools import Tools, tool
 from parsimony_kernel.triage.policy import FailurePolicy, replan, rollback_to_checkpoint
+from parsimony_kernel.view.blocks import RunView
 from parsimony_kernel.view.fold import fold
-from parsimony_kernel.view.run_view import RunView
 from parsimony_kernel.view.text import record_of
 
 Start = Callable[..., NotebookSession]

@@ -7,9 +7,8 @@ from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.view.blocks import Block
-from parsimony_kernel.view.outline import outline
+from parsimony_kernel.view.outline import outline, segment_of
 from parsimony_kernel.view.parts import Section
-from parsimony_kernel.view.segment import segment_of
 
 SPEC = {"mark": "line", "encoding": {"x": {"field": "year"}}, "title": "By year"}
 # One red pixel.

@@ -16,14 +16,11 @@ from nbconvert import MarkdownExporter
 from record_events import code, sections, started
 
 from parsimony_kernel.core import events as ev
-from parsimony_kernel.view.blocks import Block, FigureBlock, lasting
-from parsimony_kernel.view.bundle import bundle, figure_bundle
+from parsimony_kernel.view.blocks import Block, FigureBlock, RunView, lasting
 from parsimony_kernel.view.escape import unbroken
 from parsimony_kernel.view.fold import replay
-from parsimony_kernel.view.html import html_of
-from parsimony_kernel.view.markdown import markdown_of
-from parsimony_kernel.view.run_view import RunView
-from parsimony_kernel.view.text import record_of
+from parsimony_kernel.view.html import bundle, figure_bundle, html_of
+from parsimony_kernel.view.text import markdown_of, record_of
 from tests.tiers import sampled
 
 texts = st.one_of(st.sampled_from(WORDS), st.text(max_size=60))

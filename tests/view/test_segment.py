@@ -19,11 +19,12 @@ from record_events import (
 )
 
 from parsimony_kernel.core import events as ev
+from parsimony_kernel.core.outputs import DataFrameObject
 from parsimony_kernel.view.blocks import lasting
-from parsimony_kernel.view.bundle import segment_bundles
 from parsimony_kernel.view.fold import replay
-from parsimony_kernel.view.segment import Segment, segment_of
-from parsimony_kernel.view.tabulate import format_column, table_of
+from parsimony_kernel.view.html import segment_bundles
+from parsimony_kernel.view.outline import Segment, segment_of
+from parsimony_kernel.view.parts import format_column, table_of
 from parsimony_kernel.view.text import record_of, text_of
 
 DONE = ev.RunCompleted(summary="Gentoo is heaviest, 5,076 g.", variables=("mean_mass",))
@@ -201,8 +202,7 @@ def test_a_table_shows_ten_rows_and_counts_the_rest(
 ) -> None:
     names = [f"c{at}" for at in range(columns)]
     given = frame(names, [["1"] * columns] * min(rows, 20)) | {"rows": rows}
-    output = replay([started(), *code(outputs=[given])]).blocks[1].outputs[0]  # type: ignore[attr-defined]
-    table = table_of(output)
+    table = table_of(DataFrameObject.model_validate(given))
     assert (table.caption, table.note) == ((caption,), note)
     assert len(table.rows) == min(rows, 10)
 

@@ -9,15 +9,12 @@ from markup import Parsed
 from record_events import FRAME, PIXEL, RUNS, code, figure, sections, started
 
 from parsimony_kernel.core.events import AgentEvent, Handoff, RunCompleted, ToolEvent
-from parsimony_kernel.view.blocks import FigureBlock, lasting
-from parsimony_kernel.view.bundle import VEGALITE_MIME, bundle, figure_bundle
+from parsimony_kernel.view.blocks import FigureBlock, lasting, metadata_of
 from parsimony_kernel.view.fold import replay
-from parsimony_kernel.view.html import html_of
-from parsimony_kernel.view.markdown import markdown_of
-from parsimony_kernel.view.parts import Printed, Title
-from parsimony_kernel.view.run_view import metadata_of
-from parsimony_kernel.view.segment import segment_of
-from parsimony_kernel.view.text import record_of, text_of
+from parsimony_kernel.view.html import VEGALITE_MIME, bundle, figure_bundle, html_of
+from parsimony_kernel.view.outline import segment_of
+from parsimony_kernel.view.parts import Title, Verbatim
+from parsimony_kernel.view.text import markdown_of, record_of, text_of
 
 SENTENCES = {
     "done": ("plot it", "I look first.", "x = 1", "hello", "2001", "My chart", "Made"),
@@ -169,8 +166,8 @@ def test_highlighted_code_reads_as_it_was_written() -> None:
     source = 'def f(x):\n\n    return "a < b" + str(x)  # why\n'
     written = html_of(sections(replay([started(), *code(source)]).blocks))
     assert source.strip() in Parsed(written).words
-    assert 'class="pk-keyword"' in written
-    assert 'class="pk-string"' in written
+    assert 'class="pc-k"' in written
+    assert 'class="pc-s2"' in written
 
 
 def test_what_scrolls_can_be_reached_by_keyboard_and_has_a_name() -> None:
@@ -210,7 +207,7 @@ def test_without_the_attributes_that_a_sanitiser_takes_the_words_still_say_all(n
             if isinstance(part, Title):
                 assert part.name in bare
                 assert part.state in bare
-            elif isinstance(part, Printed):
+            elif isinstance(part, Verbatim) and not part.language:
                 assert part.label in bare
 
 
