@@ -27,12 +27,12 @@ async def answer_here(turn_id: str, reply: str) -> None:
     from parsimony_agent.pending import TurnError
 
     shell = get_ipython()
-    extension = installed(shell) if shell is not None else None
-    if extension is None:
+    magics = None if shell is None else installed(shell)
+    if magics is None:
         raise TurnError(
             "The agent is not loaded in this shell. Load it with %load_ext parsimony_agent."
         )
-    await extension.magics.answer_here(turn_id, reply)
+    await magics.answer_here(turn_id, reply)
 
 
 def unload_ipython_extension(shell: Any) -> None:

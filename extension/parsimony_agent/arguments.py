@@ -20,6 +20,8 @@ from parsimony_agent.pending import Misuse
 Reader: TypeAlias = Callable[[str], Any]
 
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+# What completion proposes of models.
+MODEL_NAMES: list[str] = _TABLES["models"]
 
 
 def _number(form: str, needs: str, units: Mapping[str, int], least: float = 1e-9) -> Reader:

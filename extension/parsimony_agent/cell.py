@@ -96,16 +96,6 @@ def locate(shell: Any, environ: Mapping[str, str] = os.environ) -> Location:
     return Location("untitled", working_folder())
 
 
-def known_names(session: Session, shell: Any) -> tuple[str, ...]:
-    """What of the notebook a turn can be told of by name: variables, data files, and the titles
-    of what is published."""
-    from parsimony_kernel.session.inventory import data_files
-
-    titles = (artifact.title for artifact in session.artifacts())
-    folder = locate(shell).folder
-    return tuple(dict.fromkeys((*session.executor.variables(), *data_files(folder), *titles)))
-
-
 def open_in(shell: Any) -> Session:
     """The session of ``shell``'s notebook, running code in ``shell``."""
     from parsimony_kernel.execution.notebook import NotebookExecutor

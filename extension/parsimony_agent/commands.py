@@ -5,7 +5,6 @@ Each is named in the table of ``arguments``; this is imported when one of them i
 
 from __future__ import annotations
 
-import asyncio
 import linecache
 import sys
 import traceback
@@ -14,20 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from parsimony_agent.arguments import CellRequest
-from parsimony_agent.asking import reader
 from parsimony_agent.cell import working_folder
-from parsimony_agent.controls import Prompt, StopButton, in_loop
 from parsimony_agent.options import options_of
 from parsimony_agent.overview import first_line, own_tools, put_back_words
-from parsimony_agent.pending import (
-    Misuse,
-    OneLine,
-    QuestionPending,
-    Silent,
-    TurnError,
-    TurnStopped,
-)
-from parsimony_agent.publisher import Displays, outlet_of
+from parsimony_agent.pending import Misuse, OneLine, Silent, TurnError, TurnStopped
 from parsimony_kernel.artifacts.refresh import in_words
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.chat import OFFLINE, ChatModel
@@ -35,12 +24,12 @@ from parsimony_kernel.core.text import counted
 from parsimony_kernel.llm.credentials import provider_of
 from parsimony_kernel.llm.providers import price_in_words, suggestion
 from parsimony_kernel.session.share import Share
-from parsimony_kernel.session.turns import MENDING, SessionError, resolve_turn, sentence
+from parsimony_kernel.session.turns import MENDING, SessionError, resolve_turn
 from parsimony_kernel.storage import durable
-from parsimony_kernel.toolbox.mcp_servers import PREFIX, Server, ServerError
+from parsimony_kernel.toolbox.mcp_servers import PREFIX
 from parsimony_kernel.tools import Tool
 from parsimony_kernel.view.escape import html_text, inline, plain, shortened, unbroken
-from parsimony_kernel.view.history import CodeStep, code_that_worked
+from parsimony_kernel.view.history import code_that_worked
 
 if TYPE_CHECKING:
     from parsimony_agent.magics import AgentMagics, Told
@@ -52,7 +41,6 @@ _ON_DISK = (
     "it is purged: jupyter parsimony purge --older-than 30d"
 )
 _STOPPED = "Stopped: the server was not started."
-_DECLINED = "It was not started."
 Stop = CancellationRequest | None
 
 # -- turns
@@ -165,7 +153,7 @@ def model(magics: AgentMagics, name: str = "") -> Told:
 
 def tools(magics: AgentMagics, do: str = "", name: str = "", *, yes: bool = False) -> Told:
     """List the tools, or add or remove one. An MCP server is started only where the person has said
-    yes to its command line, now by ``yes`` or when asked, or before."""
+    yes to its command line, now by ``yes`` or before."""
     session = magics.session
     if do and not name:
         raise Misuse(f"{magics.name} tools {do} needs the name of a function, or mcp:SERVER.")
@@ -238,11 +226,10 @@ def _model_name(value: Any) -> str | None:
 
 
 def _add_server(magics: AgentMagics, name: str, *, yes: bool) -> str:
-    """Start the server ``name`` and give its tools, or ask whether it may be started.
+    """Start the server ``name`` and give its tools.
 
     Raises:
-        QuestionPending: buttons ask; what is clicked goes on with it.
-        TurnError: nobody can be asked here.
+        TurnError: the person has not allowed it yet: its command line, and how to.
         ServerError: it is not known, or does not start.
         SessionError: a turn is running.
     """
@@ -250,8 +237,12 @@ def _add_server(magics: AgentMagics, name: str, *, yes: bool) -> str:
     magics.session.tools.must_be_free()
     server = magics.session.tools.servers.find(name)
     if not server.is_allowed:
-        if not yes and not _says_yes(magics, server):
-            return _DECLINED
+        if not yes:
+            starts = "connects to" if server.url else "starts a program with your rights:"
+            raise TurnError(
+                f"This {starts} {inline(server.line)}\n"
+                f"To allow it from now on: {magics.name} tools --yes add mcp:{name}"
+            )
         server.allow()
     print(f"Starting {name} …", flush=True)
     starting = magics.session.tools.servers.start(name)
@@ -264,69 +255,19 @@ def _add_server(magics: AgentMagics, name: str, *, yes: bool) -> str:
         starting.cancel()
 
 
-def _says_yes(magics: AgentMagics, server: Server) -> bool:
-    starts = "connects to" if server.url else "starts a program with your rights:"
-    asked = f"This {starts} {inline(server.line)}"
-    by_hand = f"To allow it from now on: {magics.name} tools --yes add mcp:{server.name}"
-    if magics.turns.can_be_clicked():
-        magics.show(asked)
-        _ask(magics, server, by_hand)
-        raise QuestionPending("A server waits for a yes; cells queued behind it were not run.")
-    takes_input = getattr(getattr(magics.shell, "kernel", None), "_allow_stdin", False)
-    read = input if takes_input else reader()
-    if read is None:
-        raise TurnError(f"{asked}\n{by_hand}")
-    return read(f"{asked}\nStart it? yes or no: ").strip().casefold() in ("y", "yes")
-
-
 def _tools_in_words(tools: Iterable[Tool]) -> str:
     """A line for each tool."""
     lines = (f"Tool: {each.name}. {first_line(each.description)}" for each in tools)
     return "\n".join(map(str.rstrip, lines))
 
 
-def _ask(magics: AgentMagics, server: Server, by_hand: str) -> None:
-    """Ask with buttons whether ``server`` may be started; a click goes on behind the cell, and
-    what comes of it is shown in the place of the buttons."""
-    place = Displays(outlet_of(magics.shell))
-
-    async def start() -> str:
-        server.allow()  # what was shown, whatever the file says by now
-        starting = magics.session.tools.servers.start(server.name)
-        stop = StopButton(starting.cancel, "Stops the start of this server.")
-        place.show([stop.bundle()])
-        try:
-            tools = await asyncio.wrap_future(starting)
-        finally:
-            stop.settle("")
-        return f"Started. Its tools: {', '.join(tools)}."
-
-    async def answered(reply: str) -> None:
-        try:
-            told = await start() if reply == "1" else _DECLINED
-        except asyncio.CancelledError:
-            told = _STOPPED
-        except ServerError as error:
-            told = sentence(str(error))
-        prompt.settle(told)
-        place.show([prompt.bundle()])
-
-    choices = ("Start it", "Don't start it")
-    prompt = Prompt(choices, in_loop(answered), free_words=False, magic=magics.name)
-    data, metadata = prompt.bundle()
-    place.show([({**data, "text/plain": by_hand}, metadata)])
-
-
 # -- code
 
 
-def code(
-    magics: AgentMagics, turn: str | None = None, *, cells: bool = False, to: str = ""
-) -> Told:
-    """Show the code that worked in a turn, the newest by default.
+def code(magics: AgentMagics, turn: str | None = None, *, cells: bool = False) -> Told:
+    """Show the code that worked in a turn, the newest by default, or put it into the next cell.
 
-    With ``cells`` it is put into the next cell too, with ``to`` written into a new notebook, a
-    cell for each step. ``TurnError`` when no code of the turn worked.
+    ``TurnError`` when no code of the turn worked.
     """
     shown = resolve_turn(magics.session.turns(), turn)
     steps = code_that_worked(magics.session.events(shown.run_id))
@@ -335,12 +276,11 @@ def code(
             f"No code of turn {shown.ordinal} worked; {magics.name} history {shown.ordinal} tells "
             "what happened."
         )
-    if to:
-        return _written(working_folder() / to, steps)
     whole = "\n\n".join(step.with_heading() for step in steps) + "\n"
     if cells:
         # A kernel can hand over one cell; editors and `jupytext` split it at its headings.
         magics.shell.set_next_input(whole)
+        return f"The code of turn {shown.ordinal} is in the next cell."
     return _shown(whole)
 
 
@@ -351,39 +291,20 @@ def _shown(source: str) -> dict[str, Any]:
     }
 
 
-def _written(place: Path, steps: tuple[CodeStep, ...]) -> str:
-    import nbformat  # deferred: few ask for a file
-
-    if place.suffix != ".ipynb":
-        raise TurnError(f"{place.name!r} is no notebook: give it a name that ends with .ipynb.")
-    document = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(step.with_heading()) for step in steps]
-    )
-    for number, cell in enumerate(document.cells, start=1):
-        cell["id"] = f"step-{number}"
-    _create(place, nbformat.writes(document).encode("utf-8", "replace"))
-    return f"Written into {place.name}: {counted(len(steps), 'cell')}."
-
-
 def script(magics: AgentMagics, name: str, file: str = "") -> Told:
     """Show a short script that rebuilds a variable, or write it into a new file."""
     source = magics.session.past.script(name).code
     if not file:
         return _shown(source.rstrip())
     place = working_folder() / file
-    _create(place, source.encode("utf-8", "surrogatepass"))
-    lines = counted(source.rstrip().count("\n") + 1, "line")
-    return f"Written into {place.name}: {lines} that rebuild {name}."
-
-
-def _create(place: Path, content: bytes) -> None:
-    """Write a file that is not there yet. ``SessionError`` where that cannot be."""
     try:
-        is_made = durable.create(place, content)
+        is_made = durable.create(place, source.encode("utf-8", "surrogatepass"))
     except durable.StorageError as exc:
         raise SessionError(str(exc)) from exc
     if not is_made:
         raise SessionError(f"{place.name!r} exists already, and is left as it is: name another.")
+    lines = counted(source.rstrip().count("\n") + 1, "line")
+    return f"Written into {place.name}: {lines} that rebuild {name}."
 
 
 # -- what failed last

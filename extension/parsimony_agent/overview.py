@@ -17,7 +17,7 @@ from traitlets import TraitError
 
 from parsimony_agent.arguments import CellRequest, command_named, help_text
 from parsimony_agent.cell import Session, working_folder
-from parsimony_agent.options import in_notebook, options_of
+from parsimony_agent.options import check_context, options_of
 from parsimony_agent.pending import TurnError
 from parsimony_agent.settings import SETTINGS
 from parsimony_agent.tables import note, steps_table, table, words
@@ -277,8 +277,8 @@ def preview(
     """What the turn of ``request`` would send first. ``magic`` is what errors call it."""
     magics.follow_settings()
     session = magics.session
-    chosen = options_of(request, magics.settings)
-    options = in_notebook(chosen, session, magics.shell, magic or f"%{magics.name}")
+    options = options_of(request, magics.settings)
+    check_context(options, session, magics.shell, magic or f"%{magics.name}")
     sent = session.preview(request.text, cell_key=cell_key, options=options)
     return sent_words(sent, request.flags.get("model") or session.model_name)
 

@@ -12,10 +12,9 @@ from typing import Any
 
 from parsimony_agent import tables
 from parsimony_agent.arguments import CellRequest
-from parsimony_agent.asking import Read, ask_by_input, reader
 from parsimony_agent.cell import Cells, Session, locate
 from parsimony_agent.controls import Control, Prompt, StopButton, in_loop, is_heard_mid_cell
-from parsimony_agent.options import check_target, in_notebook, options_of
+from parsimony_agent.options import check_context, check_target, options_of
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
 from parsimony_agent.publisher import Displays, Outlet, outlet_of
 from parsimony_agent.record_display import Place, TurnRecord
@@ -38,10 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class Turns:
-    """Runs turns in cells and after clicks, and keeps what is needed to go on with them.
-
-    ``read`` asks the person at a terminal; by default ``input``, if there is a terminal.
-    """
+    """Runs turns in cells and after clicks, and keeps what is needed to go on with them."""
 
     def __init__(
         self,
@@ -52,15 +48,9 @@ class Turns:
         magic: str = "%agent",
         settings: ParsimonyAgent,
         clock: Clock = SYSTEM_CLOCK,
-        read: Read | None = None,
     ) -> None:
-        self._shell = shell
-        self._open = session
-        self._cells = cells
-        self._magic = magic
-        self._settings = settings
-        self._clock = clock
-        self._read = read
+        self._shell, self._open, self._cells = shell, session, cells
+        self._magic, self._settings, self._clock = magic, settings, clock
         self._records: dict[str, TurnRecord] = {}
         self._turn_of_cell: dict[str, str] = {}
         # What the results of turns are bound to, by run.
@@ -86,7 +76,8 @@ class Turns:
         outlet = outlet_of(self._shell)
         record = TurnRecord(self._place(outlet, elsewhere=elsewhere, sign=sign), clock=self._clock)
         session, magic = self._open(), f"%{self._magic}"
-        options = in_notebook(options_of(request, self._settings), session, self._shell, magic)
+        options = options_of(request, self._settings)
+        check_context(options, session, self._shell, magic)
         out = request.flags.get("out", "")
         if out:
             check_target(out, self._shell.user_ns, magic)
@@ -100,7 +91,7 @@ class Turns:
 
         events = session.turn(request.text, cell_key=cell_key, options=options, stop=stop)
         await self._follow(record, events, begun)
-        await self._end_cell(record, outlet)
+        self._end_cell(record, outlet)
 
     async def answer(
         self,
@@ -139,7 +130,7 @@ class Turns:
 
         await self._follow(record, self._resumed(words, question, stop), begun)
         if not here:
-            await self._end_cell(record, outlet)
+            self._end_cell(record, outlet)
             return
         if stays:
             self._ask_again(record)
@@ -165,10 +156,6 @@ class Turns:
             self._records[run_id] = record
             self._prompt(record, asking[0])
             record.go_on_in(self._place(outlet, goes_on=True))
-
-    def can_be_clicked(self) -> bool:
-        """Whether buttons in the cell that runs now are drawn, and somebody could press them."""
-        return self._is_live(outlet_of(self._shell)) and self._is_attended()
 
     def leave_all(self) -> None:
         """Turn every prompt into text: nobody listens to them any more."""
@@ -256,10 +243,8 @@ class Turns:
                 f"({type(trouble).__name__}). {self._magic} show draws it again."
             )
 
-    async def _end_cell(self, record: TurnRecord, outlet: Outlet) -> None:
+    def _end_cell(self, record: TurnRecord, outlet: Outlet) -> None:
         """What stands behind the record in its cell, and whether the cells behind it may run."""
-        if outlet.is_terminal:
-            await self._ask_at_terminal(record, outlet)
         match record.last_event:
             case UserInputRequested() if record.is_live and self._is_attended():
                 self._ask_again(record)
@@ -279,18 +264,6 @@ class Turns:
         where = locate(self._shell)
         source = source_after(where.folder / where.notebook, self._cells.id())
         return source.lstrip().startswith(f"{self._magic} answer")
-
-    async def _ask_at_terminal(self, record: TurnRecord, outlet: Outlet) -> None:
-        """Have the questions of the turn answered there, until it ends or one is left open."""
-        read = self._read or reader()
-        while read is not None and isinstance(asked := record.last_event, UserInputRequested):
-            reply = ask_by_input(asked.question, asked.choices, read)
-            if reply is None:
-                told = f"The question stays open. To answer it: {self._magic} answer"
-                outlet.show(tables.note(told))
-                return
-            record.go_on_in(self._place(outlet, goes_on=True))
-            await self._follow(record, self._resumed(reply, asked.suspension_record))
 
     def _resumed(
         self, reply: str, question: SuspensionRecord, stop: CancellationRequest | None = None

@@ -49,10 +49,9 @@ async def serve(action: str, client: str, given: Mapping[str, str]) -> None:
 
     from parsimony_agent.extension import installed
 
-    extension = installed(get_ipython())
-    if extension is None:
+    magics = installed(get_ipython())
+    if magics is None:
         raise TurnError("The agent is not loaded in this notebook. Run: %load_ext parsimony_agent")
-    magics = extension.magics
 
     async def act(_: Any, stop: CancellationRequest) -> None:
         answer = await _ACTIONS[action](_Visit(magics, client), **given)

@@ -450,7 +450,7 @@ def test_a_handler_set_after_ours_does_not_bring_the_traceback_back(
     async def ask() -> None:
         raise QuestionPending("x")
 
-    shell.user_ns["run"] = lambda: extension.magics.run(lambda turns, stop: ask())
+    shell.user_ns["run"] = lambda: extension.run(lambda turns, stop: ask())
     assert not shell.run_cell("await run()").success
     assert capsys.readouterr() == ("", "")
     assert shell.custom_exceptions == (Silent, KeyError)
@@ -488,8 +488,8 @@ def test_a_caller_outside_answers_whatever_the_magic_is_called_and_the_words_are
     monkeypatch.setattr("IPython.core.getipython.get_ipython", lambda: shell)
     session = FakeSession([asks("Which one?", "alpha", "beta")], [DONE])
     extension = install(shell, session_factory=lambda _: session)
-    assert extension.name == ("parsimony" if taken else "agent")
-    shell.run_cell(f"%%{extension.name}\nplot it")
+    assert extension.name == ("%parsimony" if taken else "%agent")
+    shell.run_cell(f"%{extension.name}\nplot it")
     capsys.readouterr()
     shell.user_ns["reply"] = reply
     source = "await __import__('parsimony_agent').answer_here('10ab', reply)"

@@ -597,59 +597,22 @@ async def test_a_click_on_stop_ends_the_running_cell_and_what_is_queued() -> Non
     assert widgets(area) == 0
 
 
-class Terminal:
-    """A shell in a terminal: ``lines`` are what the person types, one for each question."""
-
-    def __init__(self, *segments: Segment, lines: tuple[str | None, ...], **environ: str) -> None:
-        self.session = FakeSession(*segments)
-        self.asked: list[str] = []
-        self._lines = list(lines)
-        # Its name is that of the publisher which prints.
-        publisher = type("DisplayPublisher", (), {})()
-        shell = SimpleNamespace(display_pub=publisher, execution_count=1, user_ns={})
-        cells = Cells(shell)
-        self.cell = cells.next_turn("plot it")
-        self.turns = Turns(
-            shell,
-            lambda: self.session,
-            cells,
-            settings=ParsimonyAgent(environ=environ),
-            read=self._read,
-        )
-
-    def _read(self, prompt: str) -> str:
-        self.asked.append(prompt)
-        line = self._lines.pop(0)
-        if line is None:
-            raise EOFError
-        return line
-
-    async def ask(self) -> None:
-        await self.turns.ask(CellRequest("plot it"), self.cell)
-
-
-async def test_at_a_terminal_questions_are_answered_by_typing_until_the_turn_ends(
+async def test_at_a_terminal_a_question_says_how_it_is_answered(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    terminal = Terminal([ASKS], [asks("And then?")], [DONE], lines=("3", "2", "as you like"))
-    await terminal.ask()
-    assert terminal.session.replies == [("10ab", "beta"), ("10ab", "as you like")]
-    printed = capsys.readouterr().out
-    order = [printed.index(each) for each in ("Which one?", "And then?", "Finished as asked.")]
-    assert order == sorted(order)
-    for once in ("plot it", "Finished as asked."):
-        assert printed.count(once) == 1
-
-
-@pytest.mark.parametrize("line", ["", "  ", None])
-async def test_at_a_terminal_a_question_may_be_left_open(
-    line: str | None, capsys: pytest.CaptureFixture[str]
-) -> None:
-    terminal = Terminal([ASKS], lines=(line,))
-    await terminal.ask()
-    assert terminal.session.replies == []
-    assert len(terminal.session.pending()) == 1
-    assert "To answer it: %agent answer" in capsys.readouterr().out
+    session = FakeSession([ASKS], [DONE])
+    # Its name is that of the publisher which prints.
+    publisher = type("DisplayPublisher", (), {})()
+    shell = SimpleNamespace(display_pub=publisher, execution_count=1, user_ns={})
+    cells = Cells(shell)
+    turns = Turns(shell, lambda: session, cells, settings=ParsimonyAgent(environ={}))
+    await turns.ask(CellRequest("plot it"), cells.next_turn("plot it"))
+    assert "Which one?" in (asked := capsys.readouterr().out)
+    assert "%agent answer NUMBER" in asked
+    assert asked.count("plot it") == 1
+    await turns.answer("2")
+    assert session.replies == [("10ab", "beta")]
+    assert capsys.readouterr().out.count("Finished as asked.") == 1
 
 
 async def test_a_notebook_whose_next_cell_answers_runs_through(
