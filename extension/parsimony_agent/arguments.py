@@ -144,8 +144,8 @@ class Command:
     def parser(self, prog: str) -> argparse.ArgumentParser:
         """Reads what stands behind ``prog``."""
         said = self.says[:1].upper() + self.says[1:] + "."
-        behind = " ".join(map(_spelled, self.arguments.items())) if self.name else "[flags]"
-        usage = f"{prog} {behind}".replace("%", "%%")
+        behind = self.spelled.removeprefix(self.name) if self.name else " [flags]"
+        usage = f"{prog}{behind}".replace("%", "%%")
         made = _Parser(prog, usage, said, add_help=False, allow_abbrev=False)
         add_arguments(made, self.arguments)
         return made
@@ -277,7 +277,7 @@ def parse_command(line: str, magic: str = "%agent") -> tuple[Command, dict[str, 
         return None
     command = command_named("help" if name in _HELP else name, magic)
     if rest.strip() in _HELP:
-        return COMMANDS["help"], {"command": name}
+        return COMMANDS["help"], {"topic": name}
     return command, command.parse(rest, f"{magic} {command.name}")
 
 
@@ -294,15 +294,20 @@ def terms(rows: Iterable[tuple[str, str]], column: int = 24) -> str:
     return "\n".join(lines)
 
 
-def help_text(name: str = "agent") -> str:
-    """The help of both forms under the magic's ``name``, in 80 columns: every day's work first."""
-    groups: dict[str, list[tuple[str, str]]] = {}
+def help_text(name: str = "agent", *, whole: bool = False) -> str:
+    """The help of both forms under the magic's ``name``, in 80 columns: every day's work, and the
+    other sub-commands by name, or the ``whole`` with the flags of a cell."""
+    groups: dict[str, list[Command]] = {}
     for command in COMMANDS.values():
-        groups.setdefault(command.group, []).append((command.spelled, command.says))
-    flags = (
-        (f"{spelled} {row.get('metavar', '')}".strip(), row["help"])
-        for spelled, row in _TABLES["cell"].items()
-    )
-    commands = "\n\n".join(f"{group}:\n{terms(rows)}" for group, rows in groups.items())
-    about: str = _TABLES["about"]
-    return about.format(name=name, commands=commands, flags=terms(flags))
+        groups.setdefault(command.group, []).append(command)
+    parts: list[str] = [_TABLES["about"].format(name=name)]
+    for group, there in groups.items():
+        listed = "  " + ", ".join(command.name for command in there)
+        if whole or len(parts) == 1:
+            listed = terms((command.spelled, command.says) for command in there)
+        parts.append(f"{group}:\n{listed}")
+    if whole:
+        flags = _TABLES["cell"].items()
+        rows = ((f"{each} {row.get('metavar', '')}".strip(), row["help"]) for each, row in flags)
+        parts.append(f"Flags of %%{name}, before the request:\n{terms(rows)}")
+    return "\n\n".join(parts)

@@ -128,7 +128,7 @@ class AgentMagics:
     def _cell(self, line: str, body: str) -> Coroutine[Any, Any, None]:
         request = arguments.parse_cell(line, body, f"%{self.name}")
         if "help" in request.flags:
-            print(arguments.help_text(self.name[1:]))
+            print(arguments.CELL.parser(f"%{self.name}").format_help())
             return _nothing()
         if not request.text:
             example = arguments.EXAMPLE.replace("%%agent", f"%{self.name}")
@@ -284,4 +284,4 @@ class AgentMagics:
             print(f"\nTo ask for something, say it in a cell of its own, for example:\n{example}")
 
 
-AgentMagics.agent.__doc__ = arguments.help_text()
+AgentMagics.agent.__doc__ = arguments.help_text(whole=True)

@@ -145,7 +145,7 @@ def test_an_empty_line_names_no_sub_command_and_help_has_three_spellings() -> No
     for spelled in ("help", "-h", "--help"):
         assert parse_command(spelled) == (COMMANDS["help"], {})
     for spelled in ("help code", "code --help", "code -h"):
-        assert parse_command(spelled) == (COMMANDS["help"], {"command": "code"})
+        assert parse_command(spelled) == (COMMANDS["help"], {"topic": "code"})
 
 
 @pytest.mark.parametrize(
@@ -193,8 +193,8 @@ def test_a_row_of_the_table_names_who_does_it(command: Command) -> None:
     assert inspect.iscoroutinefunction(doer(command.run)) is command.awaits
 
 
-def test_help_names_every_flag_and_sub_command_under_the_magic_s_own_name() -> None:
-    written = help_text("parsimony")
+def test_the_whole_help_names_every_flag_and_sub_command_under_the_magic_s_own_name() -> None:
+    written = help_text("parsimony", whole=True)
     text = " ".join(written.split())
     for command in COMMANDS.values():
         assert f"\n  {command.name}" in written
@@ -210,3 +210,12 @@ def test_help_names_every_flag_and_sub_command_under_the_magic_s_own_name() -> N
     assert written.index("\n  answer ") < written.index("\n  history ")
     assert "%agent" not in text
     assert max(map(len, written.splitlines())) <= 80
+
+
+def test_the_short_help_fits_a_screen_explains_every_day_and_names_the_rest() -> None:
+    written = help_text()
+    assert len(written.splitlines()) <= 40
+    assert max(map(len, written.splitlines())) <= 80
+    for command in COMMANDS.values():
+        assert command.name in written
+        assert (command.says in " ".join(written.split())) is (command.group == "Every day")

@@ -190,12 +190,14 @@ def test_a_program_awaits_the_coroutine_of_the_magic(shell: Any, session: FakeSe
 def test_help_is_the_same_wherever_it_is_asked_for(
     shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    asked = ("%agent help", "%agent -h", "%agent help all", "%agent help flags", "%%agent --help")
     texts = []
-    for source in ("%%agent --help", "%agent help", "%agent -h"):
+    for source in asked:
         assert shell.run_cell(source).success
-        texts.append(capsys.readouterr().out)
-    assert texts[0] == texts[1] == texts[2]
-    assert texts[0].strip() == shell.find_cell_magic("agent").__doc__.strip()
+        texts.append(capsys.readouterr().out.strip())
+    assert texts[0] == texts[1]
+    assert texts[2] == shell.find_cell_magic("agent").__doc__.strip()
+    assert texts[3] == texts[4]
     assert "--max-steps N" in shell.object_inspect_mime("%%agent")["text/plain"]
     assert session.requests == []
 
@@ -279,6 +281,7 @@ def test_an_undo_says_what_became_of_each_variable(
         "  Kept (you changed it since): rate",
         "  Perhaps changed, for there was no copy: model",
         "  New files, published artifacts and what happened outside stay.",
+        "  %agent redo re-applies it.",
     ]
 
 
@@ -300,8 +303,8 @@ def test_a_function_becomes_a_tool_and_is_none_again(
     assert [line for line in printed if line] == [
         none,
         "Tool: area. The area.",
-        "tool  what it does",
-        "area  The area.",
+        "tool  what it does  state",
+        "area  The area.     yours",
         "area is no longer a tool.",
         none,
     ]
@@ -319,8 +322,8 @@ def test_a_tool_that_is_not_what_the_notebook_defines_now_is_listed_with_the_rea
     session.tools.kept = {"area": "'area' holds no function"}
     shell.run_cell("%agent tools")
     assert capsys.readouterr().out.strip().splitlines() == [
-        "tool  what it does  kept as it was, for",
-        "area  The area.     'area' holds no function",
+        "tool  what it does  state",
+        "area  The area.     kept as it was, for 'area' holds no function",
     ]
 
 
