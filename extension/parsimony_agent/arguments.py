@@ -119,9 +119,9 @@ class _Parser(argparse.ArgumentParser):
 class Command:
     """One sub-command of ``%agent``, or, without a name, what ``%%agent`` takes.
 
-    ``run`` is who does it, ``module:function`` of this package: it is called with the magics and
-    the arguments by their names, and gives what is shown. ``awaits`` says that it is a coroutine
-    function, and its magic returns a coroutine. ``group`` is its heading of the help.
+    ``run`` is the function of ``commands`` or ``overview`` that does it: it is called with the
+    magics and the arguments by their names, and gives what is shown. ``awaits`` says that it is a
+    coroutine function, and its magic returns a coroutine. ``group`` is its heading of the help.
     """
 
     name: str
@@ -231,6 +231,7 @@ def _commands() -> Iterator[Command]:
             shared = {
                 f"--{each.replace('_', '-')}": CELL_FLAGS[each] for each in row.pop("flags", ())
             }
+            row = {"run": name} | row
             yield Command(name, group, arguments=shared | row.pop("arguments", {}), **row)
 
 

@@ -6,6 +6,7 @@ Each is named in the table of ``arguments``; this is imported when one of them i
 from __future__ import annotations
 
 import linecache
+import re
 import sys
 import traceback
 from collections.abc import Iterable, Mapping
@@ -28,7 +29,7 @@ from parsimony_kernel.session.turns import MENDING, SessionError, resolve_turn
 from parsimony_kernel.storage import durable
 from parsimony_kernel.toolbox.mcp_servers import PREFIX
 from parsimony_kernel.tools import Tool
-from parsimony_kernel.view.escape import html_text, inline, plain, shortened, unbroken
+from parsimony_kernel.view.escape import inline, plain, shortened
 from parsimony_kernel.view.history import code_that_worked
 
 if TYPE_CHECKING:
@@ -119,17 +120,16 @@ def forget(magics: AgentMagics, turn: str) -> Told:
 def reset(magics: AgentMagics, *, yes: bool = False) -> Told:
     """Begin anew: no earlier turns, no own tools, the first model. Without ``yes``, say so only."""
     session = magics.session
-    tools = ", ".join(session.tools)
+    tools = f"No longer tools: {', '.join(session.tools)}.\n" if session.tools else ""
     if yes:
-        told = f"{counted(session.reset(), 'turn')} forgotten. The model is {session.model_name}.\n"
-        return told + (f"No longer tools: {tools}.\n" if tools else "") + _ON_DISK
+        told = f"{counted(session.reset(), 'turn')} forgotten. The model is {session.model_name}."
+        return f"{told}\n{tools}{_ON_DISK}"
     would = [turn for turn in session.turns() if turn.status not in ("running", "forgotten")]
-    told = (
+    return (
         f"This would forget {counted(len(would), 'turn')} and go back to the model that the "
         f"notebook began with; it is {session.model_name} now.\n"
+        f"{tools}{_ON_DISK}\nTo do it: {magics.name} reset --yes"
     )
-    told += f"Would no longer be tools: {tools}.\n" if tools else ""
-    return f"{told}{_ON_DISK}\nTo do it: {magics.name} reset --yes"
 
 
 # -- the model, the tools, artifacts
@@ -171,6 +171,7 @@ async def refresh(
     magics: AgentMagics, name: str, *, accept: bool = False, allow: bool = False, stop: Stop = None
 ) -> Told:
     """Make a published artifact again in a clean kernel."""
+    name = re.sub(r"""^(["'])(.+)\1$""", r"\2", name)
     print(f"Making {name!r} again in a clean kernel …", flush=True)
     try:
         done = magics.session.refresh(name, accept=accept, allow=allow)
@@ -281,21 +282,14 @@ def code(magics: AgentMagics, turn: str | None = None, *, cells: bool = False) -
         # A kernel can hand over one cell; editors and `jupytext` split it at its headings.
         magics.shell.set_next_input(whole)
         return f"The code of turn {shown.ordinal} is in the next cell."
-    return _shown(whole)
-
-
-def _shown(source: str) -> dict[str, Any]:
-    return {
-        "text/plain": plain(source).rstrip("\n"),
-        "text/html": f"<pre>{unbroken(html_text(source))}</pre>",
-    }
+    return whole
 
 
 def script(magics: AgentMagics, name: str, file: str = "") -> Told:
     """Show a short script that rebuilds a variable, or write it into a new file."""
     source = magics.session.past.script(name).code
     if not file:
-        return _shown(source.rstrip())
+        return source
     place = working_folder() / file
     try:
         is_made = durable.create(place, source.encode("utf-8", "surrogatepass"))

@@ -63,7 +63,7 @@ def check_context(options: TurnOptions, session: Session, shell: Any, magic: str
     from parsimony_kernel.session.inventory import data_files
 
     titles = (artifact.title for artifact in session.artifacts())
-    names = (*session.executor.variables(), *data_files(locate(shell).folder), *titles)
+    names = (*session.executor.variables(), *data_files(locate(shell).parent), *titles)
     known = list(dict.fromkeys(names))
     for name in options.context:
         if name not in known:

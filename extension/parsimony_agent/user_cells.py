@@ -167,7 +167,7 @@ class UserCells:
             shown=(getattr(result, "result", None), *self._last_outputs()),
         )
         code, at = begun.code, SYSTEM_CLOCK.now().isoformat()
-        scope = RunScope("", where.notebook, self._cells.key(begun.info.raw_cell), actor="user")
+        scope = RunScope("", where.name, self._cells.key(begun.info.raw_cell), actor="user")
         stopped_at = stopped_line(error, self._shell.user_ns)
 
         # Only names and text: what is kept here must keep nothing of the cell alive.

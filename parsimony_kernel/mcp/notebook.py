@@ -106,7 +106,7 @@ class _Visit:
         share, session = self._options().share, self._session
         told, _ = notebook_in_words(
             session.executor,
-            locate(self._magics.shell).folder,
+            locate(self._magics.shell).parent,
             session.artifacts(),
             earlier_turns=len(session.turns()),
             replaceable=(),
