@@ -5,7 +5,6 @@ could stand there. Nothing is imported for it, no session is opened, and no code
 """
 
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
@@ -37,11 +36,7 @@ def proposals(line: str, variables: Iterable[str]) -> list[str]:
     if done[-1] in with_value:
         return values(flags[done[-1]])
     places = [row for name, row in command.arguments.items() if not name.startswith("-")]
-    given = [
-        word for before, word in pairwise(done) if word not in flags and before not in with_value
-    ]
-    following = [value for row in places[len(given) : len(given) + 1] for value in values(row)]
-    return following if given and command is not CELL else [*flags, *following]
+    return [*flags, *(value for row in places for value in values(row))]
 
 
 def matcher(name: str, shell: Any) -> Any:

@@ -16,7 +16,7 @@ from traitlets.config import Config
 from parsimony_agent.cell import SessionFactory, open_in
 from parsimony_agent.completion import matcher
 from parsimony_agent.magics import AgentMagics
-from parsimony_agent.pending import SilentStop
+from parsimony_agent.pending import SilentStop, TurnError
 from parsimony_agent.settings import ParsimonyAgent, config_of_files
 from parsimony_agent.transform import asking, awaiting
 
@@ -27,9 +27,16 @@ SECOND_NAME = "parsimony"
 _installed: WeakKeyDictionary[Any, tuple[AgentMagics, ExitStack]] = WeakKeyDictionary()
 
 
-def installed(shell: Any) -> AgentMagics | None:
-    """The magics of ``shell``, if the extension is loaded there."""
-    return _installed[shell][0] if shell in _installed else None
+def here() -> AgentMagics:
+    """The magics of the shell that runs now. ``TurnError`` says how to load them."""
+    from IPython.core import getipython
+
+    shell = getipython.get_ipython()
+    if shell not in _installed:
+        raise TurnError(
+            "The agent is not loaded in this shell. Load it with %load_ext parsimony_agent."
+        )
+    return _installed[shell][0]
 
 
 def install(
@@ -50,14 +57,7 @@ def install(
     config.merge(getattr(shell, "config", None) or Config())
     settings = ParsimonyAgent(environ=environ, config=config)
     silence = SilentStop(shell)
-    magics = AgentMagics(
-        shell,
-        name=name,
-        session_factory=session_factory,
-        environ=environ,
-        settings=settings,
-        silence=silence.install,
-    )
+    magics = AgentMagics(shell, f"%{name}", settings, silence.install, session_factory, environ)
     hooks: tuple[tuple[list[Any], Any], ...] = (
         (shell.input_transformers_post, awaiting(name)),
         (shell.input_transformer_manager.token_transformers, asking(name)),

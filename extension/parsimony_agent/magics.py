@@ -10,6 +10,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -79,32 +80,24 @@ def doer(run: str) -> Callable[..., Any]:
     return found
 
 
+@dataclass(eq=False)
 class AgentMagics:
     """The magics of one shell, and what their sub-commands work with.
 
-    ``name`` is the line magic as it is written. ``session`` and ``turns`` are opened when they are
-    first needed.
+    ``name`` is the line magic as it is written; ``silence`` makes the shell show nothing for what
+    ends a cell quietly. ``opened`` is the session once it is open.
     """
 
-    def __init__(
-        self,
-        shell: Any,
-        *,
-        name: str,
-        session_factory: SessionFactory,
-        environ: Mapping[str, str],
-        settings: ParsimonyAgent,
-        silence: Callable[[], None],
-    ) -> None:
-        self.shell = shell
-        self.name = f"%{name}"
-        self.environ = environ
-        self.settings = settings
-        self.cells = Cells(shell)
-        self.user_cells = UserCells(shell, self.cells)
-        self._silence = silence
-        self._session_factory = session_factory
-        # The session, once it is open.
+    shell: Any
+    name: str
+    settings: ParsimonyAgent
+    silence: Callable[[], None]
+    session_factory: SessionFactory
+    environ: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        self.cells = Cells(self.shell)
+        self.user_cells = UserCells(self.shell, self.cells)
         self.opened: Session | None = None
         self._turns: Turns | None = None
         self._set_model = ""
@@ -177,7 +170,7 @@ class AgentMagics:
             try:
                 self.show(do(self, **given))
             except Silent:
-                self._silence()
+                self.silence()
                 raise
         return None
 
@@ -217,13 +210,13 @@ class AgentMagics:
                 await begin(self.turns, stop)
         except Silent:
             # Whoever set a handler of exceptions since we did took the place of ours.
-            self._silence()
+            self.silence()
             raise
         except (asyncio.CancelledError, KeyboardInterrupt) as ended:
             # Somebody else's cancellation is theirs to see.
             if isinstance(ended, asyncio.CancelledError) and not stop.is_set:
                 raise
-            self._silence()
+            self.silence()
             raise TurnStopped("The cell was stopped.") from None
 
     @property
@@ -231,7 +224,7 @@ class AgentMagics:
         """The session of this notebook."""
         if self.opened is None:
             with _plainly():
-                self.opened = self._session_factory(self.shell)
+                self.opened = self.session_factory(self.shell)
             self.user_cells.stamp_into(self.opened.executor.origin_ledger)
         return self.opened
 

@@ -23,7 +23,6 @@ from parsimony_agent.tables import note, steps_table, table, words
 from parsimony_kernel.core.chat import OFFLINE, ModelRequest
 from parsimony_kernel.core.events import RunStarted
 from parsimony_kernel.core.pictures import pictures_in, size_of, tokens_of
-from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.core.text import counted
 from parsimony_kernel.doctor import run_checks, to_text
 from parsimony_kernel.lineage.checkpoint import PutBack
@@ -47,25 +46,18 @@ _CHANGED = "you changed it since"
 
 
 def history(magics: AgentMagics, turn: str | None = None) -> Told:
-    """The turns, with the refusals and failures of the recent ones; or the story of one turn."""
+    """The turns, or the story of one."""
     session = magics.session
     turns = session.turns()
     if turn is not None:
         return steps_table(story(session.events(resolve_turn(turns, turn).run_id)))
-    trouble = {each.run_id: _trouble(session, each.run_id) for each in turns[-RECENT_TURNS:]}
     rows = []
     for each in turns:
         started = each.started_at[:16].replace("T", " ")  # to the minute, as people write it
-        told = (each.request or "(purged)", trouble.get(each.run_id, "…"), each.model, started)
+        told = (each.request or "(purged)", each.model, started)
         rows.append((str(each.ordinal), each.status, *told))
-    head = ("turn", "status", "request", "trouble", "model", "started (UTC)")
+    head = ("turn", "status", "request", "model", "started (UTC)")
     return table(head, rows, empty="This notebook has no turns yet.")
-
-
-def _trouble(session: Session, turn_id: str) -> str:
-    outcomes = [line.outcome for line in story(session.events(turn_id))]
-    counted = ((outcomes.count(what), what) for what in ("refused", "failed"))
-    return ", ".join(f"{number} {what}" for number, what in counted if number)
 
 
 def why(magics: AgentMagics, name: str) -> Told:
@@ -119,26 +111,13 @@ def verify(magics: AgentMagics) -> Told:
 
 
 def procedure(magics: AgentMagics, file: str) -> Told:
-    """What the file of a task says, part by part."""
+    """Check the file of a task; what it enforces, and what it only reminds of."""
     said = magics.session.tools.playbook(file)
-    rows: list[tuple[str, str]] = []
-    if said.procedure is not None:
-        rows.append(("states", ", ".join(said.procedure.states)))
-        for edge in said.procedure.edges:
-            guard = f", if {edge.guard}" if edge.guard else ""
-            rows.append(("edge", f"{edge.action}: {edge.source} → {edge.target}{guard}"))
-    if said.contract is not None:
-        allowed = said.contract.allowed_tools
-        rows.append(("tools", "all" if allowed is None else ", ".join(sorted(allowed))))
-        identifiers = said.contract.identifiers.items()
-        rows += [("identifier", f"{name} is {value}") for name, value in identifiers]
+    edges = said.procedure.edges if said.procedure is not None else ()
+    rows = [("edge", f"{each.action}: {each.source} → {each.target}") for each in edges]
     rows += [("rule, enforced", rule) for rule in said.rules.in_words()]
     rows += [("a reminder", rule) for rule in said.constraints]
-    for kind in FailureType:
-        strategy = None if said.policy is None else said.policy.stated(kind)
-        if strategy is not None:
-            rows.append((kind.name, getattr(strategy, "__name__", "a strategy")))
-    return table(("what", "says"), rows, empty="The file says nothing.", widest=_SAYS)
+    return table(("what", "says"), rows, empty="It can be used, and has no rules.", widest=_SAYS)
 
 
 def artifacts(magics: AgentMagics) -> Told:
@@ -172,15 +151,15 @@ def first_line(description: str) -> str:
 def next_actions(magics: AgentMagics) -> Told:
     """What the newest turn may do next."""
     session = magics.session
+    if session.pending():
+        return f"The run waits for an answer: {magics.name} answer"
     running = [turn for turn in session.turns()[-1:] if turn.status == "running"]
     events = session.events(running[0].run_id) if running else ()
     answers = [result for event in events if (result := getattr(event, "result", None))]
     actions = answers[-1].get("valid_next_actions", ()) if answers else ()
-    if session.pending():
-        return f"The run waits for an answer: {magics.name} answer"
-    if actions:
-        return "May be done next: " + ", ".join(map(str, actions))
-    return "Nothing: no run of this notebook can go on."
+    if not actions:
+        return "Nothing: no run of this notebook can go on."
+    return "May be done next: " + ", ".join(map(str, actions))
 
 
 def metrics(magics: AgentMagics, form: str = "") -> Told:
@@ -192,7 +171,7 @@ def metrics(magics: AgentMagics, form: str = "") -> Told:
         return prometheus.of_runs(recent).exposition()
     found = figures.of_runs(recent)
     fired = alerts.fired(found)
-    return "\n\n".join([figures.to_text(found), *([alerts.to_text(fired)] if fired else [])])
+    return figures.to_text(found) + (f"\n\n{alerts.to_text(fired)}" if fired else "")
 
 
 def config(magics: AgentMagics) -> Told:
@@ -200,10 +179,9 @@ def config(magics: AgentMagics) -> Told:
     rows = []
     for name, setting in SETTINGS.items():
         try:
-            value, source = magics.settings.told(name)
+            rows.append((name, *magics.settings.told(name), setting.says))
         except TraitError as wrong:
-            value, source = "", str(wrong)
-        rows.append((name, value, source, setting.says))
+            rows.append((name, "", str(wrong), setting.says))
     listed = table(("setting", "value", "from", "what it does"), rows, empty="", widest=_SAYS)
     return [listed, "To set one: %config ParsimonyAgent.budget = 0.50"]
 
@@ -212,8 +190,7 @@ def doctor(magics: AgentMagics) -> Told:
     """What the agent needs, and what to do about what is missing."""
     magics.follow_settings()
     environ = {**magics.environ, **magics.settings.of_models()}
-    checks = run_checks(working_folder(), environ, model=magics.session.model_name)
-    return to_text(checks)
+    return to_text(run_checks(working_folder(), environ, model=magics.session.model_name))
 
 
 def usage(magics: AgentMagics, topic: str = "") -> Told:

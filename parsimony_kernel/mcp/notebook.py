@@ -44,14 +44,11 @@ async def serve(action: str, client: str, given: Mapping[str, str]) -> None:
 
     ``TurnError`` says in one sentence what cannot be done.
     """
-    from IPython.core.getipython import get_ipython
     from IPython.display import display
 
-    from parsimony_agent.extension import installed
+    from parsimony_agent.extension import here
 
-    magics = installed(get_ipython())
-    if magics is None:
-        raise TurnError("The agent is not loaded in this notebook. Run: %load_ext parsimony_agent")
+    magics = here()
 
     async def act(_: Any, stop: CancellationRequest) -> None:
         answer = await _ACTIONS[action](_Visit(magics, client), **given)

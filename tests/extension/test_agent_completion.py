@@ -38,7 +38,7 @@ def proposed_behind(line: str) -> list[str]:
         ("%agent metrics ", "prometheus", "add"),
         ("%agent answer --", "--turn", "offline"),
         ("%agent why c", "cars", "--turn"),
-        ("%agent tools add ", "cars", "add"),
+        ("%agent tools add ", "cars", "offline"),
     ],
 )
 def test_the_place_decides_what_is_proposed(line: str, proposed: str, not_proposed: str) -> None:
@@ -52,9 +52,6 @@ def test_the_place_decides_what_is_proposed(line: str, proposed: str, not_propos
     [
         "%agent history 1 ",
         "%agent verify ",
-        "%agent answer by year ",
-        "%agent model offline ",
-        "%agent tools add area ",
         "agent ",
         "",
     ],

@@ -87,9 +87,7 @@ def test_a_request_to_mend_holds_the_error_its_line_and_the_whole_cell(
     assert not ran(shell, cell)
     assert ran(shell, "fine = 2")
     ran(shell, "%agent fix keep total")
-    loaded = extension.installed(shell)
-    assert loaded is not None
-    session = loaded.opened
+    session = extension.install(shell).opened
     assert session is not None
     (turn,) = session.turns()
     assert "ZeroDivisionError: division by zero" in turn.request

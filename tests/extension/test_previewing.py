@@ -71,9 +71,7 @@ def test_what_is_shown_is_to_the_letter_what_is_sent_then(
 
 
 def history(shell: Any) -> list[Any]:
-    loaded = extension.installed(shell)
-    assert loaded is not None
-    session = loaded.opened
+    session = extension.install(shell).opened
     assert session is not None
     return list(session.turns())
 
