@@ -270,13 +270,11 @@ def command_named(name: str, magic: str) -> Command:
     return COMMANDS[name]
 
 
-def parse_command(line: str, magic: str = "%agent") -> tuple[Command, dict[str, Any]] | None:
-    """The command of ``line`` and its arguments, ``None`` when it is empty. ``Misuse`` when it
+def parse_command(line: str, magic: str = "%agent") -> tuple[Command, dict[str, Any]]:
+    """The command of ``line``, ``help`` when it is empty, and its arguments. ``Misuse`` when it
     cannot be meant."""
     name, rest = _word(line)
-    if not name:
-        return None
-    command = command_named("help" if name in _HELP else name, magic)
+    command = command_named("help" if name in ("", *_HELP) else name, magic)
     if rest.strip() in _HELP:
         return COMMANDS["help"], {"topic": name}
     return command, command.parse(rest, f"{magic} {command.name}")

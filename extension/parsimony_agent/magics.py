@@ -25,7 +25,6 @@ from parsimony_agent.settings import ParsimonyAgent
 from parsimony_agent.tables import note, words
 from parsimony_agent.user_cells import UserCells
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.core.text import counted
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.view.escape import plain
 
@@ -153,12 +152,7 @@ class AgentMagics:
                 sign.withdraw()
 
     def _command(self, line: str) -> Coroutine[Any, Any, None] | None:
-        parsed = arguments.parse_command(line, self.name)
-        if parsed is None:
-            with _plainly():
-                self._status()
-            return None
-        command, given = parsed
+        command, given = arguments.parse_command(line, self.name)
         do = doer(command.run)
         if command.awaits:
 
@@ -247,16 +241,6 @@ class AgentMagics:
 
             self._turns = Turns(self)
         return self._turns
-
-    def _status(self) -> None:
-        session = self.session
-        turns, waiting = len(session.turns()), len(session.pending())
-        print(f"Model {session.model_name}, {counted(turns, 'turn')} here", end="")
-        print(f", {waiting} waiting for an answer: {self.name} answer" if waiting else "", end="")
-        print(f". {self.name} help says more.")
-        if not turns:
-            example = arguments.EXAMPLE.replace("%%agent", f"%{self.name}")
-            print(f"\nTo ask for something, say it in a cell of its own, for example:\n{example}")
 
 
 AgentMagics.agent.__doc__ = arguments.help_text(whole=True)

@@ -121,8 +121,6 @@ class TurnRecord:
         self.view = view
         self.last_event: AgentEvent | None = None
         self.trouble: Exception | None = None
-        # The variable that what it comes to is bound to, where its cell says one.
-        self.bound_to = ""
         # What asks, or asked last: a page that was loaded again still draws it.
         self.prompt: Prompt | None = None
         self.is_followed = False

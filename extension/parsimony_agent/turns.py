@@ -16,14 +16,13 @@ from parsimony_agent import tables
 from parsimony_agent.arguments import CellRequest
 from parsimony_agent.cell import Session, locate
 from parsimony_agent.controls import Control, Prompt, StopButton, in_loop, is_heard_mid_cell
-from parsimony_agent.options import check_context, check_target, options_of
+from parsimony_agent.options import check_context, options_of
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
 from parsimony_agent.publisher import Displays, Outlet, outlet_of
 from parsimony_agent.record_display import Place, TurnRecord
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.events import AgentEvent, RunCancelled, UserInputRequested
-from parsimony_kernel.core.results import collect
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.display import StatusLine
 from parsimony_kernel.session.identity import source_after
@@ -72,9 +71,6 @@ class Turns:
         session = self._magics.session
         options = options_of(request, self._settings)
         check_context(options, session, self._shell, f"%{self._magic}")
-        record.bound_to = request.flags.get("out", "")
-        if record.bound_to:
-            check_target(record.bound_to, self._shell.user_ns, f"%{self._magic}")
 
         def begun() -> None:
             self._leave(self._turn_of_cell.get(cell_key, ""), "The cell was run again.")
@@ -145,7 +141,6 @@ class Turns:
         asking = [each.record for each in session.pending() if each.turn.run_id == run_id]
         if asking and record.is_live and self._is_attended():
             self._leave(run_id, "The question is shown again in another cell.")
-            record.bound_to = before.bound_to if before is not None else ""
             self._records[run_id] = record
             self._prompt(record, asking[0])
             record.go_on_in(self._place(outlet, goes_on=True))
@@ -223,10 +218,6 @@ class Turns:
                     raise TurnStopped("The turn was stopped.") from None
             raise
         finally:
-            # What the turn came to so far, where its cell asked for that.
-            if record.bound_to and record.run_id:
-                result = collect(self._magics.session.events(record.run_id))
-                self._shell.user_ns[record.bound_to] = result
             # Only a turn that is asked about later is worth keeping.
             if record.last_event and not isinstance(record.last_event, UserInputRequested):
                 self._records.pop(record.run_id, None)
