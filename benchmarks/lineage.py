@@ -130,7 +130,7 @@ class Pair:
             shell.run_cell(HELPER)
         extension = install(self.tracked)
         if in_session:
-            extension.magics.user_cells.stamp_into(OriginLedger())
+            extension.user_cells.stamp_into(OriginLedger())
         self._ran = 0
 
     def close(self) -> None:

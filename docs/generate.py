@@ -57,8 +57,8 @@ def magics() -> str:
         _help(CELL.parser("%%agent")),
         "## `%agent`",
         "`TURN` is a number from the history, or at least six characters of an id. Tab completes "
-        "sub-commands, flags, models, variables, turns and artifacts. `%agent help` lists all of "
-        "this, and `%agent help code` the flags of one.",
+        "sub-commands, flags, models and variables. `%agent help` lists all of this, and "
+        "`%agent help code` the flags of one.",
         table(
             ("sub-command", "what it does"),
             ((f"`%agent {each.spelled}`", each.says) for each in COMMANDS.values()),

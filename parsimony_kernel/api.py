@@ -122,7 +122,7 @@ class Notebook(AbstractContextManager["Notebook"]):
         else:
             from parsimony_agent.extension import install  # deferred: scripts do without magics
 
-            magics: Any = install(self._shell).magics
+            magics: Any = install(self._shell)
             self._session, executor = magics.session, magics.session.executor
             self._apart = magics.user_cells.apart
         executor.namespace().update(variables or {})

@@ -245,7 +245,7 @@ def test_in_a_shell_code_runs_in_its_namespace_and_the_magics_know_of_it(
         ("base", "your cell"),
     ]
     assert {each.name for each in notebook.why("after").steps[0].inputs} >= {"grown"}
-    session = install(shell).magics.session
+    session = install(shell).session
     assert session.model_name == "offline"
     assert session.sent(session.turns()[0].run_id) == ()
     assert [turn.model for turn in session.turns()] == ["theirs"]
@@ -257,7 +257,7 @@ def test_closing_in_a_shell_leaves_the_notebook_at_work(in_shell: tuple[Any, Not
     shell, notebook = in_shell
     with notebook:
         notebook.run_code("1 + 1")
-    assert install(shell).magics.session.turns()
+    assert install(shell).session.turns()
     assert notebook.run_code("2 + 2").ok
 
 

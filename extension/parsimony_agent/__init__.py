@@ -21,18 +21,9 @@ async def answer_here(turn_id: str, reply: str) -> None:
     that asked when this process still shows it, and what is new of it is shown as one display.
     Errors are one line without a traceback, among them that the extension is not loaded here.
     """
-    from IPython.core.getipython import get_ipython
+    from parsimony_agent.extension import here
 
-    from parsimony_agent.extension import installed
-    from parsimony_agent.pending import TurnError
-
-    shell = get_ipython()
-    extension = installed(shell) if shell is not None else None
-    if extension is None:
-        raise TurnError(
-            "The agent is not loaded in this shell. Load it with %load_ext parsimony_agent."
-        )
-    await extension.magics.answer_here(turn_id, reply)
+    await here().answer_here(turn_id, reply)
 
 
 def unload_ipython_extension(shell: Any) -> None:

@@ -20,6 +20,8 @@ from parsimony_agent.pending import Misuse
 Reader: TypeAlias = Callable[[str], Any]
 
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+# What completion proposes of models.
+MODEL_NAMES: list[str] = _TABLES["models"]
 
 
 def _number(form: str, needs: str, units: Mapping[str, int], least: float = 1e-9) -> Reader:
@@ -117,9 +119,9 @@ class _Parser(argparse.ArgumentParser):
 class Command:
     """One sub-command of ``%agent``, or, without a name, what ``%%agent`` takes.
 
-    ``run`` is who does it, ``module:function`` of this package: it is called with the magics and
-    the arguments by their names, and gives what is shown. ``awaits`` says that it is a coroutine
-    function, and its magic returns a coroutine. ``group`` is its heading of the help.
+    ``run`` is the function of ``commands`` or ``overview`` that does it: it is called with the
+    magics and the arguments by their names, and gives what is shown. ``awaits`` says that it is a
+    coroutine function, and its magic returns a coroutine. ``group`` is its heading of the help.
     """
 
     name: str
@@ -142,8 +144,8 @@ class Command:
     def parser(self, prog: str) -> argparse.ArgumentParser:
         """Reads what stands behind ``prog``."""
         said = self.says[:1].upper() + self.says[1:] + "."
-        behind = " ".join(map(_spelled, self.arguments.items())) if self.name else "[flags]"
-        usage = f"{prog} {behind}".replace("%", "%%")
+        behind = self.spelled.removeprefix(self.name) if self.name else " [flags]"
+        usage = f"{prog}{behind}".replace("%", "%%")
         made = _Parser(prog, usage, said, add_help=False, allow_abbrev=False)
         add_arguments(made, self.arguments)
         return made
@@ -229,6 +231,7 @@ def _commands() -> Iterator[Command]:
             shared = {
                 f"--{each.replace('_', '-')}": CELL_FLAGS[each] for each in row.pop("flags", ())
             }
+            row = {"run": name} | row
             yield Command(name, group, arguments=shared | row.pop("arguments", {}), **row)
 
 
@@ -267,15 +270,13 @@ def command_named(name: str, magic: str) -> Command:
     return COMMANDS[name]
 
 
-def parse_command(line: str, magic: str = "%agent") -> tuple[Command, dict[str, Any]] | None:
-    """The command of ``line`` and its arguments, ``None`` when it is empty. ``Misuse`` when it
+def parse_command(line: str, magic: str = "%agent") -> tuple[Command, dict[str, Any]]:
+    """The command of ``line``, ``help`` when it is empty, and its arguments. ``Misuse`` when it
     cannot be meant."""
     name, rest = _word(line)
-    if not name:
-        return None
-    command = command_named("help" if name in _HELP else name, magic)
+    command = command_named("help" if name in ("", *_HELP) else name, magic)
     if rest.strip() in _HELP:
-        return COMMANDS["help"], {"command": name}
+        return COMMANDS["help"], {"topic": name}
     return command, command.parse(rest, f"{magic} {command.name}")
 
 
@@ -292,15 +293,20 @@ def terms(rows: Iterable[tuple[str, str]], column: int = 24) -> str:
     return "\n".join(lines)
 
 
-def help_text(name: str = "agent") -> str:
-    """The help of both forms under the magic's ``name``, in 80 columns: every day's work first."""
-    groups: dict[str, list[tuple[str, str]]] = {}
+def help_text(name: str = "agent", *, whole: bool = False) -> str:
+    """The help of both forms under the magic's ``name``, in 80 columns: every day's work, and the
+    other sub-commands by name, or the ``whole`` with the flags of a cell."""
+    groups: dict[str, list[Command]] = {}
     for command in COMMANDS.values():
-        groups.setdefault(command.group, []).append((command.spelled, command.says))
-    flags = (
-        (f"{spelled} {row.get('metavar', '')}".strip(), row["help"])
-        for spelled, row in _TABLES["cell"].items()
-    )
-    commands = "\n\n".join(f"{group}:\n{terms(rows)}" for group, rows in groups.items())
-    about: str = _TABLES["about"]
-    return about.format(name=name, commands=commands, flags=terms(flags))
+        groups.setdefault(command.group, []).append(command)
+    parts: list[str] = [_TABLES["about"].format(name=name)]
+    for group, there in groups.items():
+        listed = "  " + ", ".join(command.name for command in there)
+        if whole or len(parts) == 1:
+            listed = terms((command.spelled, command.says) for command in there)
+        parts.append(f"{group}:\n{listed}")
+    if whole:
+        flags = _TABLES["cell"].items()
+        rows = ((f"{each} {row.get('metavar', '')}".strip(), row["help"]) for each, row in flags)
+        parts.append(f"Flags of %%{name}, before the request:\n{terms(rows)}")
+    return "\n\n".join(parts)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,14 +19,6 @@ if TYPE_CHECKING:
 
 Session: TypeAlias = "NotebookSession"
 SessionFactory = Callable[[Any], Session]
-
-
-@dataclass(frozen=True, slots=True)
-class Location:
-    """The notebook's file name and its folder."""
-
-    notebook: str
-    folder: Path
 
 
 class Cells:
@@ -48,10 +39,6 @@ class Cells:
         """The front end's id of the cell that runs now; empty where it sends none."""
         cell_id = (self.parent().get("metadata") or {}).get("cellId")
         return cell_id if isinstance(cell_id, str) else ""
-
-    def has_id(self) -> bool:
-        """Whether the front end named the cell that runs now."""
-        return bool(self.id())
 
     def key(self, source: str) -> str:
         """The key of the cell that runs now and holds ``source``."""
@@ -80,8 +67,8 @@ def working_folder() -> Path:
         ) from None
 
 
-def locate(shell: Any, environ: Mapping[str, str] = os.environ) -> Location:
-    """Where the notebook lies: what Jupyter, then VS Code says, else the working folder.
+def locate(shell: Any, environ: Mapping[str, str] = os.environ) -> Path:
+    """The notebook's file: what Jupyter, then VS Code says, else the working folder.
 
     ``TurnError`` when that is needed and gone.
     """
@@ -92,18 +79,8 @@ def locate(shell: Any, environ: Mapping[str, str] = os.environ) -> Location:
             folder = (
                 path.parent if path.is_absolute() and path.parent.is_dir() else working_folder()
             )
-            return Location(path.name, folder)
-    return Location("untitled", working_folder())
-
-
-def known_names(session: Session, shell: Any) -> tuple[str, ...]:
-    """What of the notebook a turn can be told of by name: variables, data files, and the titles
-    of what is published."""
-    from parsimony_kernel.session.inventory import data_files
-
-    titles = (artifact.title for artifact in session.artifacts())
-    folder = locate(shell).folder
-    return tuple(dict.fromkeys((*session.executor.variables(), *data_files(folder), *titles)))
+            return folder / path.name
+    return working_folder() / "untitled"
 
 
 def open_in(shell: Any) -> Session:
@@ -116,7 +93,7 @@ def open_in(shell: Any) -> Session:
     application = getattr(getattr(shell, "kernel", None), "parent", None)
     return NotebookSession(
         executor=NotebookExecutor(shell),
-        notebook=where.notebook,
-        folder=where.folder,
+        notebook=where.name,
+        folder=where.parent,
         connection_file=getattr(application, "abs_connection_file", ""),
     )

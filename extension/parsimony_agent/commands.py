@@ -5,8 +5,8 @@ Each is named in the table of ``arguments``; this is imported when one of them i
 
 from __future__ import annotations
 
-import asyncio
 import linecache
+import re
 import sys
 import traceback
 from collections.abc import Iterable, Mapping
@@ -14,20 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from parsimony_agent.arguments import CellRequest
-from parsimony_agent.asking import reader
 from parsimony_agent.cell import working_folder
-from parsimony_agent.controls import Prompt, StopButton, in_loop
 from parsimony_agent.options import options_of
 from parsimony_agent.overview import first_line, own_tools, put_back_words
-from parsimony_agent.pending import (
-    Misuse,
-    OneLine,
-    QuestionPending,
-    Silent,
-    TurnError,
-    TurnStopped,
-)
-from parsimony_agent.publisher import Displays, outlet_of
+from parsimony_agent.pending import Misuse, OneLine, Silent, TurnError, TurnStopped
 from parsimony_kernel.artifacts.refresh import in_words
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.chat import OFFLINE, ChatModel
@@ -35,12 +25,11 @@ from parsimony_kernel.core.text import counted
 from parsimony_kernel.llm.credentials import provider_of
 from parsimony_kernel.llm.providers import price_in_words, suggestion
 from parsimony_kernel.session.share import Share
-from parsimony_kernel.session.turns import MENDING, SessionError, resolve_turn, sentence
+from parsimony_kernel.session.turns import MENDING, SessionError, resolve_turn
 from parsimony_kernel.storage import durable
-from parsimony_kernel.toolbox.mcp_servers import PREFIX, Server, ServerError
+from parsimony_kernel.toolbox.mcp_servers import PREFIX
 from parsimony_kernel.tools import Tool
-from parsimony_kernel.view.blocks import StepBlock
-from parsimony_kernel.view.escape import html_text, inline, plain, shortened, unbroken
+from parsimony_kernel.view.escape import inline, plain, shortened
 from parsimony_kernel.view.history import code_that_worked, code_with_heading
 
 if TYPE_CHECKING:
@@ -53,7 +42,6 @@ _ON_DISK = (
     "it is purged: jupyter parsimony purge --older-than 30d"
 )
 _STOPPED = "Stopped: the server was not started."
-_DECLINED = "It was not started."
 Stop = CancellationRequest | None
 
 # -- turns
@@ -132,17 +120,16 @@ def forget(magics: AgentMagics, turn: str) -> Told:
 def reset(magics: AgentMagics, *, yes: bool = False) -> Told:
     """Begin anew: no earlier turns, no own tools, the first model. Without ``yes``, say so only."""
     session = magics.session
-    tools = ", ".join(session.tools)
+    tools = f"No longer tools: {', '.join(session.tools)}.\n" if session.tools else ""
     if yes:
-        told = f"{counted(session.reset(), 'turn')} forgotten. The model is {session.model_name}.\n"
-        return told + (f"No longer tools: {tools}.\n" if tools else "") + _ON_DISK
+        told = f"{counted(session.reset(), 'turn')} forgotten. The model is {session.model_name}."
+        return f"{told}\n{tools}{_ON_DISK}"
     would = [turn for turn in session.turns() if turn.status not in ("running", "forgotten")]
-    told = (
+    return (
         f"This would forget {counted(len(would), 'turn')} and go back to the model that the "
         f"notebook began with; it is {session.model_name} now.\n"
+        f"{tools}{_ON_DISK}\nTo do it: {magics.name} reset --yes"
     )
-    told += f"Would no longer be tools: {tools}.\n" if tools else ""
-    return f"{told}{_ON_DISK}\nTo do it: {magics.name} reset --yes"
 
 
 # -- the model, the tools, artifacts
@@ -166,7 +153,7 @@ def model(magics: AgentMagics, name: str = "") -> Told:
 
 def tools(magics: AgentMagics, do: str = "", name: str = "", *, yes: bool = False) -> Told:
     """List the tools, or add or remove one. An MCP server is started only where the person has said
-    yes to its command line, now by ``yes`` or when asked, or before."""
+    yes to its command line, now by ``yes`` or before."""
     session = magics.session
     if do and not name:
         raise Misuse(f"{magics.name} tools {do} needs the name of a function, or mcp:SERVER.")
@@ -184,6 +171,7 @@ async def refresh(
     magics: AgentMagics, name: str, *, accept: bool = False, allow: bool = False, stop: Stop = None
 ) -> Told:
     """Make a published artifact again in a clean kernel."""
+    name = re.sub(r"""^(["'])(.+)\1$""", r"\2", name)
     print(f"Making {name!r} again in a clean kernel …", flush=True)
     try:
         done = magics.session.refresh(name, accept=accept, allow=allow)
@@ -239,11 +227,10 @@ def _model_name(value: Any) -> str | None:
 
 
 def _add_server(magics: AgentMagics, name: str, *, yes: bool) -> str:
-    """Start the server ``name`` and give its tools, or ask whether it may be started.
+    """Start the server ``name`` and give its tools.
 
     Raises:
-        QuestionPending: buttons ask; what is clicked goes on with it.
-        TurnError: nobody can be asked here.
+        TurnError: the person has not allowed it yet: its command line, and how to.
         ServerError: it is not known, or does not start.
         SessionError: a turn is running.
     """
@@ -251,8 +238,12 @@ def _add_server(magics: AgentMagics, name: str, *, yes: bool) -> str:
     magics.session.tools.must_be_free()
     server = magics.session.tools.servers.find(name)
     if not server.is_allowed:
-        if not yes and not _says_yes(magics, server):
-            return _DECLINED
+        if not yes:
+            starts = "connects to" if server.url else "starts a program with your rights:"
+            raise TurnError(
+                f"This {starts} {inline(server.line)}\n"
+                f"To allow it from now on: {magics.name} tools --yes add mcp:{name}"
+            )
         server.allow()
     print(f"Starting {name} …", flush=True)
     starting = magics.session.tools.servers.start(name)
@@ -265,69 +256,19 @@ def _add_server(magics: AgentMagics, name: str, *, yes: bool) -> str:
         starting.cancel()
 
 
-def _says_yes(magics: AgentMagics, server: Server) -> bool:
-    starts = "connects to" if server.url else "starts a program with your rights:"
-    asked = f"This {starts} {inline(server.line)}"
-    by_hand = f"To allow it from now on: {magics.name} tools --yes add mcp:{server.name}"
-    if magics.turns.can_be_clicked():
-        magics.show(asked)
-        _ask(magics, server, by_hand)
-        raise QuestionPending("A server waits for a yes; cells queued behind it were not run.")
-    takes_input = getattr(getattr(magics.shell, "kernel", None), "_allow_stdin", False)
-    read = input if takes_input else reader()
-    if read is None:
-        raise TurnError(f"{asked}\n{by_hand}")
-    return read(f"{asked}\nStart it? yes or no: ").strip().casefold() in ("y", "yes")
-
-
 def _tools_in_words(tools: Iterable[Tool]) -> str:
     """A line for each tool."""
     lines = (f"Tool: {each.name}. {first_line(each.description)}" for each in tools)
     return "\n".join(map(str.rstrip, lines))
 
 
-def _ask(magics: AgentMagics, server: Server, by_hand: str) -> None:
-    """Ask with buttons whether ``server`` may be started; a click goes on behind the cell, and
-    what comes of it is shown in the place of the buttons."""
-    place = Displays(outlet_of(magics.shell))
-
-    async def start() -> str:
-        server.allow()  # what was shown, whatever the file says by now
-        starting = magics.session.tools.servers.start(server.name)
-        stop = StopButton(starting.cancel, "Stops the start of this server.")
-        place.show([stop.bundle()])
-        try:
-            tools = await asyncio.wrap_future(starting)
-        finally:
-            stop.settle("")
-        return f"Started. Its tools: {', '.join(tools)}."
-
-    async def answered(reply: str) -> None:
-        try:
-            told = await start() if reply == "1" else _DECLINED
-        except asyncio.CancelledError:
-            told = _STOPPED
-        except ServerError as error:
-            told = sentence(str(error))
-        prompt.settle(told)
-        place.show([prompt.bundle()])
-
-    choices = ("Start it", "Don't start it")
-    prompt = Prompt(choices, in_loop(answered), free_words=False, magic=magics.name)
-    data, metadata = prompt.bundle()
-    place.show([({**data, "text/plain": by_hand}, metadata)])
-
-
 # -- code
 
 
-def code(
-    magics: AgentMagics, turn: str | None = None, *, cells: bool = False, to: str = ""
-) -> Told:
-    """Show the code that worked in a turn, the newest by default.
+def code(magics: AgentMagics, turn: str | None = None, *, cells: bool = False) -> Told:
+    """Show the code that worked in a turn, the newest by default, or put it into the next cell.
 
-    With ``cells`` it is put into the next cell too, with ``to`` written into a new notebook, a
-    cell for each step. ``TurnError`` when no code of the turn worked.
+    ``TurnError`` when no code of the turn worked.
     """
     shown = resolve_turn(magics.session.turns(), turn)
     steps = code_that_worked(magics.session.events(shown.run_id))
@@ -336,55 +277,28 @@ def code(
             f"No code of turn {shown.ordinal} worked; {magics.name} history {shown.ordinal} tells "
             "what happened."
         )
-    if to:
-        return _written(working_folder() / to, steps)
     whole = "\n\n".join(map(code_with_heading, steps)) + "\n"
     if cells:
         # A kernel can hand over one cell; editors and `jupytext` split it at its headings.
         magics.shell.set_next_input(whole)
-    return _shown(whole)
-
-
-def _shown(source: str) -> dict[str, Any]:
-    return {
-        "text/plain": plain(source).rstrip("\n"),
-        "text/html": f"<pre>{unbroken(html_text(source))}</pre>",
-    }
-
-
-def _written(place: Path, steps: tuple[StepBlock, ...]) -> str:
-    import nbformat  # deferred: few ask for a file
-
-    if place.suffix != ".ipynb":
-        raise TurnError(f"{place.name!r} is no notebook: give it a name that ends with .ipynb.")
-    document = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(code_with_heading(step)) for step in steps]
-    )
-    for number, cell in enumerate(document.cells, start=1):
-        cell["id"] = f"step-{number}"
-    _create(place, nbformat.writes(document).encode("utf-8", "replace"))
-    return f"Written into {place.name}: {counted(len(steps), 'cell')}."
+        return f"The code of turn {shown.ordinal} is in the next cell."
+    return whole
 
 
 def script(magics: AgentMagics, name: str, file: str = "") -> Told:
     """Show a short script that rebuilds a variable, or write it into a new file."""
     source = magics.session.past.script(name).code
     if not file:
-        return _shown(source.rstrip())
+        return source
     place = working_folder() / file
-    _create(place, source.encode("utf-8", "surrogatepass"))
-    lines = counted(source.rstrip().count("\n") + 1, "line")
-    return f"Written into {place.name}: {lines} that rebuild {name}."
-
-
-def _create(place: Path, content: bytes) -> None:
-    """Write a file that is not there yet. ``SessionError`` where that cannot be."""
     try:
-        is_made = durable.create(place, content)
+        is_made = durable.create(place, source.encode("utf-8", "surrogatepass"))
     except durable.StorageError as exc:
         raise SessionError(str(exc)) from exc
     if not is_made:
         raise SessionError(f"{place.name!r} exists already, and is left as it is: name another.")
+    lines = counted(source.rstrip().count("\n") + 1, "line")
+    return f"Written into {place.name}: {lines} that rebuild {name}."
 
 
 # -- what failed last

@@ -28,9 +28,14 @@ _STOP_TOOLTIP = (
 
 class Control:
     """Something to click. ``state`` is the text that it was closed into, ``None`` while open. It is
-    drawn through ``bundle``, and ``state`` changes whenever that does."""
+    drawn through ``bundle``, and ``state`` changes whenever that does.
+
+    ``widget`` is what is drawn, ``instead`` its text where no widget is drawn.
+    """
 
     state: str | None = None
+    widget: Any
+    instead: str
 
     def settle(self, text: str) -> None:
         """Close it; from now on the display is ``text``, or looks empty."""
@@ -38,10 +43,9 @@ class Control:
 
     def bundle(self) -> Bundle:
         """What to show now."""
-        return (self._widget() if self.state is None else note(self.state)), {}
-
-    def _widget(self) -> dict[str, Any]:
-        raise NotImplementedError
+        if self.state is not None:
+            return note(self.state), {}
+        return {**self.widget._repr_mimebundle_(), "text/plain": self.instead}, {}
 
 
 class Prompt(Control):
@@ -64,7 +68,10 @@ class Prompt(Control):
         self._on_reply = on_reply
         # Held once there is a reply, or nobody is asked any more.
         self._taken = threading.Lock()
-        self._instead = _instead(len(choices), magic)
+        count = len(choices)
+        how = {0: "WORDS", 1: "1"}.get(count, f"N, a number from 1 to {count}")
+        drawn = "buttons" if choices else "field"
+        self.instead = f"Answer with {magic} answer {how}; {magic} show draws the {drawn} again."
         fitting = {"width": "auto", "max_width": _WITHIN, "height": "auto", "min_height": "28px"}
         self.buttons = [
             widgets.Button(
@@ -94,7 +101,7 @@ class Prompt(Control):
         self._note = widgets.HTML(layout={"display": "none"})
         row = {"flex_flow": "row wrap", "align_items": "center", "max_width": "60em"}
         rows = [self.buttons, [self.field, self.send] if free_words else []]
-        self.box = widgets.VBox(
+        self.widget = widgets.VBox(
             [*(widgets.Box(each, layout=row) for each in rows if each), self._note]
         )
 
@@ -115,8 +122,7 @@ class Prompt(Control):
         self._show(f'<p role="status">{html_text(inline(text))}</p>')
 
     def _show(self, markup: str) -> None:
-        self._note.value = markup
-        self._note.layout.display = ""
+        self._note.value, self._note.layout.display = markup, ""
 
     def take(self, reply: str) -> None:
         """Hand ``reply`` over, if it says something and nobody was faster."""
@@ -142,7 +148,7 @@ class Prompt(Control):
         self._taken.acquire(blocking=False)
         super().settle(text)
         self._show(note(text)["text/html"] if text else self.said)
-        self.box.children = [self._note]
+        self.widget.children = [self._note]
         for widget in (*self.buttons, self.field, self.send):
             widget.close()
 
@@ -151,36 +157,24 @@ class Prompt(Control):
         if self.state is not None and markup != self.said:
             self._show(markup)
 
-    def _widget(self) -> dict[str, Any]:
-        return {**self.box._repr_mimebundle_(), "text/plain": self._instead}
-
-
-def _instead(choices: int, magic: str) -> str:
-    """How to answer where the controls cannot be drawn."""
-    how = {0: "WORDS", 1: "1"}.get(choices, f"N, a number from 1 to {choices}")
-    drawn = "buttons" if choices else "field"
-    return f"Answer with {magic} answer {how}; {magic} show draws the {drawn} again."
-
 
 class StopButton(Control):
     """Calls ``on_stop`` for every click until it is settled."""
 
-    def __init__(self, on_stop: Callable[[], object], tooltip: str = _STOP_TOOLTIP) -> None:
+    instead = "Interrupt the kernel to stop this turn."
+
+    def __init__(self, on_stop: Callable[[], object]) -> None:
         import ipywidgets as widgets
 
-        self.button = widgets.Button(
-            description="Stop", tooltip=tooltip, icon="stop", layout={"width": "auto"}
+        self.widget = widgets.Button(
+            description="Stop", tooltip=_STOP_TOOLTIP, icon="stop", layout={"width": "auto"}
         )
-        self.button.on_click(lambda _: on_stop() if self.state is None else None)
+        self.widget.on_click(lambda _: on_stop() if self.state is None else None)
 
     def settle(self, text: str) -> None:
         """The turn has ended or asks."""
         super().settle(text)
-        self.button.close()
-
-    def _widget(self) -> dict[str, Any]:
-        shown = self.button._repr_mimebundle_()
-        return {**shown, "text/plain": "Interrupt the kernel to stop this turn."}
+        self.widget.close()
 
 
 def in_loop(act: Callable[[str], Coroutine[Any, Any, None]]) -> Callable[[str], None]:

@@ -7,109 +7,95 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from traitlets.config import Config
 
 from parsimony_agent.cell import SessionFactory, open_in
-from parsimony_agent.completion import matcher, source_of
+from parsimony_agent.completion import matcher
 from parsimony_agent.magics import AgentMagics
-from parsimony_agent.pending import SilentStop
+from parsimony_agent.pending import SilentStop, TurnError
 from parsimony_agent.settings import ParsimonyAgent, config_of_files
 from parsimony_agent.transform import asking, awaiting
 
 NAME = "agent"
 SECOND_NAME = "parsimony"
 
+# What each shell has, and what takes it out again.
+_installed: WeakKeyDictionary[Any, tuple[AgentMagics, ExitStack]] = WeakKeyDictionary()
 
-class Extension:
-    """The extension in one shell. ``name`` is the magic that it took."""
 
-    def __init__(
-        self,
-        shell: Any,
-        *,
-        session_factory: SessionFactory = open_in,
-        environ: Mapping[str, str] = os.environ,
-    ) -> None:
-        self._shell = shell
-        tables = shell.magics_manager.magics
-        taken = any(NAME in tables[kind] for kind in ("line", "cell")) or NAME in (
-            shell.magics_manager.lazy_magics
+def here() -> AgentMagics:
+    """The magics of the shell that runs now. ``TurnError`` says how to load them."""
+    from IPython.core import getipython
+
+    shell = getipython.get_ipython()
+    if shell not in _installed:
+        raise TurnError(
+            "The agent is not loaded in this shell. Load it with %load_ext parsimony_agent."
         )
-        self.name = SECOND_NAME if taken else NAME
-        self._silence = SilentStop(shell)
-        # IPython's configuration files have the last word over Jupyter's.
-        config = config_of_files()
-        config.merge(getattr(shell, "config", None) or Config())
-        self.settings = ParsimonyAgent(environ=environ, config=config)
-        self.magics = AgentMagics(
-            shell,
-            name=self.name,
-            session_factory=session_factory,
-            environ=environ,
-            settings=self.settings,
-            silence=self._silence.install,
+    return _installed[shell][0]
+
+
+def install(
+    shell: Any,
+    session_factory: SessionFactory = open_in,
+    *,
+    environ: Mapping[str, str] = os.environ,
+) -> AgentMagics:
+    """Load the extension into ``shell``, if it is not yet; says so only when the usual name was
+    taken."""
+    if shell in _installed:
+        return _installed[shell][0]
+    known = shell.magics_manager
+    taken = any(NAME in table for table in (*known.magics.values(), known.lazy_magics))
+    name = SECOND_NAME if taken else NAME
+    # IPython's configuration files have the last word over Jupyter's.
+    config = config_of_files()
+    config.merge(getattr(shell, "config", None) or Config())
+    settings = ParsimonyAgent(environ=environ, config=config)
+    silence = SilentStop(shell)
+    magics = AgentMagics(shell, f"%{name}", settings, silence.install, session_factory, environ)
+    hooks: tuple[tuple[list[Any], Any], ...] = (
+        (shell.input_transformers_post, awaiting(name)),
+        (shell.input_transformer_manager.token_transformers, asking(name)),
+        (shell.Completer.custom_matchers, matcher(name, shell)),
+        (shell.configurables, settings),
+    )
+    undo = ExitStack()
+    shell.register_magic_function(magics.agent, magic_kind="line_cell", magic_name=name)
+    undo.callback(_remove_magic, shell, name, magics.agent)
+    for there, hook in hooks:
+        there.append(hook)
+        undo.callback(_remove_hook, there, hook)
+    silence.install()
+    undo.callback(silence.uninstall)
+    magics.user_cells.install()
+    undo.callback(magics.user_cells.uninstall)
+    undo.callback(magics.close)
+    _installed[shell] = magics, undo
+    if taken:
+        print(
+            f"Parsimony Agent: %%{NAME} belongs to another extension here, so the agent is "
+            f"%%{name} and %{name}."
         )
-        # What is added to lists of the shell.
-        self._hooks: tuple[tuple[list[Any], Any], ...] = (
-            (shell.input_transformers_post, awaiting(self.name)),
-            (shell.input_transformer_manager.token_transformers, asking(self.name)),
-            (
-                shell.Completer.custom_matchers,
-                matcher(self.name, source_of(shell, lambda: self.magics.opened)),
-            ),
-            (shell.configurables, self.settings),
-        )
-
-    def install(self) -> None:
-        """Register everything; says so only when the usual name was taken."""
-        self._shell.register_magic_function(
-            self.magics.agent, magic_kind="line_cell", magic_name=self.name
-        )
-        for hooks, hook in self._hooks:
-            hooks.append(hook)
-        self._silence.install()
-        self.magics.user_cells.install()
-        if self.name != NAME:
-            print(
-                f"Parsimony Agent: %%{NAME} belongs to another extension here, so the agent is "
-                f"%%{self.name} and %{self.name}."
-            )
-
-    def uninstall(self) -> None:
-        """Take everything out again, except what somebody has replaced meanwhile."""
-        self.magics.close()
-        self.magics.user_cells.uninstall()
-        self._silence.uninstall()
-        for hooks, hook in self._hooks:
-            hooks[:] = [each for each in hooks if each is not hook]
-        for table in self._shell.magics_manager.magics.values():
-            if table.get(self.name) == self.magics.agent:
-                del table[self.name]
-
-
-_installed: WeakKeyDictionary[Any, Extension] = WeakKeyDictionary()
-
-
-def install(shell: Any, session_factory: SessionFactory = open_in) -> Extension:
-    """The extension of ``shell``, installed if it is not yet."""
-    extension = _installed.get(shell)
-    if extension is None:
-        extension = Extension(shell, session_factory=session_factory)
-        extension.install()
-        _installed[shell] = extension
-    return extension
-
-
-def installed(shell: Any) -> Extension | None:
-    """The extension of ``shell``, if it is loaded there."""
-    return _installed.get(shell)
+    return magics
 
 
 def uninstall(shell: Any) -> None:
-    """Take the extension out of ``shell``, if it is there."""
-    extension = _installed.pop(shell, None)
-    if extension is not None:
-        extension.uninstall()
+    """Take the extension out of ``shell``, if it is there, except what somebody has replaced
+    meanwhile."""
+    if shell in _installed:
+        _installed.pop(shell)[1].close()
+
+
+def _remove_magic(shell: Any, name: str, magic: Any) -> None:
+    for table in shell.magics_manager.magics.values():
+        if table.get(name) == magic:
+            del table[name]
+
+
+def _remove_hook(hooks: list[Any], hook: Any) -> None:
+    hooks[:] = [each for each in hooks if each is not hook]

@@ -10,6 +10,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from IPython.core.magic import no_var_expand
 
 from parsimony_agent import arguments
 from parsimony_agent.arguments import CellRequest
-from parsimony_agent.cell import Cells, Session, SessionFactory, open_in, working_folder
+from parsimony_agent.cell import Cells, Session, SessionFactory, working_folder
 from parsimony_agent.pending import Misuse, Silent, TurnError, TurnStopped
 from parsimony_agent.publisher import Displays, outlet_of
 from parsimony_agent.settings import ParsimonyAgent
@@ -43,10 +44,6 @@ _OF_A_TURN = (
 _LATE_TURNS = 5
 
 
-async def _nothing() -> None:
-    """What a cell awaits that has nothing to wait for."""
-
-
 async def _take_late_stop(stop: CancellationRequest) -> None:
     """Set ``stop`` if Stop was pressed after the cell began and before it was listened for."""
     try:
@@ -68,46 +65,39 @@ def _plainly() -> Iterator[None]:
         from parsimony_kernel.session.turns import SessionError, sentence
         from parsimony_kernel.toolbox.mcp_servers import ServerError
 
-        if isinstance(error, ServerError):
-            raise TurnError(sentence(str(error))) from None
-        if isinstance(error, SessionError):
-            raise TurnError(str(error)) from None
+        if isinstance(error, SessionError | ServerError):
+            said = str(error)
+            raise TurnError(sentence(said) if isinstance(error, ServerError) else said) from None
         raise
 
 
 def doer(run: str) -> Callable[..., Any]:
     """Who does what a table calls ``run``; imported when it is first called."""
-    module, _, function = run.partition(":")
-    found: Callable[..., Any] = getattr(import_module(f"parsimony_agent.{module}"), function)
+    from parsimony_agent import commands, overview
+
+    found: Callable[..., Any] = getattr(commands if hasattr(commands, run) else overview, run)
     return found
 
 
+@dataclass(eq=False)
 class AgentMagics:
     """The magics of one shell, and what their sub-commands work with.
 
-    ``name`` is the line magic as it is written. ``session`` and ``turns`` are opened when they are
-    first needed.
+    ``name`` is the line magic as it is written; ``silence`` makes the shell show nothing for what
+    ends a cell quietly. ``opened`` is the session once it is open.
     """
 
-    def __init__(
-        self,
-        shell: Any,
-        *,
-        name: str,
-        session_factory: SessionFactory,
-        environ: Mapping[str, str],
-        settings: ParsimonyAgent,
-        silence: Callable[[], None],
-    ) -> None:
-        self.shell = shell
-        self.name = f"%{name}"
-        self.environ = environ
-        self.settings = settings
-        self.cells = Cells(shell)
-        self.user_cells = UserCells(shell, self.cells)
-        self._silence = silence
-        self._session_factory = session_factory
-        self._session: Session | None = None
+    shell: Any
+    name: str
+    settings: ParsimonyAgent
+    silence: Callable[[], None]
+    session_factory: SessionFactory
+    environ: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        self.cells = Cells(self.shell)
+        self.user_cells = UserCells(self.shell, self.cells)
+        self.opened: Session | None = None
         self._turns: Turns | None = None
         self._set_model = ""
         self._of_models: dict[str, str] = {}
@@ -116,9 +106,9 @@ class AgentMagics:
         """Let go of the session; a turn that is running behind the cells is stopped."""
         if self._turns is not None:
             self._turns.leave_all()
-        if self._session is not None and not self._session.stop("the extension was unloaded"):
-            self._session.close()
-        self._turns = self._session = None
+        if self.opened is not None and not self.opened.stop("the extension was unloaded"):
+            self.opened.close()
+        self._turns = self.opened = None
 
     @no_var_expand  # type: ignore[untyped-decorator]
     def agent(self, line: str, cell: str | None = None) -> Coroutine[Any, Any, None] | None:
@@ -128,8 +118,8 @@ class AgentMagics:
     def _cell(self, line: str, body: str) -> Coroutine[Any, Any, None]:
         request = arguments.parse_cell(line, body, f"%{self.name}")
         if "help" in request.flags:
-            print(arguments.help_text(self.name[1:]))
-            return _nothing()
+            print(arguments.CELL.parser(f"%{self.name}").format_help())
+            return asyncio.sleep(0)
         if not request.text:
             example = arguments.EXAMPLE.replace("%%agent", f"%{self.name}")
             raise Misuse(
@@ -138,13 +128,13 @@ class AgentMagics:
         cell_key = self.cells.next_turn(f"{line}\n{body}")
         if "dry_run" in request.flags:
             with _plainly():
-                self.show(doer("overview:preview")(self, request, cell_key))
-            return _nothing()
+                self.show(doer("preview")(self, request, cell_key))
+            return asyncio.sleep(0)
         return self._ask(request, cell_key)
 
     async def _ask(self, request: CellRequest, cell_key: str) -> None:
         outlet = outlet_of(self.shell)
-        can_be_redrawn = self.cells.has_id() and not outlet.is_terminal
+        can_be_redrawn = bool(self.cells.id()) and not outlet.is_terminal
         sign = None
         if can_be_redrawn and self.settings.value("display") != "static":
             # Something can be seen of the turn before anything is imported for it.
@@ -162,12 +152,7 @@ class AgentMagics:
                 sign.withdraw()
 
     def _command(self, line: str) -> Coroutine[Any, Any, None] | None:
-        parsed = arguments.parse_command(line, self.name)
-        if parsed is None:
-            with _plainly():
-                self._status()
-            return None
-        command, given = parsed
+        command, given = arguments.parse_command(line, self.name)
         do = doer(command.run)
         if command.awaits:
 
@@ -179,7 +164,7 @@ class AgentMagics:
             try:
                 self.show(do(self, **given))
             except Silent:
-                self._silence()
+                self.silence()
                 raise
         return None
 
@@ -206,46 +191,36 @@ class AgentMagics:
             with stop_on_sigint(stop), _plainly():
                 await _take_late_stop(stop)
                 working_folder()
-                await self._import_what_a_turn_needs(stop)
-                turns = None if stop.is_set else self.turns
-                if turns is not None and not stop.is_set:
-                    _ = self.session
-                if turns is None or stop.is_set:
+                for name in _OF_A_TURN:
+                    # Off the event loop, so that Stop is answered at once.
+                    if name not in sys.modules and not stop.is_set:
+                        with suppress(Cancelled):
+                            await stop.race(asyncio.to_thread(import_module, name))
+                if not stop.is_set:
+                    _ = self.turns, self.session
+                if stop.is_set:
                     outlet_of(self.shell).show(note("Stopped before the turn began."))
                     raise TurnStopped("The cell was stopped before its turn began.")
-                await begin(turns, stop)
+                await begin(self.turns, stop)
         except Silent:
             # Whoever set a handler of exceptions since we did took the place of ours.
-            self._silence()
+            self.silence()
             raise
         except (asyncio.CancelledError, KeyboardInterrupt) as ended:
             # Somebody else's cancellation is theirs to see.
             if isinstance(ended, asyncio.CancelledError) and not stop.is_set:
                 raise
-            self._silence()
+            self.silence()
             raise TurnStopped("The cell was stopped.") from None
-
-    async def _import_what_a_turn_needs(self, stop: CancellationRequest) -> None:
-        """Off the event loop, so that Stop is answered at once."""
-        needed = _OF_A_TURN if self._session_factory is open_in else _OF_A_TURN[:1]
-        for name in needed:
-            if name not in sys.modules and not stop.is_set:
-                with suppress(Cancelled):
-                    await stop.race(asyncio.to_thread(import_module, name))
-
-    @property
-    def opened(self) -> Session | None:
-        """The session, if it is open."""
-        return self._session
 
     @property
     def session(self) -> Session:
         """The session of this notebook."""
-        if self._session is None:
+        if self.opened is None:
             with _plainly():
-                self._session = self._session_factory(self.shell)
-            self.user_cells.stamp_into(self._session.executor.origin_ledger)
-        return self._session
+                self.opened = self.session_factory(self.shell)
+            self.user_cells.stamp_into(self.opened.executor.origin_ledger)
+        return self.opened
 
     def follow_settings(self) -> None:
         """Take what was set of models since. What the environment says, the session knows."""
@@ -264,24 +239,8 @@ class AgentMagics:
         if self._turns is None:
             from parsimony_agent.turns import Turns
 
-            self._turns = Turns(
-                self.shell,
-                lambda: self.session,
-                self.cells,
-                magic=self.name,
-                settings=self.settings,
-            )
+            self._turns = Turns(self)
         return self._turns
 
-    def _status(self) -> None:
-        session = self.session
-        turns, waiting = len(session.turns()), len(session.pending())
-        print(f"Model {session.model_name}, {turns} turn{'' if turns == 1 else 's'} here", end="")
-        print(f", {waiting} waiting for an answer: {self.name} answer" if waiting else "", end="")
-        print(f". {self.name} help says more.")
-        if not turns:
-            example = arguments.EXAMPLE.replace("%%agent", f"%{self.name}")
-            print(f"\nTo ask for something, say it in a cell of its own, for example:\n{example}")
 
-
-AgentMagics.agent.__doc__ = arguments.help_text()
+AgentMagics.agent.__doc__ = arguments.help_text(whole=True)

@@ -1,14 +1,11 @@
 """What a turn is run with: what its cell says, else what is set, else what is usual."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from parsimony_agent.arguments import CellRequest, nearest
-from parsimony_agent.cell import Session, known_names
+from parsimony_agent.cell import Session, locate
 from parsimony_agent.pending import Misuse
 from parsimony_agent.settings import ParsimonyAgent
-from parsimony_kernel.core.results import AgentResult
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.llm.cassette_mode import CassetteMode
 from parsimony_kernel.session.share import Share
@@ -57,44 +54,23 @@ def options_of(request: CellRequest, settings: ParsimonyAgent) -> TurnOptions:
     )
 
 
-def in_notebook(options: TurnOptions, session: Session, shell: Any, magic: str) -> TurnOptions:
-    """``options`` for the notebook of ``session``, the names of its context as they are there.
-
-    ``Misuse`` says which is not there, and what is.
-    """
+def check_context(options: TurnOptions, session: Session, shell: Any, magic: str) -> None:
+    """Whether the names of the context are in the notebook. ``Misuse`` says which is not there, and
+    what is: variables, data files, and the titles of what is published."""
     if not options.context:
-        return options
-    known = known_names(session, shell)
-    return replace(options, context=tuple(_found(options.context, known, magic)))
+        return
+    from parsimony_kernel.session.inventory import data_files
 
-
-def _found(names: Sequence[str], known: Iterable[str], magic: str) -> Iterator[str]:
-    # A title may have commas of its own.
-    by_parts = {",".join(map(str.strip, name.split(","))): name for name in known}
-    rest = ",".join(names)
-    while rest:
-        fitting = [each for each in by_parts if f"{rest},".startswith(f"{each},")]
-        if not fitting:
-            raise Misuse(_unknown(rest.partition(",")[0], tuple(by_parts.values()), magic))
-        longest = max(fitting, key=len)
-        yield by_parts[longest]
-        rest = rest[len(longest) + 1 :]
-
-
-def _unknown(name: str, known: Sequence[str], magic: str) -> str:
-    said = f"{magic} --context got {name!r}, which is no variable, data file or title here."
-    if not known:
-        return f"{said} There is none yet."
-    more = f" and {len(known) - _MOST_LISTED} more" if len(known) > _MOST_LISTED else ""
-    return f"{said}{nearest(name, known)} There are: {', '.join(known[:_MOST_LISTED])}{more}."
-
-
-def check_target(name: str, variables: dict[str, Any], magic: str) -> None:
-    """Whether the result of a turn can be bound to ``name``. ``Misuse`` says why not."""
-    if not name.isidentifier() or name.startswith("_"):
-        raise Misuse(f"{magic} -o takes the name of a variable, and got {name!r}.")
-    if name in variables and not isinstance(variables[name], AgentResult):
-        raise Misuse(
-            f"{magic} -o {name} would overwrite your variable {name!r}. Name another one, or "
-            f"delete it first: del {name}"
-        )
+    titles = (artifact.title for artifact in session.artifacts())
+    names = (*session.executor.variables(), *data_files(locate(shell).parent), *titles)
+    known = list(dict.fromkeys(names))
+    for name in options.context:
+        if name not in known:
+            rest = len(known) - _MOST_LISTED
+            there = (
+                f"There are: {', '.join(known[:_MOST_LISTED])}" if known else "There is none yet"
+            )
+            raise Misuse(
+                f"{magic} --context got {name!r}, which is no variable, data file or title here."
+                f"{nearest(name, known)} {there}{f' and {rest} more' if rest > 0 else ''}."
+            )

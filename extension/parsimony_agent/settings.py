@@ -6,7 +6,6 @@ table in ``settings.toml`` is the only source of the traits, of their help and o
 """
 
 import os
-import textwrap
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -36,6 +35,7 @@ class Setting(TraitType[Any, Any]):
         self.says: str = told["help"]
         self.read = _deferred(told["deferred"]) if "deferred" in told else reader(told)
         said = f"{self.says[0].upper()}{self.says[1:]}. Environment: {self.variable}."
+        said += f" For example {self.example!r}." if self.example != self.usual else ""
         super().__init__(default_value=None, allow_none=True, help=said)
         self.name = name
         self.tag(config=True)
@@ -136,11 +136,5 @@ def config_of_files(folders: list[str] | None = None) -> Config:
 
 def file_text() -> str:
     """A configuration file with every setting in it, each behind a hash."""
-    lines = ["# Configuration of Parsimony Agent.", "", "c = get_config()  # noqa: F821"]
-    for setting in SETTINGS.values():
-        lines += [
-            "",
-            *textwrap.wrap(setting.help, 90, initial_indent="# ", subsequent_indent="# "),
-            f"# c.ParsimonyAgent.{setting.name} = {setting.usual or setting.example!r}",
-        ]
-    return "\n".join(lines) + "\n"
+    head = "# Configuration of Parsimony Agent.\n\nc = get_config()  # noqa: F821\n\n"
+    return head + str(ParsimonyAgent.class_config_section()) + "\n"

@@ -64,8 +64,9 @@ def table(
         return note(empty)
     cells = [[shortened(inline(cell), widest) for cell in row] for row in rows]
     widths = [max(map(wcswidth, column)) for column in zip(head, *cells, strict=True)]
-    if width is not None:
-        widths = _narrowed(widths, width)
+    room = (width or 0) - len(_GAP) * (len(widths) - 1)
+    while width is not None and sum(widths) > room and max(widths) > _NARROWEST:
+        widths[widths.index(max(widths))] -= 1
     text = "\n".join(line for row in (head, *cells) for line in _lines(row, widths))
 
     def row(tag: str, values: Sequence[str], scope: str = "") -> str:
@@ -92,15 +93,6 @@ def steps_table(steps: Iterable[Line]) -> dict[str, Any]:
 def _breaks(cell: str) -> str:
     # JupyterLab takes `overflow-wrap:anywhere` out of what is not trusted.
     return "break-all" if max(map(len, cell.split()), default=0) > _LONG_WORD else "normal"
-
-
-def _narrowed(widths: Sequence[int], width: int) -> list[int]:
-    """``widths`` that fit into ``width`` together, at the cost of the widest."""
-    fitting = list(widths)
-    room = width - len(_GAP) * (len(fitting) - 1)
-    while sum(fitting) > room and max(fitting) > _NARROWEST:
-        fitting[fitting.index(max(fitting))] -= 1
-    return fitting
 
 
 def _lines(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:

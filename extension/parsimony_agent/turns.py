@@ -4,26 +4,25 @@ A turn goes on where its question was asked, when a button was clicked, or in th
 answers. Whatever it does, somebody holds its task and sees its errors.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 import sys
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from parsimony_agent import tables
 from parsimony_agent.arguments import CellRequest
-from parsimony_agent.asking import Read, ask_by_input, reader
-from parsimony_agent.cell import Cells, Session, locate
+from parsimony_agent.cell import Session, locate
 from parsimony_agent.controls import Control, Prompt, StopButton, in_loop, is_heard_mid_cell
-from parsimony_agent.options import check_target, in_notebook, options_of
+from parsimony_agent.options import check_context, options_of
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
 from parsimony_agent.publisher import Displays, Outlet, outlet_of
 from parsimony_agent.record_display import Place, TurnRecord
-from parsimony_agent.settings import ParsimonyAgent
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.events import AgentEvent, RunCancelled, UserInputRequested
-from parsimony_kernel.core.results import collect
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.display import StatusLine
 from parsimony_kernel.session.identity import source_after
@@ -37,34 +36,18 @@ _STOPPED = "stopped by the user"
 _log = logging.getLogger(__name__)
 
 
+if TYPE_CHECKING:
+    from parsimony_agent.magics import AgentMagics
+
+
 class Turns:
-    """Runs turns in cells and after clicks, and keeps what is needed to go on with them.
+    """Runs turns in cells and after clicks, and keeps what is needed to go on with them."""
 
-    ``read`` asks the person at a terminal; by default ``input``, if there is a terminal.
-    """
-
-    def __init__(
-        self,
-        shell: Any,
-        session: Callable[[], Session],
-        cells: Cells,
-        *,
-        magic: str = "%agent",
-        settings: ParsimonyAgent,
-        clock: Clock = SYSTEM_CLOCK,
-        read: Read | None = None,
-    ) -> None:
-        self._shell = shell
-        self._open = session
-        self._cells = cells
-        self._magic = magic
-        self._settings = settings
-        self._clock = clock
-        self._read = read
+    def __init__(self, magics: AgentMagics, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._magics, self._shell, self._cells = magics, magics.shell, magics.cells
+        self._magic, self._settings, self._clock = magics.name, magics.settings, clock
         self._records: dict[str, TurnRecord] = {}
         self._turn_of_cell: dict[str, str] = {}
-        # What the results of turns are bound to, by run.
-        self._outs: dict[str, str] = {}
 
     async def ask(
         self,
@@ -85,22 +68,18 @@ class Turns:
         """
         outlet = outlet_of(self._shell)
         record = TurnRecord(self._place(outlet, elsewhere=elsewhere, sign=sign), clock=self._clock)
-        session, magic = self._open(), f"%{self._magic}"
-        options = in_notebook(options_of(request, self._settings), session, self._shell, magic)
-        out = request.flags.get("out", "")
-        if out:
-            check_target(out, self._shell.user_ns, magic)
+        session = self._magics.session
+        options = options_of(request, self._settings)
+        check_context(options, session, self._shell, f"%{self._magic}")
 
         def begun() -> None:
             self._leave(self._turn_of_cell.get(cell_key, ""), "The cell was run again.")
             self._turn_of_cell[cell_key] = record.run_id
             self._records[record.run_id] = record
-            if out:
-                self._outs[record.run_id] = out
 
         events = session.turn(request.text, cell_key=cell_key, options=options, stop=stop)
         await self._follow(record, events, begun)
-        await self._end_cell(record, outlet)
+        self._end_cell(record, outlet)
 
     async def answer(
         self,
@@ -117,7 +96,7 @@ class Turns:
         continuation as one display.
         """
         outlet = outlet_of(self._shell)
-        session = self._open()
+        session = self._magics.session
         question = self._question(session, turn).record
         record = self._records.get(question.run_id)
         if record is None:
@@ -139,17 +118,17 @@ class Turns:
 
         await self._follow(record, self._resumed(words, question, stop), begun)
         if not here:
-            await self._end_cell(record, outlet)
+            self._end_cell(record, outlet)
             return
         if stays:
-            self._ask_again(record)
+            self._prompt(record)
         new = tuple(block for block in record.view.blocks if block.key not in known)
         outlet.show(tables.words(record_of(lasting(new))))
 
     def show(self, named: str | None) -> None:
         """Draw a turn in the cell that runs now, with a live prompt when it asks."""
         outlet = outlet_of(self._shell)
-        session = self._open()
+        session = self._magics.session
         run_id = resolve_turn(session.turns(), named).run_id
         place = self._place(outlet, elsewhere=True)
         record = TurnRecord(place, view=replay(session.events(run_id)), clock=self._clock)
@@ -166,10 +145,6 @@ class Turns:
             self._prompt(record, asking[0])
             record.go_on_in(self._place(outlet, goes_on=True))
 
-    def can_be_clicked(self) -> bool:
-        """Whether buttons in the cell that runs now are drawn, and somebody could press them."""
-        return self._is_live(outlet_of(self._shell)) and self._is_attended()
-
     def leave_all(self) -> None:
         """Turn every prompt into text: nobody listens to them any more."""
         for turn_id in tuple(self._records):
@@ -178,7 +153,7 @@ class Turns:
     def _is_live(self, outlet: Outlet) -> bool:
         """Whether what is shown there can be drawn again."""
         said = self._settings.value("display")
-        wanted = self._cells.has_id() if said == "auto" else said == "live"
+        wanted = bool(self._cells.id()) if said == "auto" else said == "live"
         return wanted and not outlet.is_terminal
 
     def _is_attended(self) -> bool:
@@ -187,7 +162,7 @@ class Turns:
         Who runs notebooks in a batch neither names their cells nor takes input for them.
         """
         request = self._cells.parent().get("content") or {}
-        return self._cells.has_id() or bool(request.get("allow_stdin"))
+        return bool(self._cells.id()) or bool(request.get("allow_stdin"))
 
     def _place(
         self,
@@ -225,7 +200,7 @@ class Turns:
         def stopper() -> Control | None:
             if not record.is_live or (in_cell and not is_heard_mid_cell(self._shell)):
                 return None
-            return StopButton(self._open().stop)
+            return StopButton(self._magics.session.stop)
 
         try:
             await record.follow(events, begun, stopper)
@@ -234,7 +209,7 @@ class Turns:
         except asyncio.CancelledError:
             # The journal has how it ended; the stream had no time to say it.
             if record.last_event is not None:
-                events_kept = self._open().events(record.run_id)
+                events_kept = self._magics.session.events(record.run_id)
                 record.view = replay(events_kept)
                 record.draw(ended=True)
                 # Pressed again and again, Stop reaches the kernel too, and that cancels the cell.
@@ -243,9 +218,6 @@ class Turns:
                     raise TurnStopped("The turn was stopped.") from None
             raise
         finally:
-            # What the turn came to so far, where its cell asked for that.
-            if name := self._outs.get(record.run_id):
-                self._shell.user_ns[name] = collect(self._open().events(record.run_id))
             # Only a turn that is asked about later is worth keeping.
             if record.last_event and not isinstance(record.last_event, UserInputRequested):
                 self._records.pop(record.run_id, None)
@@ -256,13 +228,11 @@ class Turns:
                 f"({type(trouble).__name__}). {self._magic} show draws it again."
             )
 
-    async def _end_cell(self, record: TurnRecord, outlet: Outlet) -> None:
+    def _end_cell(self, record: TurnRecord, outlet: Outlet) -> None:
         """What stands behind the record in its cell, and whether the cells behind it may run."""
-        if outlet.is_terminal:
-            await self._ask_at_terminal(record, outlet)
         match record.last_event:
             case UserInputRequested() if record.is_live and self._is_attended():
-                self._ask_again(record)
+                self._prompt(record)
                 record.go_on_in(self._place(outlet, goes_on=True))
                 if not self._next_cell_answers():
                     raise QuestionPending("The agent asks; cells queued behind it were not run.")
@@ -276,27 +246,14 @@ class Turns:
 
     def _next_cell_answers(self) -> bool:
         """Whether the notebook's file goes on with an answer, so that it may run through."""
-        where = locate(self._shell)
-        source = source_after(where.folder / where.notebook, self._cells.id())
+        source = source_after(locate(self._shell), self._cells.id())
         return source.lstrip().startswith(f"{self._magic} answer")
-
-    async def _ask_at_terminal(self, record: TurnRecord, outlet: Outlet) -> None:
-        """Have the questions of the turn answered there, until it ends or one is left open."""
-        read = self._read or reader()
-        while read is not None and isinstance(asked := record.last_event, UserInputRequested):
-            reply = ask_by_input(asked.question, asked.choices, read)
-            if reply is None:
-                told = f"The question stays open. To answer it: {self._magic} answer"
-                outlet.show(tables.note(told))
-                return
-            record.go_on_in(self._place(outlet, goes_on=True))
-            await self._follow(record, self._resumed(reply, asked.suspension_record))
 
     def _resumed(
         self, reply: str, question: SuspensionRecord, stop: CancellationRequest | None = None
     ) -> AsyncIterator[AgentEvent]:
         """How a turn goes on after an answer, within the budget that the notebook has by now."""
-        return self._open().resume(
+        return self._magics.session.resume(
             reply,
             turn_id=question.run_id,
             nonce=question.nonce,
@@ -304,20 +261,21 @@ class Turns:
             stop=stop,
         )
 
-    def _ask_again(self, record: TurnRecord) -> None:
+    def _prompt(self, record: TurnRecord, question: SuspensionRecord | None = None) -> None:
         """A turn that asks gets its prompt where it stands."""
-        if isinstance(record.last_event, UserInputRequested):
-            self._prompt(record, record.last_event.suspension_record)
-
-    def _prompt(self, record: TurnRecord, question: SuspensionRecord) -> None:
+        if question is None and isinstance(record.last_event, UserInputRequested):
+            question = record.last_event.suspension_record
+        if question is None:
+            return
         is_approval = any(
             isinstance(block, StepBlock) and block.state == "waiting"
             for block in record.view.blocks
         )
+        asked = question
         prompt = Prompt(
-            question.choices,
-            in_loop(lambda reply: self._answered(record, prompt, reply, question)),
-            free_words=not (is_approval and question.choices),
+            asked.choices,
+            in_loop(lambda reply: self._answered(record, prompt, reply, asked)),
+            free_words=not (is_approval and asked.choices),
             magic=self._magic,
         )
         record.add_prompt(prompt)
@@ -329,7 +287,7 @@ class Turns:
         try:
             events = self._resumed(reply, question)
             await self._follow(record, events, record.settle_prompt, in_cell=False)
-            self._ask_again(record)
+            self._prompt(record)
         except TurnStopped:
             return  # the record says it
         except Exception as error:  # boundary: front end - a click
@@ -348,7 +306,7 @@ class Turns:
     def _is_over(self, question: SuspensionRecord) -> bool:
         """Whether the question is known to wait no more."""
         try:
-            pending = self._open().pending()
+            pending = self._magics.session.pending()
         except (TurnError, SessionError):
             return False
         return question.nonce not in (each.record.nonce for each in pending)

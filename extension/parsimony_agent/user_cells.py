@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from parsimony_agent.cell import Cells, locate, working_folder
@@ -33,7 +33,22 @@ _MOST_KEPT = 1_000
 _CAPTURING = "run_cell_magic('capture'"
 
 
-@dataclass(frozen=True)
+def _quietly(look: Callable[..., None]) -> Callable[..., None]:
+    """Have ``look`` spoil nothing of the cell that it looks at."""
+
+    @wraps(look)
+    def looked(*given: Any, **more: Any) -> None:
+        try:
+            look(*given, **more)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # boundary: subscriber - the cell goes on
+            _log.debug("A cell could not be looked at", exc_info=True)
+
+    return looked
+
+
+@dataclass
 class _Begun:
     """A cell that runs: what the shell knows of it, and what stood before.
 
@@ -74,7 +89,7 @@ class UserCells:
         self._ledger = ledger
         kept, self._kept = self._kept, []
         for stamp in kept:
-            self._quietly(partial(stamp, ledger))
+            _quietly(stamp)(ledger)
 
     def leave_out(self) -> None:
         """The cell that runs now holds a turn, which stamps what it does itself."""
@@ -88,29 +103,16 @@ class UserCells:
         What the cell has done so far is put on record first. What is done in here is on record
         already: an undo, a redo, the code of an agent.
         """
-        self._quietly(lambda: self._record_first(self._open, failed=False))
+        if self._open:
+            self._record(self._open[0], failed=False)
         try:
             yield
         finally:
-            for place, begun in enumerate(self._open):
-                looked, before = self._looked(begun.code)
-                self._open[place] = replace(begun, before=before, looked=looked)
+            for begun in self._open:
+                begun.looked, begun.before = self._looked(begun.code)
 
+    @_quietly
     def _begin(self, info: Any) -> None:
-        self._quietly(lambda: self._look_before(info))
-
-    def _end(self, result: Any) -> None:
-        self._quietly(lambda: self._look_after(result))
-
-    def _quietly(self, look: Callable[[], None]) -> None:
-        try:
-            look()
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # boundary: subscriber - the cell goes on
-            _log.debug("A cell could not be looked at", exc_info=True)
-
-    def _look_before(self, info: Any) -> None:
         if not self._open:
             self._is_agent = False
         code = getattr(info, "transformed_cell", None) or self._transformed(info.raw_cell)
@@ -129,7 +131,8 @@ class UserCells:
             looked = Looked(self._shell.user_ns)
         return looked, looked.keep(self._visible())
 
-    def _look_after(self, result: Any) -> None:
+    @_quietly
+    def _end(self, result: Any) -> None:
         info = getattr(result, "info", None)
         found = [
             at for at, begun in enumerate(self._open) if info is not None and begun.info is info
@@ -139,23 +142,16 @@ class UserCells:
         ended = self._open[first:]
         del self._open[first:]
         self._stop_watching(ended)
-        if not found:
-            self._record_first(ended, failed=True)
-        elif getattr(result, "error_before_exec", None) is None:
-            error = getattr(result, "error_in_exec", None)
-            self._record(ended[0], failed=error is not None, error=error, result=result)
+        # What runs within the first is a part of it.
+        if ended and not (found and getattr(result, "error_before_exec", None)):
+            failed = not found or getattr(result, "error_in_exec", None) is not None
+            self._record(ended[0], failed=failed, result=result if found else None)
 
-    def _record_first(self, cells: list[_Begun], *, failed: bool) -> None:
-        for begun in cells[:1]:  # what runs within it is a part of it
-            self._record(begun, failed=failed)
-
-    def _record(
-        self, begun: _Begun, *, failed: bool, error: BaseException | None = None, result: Any = None
-    ) -> None:
+    @_quietly
+    def _record(self, begun: _Begun, *, failed: bool, result: Any = None) -> None:
         if self._is_agent or begun.is_body:
             return
         folder = working_folder()
-        where = locate(self._shell)
         before = begun.before.now(self._shell.user_ns)
         effect = observe_cell(
             before,
@@ -167,8 +163,9 @@ class UserCells:
             shown=(getattr(result, "result", None), *self._last_outputs()),
         )
         code, at = begun.code, SYSTEM_CLOCK.now().isoformat()
-        scope = RunScope("", where.notebook, self._cells.key(begun.info.raw_cell), actor="user")
-        stopped_at = stopped_line(error, self._shell.user_ns)
+        key = self._cells.key(begun.info.raw_cell)
+        scope = RunScope("", locate(self._shell).name, key, actor="user")
+        stopped_at = stopped_line(getattr(result, "error_in_exec", None), self._shell.user_ns)
 
         # Only names and text: what is kept here must keep nothing of the cell alive.
         def stamp(ledger: OriginLedger) -> None:

@@ -44,15 +44,11 @@ async def serve(action: str, client: str, given: Mapping[str, str]) -> None:
 
     ``TurnError`` says in one sentence what cannot be done.
     """
-    from IPython.core.getipython import get_ipython
     from IPython.display import display
 
-    from parsimony_agent.extension import installed
+    from parsimony_agent.extension import here
 
-    extension = installed(get_ipython())
-    if extension is None:
-        raise TurnError("The agent is not loaded in this notebook. Run: %load_ext parsimony_agent")
-    magics = extension.magics
+    magics = here()
 
     async def act(_: Any, stop: CancellationRequest) -> None:
         answer = await _ACTIONS[action](_Visit(magics, client), **given)
@@ -107,7 +103,7 @@ class _Visit:
         share, session = self._options().share, self._session
         told, _ = notebook_in_words(
             session.executor,
-            locate(self._magics.shell).folder,
+            locate(self._magics.shell).parent,
             session.artifacts(),
             earlier_turns=len(session.turns()),
             replaceable=(),

@@ -22,7 +22,6 @@ CTRL_C = "\x03"
 # Runs a cell of several lines as it stands.
 _ALT_ENTER = "\x1b\r"
 _PATIENCE_S = 60.0
-_AGAIN_S = 3.0
 # A line that says what is going on is taken away so, and read as a line of its own.
 _WRITTEN_OVER = "\r\x1b[2K"
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\x1b[=>]|\r|\x08")
@@ -50,14 +49,6 @@ class Terminal:
             raise AssertionError(f"{text!r} did not come; what came is {unread[-2_000:]!r}")
         begin, self._read = self._read, self._shown().find(text, self._read) + len(text)
         return self._shown()[begin : self._read - len(text)]
-
-    def press(self, key: str, text: str) -> None:
-        """Press ``key`` until ``text`` comes: Ctrl-C just before a read begins is not heard."""
-        for _ in range(round(_PATIENCE_S / _AGAIN_S)):
-            self.type(key)
-            if self._comes(text, _AGAIN_S):
-                break
-        self.until(text)
 
     def _comes(self, text: str, within_s: float) -> bool:
         deadline = time.monotonic() + within_s

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_agent.cell import Cells, Location, locate
+from parsimony_agent.cell import Cells, locate
 
 
 def kernel_shell(msg_id: str, **metadata: object) -> Any:
@@ -16,13 +16,13 @@ def kernel_shell(msg_id: str, **metadata: object) -> Any:
 
 def test_a_front_end_s_cell_id_is_the_key() -> None:
     cells = Cells(kernel_shell("m1", cellId="abc"))
-    assert cells.has_id()
+    assert cells.id()
     assert cells.next_turn("plot") == "abc"
 
 
 def test_without_an_id_the_same_source_is_the_same_turn_and_another_is_another() -> None:
     cell = Cells(kernel_shell("m1")).next_turn("plot")
-    assert not Cells(kernel_shell("m1")).has_id()
+    assert not Cells(kernel_shell("m1")).id()
     assert cell == Cells(kernel_shell("m2")).next_turn("plot")
     assert cell != Cells(kernel_shell("m2")).next_turn("plot it")
 
@@ -37,7 +37,7 @@ def test_a_program_that_starts_two_turns_in_one_cell_gets_two_keys_each_time() -
 
 def test_a_terminal_has_no_parent_message() -> None:
     shell = SimpleNamespace(execution_count=1, user_ns={})
-    assert not Cells(shell).has_id()
+    assert not Cells(shell).id()
 
 
 def test_the_notebook_is_where_jupyter_says_then_where_vs_code_says(
@@ -47,9 +47,9 @@ def test_the_notebook_is_where_jupyter_says_then_where_vs_code_says(
     vs_code = SimpleNamespace(user_ns={"__vsc_ipynb_file__": str(tmp_path / "b.ipynb")})
     plain = SimpleNamespace(user_ns={})
     named = {"JPY_SESSION_NAME": str(tmp_path / "a.ipynb")}
-    assert locate(vs_code, named) == Location("a.ipynb", tmp_path)
-    assert locate(vs_code, {}) == Location("b.ipynb", tmp_path)
-    assert locate(plain, {}) == Location("untitled", Path("/"))
+    assert locate(vs_code, named) == tmp_path / "a.ipynb"
+    assert locate(vs_code, {}) == tmp_path / "b.ipynb"
+    assert locate(plain, {}) == Path("/untitled")
 
 
 @pytest.mark.parametrize(
@@ -61,4 +61,4 @@ def test_a_path_that_does_not_exist_here_leaves_the_working_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shell = SimpleNamespace(user_ns={})
-    assert locate(shell, {"JPY_SESSION_NAME": name}) == Location(notebook, tmp_path)
+    assert locate(shell, {"JPY_SESSION_NAME": name}) == tmp_path / notebook

@@ -190,12 +190,14 @@ def test_a_program_awaits_the_coroutine_of_the_magic(shell: Any, session: FakeSe
 def test_help_is_the_same_wherever_it_is_asked_for(
     shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    asked = ("%agent", "%agent -h", "%agent help all", "%agent help flags", "%%agent --help")
     texts = []
-    for source in ("%%agent --help", "%agent help", "%agent -h"):
+    for source in asked:
         assert shell.run_cell(source).success
-        texts.append(capsys.readouterr().out)
-    assert texts[0] == texts[1] == texts[2]
-    assert texts[0].strip() == shell.find_cell_magic("agent").__doc__.strip()
+        texts.append(capsys.readouterr().out.strip())
+    assert texts[0] == texts[1]
+    assert texts[2] == shell.find_cell_magic("agent").__doc__.strip()
+    assert texts[3] == texts[4]
     assert "--max-steps N" in shell.object_inspect_mime("%%agent")["text/plain"]
     assert session.requests == []
 
@@ -214,8 +216,6 @@ def test_the_lists_say_what_there_is(
     assert capsys.readouterr().out == "Model: other\n"
     shell.run_cell("%agent stop")
     assert capsys.readouterr().out == "No turn is running.\n"
-    shell.run_cell("%agent")
-    assert capsys.readouterr().out.startswith("Model other, 1 turn here. %agent help says more.")
 
 
 REFUSED = "Tool 'lok' is not available. <b>Available</b> tools: look."
@@ -229,7 +229,7 @@ def ended(event: ToolEvent, **told: Any) -> ToolEvent:
     return event.model_copy(update={"completed": True, "ok": "result" not in told, **told})
 
 
-def test_the_history_counts_troubles_and_tells_one_turn_step_by_step(
+def test_the_history_tells_one_turn_step_by_step(
     shell: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wrong, right = begun("lok", "c1", at="x"), begun("look", "c2", at="x")
@@ -242,10 +242,6 @@ def test_the_history_counts_troubles_and_tells_one_turn_step_by_step(
     shell.run_cell("%%agent\nlook at it")
     shell.run_cell("%%agent\nand again")
     capsys.readouterr()
-    shell.run_cell("%agent history")
-    first, second = capsys.readouterr().out.strip().splitlines()[1:]
-    assert "1 refused" in first
-    assert "refused" not in second
     shell.run_cell("%agent history 1")
     lines = capsys.readouterr().out.strip().splitlines()
     assert [line.split()[:3] for line in lines if line[0].isdigit()] == [
@@ -279,6 +275,7 @@ def test_an_undo_says_what_became_of_each_variable(
         "  Kept (you changed it since): rate",
         "  Perhaps changed, for there was no copy: model",
         "  New files, published artifacts and what happened outside stay.",
+        "  %agent redo re-applies it.",
     ]
 
 
@@ -300,8 +297,8 @@ def test_a_function_becomes_a_tool_and_is_none_again(
     assert [line for line in printed if line] == [
         none,
         "Tool: area. The area.",
-        "tool  what it does",
-        "area  The area.",
+        "tool  what it does  state",
+        "area  The area.     yours",
         "area is no longer a tool.",
         none,
     ]
@@ -319,8 +316,8 @@ def test_a_tool_that_is_not_what_the_notebook_defines_now_is_listed_with_the_rea
     session.tools.kept = {"area": "'area' holds no function"}
     shell.run_cell("%agent tools")
     assert capsys.readouterr().out.strip().splitlines() == [
-        "tool  what it does  kept as it was, for",
-        "area  The area.     'area' holds no function",
+        "tool  what it does  state",
+        "area  The area.     kept as it was, for 'area' holds no function",
     ]
 
 
@@ -450,7 +447,7 @@ def test_a_handler_set_after_ours_does_not_bring_the_traceback_back(
     async def ask() -> None:
         raise QuestionPending("x")
 
-    shell.user_ns["run"] = lambda: extension.magics.run(lambda turns, stop: ask())
+    shell.user_ns["run"] = lambda: extension.run(lambda turns, stop: ask())
     assert not shell.run_cell("await run()").success
     assert capsys.readouterr() == ("", "")
     assert shell.custom_exceptions == (Silent, KeyError)
@@ -464,7 +461,7 @@ def test_unloading_lets_go_of_the_session(shell: Any, session: FakeSession) -> N
 
 @pytest.mark.parametrize(
     "source",
-    ["%agent", "%agent history", "%agent artifacts", "%agent show", "%agent answer 1"],
+    ["%agent history", "%agent artifacts", "%agent show", "%agent answer 1"],
 )
 def test_a_journal_that_cannot_be_read_is_one_sentence(
     shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str], source: str
@@ -488,8 +485,8 @@ def test_a_caller_outside_answers_whatever_the_magic_is_called_and_the_words_are
     monkeypatch.setattr("IPython.core.getipython.get_ipython", lambda: shell)
     session = FakeSession([asks("Which one?", "alpha", "beta")], [DONE])
     extension = install(shell, session_factory=lambda _: session)
-    assert extension.name == ("parsimony" if taken else "agent")
-    shell.run_cell(f"%%{extension.name}\nplot it")
+    assert extension.name == ("%parsimony" if taken else "%agent")
+    shell.run_cell(f"%{extension.name}\nplot it")
     capsys.readouterr()
     shell.user_ns["reply"] = reply
     source = "await __import__('parsimony_agent').answer_here('10ab', reply)"

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -47,25 +46,15 @@ def test_the_code_of_a_turn_runs_by_itself(shell: Any, capsys: pytest.CaptureFix
     assert {name for name in namespace if "mean_temp_max" in name}
 
 
-def test_the_code_goes_into_the_next_cell_and_into_a_new_notebook(
-    shell: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_the_code_goes_into_the_next_cell_and_is_not_printed_too(
+    shell: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ran(shell, f"%%agent\n{ASK}")
-    capsys.readouterr()
+    assert ran(shell, "%agent code")
+    code = capsys.readouterr().out.strip()
     assert ran(shell, "%agent code --cells 1")
-    assert shell.rl_next_input.strip() == capsys.readouterr().out.strip()
-    assert ran(shell, "%agent code --to steps.ipynb")
-    assert "Written into steps.ipynb" in capsys.readouterr().out
-    document = nbformat.read(tmp_path / "steps.ipynb", as_version=4)
-    nbformat.validate(document)
-    whole = "\n\n".join(cell.source for cell in document.cells)
-    assert whole.strip() == shell.rl_next_input.strip()
-    before = (tmp_path / "steps.ipynb").read_bytes()
-    assert not ran(shell, "%agent code --to steps.ipynb")
-    assert "exists already" in capsys.readouterr().out
-    assert (tmp_path / "steps.ipynb").read_bytes() == before
-    assert not ran(shell, "%agent code --to steps.txt")
-    assert "no notebook" in capsys.readouterr().out
+    assert capsys.readouterr().out == "The code of turn 1 is in the next cell.\n"
+    assert code.endswith(shell.rl_next_input.strip())
 
 
 def test_a_turn_whose_code_did_not_work_has_none_to_hand_over(
@@ -98,9 +87,7 @@ def test_a_request_to_mend_holds_the_error_its_line_and_the_whole_cell(
     assert not ran(shell, cell)
     assert ran(shell, "fine = 2")
     ran(shell, "%agent fix keep total")
-    loaded = extension.installed(shell)
-    assert loaded is not None
-    session = loaded.magics.opened
+    session = extension.install(shell).opened
     assert session is not None
     (turn,) = session.turns()
     assert "ZeroDivisionError: division by zero" in turn.request

@@ -80,7 +80,7 @@ def test_a_reply_that_cannot_be_used_opens_the_prompt_again_and_says_why() -> No
     prompt.reopen("Turn 1 costs $5 or <b>$6</b>.")
     assert not prompt.buttons[0].disabled
     assert prompt.said == '<p role="status">Turn 1 costs $5 or &lt;b&gt;$6&lt;/b&gt;.</p>'
-    assert prompt.box.children[-1].value == prompt.said
+    assert prompt.widget.children[-1].value == prompt.said
     click(prompt.buttons[3])
     assert replies == ["1", "4"]
 
@@ -111,8 +111,8 @@ def typesets(widget: Any) -> bool:
 
 def test_the_focus_goes_from_the_buttons_to_the_field_to_send_and_each_says_what_it_does() -> None:
     prompt = Prompt(CHOICES, lambda _: None)
-    assert controls(prompt.box) == [*prompt.buttons, prompt.field, prompt.send]
-    assert all(each.tooltip for each in controls(prompt.box))
+    assert controls(prompt.widget) == [*prompt.buttons, prompt.field, prompt.send]
+    assert all(each.tooltip for each in controls(prompt.widget))
     assert prompt.field.description == "Or in your own words:"
     assert Prompt((), lambda _: None).field.description == "Your answer:"
 
@@ -123,14 +123,14 @@ def test_words_of_others_are_cleaned_and_no_formulas() -> None:
     assert label.startswith("a b\ufffdcx")
     assert len(label) < len(tooltip) < 500
     assert not {"\n", "\x1b", "\u202e"} & {*label, *tooltip}
-    assert not any(map(typesets, prompt.box.children))
+    assert not any(map(typesets, prompt.widget.children))
 
 
 def test_leave_is_given_or_refused_by_its_buttons_alone() -> None:
     replies: list[str] = []
     prompt = Prompt(("Allow", "Refuse"), replies.append, free_words=False)
     assert [each.description for each in prompt.buttons] == ["Allow", "Refuse"]
-    assert controls(prompt.box) == prompt.buttons
+    assert controls(prompt.widget) == prompt.buttons
     click(prompt.buttons[1])
     assert replies == ["2"]
 
@@ -158,7 +158,7 @@ def test_a_page_that_was_loaded_again_is_told_in_the_widget_how_it_went_on() -> 
     click(prompt.buttons[0])
     prompt.settle("")
     assert prompt.bundle()[0]["text/plain"] == " "
-    (shown,) = prompt.box.children
+    (shown,) = prompt.widget.children
     assert "Going on" in shown.value
     prompt.tell("<p>There it is.</p>")
     assert shown.value == "<p>There it is.</p>"

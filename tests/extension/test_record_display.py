@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -143,8 +144,8 @@ def most_in_a_second(moments: Sequence[float]) -> int:
 class Button(Control):
     """Something to click, without a front end."""
 
-    def _widget(self) -> dict[str, Any]:
-        return {"text/plain": "BUTTON"}
+    widget = SimpleNamespace(_repr_mimebundle_=dict)
+    instead = "BUTTON"
 
 
 VEGA = "application/vnd.vegalite.v5+json"

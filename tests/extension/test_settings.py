@@ -132,13 +132,12 @@ def test_a_generated_file_sets_nothing_until_it_is_edited_and_is_never_overwritt
     place = tmp_path / FILE
     assert str(place) in capsys.readouterr().out
     assert config_of_files([str(tmp_path)]) == Config()
-    lines = place.read_text().splitlines()
-    set_all = [line.removeprefix("# ") if " = " in line else line for line in lines]
-    place.write_text("\n".join(set_all))
+    place.write_text(place.read_text().replace("# c.Pars", "c.Pars"))
     everything = ParsimonyAgent(environ={}, config=config_of_files([str(tmp_path)]))
     for setting in SETTINGS.values():
-        assert everything.told(setting.name)[1] == "configuration file"
-        assert everything.value(setting.name) is not None
+        source = "configuration file" if setting.usual else "default"
+        assert everything.told(setting.name) == (setting.usual, source)
+        assert setting.usual or f"For example {setting.example!r}" in setting.help
     edited = place.read_bytes()
     with pytest.raises(SystemExit) as ended:
         cli.main(["--generate-config"])

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsimony_agent.arguments import CellRequest
-from parsimony_agent.completion import source_of
 from parsimony_agent.extension import install, uninstall
-from parsimony_agent.options import in_notebook, options_of
+from parsimony_agent.options import check_context, options_of
 from parsimony_agent.overview import literal
 from parsimony_agent.pending import Misuse
 from parsimony_agent.settings import ParsimonyAgent
@@ -38,7 +37,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSession:
     session.variables = {"prices": [1], "rates": [2]}
     session.published = tuple(
         LogEntry(kind="chart", logical_id=title, content_sha="ab", title=title)
-        for title in ("Monthly mean", "Rain, by year", "Overview")
+        for title in ("Monthly mean", "Overview")
     )
     return session
 
@@ -135,37 +134,32 @@ def test_a_name_that_is_not_there_gets_the_nearest_and_a_list_and_nothing_runs(
     assert (
         f"UsageError: {magic} --context got 'ratse', which is no variable, data file or title "
         "here. Did you mean 'rates'? There are: prices, rates, data/rain.csv, Monthly mean, "
-        "Rain, by year, Overview."
+        "Overview."
     ) in said
     assert (session.requests, session.previews) == ([], [])
 
 
-def resolved(session: FakeSession, *names: str) -> tuple[str, ...] | None:
-    settings = ParsimonyAgent(environ={})
-    options = options_of(CellRequest("look", {"context": names or None}), settings)
-    return in_notebook(options, session, SimpleNamespace(user_ns={}), "%%agent").context
-
-
-def test_a_title_with_commas_of_its_own_is_named_as_it_is(session: FakeSession) -> None:
-    assert resolved(session, "Rain", "by year", "rates") == ("Rain, by year", "rates")
-    with pytest.raises(Misuse, match="got 'by year'"):
-        resolved(session, "by year", "Rain")
+def checked(session: FakeSession, *names: str) -> None:
+    options = options_of(
+        CellRequest("look", {"context": names or None}), ParsimonyAgent(environ={})
+    )
+    check_context(options, session, SimpleNamespace(user_ns={}), "%%agent")
 
 
 def test_where_nothing_is_named_nothing_is_looked_up() -> None:
     session = FakeSession()
     session.trouble = AssertionError("asked for what is published")
-    assert resolved(session) is None
+    checked(session)
 
 
 def test_a_long_list_of_names_is_cut_and_an_empty_one_said(session: FakeSession) -> None:
     session.variables = {f"name{number}": number for number in range(40)}
-    with pytest.raises(Misuse, match=r"name19 and 24 more\.$"):
-        resolved(session, "other")
+    with pytest.raises(Misuse, match=r"name19 and 23 more\.$"):
+        checked(session, "other")
     session.variables, session.published = {}, ()
     Path("data", "rain.csv").unlink()
     with pytest.raises(Misuse, match=r"There is none yet\.$"):
-        resolved(session, "other")
+        checked(session, "other")
 
 
 def test_naming_what_is_told_to_a_model_that_is_told_nothing_is_refused() -> None:
@@ -174,17 +168,6 @@ def test_naming_what_is_told_to_a_model_that_is_told_nothing_is_refused() -> Non
         options_of(CellRequest("look", {"context": ("prices",)}), settings)
     said = CellRequest("look", {"share": "schema", "context": ("prices",)})
     assert options_of(said, settings).context == ("prices",)
-
-
-def test_what_can_be_named_is_completed_before_and_after_a_session_is_open(
-    shell: Any, session: FakeSession
-) -> None:
-    shell.user_ns["mine"] = 1
-    before = list(source_of(shell, lambda: None)("context"))
-    assert "mine" in before
-    assert "data/rain.csv" not in before
-    after = list(source_of(shell, lambda: session)("context"))
-    assert after == ["prices", "rates", "data/rain.csv", "Overview"]
 
 
 @given(st.text(st.characters(exclude_categories=())))

@@ -10,24 +10,24 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 
 def click(button: StopButton) -> None:
     """As the front end does it."""
-    button.button._handle_button_msg(button.button, {"event": "click"}, [])
+    button.widget._handle_button_msg(button.widget, {"event": "click"}, [])
 
 
 def test_a_click_asks_the_turn_to_stop_and_nothing_else() -> None:
     request = CancellationRequest()
     button = StopButton(request.set)
-    before = button.button.get_state()
+    before = button.widget.get_state()
     click(button)
     assert request.is_set
     assert request.reason == "stopped by the user"
-    assert button.button.get_state() == before
+    assert button.widget.get_state() == before
     click(button)
 
 
 def test_it_says_what_it_does_and_what_does_it_where_no_widget_is_drawn() -> None:
     button = StopButton(lambda: None)
-    assert button.button.description == "Stop"
-    assert "Stops this turn" in button.button.tooltip
+    assert button.widget.description == "Stop"
+    assert "Stops this turn" in button.widget.tooltip
     data, _ = button.bundle()
     assert WIDGET in data
     assert data["text/plain"] == "Interrupt the kernel to stop this turn."

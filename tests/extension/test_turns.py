@@ -20,6 +20,7 @@ from parsimony_agent.publisher import Displays, outlet_of
 from parsimony_agent.settings import ParsimonyAgent
 from parsimony_agent.turns import Turns
 from parsimony_kernel.core.cancellation import CancellationRequest
+from parsimony_kernel.core.clock import SYSTEM_CLOCK
 from parsimony_kernel.core.events import (
     AgentEvent,
     RunCancelled,
@@ -68,6 +69,19 @@ class _HearingKernel:
     async def dispatch_shell(self, msg: object, *, concurrent: bool = False) -> None: ...
 
 
+def turns_of(
+    shell: Any,
+    session: FakeSession,
+    cells: Cells,
+    settings: ParsimonyAgent,
+    clock: Any = SYSTEM_CLOCK,
+) -> Turns:
+    magics: Any = SimpleNamespace(
+        shell=shell, session=session, cells=cells, settings=settings, name="%agent"
+    )
+    return Turns(magics, clock)
+
+
 class Notebook:
     """Cells run one after another in a front end that names them, or does not."""
 
@@ -100,13 +114,8 @@ class Notebook:
         )
         self.shell = shell
         self.cells = Cells(shell)
-        self.turns = Turns(
-            shell,
-            lambda: self.session,
-            self.cells,
-            settings=ParsimonyAgent(environ=self._environ),
-            clock=self.clock,
-        )
+        settings = ParsimonyAgent(environ=self._environ)
+        self.turns = turns_of(shell, self.session, self.cells, settings, self.clock)
 
     def begin(self, cell_id: str) -> OutputArea:
         """The empty output area of a cell that begins to run."""
@@ -198,7 +207,7 @@ async def test_a_click_continues_in_the_cell_that_asked_without_a_new_display() 
     assert "Which one? → beta (you chose)" in area.texts[0]
     assert "Your answer" not in area.text
     assert area.texts[1] == "Finished as asked."
-    assert "Finished as asked." in clicked.box.children[0].value
+    assert "Finished as asked." in clicked.widget.children[0].value
 
 
 async def test_a_second_click_does_nothing() -> None:
@@ -528,7 +537,7 @@ async def test_leave_is_asked_for_the_step_that_waits_and_without_a_field() -> N
     assert [each.description for each in notebook.buttons] == ["Allow", "Refuse"]
     assert "Tidy up" in area.texts[0]
     assert notebook.prompt.field not in [
-        each for row in notebook.prompt.box.children for each in getattr(row, "children", ())
+        each for row in notebook.prompt.widget.children for each in getattr(row, "children", ())
     ]
     click(notebook.buttons[0])
     await settle()
@@ -553,7 +562,7 @@ def stop_buttons(notebook: Notebook, area: OutputArea) -> list[Any]:
         for place in record._claim()
         if isinstance(place.control, StopButton) and place.control.state is None
     ]
-    return [each.button for each in controls if each.button.model_id in shown]
+    return [each.widget for each in controls if each.widget.model_id in shown]
 
 
 async def test_a_continuation_behind_a_click_can_be_stopped_by_a_button() -> None:
@@ -597,59 +606,22 @@ async def test_a_click_on_stop_ends_the_running_cell_and_what_is_queued() -> Non
     assert widgets(area) == 0
 
 
-class Terminal:
-    """A shell in a terminal: ``lines`` are what the person types, one for each question."""
-
-    def __init__(self, *segments: Segment, lines: tuple[str | None, ...], **environ: str) -> None:
-        self.session = FakeSession(*segments)
-        self.asked: list[str] = []
-        self._lines = list(lines)
-        # Its name is that of the publisher which prints.
-        publisher = type("DisplayPublisher", (), {})()
-        shell = SimpleNamespace(display_pub=publisher, execution_count=1, user_ns={})
-        cells = Cells(shell)
-        self.cell = cells.next_turn("plot it")
-        self.turns = Turns(
-            shell,
-            lambda: self.session,
-            cells,
-            settings=ParsimonyAgent(environ=environ),
-            read=self._read,
-        )
-
-    def _read(self, prompt: str) -> str:
-        self.asked.append(prompt)
-        line = self._lines.pop(0)
-        if line is None:
-            raise EOFError
-        return line
-
-    async def ask(self) -> None:
-        await self.turns.ask(CellRequest("plot it"), self.cell)
-
-
-async def test_at_a_terminal_questions_are_answered_by_typing_until_the_turn_ends(
+async def test_at_a_terminal_a_question_says_how_it_is_answered(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    terminal = Terminal([ASKS], [asks("And then?")], [DONE], lines=("3", "2", "as you like"))
-    await terminal.ask()
-    assert terminal.session.replies == [("10ab", "beta"), ("10ab", "as you like")]
-    printed = capsys.readouterr().out
-    order = [printed.index(each) for each in ("Which one?", "And then?", "Finished as asked.")]
-    assert order == sorted(order)
-    for once in ("plot it", "Finished as asked."):
-        assert printed.count(once) == 1
-
-
-@pytest.mark.parametrize("line", ["", "  ", None])
-async def test_at_a_terminal_a_question_may_be_left_open(
-    line: str | None, capsys: pytest.CaptureFixture[str]
-) -> None:
-    terminal = Terminal([ASKS], lines=(line,))
-    await terminal.ask()
-    assert terminal.session.replies == []
-    assert len(terminal.session.pending()) == 1
-    assert "To answer it: %agent answer" in capsys.readouterr().out
+    session = FakeSession([ASKS], [DONE])
+    # Its name is that of the publisher which prints.
+    publisher = type("DisplayPublisher", (), {})()
+    shell = SimpleNamespace(display_pub=publisher, execution_count=1, user_ns={})
+    cells = Cells(shell)
+    turns = turns_of(shell, session, cells, ParsimonyAgent(environ={}))
+    await turns.ask(CellRequest("plot it"), cells.next_turn("plot it"))
+    assert "Which one?" in (asked := capsys.readouterr().out)
+    assert "%agent answer NUMBER" in asked
+    assert asked.count("plot it") == 1
+    await turns.answer("2")
+    assert session.replies == [("10ab", "beta")]
+    assert capsys.readouterr().out.count("Finished as asked.") == 1
 
 
 async def test_a_notebook_whose_next_cell_answers_runs_through(

@@ -31,7 +31,6 @@ from parsimony_kernel.testing.kernel import live_kernel
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
 from parsimony_kernel.toolbox.mcp_servers import Server, ServerError, servers_of
 from parsimony_kernel.tools import Tools
-from tests.scenarios.kernels import click
 
 HERE = Path(__file__).parent
 Start = Callable[..., NotebookSession]
@@ -242,42 +241,6 @@ def test_stop_ends_the_start_of_a_server(tmp_path: Path, monkeypatch: pytest.Mon
         assert "Stopped: the server was not started." in stopped.text
         assert time.monotonic() - began < 0.5
         assert_ends(int(mark.read_text()))
-
-
-@pytest.mark.kernel
-def test_in_a_notebook_buttons_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": SERVERS}))
-    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "user"))
-    with live_kernel(tmp_path) as kernel:
-        for button, says in (
-            ("Don't start it", "It was not started."),
-            ("Start it", "Started. Its tools: raw__add, "),
-        ):
-            request = kernel.begin("%agent tools add mcp:raw", cell_id="a")
-            asked = kernel.end(request)
-            assert "This starts a program with your rights" in asked.text
-            assert asked.reply["ename"] == "QuestionPending"  # the cells behind it do not run
-            click(kernel, asked, button)
-            kernel.until(request, says)
-        assert "running" in kernel.run("%agent tools").text
-
-
-@pytest.mark.kernel
-def test_stop_ends_a_start_behind_its_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    silent = entry("raw_server.py", "--silent")
-    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"raw": silent}}))
-    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "user"))
-    with live_kernel(tmp_path) as kernel:
-        request = kernel.begin("%agent tools add mcp:raw", cell_id="a")
-        click(kernel, kernel.end(request), "Start it")
-        opened: dict[str, Any] = {}
-        while opened.get("data", {}).get("state", {}).get("description") != "Stop":
-            opened = kernel._client.get_iopub_msg(timeout=60)["content"]
-        assert kernel.run("print(1 + 1)").text == "2\n"  # meanwhile
-        message = {"data": {"method": "custom", "content": {"event": "click"}}}
-        message["comm_id"] = opened["comm_id"]
-        kernel._client.shell_channel.send(kernel._client.session.msg("comm_msg", message))
-        kernel.until(request, "Stopped: the server was not started.")
 
 
 # -- what passes the gate
