@@ -436,7 +436,7 @@ def _piece(litellm: Any, told: Mapping[str, Any], model: str) -> Any:
 
 def _as_json(piece: Any) -> Any:
     """``piece`` as JSON, which litellm reads sooner than its own; itself where more hangs on it."""
-    if getattr(piece, "_hidden_params", True):
+    if getattr(piece, "_hidden_params", True) or not getattr(piece, "model", None):
         return piece
     return piece.model_dump(exclude_none=True)
 
