@@ -163,15 +163,13 @@ def not_repeating(current: Callable[[], Repetition]) -> Stage:
 def _refusal(kind: str, tool: str, count: int, known: str) -> Failure:
     """``count`` is how often the run would have done the same, this call included."""
     reason = _REASONS[kind]
+    details = {"loop": kind, "count": count, "already_known": known}
     return LOOP.failure(
         f"Skipped {tool}: {reason}. Known result: {known or 'no output'}. "
         "Use it, or do something else.",
         tool_name=tool,
         repeat_count=count,
-        envelope={
-            "reason": reason,
-            "details": {"loop": kind, "count": count, "already_known": known},
-        },
+        envelope={"reason": reason, "details": details},
     )
 
 
