@@ -63,7 +63,8 @@ class Seen:
 
     def did(self, deed: str, sentence: str) -> bool:
         """Whether the deed that ``sentence`` tells of may have been done."""
-        named = [*chain(*(PATTERNS[kind].findall(sentence) for kind in ("span", "file", "quoted")))]
+        found = (PATTERNS[kind].findall(sentence) for kind in ("span", "file", "quoted"))
+        named = [each.strip() for each in chain(*found)]
         code = "\n".join(self.code)
         calls = set(re.findall(r"([^\W\d]\w*)\s*\(", code))
         is_kept = {*self.names} & {*named} or PATTERNS["memory"].search(sentence)
@@ -122,7 +123,7 @@ def unknown_names(text: str, seen: Seen) -> Iterator[str]:
     loaded = tuple(each for each in _LIBRARIES if each in sys.modules)
     for sentence in _stated(text, "setting"):
         for span in PATTERNS["span"].findall(sentence):
-            name = re.sub(r"\([^()]*\)$|\[[^\[\]]*\]$", "", span)
+            name = re.sub(r"\([^()]*\)$|\[[^\[\]]*\]$", "", span.strip())
             root = name.partition(".")[0]
             is_known = root in seen.names or root in sys.modules or root in known
             is_name = PATTERNS["name"].fullmatch(name) and not PATTERNS["file"].fullmatch(name)

@@ -172,12 +172,13 @@ def unsupported(text: str, results: Results) -> list[str]:
         exact = (cells[0].value for cells in shown.values() if cells and cells[0].row == (0, 0))
         said = [*dict.fromkeys((*said, *seen, *exact))][-MAX_SAID:]
         rows = results.part(m for m in mentions if m.line[1] >= 0)
+        excused = {what: PATTERNS[what].search(words) for what in ("others", "supposed")}
         for n, cells in shown.items():
             if cells:
                 is_wrong = _is_misplaced(n, shown, mentions, said, results)
             else:
                 is_wrong = n.is_claim and not results.follows(n, said, rows)
-            if is_wrong and not PATTERNS["others" if cells else "supposed"].search(words):
+            if is_wrong and not excused["others" if cells else "supposed"]:
                 found.append(n.text)
         if len(found) > MAX_FOUND:
             break
