@@ -63,8 +63,7 @@ class Seen:
 
     def did(self, deed: str, sentence: str) -> bool:
         """Whether the deed that ``sentence`` tells of may have been done."""
-        found = (PATTERNS[kind].findall(sentence) for kind in ("span", "file", "quoted"))
-        named = [each.strip() for each in chain(*found)]
+        named = [*chain(*(PATTERNS[kind].findall(sentence) for kind in ("span", "file", "quoted")))]
         code = "\n".join(self.code)
         calls = set(re.findall(r"([^\W\d]\w*)\s*\(", code))
         is_kept = {*self.names} & {*named} or PATTERNS["memory"].search(sentence)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 MAX_READ, MAX_LOOSE = 10_000, 80_000
 # Numbers of a sentence, the last ones said, and those of a text that are not found.
 MAX_NUMBERS, MAX_SAID, MAX_FOUND = 200, 6, 16
-# Numbers derived at once; values whose share is, and whose every sum is.
+# Numbers derived at once; values whose share is, and those that are compared and summed.
 MAX_DERIVED, MANY, FEW = 6_000, 60, 8
 
 TABLE = tomllib.loads(Path(__file__).with_name("groundedness.toml").read_text("utf-8"))
@@ -130,7 +130,7 @@ class Results:
 
     def follows(self, n: Numeral, said: Sequence[float], cells: Iterable[Cell]) -> bool:
         """Whether ``n`` follows from ``cells``, or from the numbers ``said`` last."""
-        sources = (self._follow(cells), _derive(said, sum(said) or 1.0))
+        sources = (self._follow(cells), _derive(said or [0.0], sum(said) or 1.0))
         return any(_among(_sizes(source), n) for source in sources)
 
     def _follow(self, cells: Iterable[Cell]) -> Iterator[float]:
@@ -246,7 +246,8 @@ def _derive(values: Sequence[float], whole: float) -> Iterator[float]:
     sizes = range(2, len(values) + 1) if len(values) <= FEW else [len(values)]
     for some in chain(*(combinations(values, size) for size in sizes)):
         yield from (sum(some), sum(some) / whole, sum(some) / len(some))
-    for a, b in permutations(values[:FEW], 2):
+    told = {*values[:FEW], values[-1], max(values), min(values), sum(values) / len(values)}
+    for a, b in permutations(told, 2):
         yield from (a - b, a / (b or 1.0), a / (b or 1.0) - 1)
 
 

@@ -197,9 +197,10 @@ def test_tables_are_read_however_they_are_printed(text: str) -> None:
     [
         "Overall an order brings 1,145.45 of revenue.",
         "UPS has 35.0 % of the revenue and DHL 33.2 %, 1.8 points less.",
+        "UPS is 4.9 % above the mean revenue of 76,363.47.",
     ],
 )
-def test_a_ratio_of_totals_and_a_difference_of_shares_follow(summary: str) -> None:
+def test_what_follows_from_totals_shares_and_means_is_supported(summary: str) -> None:
     assert unsupported(summary, Results([TABLE])) == []
 
 
