@@ -16,8 +16,9 @@ from itertools import chain, combinations, groupby, islice, permutations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# Characters of the newest results that are read as tables, and of all that are read for numbers.
-MAX_READ, MAX_LOOSE = 10_000, 80_000
+# Characters and lines of the newest results that are read as tables, and characters of all that
+# are read for numbers.
+MAX_READ, MAX_LINES, MAX_LOOSE = 12_000, 280, 60_000
 # Numbers of a sentence, the last ones said, and those of a text that are not found.
 MAX_NUMBERS, MAX_SAID, MAX_FOUND = 200, 6, 16
 # Numbers derived at once; values whose share is, and those that are compared and summed.
@@ -92,7 +93,7 @@ class Results:
         """Read the lines of printed text, alone or within JSON, that have numbers in them."""
         labels, header, table = list[tuple[str, Line]](), list[str](), 1
         lines = re.sub(r'\\n|": "|[{[]', "\n", text).replace("\\t", "\t").splitlines()
-        for r, line in enumerate(lines):
+        for r, line in enumerate(lines[:MAX_LINES]):
             is_csv = "," in line and not re.search(r"\s", line)
             spaced = re.sub(r"[|│┆\t]", "  ", line.replace(",", "  ") if is_csv else line)
             parts = [(part or "").strip(" :=,*`") for part in PATTERNS["printed"].split(spaced)]
@@ -252,7 +253,7 @@ def _derive(values: Sequence[float], whole: float) -> Iterator[float]:
 
 
 def _sizes(values: Iterable[float]) -> list[float]:
-    return sorted(abs(each) for each in islice(values, MAX_DERIVED) if abs(each) < 1e300)
+    return sorted(size for size in map(abs, islice(values, MAX_DERIVED)) if size < 1e300)
 
 
 def _among(sizes: Sequence[float], n: Numeral) -> list[int]:
