@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any
 
@@ -72,15 +73,13 @@ def facts_of(exc: BaseException) -> dict[str, Any]:
     """What ``exc`` shows beyond its text, plain enough for ``Step.metadata`` and a journal."""
     chain = list(chain_of(exc))
     raised = (link.failure.type for link in chain if isinstance(link, FailureRaised))
-    of_wire = [link for link in chain if not _is_wrapper(link)]
-    of_litellm = [link for link in chain if _is_wrapper(link)]
     found: dict[str, Any] = {
         "type": next(raised, None),
         "names": _names([exc]),
         "causes": _names(chain[1:]),
         "codes": sorted({code.lower() for link in chain for code in _codes(link)}),
-        "status": _first(_http_status, of_wire),
-        "claimed": _first(_http_status, of_litellm),
+        "status": _first(_http_status, filterfalse(_is_wrapper, chain)),
+        "claimed": _first(_http_status, filter(_is_wrapper, chain)),
         "sqlstate": _first(_sqlstate, chain),
         "errno": _first(_errno, chain),
         "retry_after_s": _first(retry_after, chain),
@@ -90,15 +89,9 @@ def facts_of(exc: BaseException) -> dict[str, Any]:
 
 def step_of(exc: BaseException, index: int, action: str, **fields: Any) -> Step:
     """The step that ended with ``exc``."""
-    metadata = {**facts_of(exc), **fields.pop("metadata", {})}
-    return Step(
-        index,
-        action,
-        error=text_of(exc) or type(exc).__name__,
-        exception_type=type(exc).__name__,
-        metadata=metadata,
-        **fields,
-    )
+    name, facts = type(exc).__name__, {**facts_of(exc), **fields.pop("metadata", {})}
+    error = text_of(exc) or name
+    return Step(index, action, error=error, exception_type=name, metadata=facts, **fields)
 
 
 def evidence_of(step: Step) -> Evidence:
@@ -114,11 +107,8 @@ def evidence_of(step: Step) -> Evidence:
     names = frozenset(named) - _TOO_GENERAL
     if text in names:
         text = ""
-    if body := _error_body(text):
-        words, marks = body
-        shown = f"{words}\n{marks}"
-    else:
-        shown = words = _TEXT["quoted"].sub("''", text) if names & _QUOTING or not names else text
+    bare = _TEXT["quoted"].sub("''", text) if names & _QUOTING or not names else text
+    words, shown = _error_body(text) or (bare, bare)
     of_reprs = (base for name in _found("repr", words) for base in _with_bases(name))
     codes = (*facts.get("codes", ()), *_found("codes", shown))
     # A number alone may be a key, a line or a price where its class says more.
@@ -265,8 +255,8 @@ _MARK_KEYS = ("code", "type", "status", "statusCode", "status_code", "codeName",
 
 
 def _error_body(text: str) -> tuple[str, str] | None:
-    """The message and the marks of an error response's body where ``text`` is one, in JSON.
-    Whatever else stands in it is data."""
+    """The message, alone and with the marks, of an error response's body where ``text`` is one, in
+    JSON. Whatever else stands in it is data."""
     try:
         body = json.loads(text) if text.startswith("{") else {}
     except (ValueError, RecursionError):
@@ -277,7 +267,7 @@ def _error_body(text: str) -> tuple[str, str] | None:
     if message is None and told is body:
         return None
     marks = {key: told[key] for key in _MARK_KEYS if isinstance(told.get(key), str | int)}
-    return message or "", json.dumps(marks)
+    return message or "", f"{message or ''}\n{json.dumps(marks)}"
 
 
 def _with_bases(name: str) -> Sequence[str]:

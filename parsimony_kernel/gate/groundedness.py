@@ -122,7 +122,7 @@ def unknown_names(text: str, seen: Seen) -> Iterator[str]:
     loaded = tuple(each for each in _LIBRARIES if each in sys.modules)
     for sentence in _stated(text, "setting"):
         for span in PATTERNS["span"].findall(sentence):
-            name = re.sub(r"\([^()]*\)$|\[[^\[\]]*\]$", "", span)
+            name = re.sub(r"\([^()]*\)$|\[[^\[\]]*\]$", "", span.strip())
             root = name.partition(".")[0]
             is_known = root in seen.names or root in sys.modules or root in known
             is_name = PATTERNS["name"].fullmatch(name) and not PATTERNS["file"].fullmatch(name)

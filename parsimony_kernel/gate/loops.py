@@ -33,11 +33,12 @@ FREE_TEXT = frozenset(
     {"description", "goal", "message", "prompt", "q", "query", "question", "search", "task", "text"}
 )
 
+# How often a run would have done the same, the call included, and why that is too often.
 _REASONS = {
-    "late": "it ran out of time with exactly this before",
-    "repeat": "it already ran twice with the same result",
-    "cycle": "these calls already went round twice with the same results",
-    "no_new_information": f"the last {EQUAL_OBSERVATIONS} calls about this gave the same result",
+    "late": (2, "it ran out of time with exactly this before"),
+    "repeat": (3, "it already ran twice with the same result"),
+    "cycle": (3, "these calls already went round twice with the same results"),
+    "no_new_information": (4, "the last 3 calls about this gave the same result"),
 }
 
 
@@ -112,17 +113,15 @@ class Repetition:
         call = _call_of(tool_name, args)
         for each in self.seen:
             if each.is_late and each.signature == call.signature:
-                return _refusal("late", tool_name, 2, each.shown)
+                return _refusal("late", tool_name, each.shown)
         for length in range(1, LONGEST_CYCLE + 1):
             if first := self._begins_again(call, length):
-                kind = "repeat" if length == 1 else "cycle"
-                return _refusal(kind, tool_name, 3, first.shown)
+                return _refusal("repeat" if length == 1 else "cycle", tool_name, first.shown)
         last = self.seen[-EQUAL_OBSERVATIONS:]
         is_same = len(last) == EQUAL_OBSERVATIONS and len({each.observation for each in last}) == 1
         is_new_tool = call.tool not in {each.tool for each in last}
         if is_same and not is_new_tool and all(_are_alike(each, call) for each in last):
-            kind = "no_new_information"
-            return _refusal(kind, tool_name, EQUAL_OBSERVATIONS + 1, last[-1].shown)
+            return _refusal("no_new_information", tool_name, last[-1].shown)
         return None
 
     def _begins_again(self, call: Call, length: int) -> Call | None:
@@ -160,18 +159,16 @@ def not_repeating(current: Callable[[], Repetition]) -> Stage:
     return stage
 
 
-def _refusal(kind: str, tool: str, count: int, known: str) -> Failure:
-    """``count`` is how often the run would have done the same, this call included."""
-    reason = _REASONS[kind]
+def _refusal(kind: str, tool: str, known: str) -> Failure:
+    """The refusal of a call of ``tool`` for a reason, quoting what is ``known``."""
+    count, reason = _REASONS[kind]
+    details = {"loop": kind, "count": count, "already_known": known}
     return LOOP.failure(
         f"Skipped {tool}: {reason}. Known result: {known or 'no output'}. "
         "Use it, or do something else.",
         tool_name=tool,
         repeat_count=count,
-        envelope={
-            "reason": reason,
-            "details": {"loop": kind, "count": count, "already_known": known},
-        },
+        envelope={"reason": reason, "details": details},
     )
 
 

@@ -16,11 +16,12 @@ from itertools import chain, combinations, groupby, islice, permutations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# Characters of the newest results that are read as tables, and of all that are read for numbers.
-MAX_READ, MAX_LOOSE = 10_000, 80_000
-# Numbers of a sentence, and of a text that are not found.
-MAX_NUMBERS, MAX_FOUND = 200, 16
-# Numbers derived at once; values whose share is, and whose every sum is.
+# Characters and lines of the newest results that are read as tables, and characters of all that
+# are read for numbers.
+MAX_READ, MAX_LINES, MAX_LOOSE = 12_000, 280, 60_000
+# Numbers of a sentence, the last ones said, and those of a text that are not found.
+MAX_NUMBERS, MAX_SAID, MAX_FOUND = 200, 6, 16
+# Numbers derived at once; values whose share is, and those that are compared and summed.
 MAX_DERIVED, MANY, FEW = 6_000, 60, 8
 
 TABLE = tomllib.loads(Path(__file__).with_name("groundedness.toml").read_text("utf-8"))
@@ -92,16 +93,16 @@ class Results:
         """Read the lines of printed text, alone or within JSON, that have numbers in them."""
         labels, header, table = list[tuple[str, Line]](), list[str](), 1
         lines = re.sub(r'\\n|": "|[{[]', "\n", text).replace("\\t", "\t").splitlines()
-        for r, line in enumerate(lines):
+        for r, line in enumerate(lines[:MAX_LINES]):
             is_csv = "," in line and not re.search(r"\s", line)
             spaced = re.sub(r"[|│┆\t]", "  ", line.replace(",", "  ") if is_csv else line)
-            if not PATTERNS["printed"].search(spaced):
+            parts = [(part or "").strip(" :=,*`") for part in PATTERNS["printed"].split(spaced)]
+            if len(parts) == 1:
                 header = max(header, re.findall(r"[^\W_](?:\S|\s(?!\s))*", spaced), key=len)
                 continue
             if header:
                 labels += ((name, (table + 1, at)) for at, name in enumerate(header, -len(header)))
                 header, table = [], table + 1
-            parts = [(part or "").strip(" :=,*`") for part in PATTERNS["printed"].split(spaced)]
             words, numbers = parts[::2], parts[1::2]
             home = table if "  " in spaced.strip() else -table
             if home > 0 and not words[0] and len(numbers) > 1 and numbers[0].isdigit():
@@ -116,10 +117,11 @@ class Results:
         self._labels = [each for each in labels if not PATTERNS["no_label"].fullmatch(each[0])]
 
     def cells_of(self, n: Numeral) -> list[Cell]:
-        """The cells that ``n`` is when they are rounded, or cut off; one of no table where it is
+        """The cells that ``n`` is when they are rounded, or cut off; some of no table where it is
         another number of a result, or follows from a table."""
         cells = [self._by_size[at] for at in _among(self._shown, n)]
-        return cells or [Cell((0, 0), (0, -1), 0.0)] * bool(_among(self._elsewhere, n))
+        found = [self._elsewhere[at] for at in _among(self._elsewhere, n)]
+        return cells or [Cell((0, 0), (0, -1), value) for value in found]
 
     def part(self, mentions: Iterable[Mention]) -> set[Cell]:
         """The cells of the rows and columns that are named, or where they cross."""
@@ -129,8 +131,7 @@ class Results:
 
     def follows(self, n: Numeral, said: Sequence[float], cells: Iterable[Cell]) -> bool:
         """Whether ``n`` follows from ``cells``, or from the numbers ``said`` last."""
-        last = [*dict.fromkeys(said)][-6:]
-        sources = (self._follow(cells), _derive(last, sum(last) or 1.0))
+        sources = (self._follow(cells), _derive(said or [0.0], sum(said) or 1.0))
         return any(_among(_sizes(source), n) for source in sources)
 
     def _follow(self, cells: Iterable[Cell]) -> Iterator[float]:
@@ -146,15 +147,12 @@ class Results:
             whole = sum(cell.value for cell in self._lines.get(line, ()))
             yield from _derive(values, whole or sum(values) or 1.0)
 
-    def mentions(self, text: str) -> list[Mention]:
+    def mentions(self, text: str) -> Iterator[Mention]:
         """Where a sentence names rows and columns."""
         lower = text.casefold()
-        return [
-            Mention(at.start(), line)
-            for name, line in self._labels
-            if name[:3].strip("/.").casefold() in lower
-            for at in _form_of(name).finditer(text)
-        ]
+        for name, line in self._labels:
+            if name[:3].strip("/.").casefold() in lower:
+                yield from (Mention(at.start(), line) for at in _form_of(name).finditer(text))
 
 
 def unsupported(text: str, results: Results) -> list[str]:
@@ -169,17 +167,19 @@ def unsupported(text: str, results: Results) -> list[str]:
     """
     found, said = list[str](), list[float]()
     for words in PATTERNS["sentence"].split(text):
-        mentions = results.mentions(words)
+        mentions = [*results.mentions(words)]
         shown = {n: results.cells_of(n) for n in islice(_numerals(words), MAX_NUMBERS)}
         seen = [n.values[0][0] for n, cells in shown.items() if cells or not n.is_claim]
-        said = [*said[-8:], *seen]
+        exact = (cells[0].value for cells in shown.values() if cells and cells[0].row == (0, 0))
+        said = [*dict.fromkeys((*said, *seen, *exact))][-MAX_SAID:]
         rows = results.part(m for m in mentions if m.line[1] >= 0)
+        excused = {what: PATTERNS[what].search(words) for what in ("others", "supposed")}
         for n, cells in shown.items():
             if cells:
                 is_wrong = _is_misplaced(n, shown, mentions, said, results)
             else:
                 is_wrong = n.is_claim and not results.follows(n, said, rows)
-            if is_wrong and not PATTERNS["others" if cells else "supposed"].search(words):
+            if is_wrong and not excused["others" if cells else "supposed"]:
                 found.append(n.text)
         if len(found) > MAX_FOUND:
             break
@@ -247,12 +247,13 @@ def _derive(values: Sequence[float], whole: float) -> Iterator[float]:
     sizes = range(2, len(values) + 1) if len(values) <= FEW else [len(values)]
     for some in chain(*(combinations(values, size) for size in sizes)):
         yield from (sum(some), sum(some) / whole, sum(some) / len(some))
-    for a, b in permutations(values[:FEW], 2):
+    told = {*values[:FEW], values[-1], max(values), min(values), sum(values) / len(values)}
+    for a, b in permutations(told, 2):
         yield from (a - b, a / (b or 1.0), a / (b or 1.0) - 1)
 
 
 def _sizes(values: Iterable[float]) -> list[float]:
-    return sorted(abs(each) for each in islice(values, MAX_DERIVED) if abs(each) < 1e300)
+    return sorted(size for size in map(abs, islice(values, MAX_DERIVED)) if size < 1e300)
 
 
 def _among(sizes: Sequence[float], n: Numeral) -> list[int]:

@@ -161,16 +161,12 @@ def _unrecorded(
 
 def asked(failure: Failure, tool: Tool, key: str, question: str = "") -> ToolResult:
     """The failure, as a question to the person: nobody else can say what happened."""
+    question = question or f"Did {tool.name} take effect?"
     asked = replace(
         failure,
         explanation=f"{failure.explanation.rstrip('.')}; {NOT_KNOWN}",
         suggested_action=Action.ask_user,
-        metadata={
-            **failure.metadata,
-            EFFECT_KEY: key,
-            "question": question or f"Did {tool.name} take effect?",
-            "choices": OUTCOME,
-        },
+        metadata={**failure.metadata, EFFECT_KEY: key, "question": question, "choices": OUTCOME},
     )
     return ToolResult.from_failure(asked)
 
