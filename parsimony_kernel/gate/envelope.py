@@ -8,11 +8,11 @@ Whatever a foreign object does in its own methods ends here: it is described ins
 import json
 import math
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import islice
-from typing import Any
+from itertools import islice, takewhile
+from typing import Any, TypeVar
 
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.redaction import REDACTED, Scrub, scrubber
@@ -21,6 +21,7 @@ from parsimony_kernel.execution.inspection import attempt, type_name
 from parsimony_kernel.llm.secrets import is_secret, name_of
 
 Envelope = dict[str, Any]
+T = TypeVar("T")
 
 # In bytes of the whole, and in characters of its parts.
 MAX_BYTES = 24_000
@@ -203,9 +204,7 @@ class _Renderer:
         left_out = max(0, len(text) - 2 * _WINDOW)
         if left_out:
             text = text[:_WINDOW] + text[-_WINDOW:]
-        shown = self.clean(utf8(text))
-        if left_out or len(shown) > self.max_text:
-            shown = short(shown, self.max_text, left_out)
+        shown = short(self.clean(utf8(text)), self.max_text, left_out)
         self.left -= len(shown)
         return shown
 
@@ -236,12 +235,11 @@ class _Renderer:
                 return self.any(getattr(value, method)(**how), depth + 1)
         return self._text(str.__str__(str(value)))
 
+    def _few(self, values: Iterable[T]) -> Iterable[T]:
+        return takewhile(lambda _: self.left > 0, islice(values, self.max_items))
+
     def _items(self, values: Collection[Any], depth: int, *, in_order: bool = True) -> list[Any]:
-        shown: list[Any] = []
-        for item in islice(values, self.max_items):
-            if self.left <= 0:
-                break
-            shown.append(self.any(item, depth + 1))
+        shown = [self.any(item, depth + 1) for item in self._few(values)]
         left_out = len(values) - len(shown)
         if not in_order:
             shown.sort(key=json.dumps)
@@ -249,9 +247,7 @@ class _Renderer:
 
     def _pairs(self, values: dict[Any, Any], depth: int) -> dict[str, Any]:
         shown: dict[str, Any] = {}
-        for key, item in islice(values.items(), self.max_items):
-            if self.left <= 0:
-                break
+        for key, item in self._few(values.items()):
             name = short(str(self.any(key, MAX_DEPTH - 1)), _MAX_KEY)
             place = name if name not in shown else f"{name} ({len(shown)})"
             hides = is_secret(str(name_of(name, values)), item)

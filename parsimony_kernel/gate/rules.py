@@ -119,17 +119,9 @@ def task_stages(
     its rules, and that the answer is to what was asked."""
     stages: list[Stage] = []
     if contract is not None:
-        stages.append(lambda attempt: _out_of_contract(contract, attempt))
+        stages.append(lambda attempt: _against_the_contract(contract, attempt, made))
     if rules:
         stages.append(lambda attempt: _against_a_rule(rules, attempt, made))
-    # Those that are texts or numbers: they are written one way only.
-    goal = {
-        name: str(value)
-        for name, value in ({} if contract is None else contract.identifiers).items()
-        if isinstance(value, str | int | float) and not isinstance(value, bool)
-    }
-    if goal:
-        stages.append(lambda attempt: _beside_the_goal(goal, attempt, made))
     return tuple(stages)
 
 
@@ -167,10 +159,12 @@ def _against_a_rule(rules: Rules, attempt: Attempt, made: Made) -> Failure | Non
     return _breaking(attempt, f"a rule of this task: {rule}", remedy, reason, rule=rule)
 
 
-def _out_of_contract(contract: ActionContract, attempt: Attempt) -> Failure | None:
+def _against_the_contract(contract: ActionContract, attempt: Attempt, made: Made) -> Failure | None:
+    if not is_work(attempt.tool):
+        return _beside_the_goal(contract, attempt, made)
     parameters = attempt.tool.parameters_schema.get("properties", {})
     broken = contract.violation(attempt.action, attempt.inputs, parameters)
-    if broken is None or not is_work(attempt.tool):
+    if broken is None:
         return None
     working = {name for name, each in attempt.tools.items() if is_work(each)}
     serving = sorted(working if contract.tools is None else contract.tools)
@@ -191,7 +185,13 @@ def _breaking(attempt: Attempt, terms: str, remedy: str, reason: str, **details:
     )
 
 
-def _beside_the_goal(goal: Mapping[str, str], attempt: Attempt, made: Made) -> Failure | None:
+def _beside_the_goal(contract: ActionContract, attempt: Attempt, made: Made) -> Failure | None:
+    # Texts and numbers alone are written one way only.
+    goal = {
+        name: str(value)
+        for name, value in contract.identifiers.items()
+        if isinstance(value, str | int | float) and not isinstance(value, bool)
+    }
     summary = attempt.inputs.get("summary")
     if attempt.action != DONE or not isinstance(summary, str):
         return None
