@@ -39,7 +39,6 @@ MAX_ITEMS = 1_000
 MAX_DEPTH = 20
 MAX_TOTAL = 200_000
 
-_MAX_KEY = 200
 _MAX_BITS = 4_000
 # How much of either end of a long text is looked through for secrets, many times what is kept.
 _WINDOW = 50_000
@@ -248,7 +247,7 @@ class _Renderer:
     def _pairs(self, values: dict[Any, Any], depth: int) -> dict[str, Any]:
         shown: dict[str, Any] = {}
         for key, item in self._few(values.items()):
-            name = short(str(self.any(key, MAX_DEPTH - 1)), _MAX_KEY)
+            name = short(str(self.any(key, MAX_DEPTH - 1)), _MAX_NAME)
             place = name if name not in shown else f"{name} ({len(shown)})"
             hides = is_secret(str(name_of(name, values)), item)
             shown[place] = REDACTED if hides else self.any(item, depth + 1)

@@ -5,7 +5,7 @@ plan is no business of a contract or a rule, nor is a tool that ends or suspends
 be a way out.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationInfo
@@ -34,18 +34,23 @@ def listed(value: Any) -> Any:
     return value if isinstance(value, list | tuple | set | frozenset) else [value]
 
 
-def _tool(name: str, info: ValidationInfo) -> str:
-    """The name of a tool; of those in the context of the validation, where it has any."""
-    tools = info.context
-    if tools is None or name in tools:
-        return name
-    raise ValueError(f"there is no tool {name!r}; {suggestion(name, tools)}")
+def one_of(what: str, names: Collection[str] | None = None) -> AfterValidator:
+    """A validator that takes the ``names`` of a ``what`` and no others; without them those in the
+    context of the validation, where it has any."""
+
+    def check(name: str, info: ValidationInfo) -> str:
+        known = info.context if names is None else names
+        if known is None or name in known:
+            return name
+        raise ValueError(f"there is no {what} {name!r}; {suggestion(name, known)}")
+
+    return AfterValidator(check)
 
 
 Name = Annotated[str, Field(pattern=r"\S")]
 Names = Annotated[tuple[Name, ...], BeforeValidator(listed)]
 Count = Annotated[int, Field(ge=0)]
-ToolName = Annotated[Name, AfterValidator(_tool)]
+ToolName = Annotated[Name, one_of("tool")]
 ToolNames = Annotated[tuple[ToolName, ...], BeforeValidator(listed)]
 
 
@@ -100,9 +105,9 @@ class Rules(Fields):
         if self.only_tools and action not in self.only_tools:
             yield f"only_tools: {', '.join(self.only_tools)}"
         if attempt.tool.tool_type == "code":
-            imported = read(attempt.code).imported
+            imported = [f"{each}." for each in read(attempt.code).imported]
             for module in self.forbid_imports:
-                if any(each == module or each.startswith(f"{module}.") for each in imported):
+                if any(each.startswith(f"{module}.") for each in imported):
                     yield f"forbid_imports: {module}"
         most = self.max_tool_calls
         if most is not None and sum(_has_run(each, attempt) for each in made()) >= most:
