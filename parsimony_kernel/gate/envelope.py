@@ -117,7 +117,8 @@ def told(failure: Failure) -> Failure:
     }
     if "envelope" in metadata:
         given = islice(metadata["envelope"].items(), _MAX_MANY)
-        fields = {cut(name, _MAX_NAME): cut(value) for name, value in given if name not in _OWN}
+        fields = {cut(name, _MAX_NAME): cut(value) for name, value in given}
+        fields = {name: value for name, value in fields.items() if name not in _OWN}
         if details := fields.get("details"):
             fields["details"] = plain(details, max_text=_MAX_NAME, max_items=_MAX_MANY)
         metadata["envelope"] = fields
