@@ -147,7 +147,7 @@ class Approving:
             read = granted.previewed.get(attempt.code, ())
             return any(_covers(each, reach, lines) for each in read)
 
-        leaving, ended = on_record(self.effects, self.run_id)
+        leaving, ended = on_record(self.effects, self.run_id, attempt.outside)
         permit = Permit(
             self.workspace,
             allows,
@@ -163,7 +163,6 @@ class Approving:
     def held(self, attempt: Attempt, permit: Permit, result: ToolResult) -> ToolResult:
         """What came of an action whose code was stopped before it reached outside: a question."""
         reach = permit.held
-        attempt.outside.extend(each.sentence for each in permit.left)
         self.granted.targets.update((each.kind, each.what) for each in permit.left)
         if self._is_widened(attempt):
             self.granted.alike.update(map(_alike, permit.left))
@@ -203,9 +202,12 @@ def cut_off(tool: Tool, result: ToolResult, outside: Sequence[str], key: str) ->
 
 
 def on_record(
-    effects: Effects, run_id: str
+    effects: Effects, run_id: str, outside: list[str]
 ) -> tuple[Callable[[Reach, str, bool], str], Callable[[], None]]:
-    """``leaving`` and ``ended`` of a permit: what leaves stands in ``effects`` before it does."""
+    """``leaving`` and ``ended`` of a permit: what leaves stands in ``effects`` before it does.
+
+    What does more than read is added to ``outside``, a sentence each.
+    """
     begun: list[str] = []
 
     def leaving(reach: Reach, statement: str, reads: bool) -> str:
@@ -216,6 +218,8 @@ def on_record(
             return next(iter(standing.others), key)
         effects.intend(key, _CODE, what)
         begun.append(key)
+        if not reads:
+            outside.append(reach.sentence)
         return ""
 
     def ended() -> None:

@@ -79,9 +79,8 @@ async def run_body(
         await (cancellation.race(waiting) if cancellation is not None else waiting)
     except Cancelled as stopped:
         await body.stop()
-        if body.goes_on:
-            raise Cancelled(f"{stopped}; {tool.name} does not stop, and is cut off") from None
-        raise Cancelled(f"{stopped}{body.told}") from None
+        told = f"; {tool.name} does not stop, and is cut off" if body.goes_on else body.told
+        raise Cancelled(f"{stopped}{told}") from None
     finally:
         await body.stop()
     if body.is_stopped:

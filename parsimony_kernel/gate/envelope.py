@@ -8,11 +8,11 @@ Whatever a foreign object does in its own methods ends here: it is described ins
 import json
 import math
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import islice
-from typing import Any
+from itertools import islice, takewhile
+from typing import Any, TypeVar
 
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.redaction import REDACTED, Scrub, scrubber
@@ -21,6 +21,7 @@ from parsimony_kernel.execution.inspection import attempt, type_name
 from parsimony_kernel.llm.secrets import is_secret, name_of
 
 Envelope = dict[str, Any]
+T = TypeVar("T")
 
 # In bytes of the whole, and in characters of its parts.
 MAX_BYTES = 24_000
@@ -38,7 +39,6 @@ MAX_ITEMS = 1_000
 MAX_DEPTH = 20
 MAX_TOTAL = 200_000
 
-_MAX_KEY = 200
 _MAX_BITS = 4_000
 # How much of either end of a long text is looked through for secrets, many times what is kept.
 _WINDOW = 50_000
@@ -117,7 +117,8 @@ def told(failure: Failure) -> Failure:
     }
     if "envelope" in metadata:
         given = islice(metadata["envelope"].items(), _MAX_MANY)
-        fields = {cut(name, _MAX_NAME): cut(value) for name, value in given if name not in _OWN}
+        fields = {cut(name, _MAX_NAME): cut(value) for name, value in given}
+        fields = {name: value for name, value in fields.items() if name not in _OWN}
         if details := fields.get("details"):
             fields["details"] = plain(details, max_text=_MAX_NAME, max_items=_MAX_MANY)
         metadata["envelope"] = fields
@@ -203,9 +204,7 @@ class _Renderer:
         left_out = max(0, len(text) - 2 * _WINDOW)
         if left_out:
             text = text[:_WINDOW] + text[-_WINDOW:]
-        shown = self.clean(utf8(text))
-        if left_out or len(shown) > self.max_text:
-            shown = short(shown, self.max_text, left_out)
+        shown = short(self.clean(utf8(text)), self.max_text, left_out)
         self.left -= len(shown)
         return shown
 
@@ -236,12 +235,11 @@ class _Renderer:
                 return self.any(getattr(value, method)(**how), depth + 1)
         return self._text(str.__str__(str(value)))
 
+    def _few(self, values: Iterable[T]) -> Iterable[T]:
+        return takewhile(lambda _: self.left > 0, islice(values, self.max_items))
+
     def _items(self, values: Collection[Any], depth: int, *, in_order: bool = True) -> list[Any]:
-        shown: list[Any] = []
-        for item in islice(values, self.max_items):
-            if self.left <= 0:
-                break
-            shown.append(self.any(item, depth + 1))
+        shown = [self.any(item, depth + 1) for item in self._few(values)]
         left_out = len(values) - len(shown)
         if not in_order:
             shown.sort(key=json.dumps)
@@ -249,10 +247,8 @@ class _Renderer:
 
     def _pairs(self, values: dict[Any, Any], depth: int) -> dict[str, Any]:
         shown: dict[str, Any] = {}
-        for key, item in islice(values.items(), self.max_items):
-            if self.left <= 0:
-                break
-            name = short(str(self.any(key, MAX_DEPTH - 1)), _MAX_KEY)
+        for key, item in self._few(values.items()):
+            name = short(str(self.any(key, MAX_DEPTH - 1)), _MAX_NAME)
             place = name if name not in shown else f"{name} ({len(shown)})"
             hides = is_secret(str(name_of(name, values)), item)
             shown[place] = REDACTED if hides else self.any(item, depth + 1)

@@ -24,12 +24,7 @@ from parsimony_kernel.gate.envelope import Envelope, refused, succeeded, told
 from parsimony_kernel.gate.procedure import Walker
 from parsimony_kernel.gate.stages import STAGES, Attempt, Stage, known, validated_output
 from parsimony_kernel.gate.writes import Writes
-from parsimony_kernel.limits.breaker import (
-    PROBE_LEASE_S,
-    Breakers,
-    CircuitBreaker,
-    CircuitOpenError,
-)
+from parsimony_kernel.limits.breaker import PROBE_LEASE_S, Breakers, CircuitOpenError
 from parsimony_kernel.tools import Tool, ToolResult, Tools
 
 _TROUBLE = frozenset({FailureType.EXTERNAL_FAULT, FailureType.TIMEOUT})
@@ -133,8 +128,7 @@ class Gate:
         standing = self._writes.standing(self._tools[action], inputs) if is_write else None
         attempt = Attempt(action, inputs, self._tools, approved, recorded=standing is not None)
         for stage in self._stages:
-            failure = _asked(stage, attempt)
-            if failure is not None:
+            if (failure := _asked(stage, attempt)) is not None:
                 return self._refuse(action, failure)
         tool, approvals = attempt.tool, self._approvals
         permit = None if approvals is None else approvals.permit(attempt)
@@ -168,7 +162,8 @@ class Gate:
         try:
             permit = breaker.admit()
         except CircuitOpenError as exc:
-            return ToolResult.from_failure(_left_alone(tool, breaker, exc.retry_in_s))
+            failure = _left_alone(tool, breaker.state, breaker.failure_count, exc.retry_in_s)
+            return ToolResult.from_failure(failure)
         try:
             result = await run(tool, inputs, cancellation)
             if result.failure is None:
@@ -268,11 +263,11 @@ def _is_of_service(tool: Tool, failure: Failure) -> bool:
     return not is_gap and type_of_end(failure, tool.name) in _TROUBLE
 
 
-def _left_alone(tool: Tool, breaker: CircuitBreaker, seconds: float) -> Failure:
+def _left_alone(tool: Tool, state: str, failures: int, seconds: float) -> Failure:
     since = f"it is left alone for {seconds:.0f} s more"
-    if breaker.state == "half_open":
+    if state == "half_open":
         since = "one call finds out just now whether it works again"
-    reason = f"it failed {breaker.failure_count} times in a row; {since}"
+    reason = f"it failed {failures} times in a row; {since}"
     return TOOL_BREAKER_OPEN.failure(
         f"{tool.name} is not reachable: {reason}. Nothing was run: another way is needed.",
         tool_name=tool.name,

@@ -5,7 +5,7 @@ plan is no business of a contract or a rule, nor is a tool that ends or suspends
 be a way out.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationInfo
@@ -34,18 +34,23 @@ def listed(value: Any) -> Any:
     return value if isinstance(value, list | tuple | set | frozenset) else [value]
 
 
-def _tool(name: str, info: ValidationInfo) -> str:
-    """The name of a tool; of those in the context of the validation, where it has any."""
-    tools = info.context
-    if tools is None or name in tools:
-        return name
-    raise ValueError(f"there is no tool {name!r}; {suggestion(name, tools)}")
+def one_of(what: str, names: Collection[str] | None = None) -> AfterValidator:
+    """A validator that takes the ``names`` of a ``what`` and no others; without them those in the
+    context of the validation, where it has any."""
+
+    def check(name: str, info: ValidationInfo) -> str:
+        known = info.context if names is None else names
+        if known is None or name in known:
+            return name
+        raise ValueError(f"there is no {what} {name!r}; {suggestion(name, known)}")
+
+    return AfterValidator(check)
 
 
 Name = Annotated[str, Field(pattern=r"\S")]
 Names = Annotated[tuple[Name, ...], BeforeValidator(listed)]
 Count = Annotated[int, Field(ge=0)]
-ToolName = Annotated[Name, AfterValidator(_tool)]
+ToolName = Annotated[Name, one_of("tool")]
 ToolNames = Annotated[tuple[ToolName, ...], BeforeValidator(listed)]
 
 
@@ -100,9 +105,9 @@ class Rules(Fields):
         if self.only_tools and action not in self.only_tools:
             yield f"only_tools: {', '.join(self.only_tools)}"
         if attempt.tool.tool_type == "code":
-            imported = read(attempt.code).imported
+            imported = [f"{each}." for each in read(attempt.code).imported]
             for module in self.forbid_imports:
-                if any(each == module or each.startswith(f"{module}.") for each in imported):
+                if any(each.startswith(f"{module}.") for each in imported):
                     yield f"forbid_imports: {module}"
         most = self.max_tool_calls
         if most is not None and sum(_has_run(each, attempt) for each in made()) >= most:
@@ -119,17 +124,9 @@ def task_stages(
     its rules, and that the answer is to what was asked."""
     stages: list[Stage] = []
     if contract is not None:
-        stages.append(lambda attempt: _out_of_contract(contract, attempt))
+        stages.append(lambda attempt: _against_the_contract(contract, attempt, made))
     if rules:
         stages.append(lambda attempt: _against_a_rule(rules, attempt, made))
-    # Those that are texts or numbers: they are written one way only.
-    goal = {
-        name: str(value)
-        for name, value in ({} if contract is None else contract.identifiers).items()
-        if isinstance(value, str | int | float) and not isinstance(value, bool)
-    }
-    if goal:
-        stages.append(lambda attempt: _beside_the_goal(goal, attempt, made))
     return tuple(stages)
 
 
@@ -167,10 +164,12 @@ def _against_a_rule(rules: Rules, attempt: Attempt, made: Made) -> Failure | Non
     return _breaking(attempt, f"a rule of this task: {rule}", remedy, reason, rule=rule)
 
 
-def _out_of_contract(contract: ActionContract, attempt: Attempt) -> Failure | None:
+def _against_the_contract(contract: ActionContract, attempt: Attempt, made: Made) -> Failure | None:
+    if not is_work(attempt.tool):
+        return _beside_the_goal(contract, attempt, made)
     parameters = attempt.tool.parameters_schema.get("properties", {})
     broken = contract.violation(attempt.action, attempt.inputs, parameters)
-    if broken is None or not is_work(attempt.tool):
+    if broken is None:
         return None
     working = {name for name, each in attempt.tools.items() if is_work(each)}
     serving = sorted(working if contract.tools is None else contract.tools)
@@ -191,7 +190,13 @@ def _breaking(attempt: Attempt, terms: str, remedy: str, reason: str, **details:
     )
 
 
-def _beside_the_goal(goal: Mapping[str, str], attempt: Attempt, made: Made) -> Failure | None:
+def _beside_the_goal(contract: ActionContract, attempt: Attempt, made: Made) -> Failure | None:
+    # Texts and numbers alone are written one way only.
+    goal = {
+        name: str(value)
+        for name, value in contract.identifiers.items()
+        if isinstance(value, str | int | float) and not isinstance(value, bool)
+    }
     summary = attempt.inputs.get("summary")
     if attempt.action != DONE or not isinstance(summary, str):
         return None

@@ -25,18 +25,18 @@ Each part is optional. Every error names the line.
       default: escalate
 """
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, NoReturn
 
 import yaml
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from parsimony_kernel.core.config import MAX_PINNED, MAX_PINNED_LENGTH
 from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.core.fuzzy import suggestion
 from parsimony_kernel.gate.procedure import Edge, Guard, Procedure, ProcedureError
-from parsimony_kernel.gate.rules import NO_RULES, Fields, Name, Names, Rules, ToolName, listed
+from parsimony_kernel.gate.rules import Fields, Name, Names, Rules, ToolName, listed, one_of
 from parsimony_kernel.tools import Tools
 from parsimony_kernel.triage.policy import STRATEGIES, FailurePolicy
 
@@ -61,7 +61,7 @@ class Playbook:
 
     procedure: Procedure | None = None
     contract: ActionContract | None = None
-    rules: Rules = NO_RULES
+    rules: Rules = field(default_factory=Rules)
     constraints: tuple[str, ...] = ()
     policy: FailurePolicy | None = None
 
@@ -165,22 +165,11 @@ class _Written:
 # -- the fields of the file
 
 
-def _one_of(what: str, known: Collection[str]) -> AfterValidator:
-    """A validator that takes the ``known`` names of a ``what`` and no others."""
-
-    def check(name: str) -> str:
-        if name in known:
-            return name
-        raise ValueError(f"there is no {what} {name!r}; {suggestion(name, known)}")
-
-    return AfterValidator(check)
-
-
 ToolSet = Annotated[frozenset[ToolName], BeforeValidator(listed)]
 FailureName = Annotated[
-    str, _one_of("type of failure", [each.name for each in fields(FailurePolicy)])
+    str, one_of("type of failure", [each.name for each in fields(FailurePolicy)])
 ]
-StrategyName = Annotated[str, _one_of("strategy", STRATEGIES)]
+StrategyName = Annotated[str, one_of("strategy", STRATEGIES)]
 Reminder = Annotated[
     str,
     Field(min_length=1, max_length=MAX_PINNED_LENGTH),

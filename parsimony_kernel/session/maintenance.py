@@ -131,7 +131,7 @@ async def refresh_watched(
 
     What leaves then is put down in ``effects`` before it does. Raises what ``refresh_named`` does.
     """
-    leaving, ended = on_record(effects, f"refresh:{uuid4().hex}")
+    leaving, ended = on_record(effects, f"refresh:{uuid4().hex}", [])
     permit = Permit(publisher.store.root, lambda reach, lines: allow, leaving=leaving, ended=ended)
     with permitting(permit):
         clean = partial(watched, clean_executor)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from parsimony_kernel.core.error_table import of_step
 from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.core.taxonomy import FailureType, Step, TriageContext
-from parsimony_kernel.triage.constraints import Constraint, broken
+from parsimony_kernel.triage.constraints import Constraint, breaks
 
 _TRANSIENT = (FailureType.EXTERNAL_FAULT, FailureType.TIMEOUT)
 _BY_REFUSAL = {
@@ -72,7 +72,7 @@ class RulesClassifier:
             return told
         if _is_outside(last, known.tools):
             return FailureType.WRONG_TOOL_CALLED
-        if broken((*self.constraints, *known.constraints), steps) is not None:
+        if any(breaks(each, steps) for each in (*self.constraints, *known.constraints)):
             return FailureType.CONSTRAINT_IGNORED
         return proved(steps, known) or told
 

@@ -6,7 +6,7 @@ says whether the step breaks it. Any other sentence is a reminder, and never bro
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from parsimony_kernel.core.taxonomy import Step
@@ -56,12 +56,8 @@ def given(tool_input: Any) -> str:
             return str(tool_input)
 
 
-def broken(constraints: Iterable[Constraint], steps: Sequence[Step]) -> Constraint | None:
-    """The first of ``constraints`` that ``steps`` break."""
-    return next((each for each in constraints if _breaks(each, steps)), None)
-
-
-def _breaks(constraint: Constraint, steps: Sequence[Step]) -> bool:
+def breaks(constraint: Constraint, steps: Sequence[Step]) -> bool:
+    """Whether ``steps`` break a constraint."""
     if callable(constraint):
         return any(constraint(step) for step in steps)
     named = constraint.casefold().strip(" .")

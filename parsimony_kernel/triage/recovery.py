@@ -18,7 +18,7 @@ from parsimony_kernel.triage.policy import ACTIONS, FailurePolicy, RecoveryActio
 
 @dataclass(frozen=True)
 class PolicyRecovery(DefaultPolicy):
-    """What ``policy_as_recovery`` gives.
+    """``policy``, and the default policy for what it does not state.
 
     ``plan`` is for a funnel that can wait for a strategy and use its whole answer; ``decide``
     serves one that cannot.
@@ -64,9 +64,8 @@ class PolicyRecovery(DefaultPolicy):
         return Action.handoff if prior >= allowed.get(action, prior + 1) else action
 
 
-def policy_as_recovery(policy: FailurePolicy) -> PolicyRecovery:
-    """``policy`` as a ``RecoveryPolicy``; the default policy answers what it does not state."""
-    return PolicyRecovery(policy)
+# A ``FailurePolicy`` as a ``RecoveryPolicy``; the default policy answers what it does not state.
+policy_as_recovery = PolicyRecovery
 
 
 def context_of(

@@ -243,6 +243,29 @@ async def test_real_code_that_its_executor_cuts_off_is_uncertain_where_it_reache
     assert outcome.failure.effect is effect
 
 
+DOWNLOAD = "import pandas as pd\ntry:\n    pd.read_csv('http://data.example.invalid/a.csv')\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "effect"),
+    [
+        ("import subprocess\nsubprocess.run(['true'])", Effect.uncertain),
+        (f"{DOWNLOAD}except OSError:\n    pass", Effect.none),
+    ],
+    ids=["a program", "a download"],
+)
+async def test_of_watched_code_that_is_late_a_download_may_be_tried_again(
+    tmp_path: Path, code: str, effect: Effect
+) -> None:
+    tools = code_tools(CodeExecutor(cwd=str(tmp_path)), timeout_s=2)
+    asking = Approving(Approval.auto, lambda code: (), tmp_path)
+    gate = Gate(tools, timeout_s=60, approvals=asking)
+    outcome = await gate.step("run_code", {"code": f"{code}\nwhile True:\n    pass"})
+    assert outcome.failure is not None
+    assert outcome.failure.type is FailureType.TIMEOUT
+    assert outcome.failure.effect is effect
+
+
 # Leave is for exactly one action, looked at again when it runs.
 
 FULL = {"payment": "P9", "amount": 10, "to": "ann"}

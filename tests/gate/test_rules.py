@@ -316,4 +316,4 @@ def test_the_other_ways_to_end_are_open() -> None:
 def test_a_task_that_is_about_nothing_in_particular_has_no_such_check(
     contract: ActionContract,
 ) -> None:
-    assert len(task_stages(contract)) == 1
+    assert judged({"summary": "ok"}, contract=contract) is None

@@ -1,7 +1,6 @@
 """A tool whose service is down is left alone, and tried by one call when its time has come."""
 
 import asyncio
-import linecache
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -205,9 +204,7 @@ MENDED = BROKEN.replace("raise ConnectionError(url)", "return url")
 def defined(cell: str) -> Tools:
     """``fetch`` as a cell of a notebook defines it."""
     namespace: dict[str, Any] = {"tool": tool}
-    name = f"<cell {hash(cell)}>"
-    linecache.cache[name] = (len(cell), None, cell.splitlines(keepends=True), name)
-    exec(compile(cell, name, "exec"), namespace)
+    exec(cell, namespace)
     return Tools([namespace["fetch"]])
 
 
