@@ -70,7 +70,8 @@ class ModelCalls:
         """The next request as the state is now."""
         state, limits = self._state, self._context.guardrails
         # A quarter of what the model takes, in characters; four are about a token.
-        most = min(KEPT_RESULTS, getattr(self.model, "context_window", None) or KEPT_RESULTS)
+        window = getattr(self.model, "context_window", None)
+        most = window if isinstance(window, int) and 0 < window < KEPT_RESULTS else KEPT_RESULTS
         in_text = not getattr(self.model, "reads_envelopes", False)
         return ModelRequest(
             self._renderer.render(state, in_text=in_text, most=most),

@@ -21,7 +21,7 @@ from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.agent.model_calls import ModelCalls
 from parsimony_kernel.agent.progress import Progress, note
 from parsimony_kernel.agent.termination_tools import terminal_event
-from parsimony_kernel.agent.written_calls import is_written, written_calls
+from parsimony_kernel.agent.written_calls import WRITTEN, written_calls
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.calls import arguments_of, loop_signature
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
@@ -195,7 +195,7 @@ class Run:
             tool_call_id=call.id,
             tool_type="function" if tool is None else tool.tool_type,
             arguments=self.secrets.of_json(arguments),
-            around=_last_words(state.messages) if is_written(call.id) else None,
+            around=_last_words(state.messages) if call.id.startswith(WRITTEN) else None,
         )
 
         def ended(**how: Any) -> ev.ToolEvent:

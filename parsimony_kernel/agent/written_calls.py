@@ -54,11 +54,6 @@ class _Found(NamedTuple):
     arguments: Arguments
 
 
-def is_written(call_id: str) -> bool:
-    """Whether a call was written into words."""
-    return call_id.startswith(WRITTEN)
-
-
 def written_calls(
     message: Message, tools: Tools, messages: Sequence[Mapping[str, Any]]
 ) -> tuple[tuple[ToolCall, ...], str]:
@@ -88,8 +83,9 @@ def _fenced(words: str, tools: Tools, messages: Sequence[Mapping[str, Any]]) -> 
 
     Text of no kind counts only where it can be run.
     """
-    earlier = [call for each in messages for call in each.get("tool_calls") or ()]
-    if not all(is_written(str(call["id"])) for call in earlier):
+    turns = [each for each in messages if isinstance(each, Mapping)]
+    earlier = [call for each in turns for call in each.get("tool_calls") or ()]
+    if not all(str(call["id"]).startswith(WRITTEN) for call in earlier):
         return
     ran = {_plain(_object(call["function"]["arguments"]).get("code", "")) for call in earlier}
     new = [

@@ -1,6 +1,5 @@
 """The prompt as a pure function of the state."""
 
-import copy
 import json
 from typing import Any
 
@@ -12,7 +11,6 @@ from parsimony_kernel.agent.renderer import (
     IncrementalRenderer,
     render_for_llm,
 )
-from parsimony_kernel.core.conversation import AgentMessage
 from parsimony_kernel.core.state import RunState
 
 Message = dict[str, Any]
@@ -58,10 +56,6 @@ def test_the_order_is_system_instruction_conversation_lessons() -> None:
     )
 
 
-def test_message_objects_render_themselves() -> None:
-    assert render_for_llm(RunState(messages=[AgentMessage("user", "a\nb")])) == [user("a\nb")]
-
-
 texts = st.text(max_size=30)
 messages = st.lists(
     st.one_of(
@@ -70,20 +64,6 @@ messages = st.lists(
     ),
     max_size=8,
 ).map(lambda parts: [m for part in parts for m in (part if isinstance(part, list) else [part])])
-
-
-@given(messages)
-def test_rendering_is_byte_stable_and_changes_no_input(conversation: list[Message]) -> None:
-    state = RunState(messages=conversation)
-    before = copy.deepcopy(state.messages)
-    first = render_for_llm(state, instructions="I")
-    again = render_for_llm(state, instructions="I")
-    assert json.dumps(first) == json.dumps(again)
-    for message in first:
-        message["content"] = "changed"
-        for call in message.get("tool_calls") or ():
-            call["function"]["name"] = "changed"
-    assert state.messages == before
 
 
 snapshots = st.builds(
@@ -169,16 +149,3 @@ def test_compaction_shortens_all_results_but_the_newest_and_then_that_too() -> N
         [True, True, False],
         [True, True, True],
     ]
-
-
-@given(st.integers(0, 6))
-def test_a_request_repeats_the_one_before_up_to_what_is_shortened(steps: int) -> None:
-    def request(count: int) -> list[Message]:
-        return render_for_llm(RunState(messages=run_of(count)), instructions="I")
-
-    earlier, later = request(steps), request(steps + 1)
-    same = 0
-    while same < len(earlier) and earlier[same] == later[same]:
-        same += 1
-    # The cut moves by one iteration: that iteration's tool result is the first that differs.
-    assert same == (len(earlier) if steps < 2 else 2 * steps - 1)

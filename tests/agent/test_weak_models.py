@@ -55,7 +55,8 @@ async def test_a_model_that_only_writes_finishes_the_quickstart(tmp_path: Path) 
     """No answer of it is a call; it loads, draws and publishes all the same."""
     shutil.copytree(NOTEBOOKS / "data", tmp_path / "data")
     answers = [say(LOAD), say("Here are the totals by source."), say(DRAW), say(PUBLISH)]
-    model = ScriptedModel([*answers, say("The chart is published.")], "weak")
+    end = say('```python\nreturn_done("The chart is published.")\n```')
+    model = ScriptedModel([*answers, end], "weak")
     session = NotebookSession(
         executor=CodeExecutor(cwd=str(tmp_path)),
         notebook="01_quickstart.ipynb",
@@ -65,14 +66,17 @@ async def test_a_model_that_only_writes_finishes_the_quickstart(tmp_path: Path) 
     )
     cells = json.loads((NOTEBOOKS / "01_quickstart.ipynb").read_text("utf-8"))["cells"]
     sources = ["".join(each["source"]) for each in cells if each["cell_type"] == "code"]
+    summaries: list[str] = []
     for source in sources:
         if source.startswith("%%agent"):
             request = source.partition("\n")[2]
             events = await gather(session.turn(request, cell_key=request))
             assert isinstance(events[-1], RunCompleted), events[-1]
+            summaries.append(events[-1].summary)
         elif not source.startswith("%"):
             assert (await session.executor.execute(source)).error is None
     model.assert_exhausted()
+    assert summaries[-1] == "The chart is published."
     assert [each.title for each in session.artifacts()] == ["Iowa electricity by source"]
     assert {"iowa_electricity", "totals", "chart"} <= session.executor.variables().keys()
     session.close()
