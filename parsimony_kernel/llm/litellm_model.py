@@ -89,7 +89,9 @@ class LiteLLMModel:
         self._environ = environ
         self._base = credentials.base_of(self._config, environ)
         self._refused: list[Extra] = []
-        self._sees: bool | None = None  # asked of litellm once, since each request wants to know
+        # What litellm takes long to tell, and each request wants to know.
+        self._sees: bool | None = None
+        self._has_no_price = False
 
     def __repr__(self) -> str:
         return f"LiteLLMModel({self.name!r})"
@@ -153,9 +155,10 @@ class LiteLLMModel:
                 raise FailureRaised(no_key(self.name, missing)) from exc
             raise
         chunks: list[Any] = []
+        behind = _behind(litellm, response)
         if not isinstance(getattr(response, "choices", None), list | tuple):
             try:
-                async with contextlib.aclosing(_pieces(litellm, response)) as pieces:
+                async with contextlib.aclosing(_pieces(litellm, response, behind)) as pieces:
                     async for chunk in pieces:
                         chunks.append(chunk)
                         yield _delta(chunk)
@@ -171,7 +174,8 @@ class LiteLLMModel:
             if _said_end(response) is False:
                 raise StreamBroken("the stream ended without a finish_reason")
             _part_calls(chunks)
-            told = [_as_json(chunk) for chunk in chunks]
+            # JSON is read sooner than litellm's own pieces, which others may have made differently.
+            told = chunks if behind is None else [chunk.model_dump() for chunk in chunks]
             response = litellm.stream_chunk_builder(told, messages=list(request.messages))
         yield self._completion(litellm, response, request, chunks)
 
@@ -254,13 +258,16 @@ class LiteLLMModel:
             choice_of(choice, thinking.carried(self.name, choice.message, chunks))
             for choice in getattr(response, "choices", None) or ()
         )
-        usage = counted(getattr(response, "usage", None))
-        if usage is not None:
-            told = {"completion_response": response, "model": self.name}
-            cost = _in_usd(lambda: litellm.completion_cost(**told))
-        else:
+        told = getattr(response, "usage", None)
+        usage = counted(told)
+        cost = None
+        if usage is None:
             usage = usage_by_size(request, choices[0].message if choices else Message())
             cost = self._price(litellm, usage)
+        elif not self._has_no_price or self._facts() or getattr(told, "cost", None) is not None:
+            priced = {"completion_response": response, "model": self.name}
+            cost = _in_usd(lambda: litellm.completion_cost(**priced))
+            self._has_no_price = cost is None
         return Completion(choices=choices, usage=usage, model=self.name, cost_usd=cost)
 
     def _price(self, litellm: Any, usage: Usage) -> float | None:
@@ -389,23 +396,28 @@ def _dotted(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
-async def _pieces(litellm: Any, response: Any) -> AsyncGenerator[Any, None]:
-    """The pieces of an answer, as litellm's.
+def _behind(litellm: Any, response: Any) -> Any:
+    """What openai's client streams, to be read past litellm's wrapper around it.
 
-    What openai's client streams is read past litellm's wrapper, which puts an answer together three
-    times to log it and takes longer than the rest of a short step. The wrapper stays for every
-    other client, and where somebody listens to the log.
+    The wrapper puts an answer together three times to log it, and takes longer than the rest of a
+    short step. ``None`` for every other client, and where somebody listens to the log.
     """
     stream: Any = getattr(response, "completion_stream", None)
-    is_heard = any(getattr(litellm, name, None) for name in _LISTENERS)
     of_client = importlib.import_module("openai.types.chat").ChatCompletionChunk
-    if is_heard or getattr(stream, "_cast_to", None) is not of_client:
+    if getattr(stream, "_cast_to", None) is not of_client:
+        return None
+    return None if any(getattr(litellm, name, None) for name in _LISTENERS) else stream
+
+
+async def _pieces(litellm: Any, response: Any, behind: Any) -> AsyncGenerator[Any, None]:
+    """The pieces of an answer, as litellm's: the wrapper's, or of the stream ``behind`` it."""
+    if behind is None:
         async for piece in response:
             yield piece
         return
-    stream._cast_to = object  # JSON as it came, where the client can give it
+    behind._cast_to = object  # JSON as it came, where the client can give it
     try:
-        async for given in stream:
+        async for given in behind:
             told = given if isinstance(given, dict) else given.to_dict()
             piece = _piece(litellm, told, response.model)
             response.chunks.append(piece)
@@ -432,13 +444,6 @@ def _piece(litellm: Any, told: Mapping[str, Any], model: str) -> Any:
     if isinstance(told.get("usage"), dict):
         piece.usage = litellm.Usage(**told["usage"])
     return piece
-
-
-def _as_json(piece: Any) -> Any:
-    """``piece`` as JSON, which litellm reads sooner than its own; itself where more hangs on it."""
-    if getattr(piece, "_hidden_params", True) or not getattr(piece, "model", None):
-        return piece
-    return piece.model_dump(exclude_none=True)
 
 
 def _delta(chunk: Any) -> Delta:

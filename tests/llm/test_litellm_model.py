@@ -124,15 +124,32 @@ async def test_usage_that_cannot_be_true_is_estimated_and_the_answer_kept(wire: 
     assert by_price
 
 
-ENDS = [*(wire for wire in Wire if "silence" not in wire), None]
+def streamed(*chunks: dict[str, Any]) -> Raw:
+    frame = {"id": None, "created": "now", "service_tier": "flex"}
+    return Raw("".join(f"data: {json.dumps({**frame, **one})}\n\n" for one in chunks).encode())
 
 
-@pytest.mark.parametrize("wire", ENDS)
+def delta(told: Any, end: str | None = None) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": told, "finish_reason": end}]}
+
+
+CALLS = calls(call("run_code", code="1"), text="Let me count the cars.")
+USED = {"choices": [], "usage": {"prompt_tokens": 99, "completion_tokens": 9, "total_tokens": 108}}
+CALL = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}
+STREAMS: list[Reply] = [
+    CALLS,
+    *(Faulty(wire, CALLS) for wire in Wire if "silence" not in wire and wire is not Wire.refusal),
+    streamed(delta({"reasoning": "Hm."}), delta({"content": "Hi"}), delta({}, "stop"), USED),
+    streamed(delta({"content": "Hi"}), delta(None, "max_tokens"), {**USED, "usage": "many"}),
+    streamed(delta({"tool_calls": [CALL]}), delta({"tool_calls": [{"index": 0}]}, "stop"), USED),
+    streamed(delta({"content": "Hi"}), {"error": "It broke."}),
+]
+
+
+@pytest.mark.parametrize("step", STREAMS)
 async def test_an_answer_is_the_same_by_litellms_own_wrapper(
-    wire: Wire | None, monkeypatch: pytest.MonkeyPatch
+    step: Reply, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reply = calls(call("run_code", code="1"), text="Let me count the cars.")
-    step = reply if wire is None else Faulty(wire, reply)
     past, _ = await outcome(step)
     monkeypatch.setattr(litellm_model, "_LISTENERS", ("model_cost",))
     through, _ = await outcome(step)
@@ -141,28 +158,17 @@ async def test_an_answer_is_the_same_by_litellms_own_wrapper(
 
 
 @pytest.mark.parametrize(
-    ("delta", "text"),
+    ("told", "text"),
     [({"content": [{"type": "text", "text": "Hi"}]}, "Hi"), ({"role": "model"}, ""), (None, "")],
 )
-async def test_a_piece_that_is_written_oddly_is_read(delta: Any, text: str) -> None:
-    frame = {"id": None, "created": "now", "service_tier": "flex"}
-    usage = {"prompt_tokens": 1000, "completion_tokens": 0, "total_tokens": 1000}
-    told = [
-        {**frame, "choices": [{"index": 0, "delta": delta}]},
-        {**frame, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
-        {**frame, "choices": None, "usage": usage},
-    ]
-    last, _ = await outcome(Raw("".join(f"data: {json.dumps(one)}\n\n" for one in told).encode()))
+async def test_a_piece_that_is_written_oddly_is_read(told: Any, text: str) -> None:
+    last, _ = await outcome(streamed(delta(told), delta({}, "stop"), {"choices": None}))
     assert isinstance(last, Completion)
     assert (last.message.content or "") == text
-    whole = await LiteLLMModel({"model": GPT_5}, environ={}).estimate_cost_usd(1000, 0)
-    assert whole is not None
-    assert last.cost_usd == pytest.approx(whole / 2)
 
 
 async def test_a_model_that_repeats_one_piece_is_stopped() -> None:
-    piece = {"choices": [{"index": 0, "delta": {"content": "again "}}]}
-    last, _ = await outcome(Raw(f"data: {json.dumps(piece)}\n\n".encode() * 200))
+    last, _ = await outcome(streamed(*[delta({"content": "again "})] * 200))
     assert isinstance(last, Failure)
     assert last.kind is FailureKind.transient_provider
     assert "again again" in str(last.partial_data)
@@ -188,6 +194,31 @@ async def test_counts_that_are_estimated_cost_nothing_known_where_no_price_is() 
     assert isinstance(last, Completion)
     assert last.usage.completion_tokens > 0
     assert last.cost_usd is None
+
+
+async def test_a_price_that_is_unknown_is_looked_for_again_once_litellm_lists_the_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    litellm = import_litellm()
+    looked: list[float] = []
+    plain = litellm.completion_cost
+
+    def looking(**told: Any) -> float:
+        if "model" in told:  # litellm itself looks too
+            looked.append(0)
+        return float(plain(**told))
+
+    monkeypatch.setattr(litellm, "completion_cost", looking)
+    with LoopbackProvider([say("Hello")] * 3) as provider:
+        model = model_at(provider, "openai/listed-later")
+        for known in (False, False, True):
+            if known:
+                listed = {"input_cost_per_token": 1, "output_cost_per_token": 0}
+                more = {**listed, "litellm_provider": "openai", "mode": "chat"}
+                monkeypatch.setitem(litellm.model_cost, "listed-later", more)
+            *_, last = await ask(model)
+            assert isinstance(last, Completion)
+    assert len(looked) == 2
 
 
 CAPS: list[tuple[str, dict[str, Any], int | None, dict[str, int]]] = [
