@@ -154,7 +154,7 @@ class _Writer:
             case "rows":
                 words = self._rows()
             case "histogram" | "box" | "scatter" | "line":
-                self._plain()
+                words = self._plain()
         values = [v for f in query.filters for v in f.values][:3]
         said = (words,) if self.template == "number" else (words, *values)
         self.name = unique(identifier(" ".join(map(str, said))), taken)
@@ -217,7 +217,7 @@ class _Writer:
                 self.named, self.unit = [c.name for c in shown], shown[-1].unit
         return f"{query.table}{f' by {sort.name}' if sort else ''} {' '.join(self.columns)}"
 
-    def _plain(self) -> None:
+    def _plain(self) -> str:
         """Draw the rows themselves, by the columns that the chart uses."""
         query = self.q
         groups = query.groups if query.do != "box" else []
@@ -227,6 +227,7 @@ class _Writer:
         self.data = f"{self.source}[{literal(list(dict.fromkeys(c.name for c in used)))}]"
         if query.do == "line":
             self.value, self.unit = self.columns[0], query.columns[0].unit
+        return query.title
 
     def _bars(self) -> None:
         """Draw a table of groups: along time, or as bars by rank."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from rapidfuzz import fuzz
 
+from parsimony_kernel.core.text import counted
 from parsimony_kernel.offline import code
 from parsimony_kernel.offline.code import Cell
 from parsimony_kernel.offline.marks import STOP, Ask, Look, No, Stopped, choose
@@ -22,7 +23,6 @@ from parsimony_kernel.offline.schema import Table, read_table
 from parsimony_kernel.offline.transcript import Call, Transcript
 from parsimony_kernel.offline.words import (
     Token,
-    counted,
     fold,
     for_markdown,
     identifier,

@@ -315,12 +315,9 @@ class Reader(Marks):
         meant: dict[Column, list[str]] = {}
         for mark in marks:
             pairs = [p for p in self.marks[mark] if p[0] in owners] or self.marks[mark]
-            names = list(dict.fromkeys(c.name for c, _ in pairs))
-            if len(names) > 1:
-                question = f"{pairs[0][1]!r} stands in several columns. Which one?"
-                name = self.choose(question, names)
-                pairs = [p for p in pairs if p[0].name == name]
-            meant.setdefault(pairs[0][0], []).append(pairs[0][1])
+            question = f"{pairs[0][1]!r} stands in several columns. Which one?"
+            column = self.one_of(question, [column for column, _ in pairs])
+            meant.setdefault(column, []).append(dict(pairs)[column])
         either = bool(re.search(r"V\d+ (?:, )?or ", given["v"]))
         self.query.any_of = self.query.any_of or (len(meant) > 1 and either)
         for column, values in meant.items():

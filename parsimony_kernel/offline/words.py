@@ -97,11 +97,6 @@ def canonical(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(same.get(singular(word), singular(word)) for word in words)
 
 
-def counted(number: int, noun: str) -> str:
-    """``1 row``, ``2,000 rows``."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
-
-
 def spoken(items: Iterable[str], last: str = "and") -> str:
     """``a, b and c``."""
     listed = list(items)
