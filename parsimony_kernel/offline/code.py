@@ -15,7 +15,8 @@ from parsimony_kernel.offline.query import Filter, Query
 from parsimony_kernel.offline.schema import Column, Table
 from parsimony_kernel.offline.words import fold, identifier, literal, unique
 
-_READERS = {"json": "json", "parquet": "parquet", "xlsx": "excel", "xls": "excel"}
+_READERS = {"parquet": "parquet", "pq": "parquet", "xlsx": "excel", "xls": "excel"}
+_LINES = ("jsonl", "ndjson")
 _WINDOWS = {"cumulative": "cumsum()", "growth": "pct_change().mul(100)"}
 
 
@@ -40,8 +41,10 @@ class Cell:
 def load(path: str, name: str, options: dict[str, Any], signed: Sequence[str] = ()) -> Cell:
     """Read a file; ``options`` are more arguments of the reader, ``signed`` its columns of numbers
     with a sign."""
-    reader = _READERS.get(path.casefold().rpartition(".")[2], "csv")
-    lines = [f"{name} = pd.read_{reader}({', '.join([literal(path), *arguments(options)])})"]
+    suffix = path.casefold().rpartition(".")[2]
+    reader = _READERS.get(suffix, "json" if "json" in suffix else "csv")
+    given = arguments({**({"lines": True} if suffix in _LINES else {}), **options})
+    lines = [f"{name} = pd.read_{reader}({', '.join([literal(path), *given])})"]
     for each in map(literal, signed):
         number = '.str.replace(r"[^\\d.-]", "", regex=True).astype(float)'
         lines.append(f"{name}[{each}] = {name}[{each}]{number}")

@@ -138,6 +138,10 @@ class Marks:
             piece = self.tokens[at : at + size]
             kinds = {each.kind for each in piece}
             text = " ".join(each.bare for each in piece)
+            if [each.text for each in piece[1::2]] == ["-"] * (size // 2) and size % 2 == 1 < size:
+                if values := self._values_of(text.replace(" - ", "-")):
+                    yield self.mark("V", values, text), size
+                continue
             is_name = kinds != {"number"} and kinds <= {"word", "number" if size > 1 else "quoted"}
             after = self.tokens[at + size].bare if at + size < len(self.tokens) else ""
             if is_name and (mark := self._name(text, piece[0].kind == "quoted", behind, after)):

@@ -299,13 +299,13 @@ class _Planner:
             raise No(untold if self.turn.context.get("kept_back") else nothing)
         # One that leaves a question is not meant where another leaves none.
         found: list[Query] = []
-        left: list[tuple[bool, int, str, Exception]] = []
+        left: list[tuple[int, bool, str, Exception]] = []
         for about in (*first, *others):
             try:
                 found.append(self._read_about(about, part, before))
             except (Ask, No, Stopped) as no:
-                left.append((not isinstance(no, No), self.understood, about.name, no))
-            if about in first and (found or left[-1][0]):
+                left.append((self.understood, not isinstance(no, No), about.name, no))
+            if about in first and (found or left[-1][1]):
                 break
         if not found:
             _, _, self.subject, error = max(left, key=lambda each: each[:2])
