@@ -5,7 +5,7 @@ a mark may stand for is decided where it is used; where that is open, a person s
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,7 +80,7 @@ class Marks:
     Args:
         turn: what is known of the notebook, and what the person has replied.
         known: what was looked up in the data, by its expression.
-        before: the query of the request before, which this one may go on from.
+        before: gives the query of the request before, which this one may go on from.
         marks: what the marks stand for, by their text.
         raw: the words and marks as they were written.
         values: values that were found in the data, beyond the samples.
@@ -90,7 +90,7 @@ class Marks:
     table: Table
     turn: Transcript
     known: Mapping[str, Any]
-    before: Query | None
+    before: Callable[[], Query | None]
     query: Query = field(default_factory=Query)
     marks: dict[str, Any] = field(default_factory=dict)
     raw: dict[str, str] = field(default_factory=dict)

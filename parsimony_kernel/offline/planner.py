@@ -318,11 +318,12 @@ class _Planner:
         return fit[wide[-1] if wide else self._choose("Which table do you mean?", list(fit))]
 
     def _read_about(self, about: Table, part: Sequence[Token], before: Query | None) -> Query:
-        if before is None and not self.loaded:
-            before = self._before(about)
         known: dict[str, Any] = {}
         while True:
-            reader = Reader(part, about, self.turn, known, before)
+            reader = Reader(
+                part, about, self.turn, known,
+                lambda: before or (None if self.loaded else self._before(about)),
+            )  # fmt: skip
             try:
                 return reader.read()
             except Look as look:

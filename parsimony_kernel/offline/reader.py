@@ -63,7 +63,7 @@ class Reader(Marks):
         self._left(text)
         query = self.query
         says = query.do or query.agg or query.groups or query.filters or self.columns
-        if query.goes_on or (self.before and query.chart and not says):
+        if query.goes_on or (query.chart and not says):
             self._go_on()
         self._complete()
         self._check(text)
@@ -337,7 +337,9 @@ class Reader(Marks):
 
     def _go_on(self) -> None:
         """Take from the request before what this one does not say anew."""
-        query, before = self.query, self.before
+        query, before = self.query, self.before()
+        if before is None and not query.goes_on:
+            return
         if before is None:
             raise No("There is no request before this one to go on from.")
         if before.any_of and query.filters:
