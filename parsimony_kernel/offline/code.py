@@ -15,7 +15,8 @@ from parsimony_kernel.offline.query import Filter, Query
 from parsimony_kernel.offline.schema import Column, Table
 from parsimony_kernel.offline.words import fold, identifier, literal, unique
 
-_READERS = {"json": "json", "parquet": "parquet", "xlsx": "excel", "xls": "excel"}
+_READERS = {"parquet": "parquet", "pq": "parquet", "xlsx": "excel", "xls": "excel"}
+_LINES = ("jsonl", "ndjson")
 _WINDOWS = {"cumulative": "cumsum()", "growth": "pct_change().mul(100)"}
 
 
@@ -40,8 +41,10 @@ class Cell:
 def load(path: str, name: str, options: dict[str, Any], signed: Sequence[str] = ()) -> Cell:
     """Read a file; ``options`` are more arguments of the reader, ``signed`` its columns of numbers
     with a sign."""
-    reader = _READERS.get(path.casefold().rpartition(".")[2], "csv")
-    lines = [f"{name} = pd.read_{reader}({', '.join([literal(path), *arguments(options)])})"]
+    suffix = path.casefold().rpartition(".")[2]
+    reader = _READERS.get(suffix, "json" if "json" in suffix else "csv")
+    given = arguments({**({"lines": True} if suffix in _LINES else {}), **options})
+    lines = [f"{name} = pd.read_{reader}({', '.join([literal(path), *given])})"]
     for each in map(literal, signed):
         number = '.str.replace(r"[^\\d.-]", "", regex=True).astype(float)'
         lines.append(f"{name}[{each}] = {name}[{each}]{number}")
@@ -154,7 +157,7 @@ class _Writer:
             case "rows":
                 words = self._rows()
             case "histogram" | "box" | "scatter" | "line":
-                self._plain()
+                words = self._plain()
         values = [v for f in query.filters for v in f.values][:3]
         said = (words,) if self.template == "number" else (words, *values)
         self.name = unique(identifier(" ".join(map(str, said))), taken)
@@ -217,7 +220,7 @@ class _Writer:
                 self.named, self.unit = [c.name for c in shown], shown[-1].unit
         return f"{query.table}{f' by {sort.name}' if sort else ''} {' '.join(self.columns)}"
 
-    def _plain(self) -> None:
+    def _plain(self) -> str:
         """Draw the rows themselves, by the columns that the chart uses."""
         query = self.q
         groups = query.groups if query.do != "box" else []
@@ -227,6 +230,7 @@ class _Writer:
         self.data = f"{self.source}[{literal(list(dict.fromkeys(c.name for c in used)))}]"
         if query.do == "line":
             self.value, self.unit = self.columns[0], query.columns[0].unit
+        return query.title
 
     def _bars(self) -> None:
         """Draw a table of groups: along time, or as bars by rank."""

@@ -5,7 +5,7 @@ a mark may stand for is decided where it is used; where that is open, a person s
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,9 +66,8 @@ def choose(answers: Mapping[str, str], question: str, choices: Sequence[str]) ->
     low = reply.strip().casefold().rstrip(".!")
     if low in ("stop", STOP.casefold(), "no", "cancel", "never mind"):
         raise Stopped
-    found = [c for c in choices if c.casefold() == low] or [
-        c for c in choices if low and low in c.casefold()
-    ]
+    found = [c for c in choices if c.casefold() == low]
+    found = found or [c for c in choices if low and low in c.casefold()]
     if len(found) != 1:
         return choose(answers, f"{reply[:80]!r} is none of the choices. {question}", choices)
     return found[0]
@@ -81,7 +80,7 @@ class Marks:
     Args:
         turn: what is known of the notebook, and what the person has replied.
         known: what was looked up in the data, by its expression.
-        before: the query of the request before, which this one may go on from.
+        before: gives the query of the request before, which this one may go on from.
         marks: what the marks stand for, by their text.
         raw: the words and marks as they were written.
         values: values that were found in the data, beyond the samples.
@@ -91,7 +90,7 @@ class Marks:
     table: Table
     turn: Transcript
     known: Mapping[str, Any]
-    before: Query | None
+    before: Callable[[], Query | None]
     query: Query = field(default_factory=Query)
     marks: dict[str, Any] = field(default_factory=dict)
     raw: dict[str, str] = field(default_factory=dict)
@@ -109,15 +108,11 @@ class Marks:
         return " ".join(filter(None, said))
 
     def _plain(self, token: Token) -> str:
-        match token.kind:
-            case "quoted":
-                return self.mark("Q", token.bare)
-            case "number":
-                return self.mark("N", token.number)
-            case "date":
-                return self.mark("D", token.bare)
-            case "sign":
-                return "" if token.text in "?.!:" else token.text
+        letter = {"quoted": "Q", "number": "N", "date": "D"}.get(token.kind)
+        if letter:
+            return self.mark(letter, token.number if letter == "N" else token.bare)
+        if token.kind == "sign":
+            return "" if token.text in "?.!:" else token.text
         self.raw.setdefault(token.low, token.text)
         return token.low
 
@@ -143,6 +138,10 @@ class Marks:
             piece = self.tokens[at : at + size]
             kinds = {each.kind for each in piece}
             text = " ".join(each.bare for each in piece)
+            if [each.text for each in piece[1::2]] == ["-"] * (size // 2) and size % 2 == 1 < size:
+                if values := self._values_of(text.replace(" - ", "-")):
+                    yield self.mark("V", values, text), size
+                continue
             is_name = kinds != {"number"} and kinds <= {"word", "number" if size > 1 else "quoted"}
             after = self.tokens[at + size].bare if at + size < len(self.tokens) else ""
             if is_name and (mark := self._name(text, piece[0].kind == "quoted", behind, after)):
@@ -266,9 +265,8 @@ class Marks:
             else:
                 question = f"Which column of `{self.table.name}` do you mean by {words!r}?"
                 name = self.choose(question, names)
-        if canonical(fold(words)) != canonical(fold(name)) and not any(
-            each.startswith(f"{said}{name}") for each in self.query.notes
-        ):
+        is_said = any(each.startswith(f"{said}{name}") for each in self.query.notes)
+        if canonical(fold(words)) != canonical(fold(name)) and not is_said:
             self.note(f"{said}{name}")
         return self.table.column(name)
 
@@ -278,10 +276,12 @@ class Marks:
         if not times:
             raise No(f"{self.table.name} has no column of dates for {why!r}.")
         said = [c for m in self.marks if m[0] == "C" for c in self.marks[m] if c in times]
-        names = list(dict.fromkeys(c.name for c in said or times))
-        if len(names) == 1:
-            return self.table.column(names[0])
-        return self.table.column(self.choose(f"Which date do you mean for {why!r}?", names))
+        return self.one_of(f"Which date do you mean for {why!r}?", said or times)
+
+    def one_of(self, question: str, columns: Sequence[Column]) -> Column:
+        """Return the column that is meant, of those that it may be."""
+        names = list(dict.fromkeys(c.name for c in columns))
+        return self.table.column(names[0] if len(names) == 1 else self.choose(question, names))
 
     def adjective(self, word: str) -> tuple[Column, bool]:
         """Return the column that an adjective measures, and whether it means the low end."""
@@ -292,10 +292,8 @@ class Marks:
                 fit |= dict.fromkeys(columns, word in low.split("|"))
         if not fit:
             raise No(f'The built-in model doesn\'t know which column "{word}" is about.')
-        names = [c.name for c in fit]
-        name = names[0] if len(names) == 1 else self.choose(f"What is {word!r} about?", names)
-        self.note(f'Ranked "{word}" by {name}')
-        column = self.table.column(name)
+        column = self.one_of(f"Which column is {word!r} about?", list(fit))
+        self.note(f'Ranked "{word}" by {column.name}')
         return column, fit[column]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from rapidfuzz import fuzz
 
+from parsimony_kernel.core.text import counted
 from parsimony_kernel.offline import code
 from parsimony_kernel.offline.code import Cell
 from parsimony_kernel.offline.marks import STOP, Ask, Look, No, Stopped, choose
@@ -22,7 +23,6 @@ from parsimony_kernel.offline.schema import Table, read_table
 from parsimony_kernel.offline.transcript import Call, Transcript
 from parsimony_kernel.offline.words import (
     Token,
-    counted,
     fold,
     for_markdown,
     identifier,
@@ -299,13 +299,13 @@ class _Planner:
             raise No(untold if self.turn.context.get("kept_back") else nothing)
         # One that leaves a question is not meant where another leaves none.
         found: list[Query] = []
-        left: list[tuple[bool, int, str, Exception]] = []
+        left: list[tuple[int, bool, str, Exception]] = []
         for about in (*first, *others):
             try:
                 found.append(self._read_about(about, part, before))
             except (Ask, No, Stopped) as no:
-                left.append((not isinstance(no, No), self.understood, about.name, no))
-            if about in first and (found or left[-1][0]):
+                left.append((self.understood, not isinstance(no, No), about.name, no))
+            if about in first and (found or left[-1][1]):
                 break
         if not found:
             _, _, self.subject, error = max(left, key=lambda each: each[:2])
@@ -318,11 +318,12 @@ class _Planner:
         return fit[wide[-1] if wide else self._choose("Which table do you mean?", list(fit))]
 
     def _read_about(self, about: Table, part: Sequence[Token], before: Query | None) -> Query:
-        if before is None and not self.loaded:
-            before = self._before(about)
         known: dict[str, Any] = {}
         while True:
-            reader = Reader(part, about, self.turn, known, before)
+            reader = Reader(
+                part, about, self.turn, known,
+                lambda: before or (None if self.loaded else self._before(about)),
+            )  # fmt: skip
             try:
                 return reader.read()
             except Look as look:

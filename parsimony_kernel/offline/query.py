@@ -103,7 +103,7 @@ class Query:
     @property
     def call(self) -> str:
         """The method that computes it."""
-        return f"quantile({self.q / 100:g})" if self.q else f"{self.agg}()"
+        return f"quantile({self.q / 100:g})" if self.agg == "quantile" else f"{self.agg}()"
 
     @property
     def unit(self) -> str:
@@ -132,5 +132,6 @@ class Query:
         labels = [c.label for c in self.columns]
         names = " against ".join(labels[::-1]) if self.do == "scatter" else spoken(labels)
         title: str = patterns()["kinds"][self.do]["title"]
-        return title.format(names=names or self.table, what=self.what, text=self.text,
-                            end="last" if self.ascending else "first", limit=size)  # fmt: skip
+        end = "last" if self.ascending else "first"
+        return title.format(names=names or self.table, table=self.table, text=self.text,
+                            what=self.what, end=end, limit=size)  # fmt: skip

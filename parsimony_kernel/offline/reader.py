@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 
+from rapidfuzz import fuzz
+
 from parsimony_kernel.offline.code import masked
 from parsimony_kernel.offline.marks import Marks, No
 from parsimony_kernel.offline.patterns import (
@@ -61,7 +63,7 @@ class Reader(Marks):
         self._left(text)
         query = self.query
         says = query.do or query.agg or query.groups or query.filters or self.columns
-        if query.goes_on or (self.before and query.chart and not says):
+        if query.goes_on or (query.chart and not says):
             self._go_on()
         self._complete()
         self._check(text)
@@ -94,10 +96,13 @@ class Reader(Marks):
         said = {"chart": given["chart"]} if "chart" in given else {}
         said |= {"agg": aggregate(given["agg"])} if "agg" in given else {}
         said |= {row.get("number", "limit"): self.marks[given["n"]]} if "n" in given else {}
-        for slot, value in (row.get("set", {}) | said).items():
-            if slot in ("do", "agg") and getattr(self.query, slot):
-                raise No(IN_PARTS)
+        slots = row.get("set", {})
+        if any(getattr(self.query, slot) for slot in {"do", "agg"} & {*slots, *said}):
+            raise No(IN_PARTS)
+        for slot, value in said.items():
             setattr(self.query, slot, value)
+        for slot, value in slots.items():
+            setattr(self.query, slot, getattr(self.query, slot) or value)
         self.query.ascending = self.query.ascending or "low" in given
         if "act" not in row:
             self._set(given)
@@ -165,14 +170,17 @@ class Reader(Marks):
         words = [word for run in runs for word in run]
         word = next((each for each in words if each not in keywords()), words[0])
         said = self.raw.get(word, word)
-        numbers = [c.name for c in self.table.measures]
-        if aggregate(words[0]) and words[-1] == word and numbers and not self.query.agg:
+        numbers, taken = [c.name for c in self.table.measures], self.query.agg or self.query.columns
+        if aggregate(words[0]) and words[-1] == word and numbers and not taken:
             question = f"`{self.table.name}` has no column {word!r}. Which one do you mean?"
             self.query.columns = [self.table.column(self.choose(question, numbers))]
             self.query.agg = aggregate(words[0])
             return
         what = f'what "{said}" is for here' if word in keywords() else f'"{said}"'
-        raise No(f"The built-in model doesn't know {what}.")
+        values = dict.fromkeys(value for _, value in self.values or ())
+        near = [v for v in values if fuzz.partial_ratio(word, v.casefold()) > 80]
+        hint = f" Did you mean {spoken(map(repr, near), 'or')}?" if 0 < len(near) < 4 else ""
+        raise No(f"The built-in model doesn't know {what}.{hint}")
 
     # -- the acts of the rows ------------------------------------------------------------------
 
@@ -315,12 +323,9 @@ class Reader(Marks):
         meant: dict[Column, list[str]] = {}
         for mark in marks:
             pairs = [p for p in self.marks[mark] if p[0] in owners] or self.marks[mark]
-            names = list(dict.fromkeys(c.name for c, _ in pairs))
-            if len(names) > 1:
-                question = f"{pairs[0][1]!r} stands in several columns. Which one?"
-                name = self.choose(question, names)
-                pairs = [p for p in pairs if p[0].name == name]
-            meant.setdefault(pairs[0][0], []).append(pairs[0][1])
+            question = f"{pairs[0][1]!r} stands in several columns. Which one?"
+            column = self.one_of(question, [column for column, _ in pairs])
+            meant.setdefault(column, []).append(dict(pairs)[column])
         either = bool(re.search(r"V\d+ (?:, )?or ", given["v"]))
         self.query.any_of = self.query.any_of or (len(meant) > 1 and either)
         for column, values in meant.items():
@@ -332,9 +337,13 @@ class Reader(Marks):
 
     def _go_on(self) -> None:
         """Take from the request before what this one does not say anew."""
-        query, before = self.query, self.before
+        query, before = self.query, self.before()
+        if before is None and not query.goes_on:
+            return
         if before is None:
             raise No("There is no request before this one to go on from.")
+        if before.any_of and query.filters:
+            raise No(IN_PARTS)
         query.columns = query.columns or [c for c in self.columns if c.is_measure]
         query.groups = query.groups or [c for c in self.columns if not c.is_measure]
         self.columns = []
@@ -342,6 +351,8 @@ class Reader(Marks):
         query.filters += [f for f in before.filters if f.column.base not in said]
         for slot in {each.name for each in fields(Query)} - {"notes", "filters"}:
             setattr(query, slot, getattr(query, slot) or getattr(before, slot))
+        # What groups come to is decided anew.
+        query.do = "" if query.do == "aggregate" else query.do
 
     def _complete(self) -> None:
         """Decide what the slots come to, and ask where that is open."""
@@ -361,6 +372,8 @@ class Reader(Marks):
         ):  # fmt: skip
             self._aggregated(numbers, others)
         elif query.chart:
+            if query.chart != "auto":
+                raise No("The built-in model needs a group for that chart: say 'by' and a column.")
             query.do, query.columns = "histogram", numbers
         elif numbers and query.filters and query.sort is None and not others:
             query.columns = numbers
@@ -429,6 +442,8 @@ class Reader(Marks):
             query.do, query.chart = "line", "line"
             query.groups.sort(key=lambda group: not group.is_time)
         elif not query.agg:
+            if not query.columns[0].is_measure:
+                raise No(f"The built-in model can't compute with {query.columns[0].name}.")
             query.agg = self._function(f"of each {query.groups[0].label}?")
         if query.columns == query.groups and not re.search("different|distinct|unique", self.text):
             query.agg, query.columns = "count", []

@@ -58,12 +58,12 @@ def tokenize(text: str, files: Iterable[str] = ()) -> list[Token]:
     """The tokens of ``text``; a file of ``files`` is one token, whatever is in its name."""
     odd = sorted((f for f in files if re.search(r"[^\w.\-/]", f)), key=len, reverse=True)
     named = "|".join(map(re.escape, odd)) or "(?!)"
-    pattern = re.compile(f"(?P<named>{named})|{_TOKEN}", re.VERBOSE | re.IGNORECASE)
+    whole = rf"(?P<named>{named})|(?P<of>(?<=\w)['’]s\b)|{_TOKEN}"
     tokens = []
-    for found in pattern.finditer(re.sub(r"(?<=\w)['’]s\b", "", text)):
+    for found in re.finditer(whole, text, re.VERBOSE | re.IGNORECASE):
         token = Token(str(found.lastgroup), found[0])
         is_file = token.kind == "named" or (token.kind == "quoted" and is_data_file(token.bare))
-        tokens.append(Token("file", token.bare) if is_file else token)
+        tokens += [Token("file", token.bare) if is_file else token] * (token.kind != "of")
     return tokens
 
 
@@ -95,11 +95,6 @@ def canonical(words: Iterable[str]) -> tuple[str, ...]:
     """``words`` as singulars, short forms unified."""
     same = dict(pair.split("=") for pair in table()["spellings"]["same"].split())
     return tuple(same.get(singular(word), singular(word)) for word in words)
-
-
-def counted(number: int, noun: str) -> str:
-    """``1 row``, ``2,000 rows``."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def spoken(items: Iterable[str], last: str = "and") -> str:
