@@ -5,27 +5,19 @@ it. ``volatile`` blocks differ from run to run (times, tokens, cost).
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, TypeVar
 
 from parsimony_kernel.core.text import encodable
-from parsimony_kernel.view.parts import Part
+from parsimony_kernel.view.parts import Part, Sentence
 
 StepState = Literal[
     "running", "done", "waiting", "answered", "allowed", "refused", "failed", "stopped"
 ]
 
 
-@dataclass(frozen=True)
-class Artifact:
-    """A published snapshot; ``path`` is relative to the workspace, ``page`` a report's to open."""
-
-    kind: str
-    title: str
-    path: str
-    page: str = ""
-    reused: bool = False
+EndKind = Literal["result", "handoff", "partial", "cancelled"]
 
 
 @dataclass(frozen=True)
@@ -141,14 +133,14 @@ class EndBlock(Block):
     stopped from outside.
 
     ``words`` are the answer or the reason, ``lists`` what stands below them under a label each,
-    ``not_found`` what the answer says and no result supports.
+    ``not_found`` what the answer says and no result supports, ``published`` a sentence each.
     """
 
-    kind: Literal["result", "handoff", "partial", "cancelled"]
+    kind: EndKind
     words: str
     lists: tuple[tuple[str, tuple[str, ...]], ...] = ()
     not_found: tuple[str, ...] = ()
-    artifacts: tuple[Artifact, ...] = ()
+    published: tuple[Sentence, ...] = ()
     variables: tuple[str, ...] = ()
 
 
@@ -213,7 +205,8 @@ class RunView:
     closed: tuple[Block, ...] = ()
     prose: str = ""
     activity: str = ""
-    artifacts: tuple[Artifact, ...] = ()
+    # What was published, by its path.
+    published: Mapping[str, Sentence] = field(default_factory=dict)
     variables: tuple[str, ...] = ()
     # What the last answer says and no result supports; the answer itself, where it was refused.
     not_found: tuple[str, ...] = ()
@@ -274,12 +267,9 @@ EMPTY = RunView()
 def metadata_of(view: RunView) -> dict[str, Any]:
     """The facts that differ from run to run, for the metadata of a display. A number that JSON
     has no word for is null: a display with it is not sent at all."""
-    told = ("model", "steps", "prompt_tokens", "completion_tokens", "cost_usd")
-    facts = {name: getattr(view, name) for name in ("run_id", "status")}
-    facts |= {name: getattr(view.used, name) for name in told}
-    facts["elapsed_s"] = round(view.used.elapsed_s, 3)
-    finite = {
-        name: None if isinstance(fact, float) and not math.isfinite(fact) else encodable(fact)
-        for name, fact in facts.items()
-    }
-    return {"parsimony": finite}
+    facts: dict[str, Any] = {"run_id": view.run_id, "status": view.status}
+    for name in ("model", "steps", "prompt_tokens", "completion_tokens", "cost_usd", "elapsed_s"):
+        fact = getattr(view.used, name)
+        is_absurd = isinstance(fact, float) and not math.isfinite(fact)
+        facts[name] = None if is_absurd else encodable(fact)
+    return {"parsimony": facts}
