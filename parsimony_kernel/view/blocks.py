@@ -1,13 +1,12 @@
 """The parts of a record, as values, and a run as far as its events have told it.
 
 A block holds what was said and seen, capped but otherwise as it came; whoever writes it escapes
-it. ``volatile`` blocks differ from run to run (times, tokens, cost).
-"""
+it."""
 
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from parsimony_kernel.core.text import encodable
 from parsimony_kernel.view.parts import Part, Sentence
@@ -23,8 +22,6 @@ EndKind = Literal["result", "handoff", "partial", "cancelled"]
 @dataclass(frozen=True)
 class Block:
     """The base of all blocks. ``key`` is stable and unique in the run."""
-
-    volatile: ClassVar[bool] = False
 
     key: str = field(default="", kw_only=True)
 
@@ -151,8 +148,6 @@ class FooterBlock(Block):
     ``priced_usd`` is what the answers with a known price cost; ``unpriced_calls`` had none.
     """
 
-    volatile: ClassVar[bool] = True
-
     model: str = ""
     steps: int = 0
     calls: int = 0
@@ -176,16 +171,18 @@ class FooterBlock(Block):
 class ProgressBlock(Block):
     """What the run is doing now, for how long, and what to do meanwhile: ``hint``."""
 
-    volatile: ClassVar[bool] = True
-
     activity: str
     elapsed_s: float = 0.0
     hint: str = ""
 
 
+# What differs from run to run: times, tokens, cost.
+VOLATILE = (FooterBlock, ProgressBlock)
+
+
 def lasting(blocks: Iterable[Block]) -> tuple[Block, ...]:
     """``blocks`` without the volatile ones: what a static display shows."""
-    return tuple(block for block in blocks if not block.volatile)
+    return tuple(block for block in blocks if not isinstance(block, VOLATILE))
 
 
 Kind = TypeVar("Kind", bound=Block)
@@ -255,6 +252,10 @@ class RunView:
         """Let the steps with these ``facts`` that stand as ``old`` stand as ``new``."""
         while step := self.last(StepBlock, state=old, **facts):
             self.put(step, state=new)
+
+    def count(self, **more: float) -> None:
+        """Add to figures of what the run has used."""
+        self.use(**{name: getattr(self.used, name) + number for name, number in more.items()})
 
     def use(self, **used: Any) -> None:
         """Set figures of what the run has used."""

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -40,10 +41,7 @@ _WRITTEN = "The model wrote this call into its words."
 
 def replay(events: Iterable[ev.AgentEvent]) -> RunView:
     """The view after all of ``events``."""
-    view = EMPTY
-    for event in events:
-        view = fold(view, event)
-    return view
+    return reduce(fold, events, EMPTY)
 
 
 def fold(view: RunView, event: ev.AgentEvent) -> RunView:
@@ -85,12 +83,9 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
             view.variables = cut_each(event.variables)
             _close(view, "done", "result", event.summary)
         case ev.UserInputRequested():
-            asked = bl.QuestionBlock(
-                cut(event.question),
-                cut(event.context or ""),
-                cut_each(event.choices, SENTENCE_CHARS),
-                tuple(event.suspension_record.choice_ids or ids_of(event.choices)),
-            )
+            choices = cut_each(event.choices, SENTENCE_CHARS)
+            ids = tuple(event.suspension_record.choice_ids or ids_of(event.choices))
+            asked = bl.QuestionBlock(cut(event.question), cut(event.context or ""), choices, ids)
             _end(view, "suspended", asked)
         case ev.Handoff():
             said = event.rationale.strip()
@@ -136,15 +131,9 @@ def _answered(view: RunView, event: ev.LLMCallCompleted) -> None:
     view.mark("answered", "refused")
     view.settle()
     view.activity = "Working"
-    used = view.used
-    view.use(
-        elapsed_s=used.elapsed_s + event.duration_s,
-        calls=used.calls + 1,
-        unpriced_calls=used.unpriced_calls + (event.cost_usd is None),
-        priced_usd=used.priced_usd + (event.cost_usd or 0.0),
-        prompt_tokens=used.prompt_tokens + event.prompt_tokens,
-        completion_tokens=used.completion_tokens + event.completion_tokens,
-    )
+    view.count(calls=1, elapsed_s=event.duration_s, priced_usd=event.cost_usd or 0.0)
+    view.count(unpriced_calls=int(event.cost_usd is None))
+    view.count(prompt_tokens=event.prompt_tokens, completion_tokens=event.completion_tokens)
 
 
 def _recover(view: RunView, event: ev.AgentError) -> None:
@@ -210,27 +199,16 @@ def _add_step(view: RunView, event: ev.ToolEvent, number: int = 0) -> bl.StepBlo
     _settle_without_call(view, event)
     number = number or view.used.steps + 1
     given = event.arguments
-    code = given.get("code")
     purpose = cut(str(given.get("purpose") or ""), ARGUMENT_CHARS)
-    arguments = (
-        (cut(str(name), 80), cut(_as_text(value), ARGUMENT_CHARS))
-        for name, value in given.items()
-        if name not in _CODE_ARGUMENTS
-    )
+    code = given["code"] if isinstance(given.get("code"), str) else ""
+    others = [each for each in given.items() if each[0] not in _CODE_ARGUMENTS][:12]
+    arguments = [(cut(str(name), 80), cut(_as_text(each), ARGUMENT_CHARS)) for name, each in others]
+    tool = cut(event.tool_name, ARGUMENT_CHARS)
     view.use(steps=max(view.used.steps, number))
     view.activity = f"Step {number} is running" + (f": {purpose}" if purpose else "")
-    return view.add(
-        bl.StepBlock(
-            number=number,
-            tool=cut(event.tool_name, ARGUMENT_CHARS),
-            call_id=event.tool_call_id,
-            tool_type=event.tool_type,
-            purpose=purpose,
-            code=code if isinstance(code, str) else "",
-            arguments=tuple(arguments)[:12],
-            note="" if event.around is None else _WRITTEN,
-        )
-    )
+    step = bl.StepBlock(number, tool, event.tool_call_id, event.tool_type, purpose, code)
+    note = "" if event.around is None else _WRITTEN
+    return view.add(replace(step, arguments=tuple(arguments), note=note))
 
 
 def _settle_without_call(view: RunView, event: ev.ToolEvent) -> None:
@@ -274,13 +252,9 @@ def _end_step(view: RunView, event: ev.ToolEvent) -> None:
     note = cut_steady(str(envelope.get("variables" if failed else "note", "")))
     if not_found and not failed:
         note = note or f"Not found in a result: {', '.join(not_found)}"
-    view.use(elapsed_s=view.used.elapsed_s + (event.duration_s or 0.0))
-    step = view.put(
-        step,
-        state=state,
-        error=_error_of(envelope, raised) if failed and state != "stopped" else "",
-        note=f"{step.note} {note}".strip(),
-    )
+    view.count(elapsed_s=event.duration_s or 0.0)
+    error = _error_of(envelope, raised) if failed and state != "stopped" else ""
+    step = view.put(step, state=state, error=error, note=f"{step.note} {note}".strip())
     view.activity = "Thinking"
     answer = envelope.get("result")
     if output is not None:

@@ -23,6 +23,7 @@ from parsimony_kernel.view.escape import both_ends
 LISTED = 40
 CODE_CHARS = 20_000
 
+# A failure by its kind, what is done about it by the action's name, and the end of a run.
 _WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 KIND_WORDS: dict[str, str] = _WORDS["kinds"]
 ACTION_WORDS: dict[str, str] = _WORDS["actions"]

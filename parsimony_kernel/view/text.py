@@ -18,7 +18,7 @@ from parsimony_kernel.view.escape import (
     fenced,
     fit,
     inline,
-    markdown_inline,
+    markdown_line,
     plain,
     shortened,
 )
@@ -166,5 +166,5 @@ def _markdown(part: pt.Part) -> str:
             return label + fenced(part.text, part.language)
         case pt.Table():
             return fenced("\n".join(_part(part, _ENDLESS, "", after=())))
-    lines = map(markdown_inline, _part(part, _ENDLESS, "", after=()))
+    lines = map(markdown_line, _part(part, _ENDLESS, "", after=()))
     return "  \n".join(lines).strip()
