@@ -13,15 +13,7 @@ from wcwidth import wcswidth
 
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view import parts as pt
-from parsimony_kernel.view.escape import (
-    broken,
-    fenced,
-    fit,
-    inline,
-    markdown_line,
-    plain,
-    shortened,
-)
+from parsimony_kernel.view.escape import as_markdown, broken, fenced, fit, inline, plain, shortened
 from parsimony_kernel.view.outline import outline, segment_of
 
 
@@ -166,5 +158,5 @@ def _markdown(part: pt.Part) -> str:
             return label + fenced(part.text, part.language)
         case pt.Table():
             return fenced("\n".join(_part(part, _ENDLESS, "", after=())))
-    lines = map(markdown_line, _part(part, _ENDLESS, "", after=()))
+    lines = map(as_markdown, _part(part, _ENDLESS, "", after=()))
     return "  \n".join(lines).strip()
