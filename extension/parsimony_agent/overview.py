@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
@@ -56,10 +57,12 @@ def history(magics: AgentMagics, turn: str | None = None) -> Told:
     trouble = {each.run_id: _trouble(session, each.run_id) for each in turns[-RECENT_TURNS:]}
     rows = []
     for each in turns:
-        started = each.started_at[:16].replace("T", " ")  # to the minute, as people write it
+        # In the person's own time, to the minute.
+        started = f"{datetime.fromisoformat(each.started_at).astimezone():%Y-%m-%d %H:%M}"
         told = (each.request or "(purged)", trouble.get(each.run_id, "…"), each.model, started)
-        rows.append((str(each.ordinal), each.status, *told))
-    head = ("turn", "status", "request", "trouble", "model", "started (UTC)")
+        status = "not done" if each.status == "handed_off" else each.status
+        rows.append((str(each.ordinal), status, *told))
+    head = ("turn", "status", "request", "trouble", "model", "started")
     return table(head, rows, empty="This notebook has no turns yet.")
 
 

@@ -52,10 +52,11 @@ def wrapped(spans: pt.Sentence, width: int, first: str = "", rest: str = "") -> 
         gap = ""
         for marked in paragraph.split():
             word = marked.replace(_WHOLE, "")
-            room = max(1, width - max(wcswidth(rest), wcswidth(line) * (not gap)))
+            room = width - wcswidth(rest)
             for piece in [word] if word != marked else broken(word, room):
-                if gap and wcswidth(line) + 1 + wcswidth(piece) > width:
-                    lines.append(line)
+                if (gap or lines) and wcswidth(line + gap + piece) > width:
+                    # Without its indentation, where there is no room for the first word.
+                    lines += [line] if gap else []
                     line, gap = rest, ""
                 line, gap = line + gap + piece, " "
         lines.append(line.rstrip())
