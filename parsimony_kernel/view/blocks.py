@@ -63,7 +63,7 @@ class StepBlock(Block):
 
     ``code`` is whole, as it ran. ``shown`` is what it printed and displayed, and what became of
     variables; a chart stands in a block of its own, and here by its number. ``error`` is
-    why it failed, in one sentence.
+    why it failed, and where.
     """
 
     number: int

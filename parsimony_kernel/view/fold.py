@@ -317,10 +317,10 @@ def _valid(kind: type[Value], data: Any) -> Value | None:
 
 
 def _error_of(envelope: dict[str, Any], raised: out.ExceptionObject | None) -> str:
-    """Why a step failed, in one sentence, and the place in its code where that is known."""
+    """Why a step failed, in one sentence, and below it the place in its code, where it is known."""
     if raised is not None:
         sentence = cut_steady(f"{raised.name}: {raised.message.strip()}".removesuffix(": "))
-        place = "" if raised.line is None else f" at line {raised.line}"
+        place = "" if raised.line is None else f"\nin line {raised.line}"
         source = cut(raised.source_line.strip(), ARGUMENT_CHARS)
         return f"{sentence}{place}: {source}" if source else f"{sentence}{place}"
     told = (envelope.get(name) for name in ("message", "reason", "error_message", "error"))

@@ -251,7 +251,7 @@ _TIMES = {1: "once", 2: "twice"}
 _NAMED = 6
 # A request of more lines, such as one to fix an error with its code, would push the answer away.
 _REQUEST_LINES = 4
-_NAME = re.compile(r"\w+")
+_NAME = re.compile(r"`(\w+)`")
 # Failures that cost time or state, whatever came of them.
 _FELT = frozenset({"transient_provider", "kernel_invalidated"})
 

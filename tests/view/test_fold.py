@@ -125,7 +125,7 @@ def test_a_failed_step_has_one_sentence_and_its_place() -> None:
     }
     step = only(replay([started(), *code(outputs=[error])]), bl.StepBlock)
     assert step.state == "failed"
-    assert step.error == "KeyError: 'yaer' at line 2: df['yaer']"
+    assert step.error == "KeyError: 'yaer'\nin line 2: df['yaer']"
 
 
 def test_a_step_of_which_nothing_ran_is_refused_and_not_failed() -> None:
