@@ -17,7 +17,7 @@ from parsimony_kernel.view.blocks import EMPTY
 from parsimony_kernel.view.escape import inline, shortened
 from parsimony_kernel.view.fold import fold, replay
 from parsimony_kernel.view.html import Bundle, segment_bundles
-from parsimony_kernel.view.outline import OUTCOMES, progress_of, segment_of
+from parsimony_kernel.view.outline import OUTCOMES, progress_of, published, segment_of
 from parsimony_kernel.view.text import record_of
 
 _WIDTH = 80
@@ -79,12 +79,8 @@ def _words(result: AgentResult) -> bl.EndBlock:
         "report": result.reports,
         "notebook": result.scripts,
     }
-    artifacts = tuple(
-        bl.Artifact(kind, each.title, each.path)
-        for kind, published in by_kind.items()
-        for each in published
-    )
-    return bl.EndBlock("result", result.text, artifacts=artifacts)
+    made = [published(kind, each.title) for kind, found in by_kind.items() for each in found]
+    return bl.EndBlock("result", result.text, published=tuple(made))
 
 
 class _Screen(Protocol):

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from traitlets import TraitError
@@ -53,10 +54,12 @@ def history(magics: AgentMagics, turn: str | None = None) -> Told:
         return steps_table(story(session.events(resolve_turn(turns, turn).run_id)))
     rows = []
     for each in turns:
-        started = each.started_at[:16].replace("T", " ")  # to the minute, as people write it
+        # In the person's own time, to the minute.
+        started = f"{datetime.fromisoformat(each.started_at).astimezone():%Y-%m-%d %H:%M}"
         told = (each.request or "(purged)", each.model, started)
-        rows.append((str(each.ordinal), each.status, *told))
-    head = ("turn", "status", "request", "model", "started (UTC)")
+        status = "not done" if each.status == "handed_off" else each.status
+        rows.append((str(each.ordinal), status, *told))
+    head = ("turn", "status", "request", "model", "started")
     return table(head, rows, empty="This notebook has no turns yet.")
 
 

@@ -189,7 +189,8 @@ class TurnRecord:
         homes: dict[Place, list[bl.Block]] = {each: [] for each in self._home.values()}
         homes.setdefault(self._place, [])
         for block in map(self._brought_up_to_date, self.view.blocks):
-            place = self._place if block.volatile else self._home.setdefault(block.key, self._place)
+            is_moving = isinstance(block, bl.VOLATILE)
+            place = self._place if is_moving else self._home.setdefault(block.key, self._place)
             homes[place].append(block)
         return homes
 

@@ -1,38 +1,27 @@
 """The parts of a record, as values, and a run as far as its events have told it.
 
 A block holds what was said and seen, capped but otherwise as it came; whoever writes it escapes
-it. ``volatile`` blocks differ from run to run (times, tokens, cost).
-"""
+it."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from parsimony_kernel.core.text import encodable
-from parsimony_kernel.view.parts import Part
+from parsimony_kernel.view.parts import Part, Sentence
 
 StepState = Literal[
     "running", "done", "waiting", "answered", "allowed", "refused", "failed", "stopped"
 ]
 
 
-@dataclass(frozen=True)
-class Artifact:
-    """A published snapshot; ``path`` is relative to the workspace, ``page`` a report's to open."""
-
-    kind: str
-    title: str
-    path: str
-    page: str = ""
-    reused: bool = False
+EndKind = Literal["result", "handoff", "partial", "cancelled"]
 
 
 @dataclass(frozen=True)
 class Block:
     """The base of all blocks. ``key`` is stable and unique in the run."""
-
-    volatile: ClassVar[bool] = False
 
     key: str = field(default="", kw_only=True)
 
@@ -74,7 +63,7 @@ class StepBlock(Block):
 
     ``code`` is whole, as it ran. ``shown`` is what it printed and displayed, and what became of
     variables; a chart stands in a block of its own, and here by its number. ``error`` is
-    why it failed, in one sentence.
+    why it failed, and where.
     """
 
     number: int
@@ -141,14 +130,14 @@ class EndBlock(Block):
     stopped from outside.
 
     ``words`` are the answer or the reason, ``lists`` what stands below them under a label each,
-    ``not_found`` what the answer says and no result supports.
+    ``not_found`` what the answer says and no result supports, ``published`` a sentence each.
     """
 
-    kind: Literal["result", "handoff", "partial", "cancelled"]
+    kind: EndKind
     words: str
     lists: tuple[tuple[str, tuple[str, ...]], ...] = ()
     not_found: tuple[str, ...] = ()
-    artifacts: tuple[Artifact, ...] = ()
+    published: tuple[Sentence, ...] = ()
     variables: tuple[str, ...] = ()
 
 
@@ -158,8 +147,6 @@ class FooterBlock(Block):
 
     ``priced_usd`` is what the answers with a known price cost; ``unpriced_calls`` had none.
     """
-
-    volatile: ClassVar[bool] = True
 
     model: str = ""
     steps: int = 0
@@ -184,16 +171,18 @@ class FooterBlock(Block):
 class ProgressBlock(Block):
     """What the run is doing now, for how long, and what to do meanwhile: ``hint``."""
 
-    volatile: ClassVar[bool] = True
-
     activity: str
     elapsed_s: float = 0.0
     hint: str = ""
 
 
+# What differs from run to run: times, tokens, cost.
+VOLATILE = (FooterBlock, ProgressBlock)
+
+
 def lasting(blocks: Iterable[Block]) -> tuple[Block, ...]:
     """``blocks`` without the volatile ones: what a static display shows."""
-    return tuple(block for block in blocks if not block.volatile)
+    return tuple(block for block in blocks if not isinstance(block, VOLATILE))
 
 
 Kind = TypeVar("Kind", bound=Block)
@@ -213,7 +202,8 @@ class RunView:
     closed: tuple[Block, ...] = ()
     prose: str = ""
     activity: str = ""
-    artifacts: tuple[Artifact, ...] = ()
+    # What was published, by its path.
+    published: Mapping[str, Sentence] = field(default_factory=dict)
     variables: tuple[str, ...] = ()
     # What the last answer says and no result supports; the answer itself, where it was refused.
     not_found: tuple[str, ...] = ()
@@ -263,6 +253,10 @@ class RunView:
         while step := self.last(StepBlock, state=old, **facts):
             self.put(step, state=new)
 
+    def count(self, **more: float) -> None:
+        """Add to figures of what the run has used."""
+        self.use(**{name: getattr(self.used, name) + number for name, number in more.items()})
+
     def use(self, **used: Any) -> None:
         """Set figures of what the run has used."""
         self.used = replace(self.used, **used)
@@ -274,12 +268,9 @@ EMPTY = RunView()
 def metadata_of(view: RunView) -> dict[str, Any]:
     """The facts that differ from run to run, for the metadata of a display. A number that JSON
     has no word for is null: a display with it is not sent at all."""
-    told = ("model", "steps", "prompt_tokens", "completion_tokens", "cost_usd")
-    facts = {name: getattr(view, name) for name in ("run_id", "status")}
-    facts |= {name: getattr(view.used, name) for name in told}
-    facts["elapsed_s"] = round(view.used.elapsed_s, 3)
-    finite = {
-        name: None if isinstance(fact, float) and not math.isfinite(fact) else encodable(fact)
-        for name, fact in facts.items()
-    }
-    return {"parsimony": finite}
+    facts: dict[str, Any] = {"run_id": view.run_id, "status": view.status}
+    for name in ("model", "steps", "prompt_tokens", "completion_tokens", "cost_usd", "elapsed_s"):
+        fact = getattr(view.used, name)
+        is_absurd = isinstance(fact, float) and not math.isfinite(fact)
+        facts[name] = None if is_absurd else encodable(fact)
+    return {"parsimony": facts}

@@ -1,7 +1,7 @@
 """Foreign text made harmless, once for each of the three texts.
 
 Every string of a model, a tool or data passes ``plain`` before it is written anywhere, and then
-``html_text``, ``markdown_inline`` or ``fenced`` where it is written as such.
+``html_text``, ``as_markdown`` or ``fenced`` where it is written as such.
 """
 
 import html
@@ -107,7 +107,7 @@ _MARKED = re.compile(r"[\\`*_\[\]|~$#@{}]|:(?=//)|(?<=www)\.|(?<=WWW)\.", re.IGN
 _LINE_START = re.compile(r"^(\s*)(?:([-+=:])|(\d{1,9})([.)]))")
 
 
-def markdown_inline(text: str) -> str:
+def as_markdown(text: str) -> str:
     """One line of ``text`` for Markdown: no emphasis, link, image, markup, mathematics or list."""
     line = _MARKED.sub(r"\\\g<0>", inline(text))
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

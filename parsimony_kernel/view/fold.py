@@ -7,9 +7,10 @@ costs the same per piece from first to last.
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypeVar
+from functools import reduce
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -23,7 +24,7 @@ from parsimony_kernel.view import escape as esc
 from parsimony_kernel.view import parts as pt
 from parsimony_kernel.view.blocks import EMPTY, RunView
 from parsimony_kernel.view.escape import ARGUMENT_CHARS, SENTENCE_CHARS, cut, cut_each, cut_steady
-from parsimony_kernel.view.outline import recovery_state
+from parsimony_kernel.view.outline import published, recovery_state
 
 PROSE_CHARS = 20_000
 _LIMITS = ("max_iterations", "max_execution_time_s", "max_tokens", "max_cost_usd")
@@ -40,10 +41,7 @@ _WRITTEN = "The model wrote this call into its words."
 
 def replay(events: Iterable[ev.AgentEvent]) -> RunView:
     """The view after all of ``events``."""
-    view = EMPTY
-    for event in events:
-        view = fold(view, event)
-    return view
+    return reduce(fold, events, EMPTY)
 
 
 def fold(view: RunView, event: ev.AgentEvent) -> RunView:
@@ -83,26 +81,23 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
                 # The closing words are the summary: say them once.
                 view.closed = view.closed[:-1]
             view.variables = cut_each(event.variables)
-            _finish(view, "done", "result", event.summary, {})
+            _close(view, "done", "result", event.summary)
         case ev.UserInputRequested():
-            asked = bl.QuestionBlock(
-                cut(event.question),
-                cut(event.context or ""),
-                cut_each(event.choices, SENTENCE_CHARS),
-                tuple(event.suspension_record.choice_ids or ids_of(event.choices)),
-            )
+            choices = cut_each(event.choices, SENTENCE_CHARS)
+            ids = tuple(event.suspension_record.choice_ids or ids_of(event.choices))
+            asked = bl.QuestionBlock(cut(event.question), cut(event.context or ""), choices, ids)
             _end(view, "suspended", asked)
         case ev.Handoff():
             said = event.rationale.strip()
             blockers = [each for each in event.blockers if each.strip() != said]
             what_now = {"Why": blockers, "Try": event.suggested_next_steps}
-            _finish(view, "handed_off", "handoff", event.rationale, what_now)
+            _close(view, "handed_off", "handoff", event.rationale, **what_now)
         case ev.PartialRunSummary():
             known = {"Known so far": event.learned_facts}
-            _finish(view, "stopped", "partial", event.missing, known)
+            _close(view, "stopped", "partial", event.missing, **known)
         case ev.RunCancelled():
             why = event.reason.strip().removeprefix("stopped ") or event.message.strip()
-            _finish(view, "cancelled", "cancelled", why, {})
+            _close(view, "cancelled", "cancelled", why)
     return view
 
 
@@ -136,15 +131,9 @@ def _answered(view: RunView, event: ev.LLMCallCompleted) -> None:
     view.mark("answered", "refused")
     view.settle()
     view.activity = "Working"
-    used = view.used
-    view.use(
-        elapsed_s=used.elapsed_s + event.duration_s,
-        calls=used.calls + 1,
-        unpriced_calls=used.unpriced_calls + (event.cost_usd is None),
-        priced_usd=used.priced_usd + (event.cost_usd or 0.0),
-        prompt_tokens=used.prompt_tokens + event.prompt_tokens,
-        completion_tokens=used.completion_tokens + event.completion_tokens,
-    )
+    view.count(calls=1, elapsed_s=event.duration_s, priced_usd=event.cost_usd or 0.0)
+    view.count(unpriced_calls=int(event.cost_usd is None))
+    view.count(prompt_tokens=event.prompt_tokens, completion_tokens=event.completion_tokens)
 
 
 def _recover(view: RunView, event: ev.AgentError) -> None:
@@ -170,18 +159,12 @@ def _recover(view: RunView, event: ev.AgentError) -> None:
         view.add(block)
 
 
-def _finish(
-    view: RunView,
-    status: str,
-    kind: Literal["result", "handoff", "partial", "cancelled"],
-    words: str,
-    lists: Mapping[str, Sequence[str]],
-) -> None:
-    """End a run that needs no answer."""
+def _close(view: RunView, status: str, kind: bl.EndKind, said: str, **lists: Sequence[str]) -> None:
+    """End a run that needs no answer, with ``lists`` below its words under their labels."""
     told = tuple((label, cut_each(each, SENTENCE_CHARS)) for label, each in lists.items())
     not_found = view.not_found if kind == "result" else ()
-    words = cut(words, PROSE_CHARS)
-    _end(view, status, bl.EndBlock(kind, words, told, not_found, view.artifacts, view.variables))
+    words, made = cut(said, PROSE_CHARS), tuple(view.published.values())
+    _end(view, status, bl.EndBlock(kind, words, told, not_found, made, view.variables))
 
 
 def _end(view: RunView, status: str, end: bl.EndBlock | bl.QuestionBlock) -> None:
@@ -216,27 +199,16 @@ def _add_step(view: RunView, event: ev.ToolEvent, number: int = 0) -> bl.StepBlo
     _settle_without_call(view, event)
     number = number or view.used.steps + 1
     given = event.arguments
-    code = given.get("code")
     purpose = cut(str(given.get("purpose") or ""), ARGUMENT_CHARS)
-    arguments = (
-        (cut(str(name), 80), cut(_as_text(value), ARGUMENT_CHARS))
-        for name, value in given.items()
-        if name not in _CODE_ARGUMENTS
-    )
+    code = given["code"] if isinstance(given.get("code"), str) else ""
+    others = [each for each in given.items() if each[0] not in _CODE_ARGUMENTS][:12]
+    arguments = [(cut(str(name), 80), cut(_as_text(each), ARGUMENT_CHARS)) for name, each in others]
+    tool = cut(event.tool_name, ARGUMENT_CHARS)
     view.use(steps=max(view.used.steps, number))
     view.activity = f"Step {number} is running" + (f": {purpose}" if purpose else "")
-    return view.add(
-        bl.StepBlock(
-            number=number,
-            tool=cut(event.tool_name, ARGUMENT_CHARS),
-            call_id=event.tool_call_id,
-            tool_type=event.tool_type,
-            purpose=purpose,
-            code=code if isinstance(code, str) else "",
-            arguments=tuple(arguments)[:12],
-            note="" if event.around is None else _WRITTEN,
-        )
-    )
+    step = bl.StepBlock(number, tool, event.tool_call_id, event.tool_type, purpose, code)
+    note = "" if event.around is None else _WRITTEN
+    return view.add(replace(step, arguments=tuple(arguments), note=note))
 
 
 def _settle_without_call(view: RunView, event: ev.ToolEvent) -> None:
@@ -280,13 +252,9 @@ def _end_step(view: RunView, event: ev.ToolEvent) -> None:
     note = cut_steady(str(envelope.get("variables" if failed else "note", "")))
     if not_found and not failed:
         note = note or f"Not found in a result: {', '.join(not_found)}"
-    view.use(elapsed_s=view.used.elapsed_s + (event.duration_s or 0.0))
-    step = view.put(
-        step,
-        state=state,
-        error=_error_of(envelope, raised) if failed and state != "stopped" else "",
-        note=f"{step.note} {note}".strip(),
-    )
+    view.count(elapsed_s=event.duration_s or 0.0)
+    error = _error_of(envelope, raised) if failed and state != "stopped" else ""
+    step = view.put(step, state=state, error=error, note=f"{step.note} {note}".strip())
     view.activity = "Thinking"
     answer = envelope.get("result")
     if output is not None:
@@ -349,10 +317,10 @@ def _valid(kind: type[Value], data: Any) -> Value | None:
 
 
 def _error_of(envelope: dict[str, Any], raised: out.ExceptionObject | None) -> str:
-    """Why a step failed, in one sentence, and the place in its code where that is known."""
+    """Why a step failed, in one sentence, and below it the place in its code, where it is known."""
     if raised is not None:
         sentence = cut_steady(f"{raised.name}: {raised.message.strip()}".removesuffix(": "))
-        place = "" if raised.line is None else f" at line {raised.line}"
+        place = "" if raised.line is None else f"\nin line {raised.line}"
         source = cut(raised.source_line.strip(), ARGUMENT_CHARS)
         return f"{sentence}{place}: {source}" if source else f"{sentence}{place}"
     told = (envelope.get(name) for name in ("message", "reason", "error_message", "error"))
@@ -364,14 +332,13 @@ def _publish(view: RunView, event: ev.ArtifactPublished) -> None:
     """A snapshot was published, by the step that runs or has just ended."""
     page = "/".join(event.page.split("/")[-2:])
     kind, title, path, page = cut_each((event.kind, event.title, event.path, page))
-    artifact = bl.Artifact(kind, title, path, page, event.reused)
     view.settle()
-    kept = (each for each in view.artifacts if each.path != artifact.path)
-    view.artifacts = (*kept, artifact)
+    others = {other: told for other, told in view.published.items() if other != path}
+    view.published = others | {path: published(kind, title, page, is_unchanged=event.reused)}
     step = view.last(bl.StepBlock, state="running") or view.last(bl.Block)
     if event.figure:  # as a figure, or a bare specification
         bare = out.FigureObject(spec=event.figure)
-        drawn = _draw(view, _valid(out.FigureObject, event.figure) or bare, artifact.title)
+        drawn = _draw(view, _valid(out.FigureObject, event.figure) or bare, title)
         if isinstance(step, bl.StepBlock):
             view.put(step, shown=(*step.shown, _mention(drawn)))
 
@@ -391,8 +358,8 @@ def _draw(view: RunView, figure: out.FigureObject, title: str = "") -> bl.Figure
     drawn = canonical or figure.png_base64 or figure.svg or f"{figure.title}\n{figure.description}"
     identity = hashlib.sha256(drawn.encode("utf-8", "surrogatepass")).hexdigest()
     facts = {
-        "title": cut(figure.title or title, ARGUMENT_CHARS),
-        "description": cut(figure.description),
+        "title": cut((figure.title or title).strip(), ARGUMENT_CHARS),
+        "description": cut(figure.description.strip()),
         "png_base64": _fitting(figure.png_base64),
         "svg": _fitting(figure.svg),
     }
@@ -401,19 +368,15 @@ def _draw(view: RunView, figure: out.FigureObject, title: str = "") -> bl.Figure
         figures = sum(isinstance(each, bl.FigureBlock) for each in view.closed)
         is_drawn = 0 < len(canonical) <= SPEC_CHARS and self_contained(figure.spec)
         # Without what no message can carry: lone surrogates and NaN.
-        plain = (
-            encodable(json.loads(canonical, parse_constant=lambda _: None)) if is_drawn else None
-        )
-        block = view.add(bl.FigureBlock(figures + 1, spec=plain, identity=identity))
+        spec = json.loads(canonical if is_drawn else "null", parse_constant=lambda _: None)
+        block = view.add(bl.FigureBlock(figures + 1, spec=encodable(spec), identity=identity))
     return view.put(block, **{name: getattr(block, name) or told for name, told in facts.items()})
 
 
 def _mention(figure: bl.FigureBlock) -> pt.Paragraph:
     """An exporter may show the picture of a figure and none of its words."""
-    said = dict.fromkeys(each.strip() for each in (figure.title, figure.description))
-    words = ", ".join(filter(None, said))
-    shown = f"Shown as figure {figure.number}"
-    return pt.note(f"{shown}: {words}" if words else shown)
+    words = ", ".join(dict.fromkeys(filter(None, (figure.title, figure.description))))
+    return pt.note(f"Shown as figure {figure.number}", f": {words}" if words else "")
 
 
 def _fitting(picture: str | None) -> str | None:

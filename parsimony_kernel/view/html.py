@@ -32,7 +32,6 @@ PICTURE_WEIGHT = 16
 # Of the kinds of tokens that Pygments tells apart, those that look like all text.
 _WITHOUT_LOOK = re.compile(r'<span class="pc-(?:n|nn|na|vm|o|p|w)">([^<]*)</span>')
 _PIXELS = re.compile(r'src="data:[^"]*"')
-_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
 def html_of(sections: Iterable[Section], summary: Sentence = ()) -> str:
@@ -54,24 +53,22 @@ def _weight(piece: str) -> int:
 
 @cache
 def style_sheet() -> str:
-    """How the record looks. It stands in a comment of HTML, which a style sheet may do: GitHub
-    shows the element as text, and then nothing of what is in it."""
-    sheet = _COMMENT.sub("", Path(__file__).with_name("record.css").read_text(encoding="utf-8"))
+    """How the record looks; it reads without any of this.
+
+    A colour is the first of the front end's variables that is defined (JupyterLab's, then VS
+    Code's), else one for light and one for dark grounds. Sizes are relative to the font, so that
+    the record flows anew when it is enlarged. It stands in a comment of HTML, which a style sheet
+    may do: GitHub shows the element as text, and then nothing of what is in it.
+    """
+    sheet = Path(__file__).with_name("record.css").read_text(encoding="utf-8")
     tight = re.sub(r"\s*([{},:;])\s*", r"\1", " ".join(sheet.split())).replace(";}", "}")
     return f"<style><!-- {tight} --></style>"
 
 
 @cache
 def _template() -> Any:
-    return macros(
-        "view/record.html.j2",
-        code=_highlighted,
-        inline=inline,
-        kind_of=lambda part: type(part).__name__,
-        lines=lambda text: plain(text).split("\n"),
-        trimmed=lambda text: plain(text).strip("\n"),
-        words_of=words_of,
-    )
+    known = {"code": _highlighted, "inline": inline, "plain": plain, "words_of": words_of}
+    return macros("view/record.html.j2", **known)
 
 
 def _highlighted(part: Verbatim) -> Markup:

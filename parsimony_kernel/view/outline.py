@@ -23,6 +23,7 @@ from parsimony_kernel.view.escape import both_ends
 LISTED = 40
 CODE_CHARS = 20_000
 
+# A failure by its kind, what is done about it by the action's name, and the end of a run.
 _WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 KIND_WORDS: dict[str, str] = _WORDS["kinds"]
 ACTION_WORDS: dict[str, str] = _WORDS["actions"]
@@ -55,7 +56,7 @@ def outline(block: bl.Block) -> pt.Section:
         case bl.FooterBlock():
             label, parts = "What the run used", iter([pt.note(" · ".join(footer_facts(block)))])
         case bl.ProgressBlock():
-            parts = iter([pt.note(" · ".join(progress_facts(block)))])
+            parts = iter([pt.note(progress_words(block))])
         case _:
             raise TypeError(f"no outline for {type(block).__name__}")
     return pt.Section(kind, label or kind.capitalize(), tuple(parts), state)
@@ -74,19 +75,14 @@ def _request(block: bl.RequestBlock) -> Iterator[pt.Part]:
 
 
 def _end(block: bl.EndBlock) -> Iterator[pt.Part]:
-    label = _END_WORDS[block.kind]
-    match block.kind:
-        case "result":
-            yield from pt.written(block.words)
-            yield from _labelled("Not found in a result", ", ".join(block.not_found))
-        case "cancelled":
-            yield pt.Title(label, block.words or "the run was stopped")
-        case "handoff":
-            yield pt.Title(label)
-            yield from pt.written(block.words)
-        case "partial":
-            yield pt.Title(label)
-            yield from _labelled("Missing", block.words)
+    if block.kind != "result":
+        why = block.words or "the run was stopped"
+        yield pt.Title(_END_WORDS[block.kind], why if block.kind == "cancelled" else "")
+    if block.kind == "partial":
+        yield from _labelled("Missing", block.words)
+    elif block.kind != "cancelled":
+        yield from pt.written(block.words)
+    yield from _labelled("Not found in a result", ", ".join(block.not_found))
     for name, texts in block.lists:
         if texts:
             yield pt.Paragraph((pt.Strong(name),))
@@ -94,15 +90,16 @@ def _end(block: bl.EndBlock) -> Iterator[pt.Part]:
             yield pt.Items(tuple(map(pt.spans_of, (*texts[:LISTED], *more))))
     if block.kind != "result":
         yield from pt.names_note("Made before that, and kept: ", block.variables)
-    if block.artifacts:
-        # By their titles, and the page of a report; `%agent artifacts` has the paths.
-        yield pt.note("Published: ", *pt.enumerated(list(map(_published, block.artifacts)), LISTED))
+    if block.published:
+        yield pt.note("Published: ", *pt.enumerated(block.published, LISTED))
 
 
-def _published(artifact: bl.Artifact) -> pt.Sentence:
-    page = (" (open ", pt.Mono(artifact.page), ")") if artifact.page else ()
-    unchanged = " (unchanged)" * artifact.reused
-    return (f"{artifact.kind.replace('_', ' ')} ", pt.Strong(artifact.title), unchanged, *page)
+def published(kind: str, title: str, page: str = "", *, is_unchanged: bool = False) -> pt.Sentence:
+    """What was published, by its title, and the page of a report to open; `%agent artifacts` has
+    the paths."""
+    unchanged = " (unchanged)" if is_unchanged else ""
+    opened = (" (open ", pt.Mono(page), ")") if page else ()
+    return (f"{kind.replace('_', ' ')} ", pt.Strong(title), unchanged, *opened)
 
 
 def _purpose(step: bl.StepBlock) -> str:
@@ -133,7 +130,7 @@ def _step(step: bl.StepBlock) -> Iterator[pt.Part]:
 
 def alternative(figure: bl.FigureBlock) -> str:
     """The words that stand for the picture of a chart."""
-    return figure.description.strip() or figure.title.strip() or _UNDESCRIBED
+    return figure.description or figure.title or _UNDESCRIBED
 
 
 def png_of(figure: bl.FigureBlock) -> str | None:
@@ -154,12 +151,11 @@ def picture_source(figure: bl.FigureBlock) -> str:
 
 
 def _figure(block: bl.FigureBlock) -> Iterator[pt.Part]:
-    title, described = block.title.strip(), block.description.strip()
-    if title:
-        yield pt.Title(title)
+    if block.title:
+        yield pt.Title(block.title)
     yield pt.Picture(alternative(block), picture_source(block))
-    if described != title or not title:
-        yield pt.note(described or _UNDESCRIBED)
+    if block.description != block.title or not block.title:
+        yield pt.note(block.description or _UNDESCRIBED)
 
 
 def recovery_state(event: AgentError, action: str) -> str:
@@ -229,10 +225,10 @@ def footer_facts(block: bl.FooterBlock) -> tuple[str, ...]:
     return (*facts, f"{block.elapsed_s:.1f} s{limit}")
 
 
-def progress_facts(block: bl.ProgressBlock) -> tuple[str, ...]:
+def progress_words(block: bl.ProgressBlock) -> str:
     """What is going on, and the time as far as it has been told."""
     took = f"{block.elapsed_s:.0f} s" if block.elapsed_s >= 1 else ""
-    return tuple(filter(None, (f"{block.activity or 'Working'} …", took, block.hint)))
+    return " · ".join(filter(None, (f"{block.activity or 'Working'} …", took, block.hint)))
 
 
 def cost_words(cost_usd: float | None, *, partial: bool = False) -> str:
@@ -255,7 +251,7 @@ _TIMES = {1: "once", 2: "twice"}
 _NAMED = 6
 # A request of more lines, such as one to fix an error with its code, would push the answer away.
 _REQUEST_LINES = 4
-_NAME = re.compile(r"\w+")
+_NAME = re.compile(r"`(\w+)`")
 # Failures that cost time or state, whatever came of them.
 _FELT = frozenset({"transient_provider", "kernel_invalidated"})
 
@@ -306,7 +302,7 @@ def segment_of(
     elsewhere = {each.key for each in (*first, *answered, figure) if each is not None}
     behind: list[bl.Block] = [*long]
     behind += [each for each in blocks if each.key not in elsewhere and _is_work(each)]
-    work = [outline(_without(each, table)) for each in behind]
+    work = [_without(table, outline(each)) for each in behind]
     if work:
         work += [notes(*lines) for each in questions if (lines := _asked(each))]
         work += [outline(replace(each, words="")) for each in requests if each.shared]
@@ -323,17 +319,15 @@ def _of(kind: type[bl.Kind], blocks: Sequence[bl.Block]) -> list[bl.Kind]:
 
 def progress_of(blocks: Sequence[bl.Block]) -> str:
     """What is going on now, in one line; empty where nothing is."""
-    running = _of(bl.ProgressBlock, blocks)
-    return " · ".join(fact for each in running for fact in progress_facts(each))
+    return " · ".join(map(progress_words, _of(bl.ProgressBlock, blocks)))
 
 
 def _asked(question: bl.QuestionBlock) -> list[str]:
     """What stood in the card of an answered question and does not stand in its line."""
     if question.reply is None:
         return []
-    others = [f"{at + 1}. {each}" for at, each in enumerate(question.choices)]
-    if question.chosen is not None:
-        del others[question.chosen]
+    choices = enumerate(question.choices)
+    others = [f"{at + 1}. {each}" for at, each in choices if at != question.chosen]
     lines = [question.context, f"Not chosen: {'; '.join(others)}" if others else ""]
     return [line for line in lines if line.strip()]
 
@@ -355,15 +349,13 @@ def _table(steps: Sequence[bl.StepBlock]) -> pt.Table | None:
     return None
 
 
-def _without(block: bl.Block, table: pt.Table | None) -> bl.Block:
-    if table is None or not isinstance(block, bl.StepBlock):
-        return block
-    return replace(block, shown=tuple(each for each in block.shown if each is not table))
+def _without(table: pt.Table | None, told: pt.Section) -> pt.Section:
+    return replace(told, parts=tuple(each for each in told.parts if each is not table))
 
 
 def _notes(blocks: Sequence[bl.Block], is_reply_told: bool) -> Iterator[str]:
     """What changed the meaning of the turn, or its course."""
-    settled = [each for each in blocks if not isinstance(each, bl.ProgressBlock | bl.FooterBlock)]
+    settled = bl.lasting(blocks)
     for block in settled:
         match block:
             case bl.RequestBlock() if block.notice.strip():
@@ -377,8 +369,7 @@ def _notes(blocks: Sequence[bl.Block], is_reply_told: bool) -> Iterator[str]:
             case bl.RecoveryBlock():
                 yield from _recovered(block, is_under_way=block is settled[-1])
             case bl.BudgetBlock():
-                name = "cost" if block.guard == "cost" else "token"
-                yield f"Most of the {name} budget is used."
+                yield f"Most of the {block.guard.removesuffix('s')} budget is used."
 
 
 def _recovered(block: bl.RecoveryBlock, *, is_under_way: bool) -> Iterator[str]:

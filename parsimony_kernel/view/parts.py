@@ -49,12 +49,9 @@ def words_of(sentence: Sentence) -> str:
 
 def enumerated(sentences: Sequence[Sentence], most: int) -> Sentence:
     """The first ``most`` of ``sentences`` between commas, and how many more there are."""
-    spans: list[Span] = []
-    for position, sentence in enumerate(sentences[:most]):
-        spans += (", ", *sentence) if position else sentence
-    if len(sentences) > most:
-        spans.append(f" and {len(sentences) - most:,} more")
-    return tuple(spans)
+    spans = [span for sentence in sentences[:most] for span in (", ", *sentence)][1:]
+    more = len(sentences) - most
+    return (*spans, f" and {more:,} more") if more > 0 else tuple(spans)
 
 
 @dataclass(frozen=True)
@@ -153,7 +150,7 @@ _FENCED = re.compile(
 # Of more parts than these, text is one paragraph: so many small ones are no prose.
 _PARTS = 120
 
-_MARKS = re.compile(r"`([^`\n]{1,200})`|\*\*([^*\n]{1,300})\*\*")
+_MARKS = re.compile(r"(`[^`\n]{1,200}`|\*\*[^*\n]{1,300}\*\*)")
 
 
 def written(text: str) -> tuple[Part, ...]:
@@ -199,13 +196,13 @@ def _prose(text: str) -> Iterator[Part]:
 
 def spans_of(text: str) -> Sentence:
     """One sentence, with what it marks as code or as strong."""
-    spans: list[Span] = []
-    at = 0
-    for mark in _MARKS.finditer(text):
-        spans.append(text[at : mark.start()])
-        spans.append(Mono(mark[1]) if mark[1] is not None else Strong(mark[2]))
-        at = mark.end()
-    return tuple(span for span in (*spans, text[at:]) if span)
+    return tuple(map(_span, filter(None, _MARKS.split(text))))
+
+
+def _span(piece: str) -> Span:
+    if not _MARKS.fullmatch(piece):
+        return piece
+    return Mono(piece[1:-1]) if piece.startswith("`") else Strong(piece[2:-2])
 
 
 # -- tables: ten rows at most, and one format for each column

@@ -13,15 +13,7 @@ from wcwidth import wcswidth
 
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view import parts as pt
-from parsimony_kernel.view.escape import (
-    broken,
-    fenced,
-    fit,
-    inline,
-    markdown_inline,
-    plain,
-    shortened,
-)
+from parsimony_kernel.view.escape import as_markdown, broken, fenced, fit, inline, plain, shortened
 from parsimony_kernel.view.outline import outline, segment_of
 
 
@@ -60,10 +52,11 @@ def wrapped(spans: pt.Sentence, width: int, first: str = "", rest: str = "") -> 
         gap = ""
         for marked in paragraph.split():
             word = marked.replace(_WHOLE, "")
-            room = max(1, width - max(wcswidth(rest), wcswidth(line) * (not gap)))
+            room = width - wcswidth(rest)
             for piece in [word] if word != marked else broken(word, room):
-                if gap and wcswidth(line) + 1 + wcswidth(piece) > width:
-                    lines.append(line)
+                if (gap or lines) and wcswidth(line + gap + piece) > width:
+                    # Without its indentation, where there is no room for the first word.
+                    lines += [line] if gap else []
                     line, gap = rest, ""
                 line, gap = line + gap + piece, " "
         lines.append(line.rstrip())
@@ -166,5 +159,5 @@ def _markdown(part: pt.Part) -> str:
             return label + fenced(part.text, part.language)
         case pt.Table():
             return fenced("\n".join(_part(part, _ENDLESS, "", after=())))
-    lines = map(markdown_inline, _part(part, _ENDLESS, "", after=()))
+    lines = map(as_markdown, _part(part, _ENDLESS, "", after=()))
     return "  \n".join(lines).strip()

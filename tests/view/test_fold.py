@@ -20,9 +20,12 @@ from parsimony_kernel.core.kinds import FailureKind
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view.blocks import EMPTY, RunView
 from parsimony_kernel.view.fold import fold, replay
-from parsimony_kernel.view.outline import footer_facts, outline, progress_facts, segment_of
+from parsimony_kernel.view.outline import footer_facts, outline, progress_words, segment_of
+from parsimony_kernel.view.outline import published as published_words
+from parsimony_kernel.view.parts import words_of
 from parsimony_kernel.view.text import record_of, text_of
 
+MY_CHART = published_words("chart", "My chart")
 ENDED_WELL = {"answered", "recovered", "rerouted"}
 KINDS = {
     "done": ["Request", "Prose", "Figure", "Step", "End"],
@@ -122,7 +125,7 @@ def test_a_failed_step_has_one_sentence_and_its_place() -> None:
     }
     step = only(replay([started(), *code(outputs=[error])]), bl.StepBlock)
     assert step.state == "failed"
-    assert step.error == "KeyError: 'yaer' at line 2: df['yaer']"
+    assert step.error == "KeyError: 'yaer'\nin line 2: df['yaer']"
 
 
 def test_a_step_of_which_nothing_ran_is_refused_and_not_failed() -> None:
@@ -187,10 +190,8 @@ def test_the_time_is_what_was_measured_and_what_took_place_since() -> None:
 
 def test_the_progress_says_what_goes_on_and_how_far_it_is() -> None:
     view = replay([started(), asked_model(), *code(), code("y = 2", "c2")[0]])
-    assert progress_facts(only(view, bl.ProgressBlock)) == (
-        "Step 2 is running: Compute …",
-        "2 s",
-    )
+    told = progress_words(only(view, bl.ProgressBlock))
+    assert told == "Step 2 is running: Compute … · 2 s"
 
 
 @pytest.mark.parametrize(
@@ -268,8 +269,8 @@ def test_several_artifacts_are_listed_once_each_and_the_newest_stands() -> None:
     second = published().model_copy(update={"path": "other", "title": "Other"})
     again = published().model_copy(update={"title": "Mine, again", "reused": True})
     view = replay([started(), published(), second, again, ev.RunCompleted(summary="ok")])
-    titles = [each.title for each in only(view, bl.EndBlock).artifacts]
-    assert titles == ["Other", "Mine, again"]
+    told = [words_of(each) for each in only(view, bl.EndBlock).published]
+    assert told == ["chart Other", "chart Mine, again (unchanged)"]
 
 
 def test_a_silent_model_is_waited_for_in_the_progress_line() -> None:
@@ -281,7 +282,7 @@ def test_ends_are_told_with_what_to_do() -> None:
     handoff = only(replay(RUNS["handed_off"]), bl.EndBlock)
     assert handoff.lists == (("Why", ("no file",)), ("Try", ("add one",)))
     assert only(replay(RUNS["stopped"]), bl.EndBlock).lists == (("Known so far", ("a fact",)),)
-    assert only(replay(RUNS["done"]), bl.EndBlock).artifacts[0].title == "My chart"
+    assert only(replay(RUNS["done"]), bl.EndBlock).published == (MY_CHART,)
 
 
 def test_events_in_a_wrong_order_never_raise() -> None:

@@ -8,13 +8,20 @@ import pytest
 from markup import Parsed
 from record_events import FRAME, PIXEL, RUNS, code, figure, sections, started
 
-from parsimony_kernel.core.events import AgentEvent, Handoff, RunCompleted, ToolEvent
+from parsimony_kernel.core.events import (
+    AgentEvent,
+    Handoff,
+    RunCompleted,
+    StateSnapshot,
+    ToolEvent,
+)
 from parsimony_kernel.view.blocks import FigureBlock, lasting, metadata_of
+from parsimony_kernel.view.escape import fit, shortened
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.html import VEGALITE_MIME, bundle, figure_bundle, html_of
 from parsimony_kernel.view.outline import segment_of
 from parsimony_kernel.view.parts import Title, Verbatim
-from parsimony_kernel.view.text import markdown_of, record_of, text_of
+from parsimony_kernel.view.text import markdown_of, record_of, text_of, wrapped
 
 SENTENCES = {
     "done": ("plot it", "I look first.", "x = 1", "hello", "2001", "My chart", "Made"),
@@ -209,6 +216,48 @@ def test_without_the_attributes_that_a_sanitiser_takes_the_words_still_say_all(n
                 assert part.state in bare
             elif isinstance(part, Verbatim) and not part.language:
                 assert part.label in bare
+
+
+@pytest.mark.parametrize("width", [20, 80])
+def test_an_indented_line_with_a_long_word_keeps_within_the_width(width: int) -> None:
+    word = "".join(map(str, range(60)))
+    lines = wrapped((f"a\n{' ' * 30}{word} end\n    short",), width)
+    assert max(map(len, lines)) <= width
+    assert word in "".join(lines)
+    assert lines[-1] == "    short"
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "shown"),
+    [
+        ("abc", 3, "abc"),
+        ("abcd", 3, "ab…"),
+        ("漢字", 4, "漢字"),
+        ("漢字", 3, "漢…"),
+        ("漢字", 2, "…"),
+    ],
+)
+def test_what_is_shortened_fits_also_in_wide_characters(text: str, width: int, shown: str) -> None:
+    assert shortened(text, width) == shown
+
+
+def test_of_a_record_that_is_too_large_the_heaviest_parts_go_and_each_says_so() -> None:
+    pieces = ["first", "x" * 200_000, "between", "y" * 100_000, "z"]
+    kept = fit(pieces, lambda said: f"({said})")
+    assert [len(each) for each in kept if "left out" not in each] == [5, 7, 100_000, 1]
+
+
+def test_what_is_kept_of_a_turn_that_could_not_go_on_is_said_before_the_fold() -> None:
+    bound = StateSnapshot(iteration=1, variables=("rain", "wind"))
+    found = segment_of(replay([started(), *code(), bound, GIVEN_UP]).blocks)
+    assert "Made before that, and kept: rain, wind" in text_of(found.head)
+    assert text_of([], summary=found.summary) == "1 step tried"
+
+
+def test_a_fold_names_the_new_variables_that_the_answer_does_not_name() -> None:
+    done = RunCompleted(summary="Saved as `a` and `b_2`.", variables=("a", "b", "b_2"))
+    found = segment_of(replay([started(), *code(), done]).blocks)
+    assert text_of([], summary=found.summary) == "1 step · b"
 
 
 def test_a_request_with_code_keeps_its_indentation_in_the_plain_text() -> None:
