@@ -92,7 +92,6 @@ class AgentMagics:
     settings: ParsimonyAgent
     silence: Callable[[], None]
     session_factory: SessionFactory
-    environ: Mapping[str, str]
 
     def __post_init__(self) -> None:
         self.cells = Cells(self.shell)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -83,13 +84,11 @@ def put_back_words(ordinal: int, back: PutBack, *, is_redo: bool) -> str:
     head = f"Turn {ordinal} {done}{' in part' if back.kept else ''}."
     if not back:
         head = f"Nothing of turn {ordinal} {done}."
-    whys: dict[str, list[str]] = {}
-    for name in back.kept:
-        whys.setdefault(back.reasons.get(name, _CHANGED), []).append(name)
+    kept = [f"{name} ({back.reasons.get(name, _CHANGED)})" for name in back.kept]
     groups: list[tuple[str, Sequence[str]]] = [
         ("Set again as the turn left them" if is_redo else "Restored", back.restored),
         ("Deleted again" if is_redo else "Removed", back.removed),
-        *((f"Kept ({why})", names) for why, names in sorted(whys.items())),
+        ("Kept", kept),
         ("Perhaps changed, for there was no copy", back.lost),
         ("Now stale, made from it since", back.stale),
     ]
@@ -189,7 +188,7 @@ def config(magics: AgentMagics) -> Told:
 def doctor(magics: AgentMagics) -> Told:
     """What the agent needs, and what to do about what is missing."""
     magics.follow_settings()
-    environ = {**magics.environ, **magics.settings.of_models()}
+    environ = {**os.environ, **magics.settings.of_models()}
     return to_text(run_checks(working_folder(), environ, model=magics.session.model_name))
 
 

@@ -93,20 +93,6 @@ class Place:
         self._displays.show([head, figure, (work, about_work), *control])
 
 
-def pixels_of(figure: bl.FigureBlock) -> str:
-    """The PNG of a chart that is a specification, as base64; empty where it cannot be drawn."""
-    from parsimony_kernel.artifacts.codecs import render_png  # deferred: pandas
-
-    drawn, _ = render_png({"$schema": VEGALITE_SCHEMA, **(figure.spec or {})}, scale=1)
-    return "" if drawn is None else b64encode(drawn).decode("ascii")
-
-
-def _is_about_to_block(event: AgentEvent) -> bool:
-    """Whether nothing can be drawn until the next event: code holds the thread while it runs, and
-    the person must see what it is."""
-    return isinstance(event, ToolEvent) and not event.completed and event.tool_type == "code"
-
-
 class TurnRecord:
     """One turn as this process shows it: its view, and where each block of it stands.
 
@@ -177,8 +163,11 @@ class TurnRecord:
 
     def paint(self) -> None:
         """Make the pixels of charts that have none yet. Slow, and safe on another thread."""
+        from parsimony_kernel.artifacts.codecs import render_png  # deferred: pandas
+
         for figure in self._unpainted():
-            self._pixels[figure.identity] = pixels_of(figure)
+            drawn, _ = render_png({"$schema": VEGALITE_SCHEMA, **(figure.spec or {})}, scale=1)
+            self._pixels[figure.identity] = b64encode(drawn or b"").decode("ascii")
 
     async def _draw_painted(self) -> None:
         await asyncio.to_thread(self._attempt, self.paint, "has a chart without pixels")
@@ -297,9 +286,7 @@ class TurnRecord:
                 due.set()
                 await clock.sleep(TICK_S)
 
-        self.is_followed = True
-        self.last_event = None
-        self._elapsed_s = 0.0
+        self.is_followed, self.last_event, self._elapsed_s = True, None, 0.0
         is_over = is_cancelled = False
         try:
             async for event in events:
@@ -308,14 +295,15 @@ class TurnRecord:
                 if not tasks:
                     begun()
                     tasks += map(asyncio.create_task, (draw_what_is_due(), tick()))
-                if _is_about_to_block(event):
-                    # What is drawn once for all comes seldom enough.
-                    if self.is_live:
-                        await clock.sleep(self._delay(urgent=True))
-                    redraw()
-                else:
-                    due.set()
-                    await asyncio.sleep(0)
+                match event:
+                    case ToolEvent(completed=False, tool_type="code"):
+                        # Code holds the thread while it runs, and the person must see what it is.
+                        if self.is_live:  # what is drawn once for all comes seldom enough
+                            await clock.sleep(self._delay(urgent=True))
+                        redraw()
+                    case _:
+                        due.set()
+                        await asyncio.sleep(0)
             is_over = True
         except asyncio.CancelledError:
             is_cancelled = True

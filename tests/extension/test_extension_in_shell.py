@@ -272,7 +272,7 @@ def test_an_undo_says_what_became_of_each_variable(
         "Turn 1 undone in part.",
         "  Restored: prices",
         "  Removed: total",
-        "  Kept (you changed it since): rate",
+        "  Kept: rate (you changed it since)",
         "  Perhaps changed, for there was no copy: model",
         "  New files, published artifacts and what happened outside stay.",
         "  %agent redo re-applies it.",

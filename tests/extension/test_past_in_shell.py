@@ -208,7 +208,7 @@ def test_what_a_cell_did_before_its_own_undo_is_the_persons(
     said = notebook(*turn("x = 1\ny = [1, 2]"))
     said("x, y = 0, [1]")
     said("%%agent\nset them")
-    assert "Kept (you changed it since): x" in said("x = 'mine'\n%agent undo")
+    assert "Kept: x (you changed it since)" in said("x = 'mine'\n%agent undo")
     assert (shell.user_ns["x"], shell.user_ns["y"]) == ("mine", [1])
     assert "x = 'mine'" in said("%agent slice x")
 
@@ -224,7 +224,7 @@ def test_a_cell_that_was_interrupted_is_on_record(
     shell.events.trigger("pre_run_cell", info)
     shell.user_ns["things"].append("mine")
     shell.events.trigger("post_run_cell", ExecutionResult(None))
-    assert "Kept (you changed it since): things" in said("%agent undo")
+    assert "Kept: things (you changed it since)" in said("%agent undo")
     assert shell.user_ns["things"] == [1, "mine"]
 
 
