@@ -206,7 +206,9 @@ def flags_of(rows: Rows) -> dict[str, Mapping[str, Any]]:
 
 
 _HELP = ("-h", "--help")
-_REQUEST: Rows = {"text": {"rest": True, "nargs": "?", "metavar": "request"}}
+_REQUEST: Rows = {
+    "text": {"rest": True, "nargs": "?", "metavar": "request", "help": "what you want, in words"}
+}
 CELL = Command("", "", "work on the request in this notebook", arguments=_TABLES["cell"] | _REQUEST)
 # The flags of a cell, by the names that the code has for them.
 CELL_FLAGS: Rows = {

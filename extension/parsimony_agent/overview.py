@@ -28,7 +28,7 @@ from parsimony_kernel.core.text import counted
 from parsimony_kernel.doctor import run_checks, to_text
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.picture import draw
-from parsimony_kernel.metrics import alerts, figures, prometheus
+from parsimony_kernel.metrics import alerts, figures
 from parsimony_kernel.session.maintenance import RECENT_TURNS, report_of
 from parsimony_kernel.session.spending import Used, used
 from parsimony_kernel.session.turns import resolve_turn
@@ -161,13 +161,10 @@ def next_actions(magics: AgentMagics) -> Told:
     return "May be done next: " + ", ".join(map(str, actions))
 
 
-def metrics(magics: AgentMagics, form: str = "") -> Told:
-    """How the recent turns went, in figures, and the alerts that they call for; or as text for
-    Prometheus."""
+def metrics(magics: AgentMagics) -> Told:
+    """How the recent turns went, in figures, and the alerts that they call for."""
     session = magics.session
     recent = [session.events(turn.run_id) for turn in session.turns()[-RECENT_TURNS:]]
-    if form:
-        return prometheus.of_runs(recent).exposition()
     found = figures.of_runs(recent)
     fired = alerts.fired(found)
     return figures.to_text(found) + (f"\n\n{alerts.to_text(fired)}" if fired else "")

@@ -47,7 +47,7 @@ class Displays:
     (``is_live``) it is replaced whenever it is another than before."""
 
     def __init__(self, outlet: Outlet, *, is_live: bool = True) -> None:
-        self._outlet = outlet
+        self.outlet = outlet
         self.is_live = is_live
         self._shown: list[tuple[str | None, Bundle]] = []
 
@@ -59,7 +59,7 @@ class Displays:
             display_id, before = self._shown[position]
             if is_new or (self.is_live and output != before):
                 self._shown[position] = display_id, output
-                self._outlet.show(*output, display_id=display_id, update=not is_new)
+                self.outlet.show(*output, display_id=display_id, update=not is_new)
 
     def say(self, text: str) -> None:
         """Show a first sign of what is coming. What comes takes its place."""

@@ -9,6 +9,7 @@ that a turn that goes on elsewhere still corrects what it said.
 
 import asyncio
 import logging
+import sys
 from base64 import b64encode
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -48,7 +49,6 @@ class Place:
         goes_on: this goes on from the question above it, once the cell has ended. Output that
             comes then cannot be added, it can only replace some; so all of it is emitted now,
             looking empty.
-        status: a line of a terminal that says meanwhile what is going on.
     """
 
     def __init__(
@@ -57,12 +57,14 @@ class Place:
         *,
         elsewhere: bool = False,
         goes_on: bool = False,
-        status: StatusLine | None = None,
     ) -> None:
+        is_terminal = displays is not None and displays.outlet.is_terminal
         self.is_live = displays is not None and displays.is_live
         self.control: Control | None = None
-        self._displays, self._status = displays, status
-        self._elsewhere, self._goes_on = elsewhere, goes_on
+        self.displays = displays
+        # A line of a terminal says meanwhile what is going on.
+        self._status = StatusLine(sys.stderr) if is_terminal else None
+        self._elsewhere, self._goes_on = elsewhere or is_terminal, goes_on
         if displays is not None and self.is_live and goes_on:
             displays.show([(note(""), {})] * 4)
 
@@ -75,7 +77,7 @@ class Place:
         if self._status is not None:
             self._status.show("" if ended else progress_of(blocks))
         is_due = self.is_live or (ended and bl.lasting(blocks))
-        if self._displays is None or not is_due:
+        if self.displays is None or not is_due:
             return
         has_buttons = isinstance(self.control, Prompt) and self.control.state is None
         hidden: tuple[type[bl.Block], ...] = () if self._elsewhere else (bl.FooterBlock,)
@@ -90,7 +92,7 @@ class Place:
         head, figure, (work, about_work) = segment_bundles(segment)
         about_work = {**about_work, **facts} if ended else about_work
         control = [self.control.bundle()] if self.control is not None else []
-        self._displays.show([head, figure, (work, about_work), *control])
+        self.displays.show([head, figure, (work, about_work), *control])
 
 
 class TurnRecord:
@@ -186,6 +188,12 @@ class TurnRecord:
     def go_on_in(self, place: Place) -> None:
         """Draw the blocks that are new from now on in ``place``."""
         self._place = place
+
+    def go_on_below(self) -> None:
+        """Draw what is new from now on behind what stands in the current place."""
+        if (there := self._place.displays) is not None:
+            below = Displays(there.outlet, is_live=there.is_live)
+            self._place = Place(below, goes_on=True)
 
     def add_prompt(self, prompt: Prompt) -> None:
         """Put ``prompt`` below what stands in the current place."""

@@ -15,6 +15,7 @@ from output_area import OutputArea
 from parsimony_agent.arguments import CellRequest
 from parsimony_agent.cell import Cells
 from parsimony_agent.controls import StopButton
+from parsimony_agent.magics import AgentMagics
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
 from parsimony_agent.publisher import Displays, outlet_of
 from parsimony_agent.settings import ParsimonyAgent
@@ -76,9 +77,8 @@ def turns_of(
     settings: ParsimonyAgent,
     clock: Any = SYSTEM_CLOCK,
 ) -> Turns:
-    magics: Any = SimpleNamespace(
-        shell=shell, session=session, cells=cells, settings=settings, name="%agent"
-    )
+    magics = AgentMagics(shell, "%agent", settings, lambda: None, lambda _: session)
+    magics.cells = cells
     return Turns(magics, clock)
 
 
