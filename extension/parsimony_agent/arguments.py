@@ -3,6 +3,12 @@
 The tables are the only source of parsing, help, completion and suggestions; argparse reads them,
 for ``jupyter parsimony`` as well. A request is never split into words: flags stand before it, and
 what follows them is taken as it was typed.
+
+An argument is declared in argparse's own words; ``read`` or ``choices`` say how its value is read,
+``completes`` what completion proposes, ``group`` makes arguments exclude one another, and ``rest``
+takes all that follows, as it was typed. A command stands under its heading of the help; ``run`` is
+the function that does it, where it is not called as the command is, and ``awaits`` says that it is
+awaited.
 """
 
 import argparse

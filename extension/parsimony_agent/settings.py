@@ -2,7 +2,9 @@
 
 What is asked for stands first: a flag of the cell, then ``%config ParsimonyAgent``, then
 ``PARSIMONY_*`` in the environment, then Jupyter's configuration files, then the default. The
-table in ``settings.toml`` is the only source of the traits, of their help and of ``%agent config``.
+table in ``settings.toml`` is the only source of the traits and of their help. What a flag of a cell
+is called as well is read and explained as that flag is; ``example`` stands where there is no
+default.
 """
 
 import os

@@ -179,8 +179,6 @@ class Turns:
 
         try:
             await record.follow(events, begun, stopper)
-        except SessionError as error:
-            raise TurnError(str(error)) from None
         except asyncio.CancelledError:
             # The journal has how it ended; the stream had no time to say it.
             if record.last_event is not None:

@@ -434,7 +434,7 @@ async def test_a_choice_that_does_not_exist_leaves_the_question_open() -> None:
     notebook = Notebook([ASKS], [DONE])
     area = await asked(notebook)
     notebook.begin("c2")
-    with pytest.raises(TurnError, match="There is no choice 3"):
+    with pytest.raises(SessionError, match="There is no choice 3"):
         await notebook.answer("3")
     assert widgets(area) == 1
     click(notebook.buttons[0])
