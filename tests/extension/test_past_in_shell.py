@@ -265,7 +265,7 @@ def test_an_artifact_is_made_again_and_a_change_of_its_source_is_said(
     )
     said(LOAD)
     said("%%agent\nsum by town and publish it")
-    assert "is unchanged" in said("%agent refresh By town")
+    assert "is unchanged" in said('%agent refresh "By town"')
     (tmp_path / "sales.csv").write_text("town,eur\nGraz,7\n")
     assert not shell.run_cell("%agent refresh By town").success
     assert "'sales.csv': changed since" in capsys.readouterr().out
