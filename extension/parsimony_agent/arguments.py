@@ -3,6 +3,12 @@
 The tables are the only source of parsing, help, completion and suggestions; argparse reads them,
 for ``jupyter parsimony`` as well. A request is never split into words: flags stand before it, and
 what follows them is taken as it was typed.
+
+An argument is declared in argparse's own words; ``read`` or ``choices`` say how its value is read,
+``completes`` what completion proposes, ``group`` makes arguments exclude one another, and ``rest``
+takes all that follows, as it was typed. A command stands under its heading of the help; ``run`` is
+the function that does it, where it is not called as the command is, and ``awaits`` says that it is
+awaited.
 """
 
 import argparse
@@ -80,9 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser, rows: Rows) -> None:
     """Declare ``rows``. A group whose name says its default is a heading of the help."""
     groups: dict[str, Any] = {}
     for spelled, row in rows.items():
-        # What the usage says already has no help.
-        given: dict[str, Any] = {"help": argparse.SUPPRESS}
-        given |= {key: value for key, value in row.items() if key not in _OWN}
+        given: dict[str, Any] = {key: row[key] for key in row if key not in _OWN}
         if "read" in row or "choices" in row:
             given["type"] = _typed(row)
         group = row.get("group", "")
@@ -139,13 +143,12 @@ class Command:
     @property
     def spelled(self) -> str:
         """The command with its arguments, as help writes it."""
-        return " ".join(filter(None, (self.name, *map(_spelled, self.arguments.items()))))
+        return " ".join(self.parser(self.name).format_usage().split()).removeprefix("usage: ")
 
     def parser(self, prog: str) -> argparse.ArgumentParser:
         """Reads what stands behind ``prog``."""
         said = self.says[:1].upper() + self.says[1:] + "."
-        behind = self.spelled.removeprefix(self.name) if self.name else " [flags]"
-        usage = f"{prog}{behind}".replace("%", "%%")
+        usage = None if self.name else f"{prog} [flags]".replace("%", "%%")
         made = _Parser(prog, usage, said, add_help=False, allow_abbrev=False)
         add_arguments(made, self.arguments)
         return made
@@ -160,13 +163,6 @@ class Command:
             words = [_said(found) for found in _WORD.finditer(line)]
         given = vars(parser.parse_args(words))
         return {name: value for name, value in given.items() if value not in (None, False)}
-
-
-def _spelled(argument: tuple[str, Mapping[str, Any]]) -> str:
-    names, row = argument
-    metavar = row.get("metavar", "")
-    said = f"{names.split(', ')[-1]} {metavar}".strip() if names.startswith("-") else metavar
-    return f"[{said}]" if names.startswith("-") or "nargs" in row else said
 
 
 # A word, or several in quotes, and the space around them.
@@ -216,7 +212,9 @@ def flags_of(rows: Rows) -> dict[str, Mapping[str, Any]]:
 
 
 _HELP = ("-h", "--help")
-_REQUEST: Rows = {"text": {"rest": True, "nargs": "?", "metavar": "request"}}
+_REQUEST: Rows = {
+    "text": {"rest": True, "nargs": "?", "metavar": "request", "help": "what you want, in words"}
+}
 CELL = Command("", "", "work on the request in this notebook", arguments=_TABLES["cell"] | _REQUEST)
 # The flags of a cell, by the names that the code has for them.
 CELL_FLAGS: Rows = {

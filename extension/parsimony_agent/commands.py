@@ -6,6 +6,7 @@ Each is named in the table of ``arguments``; this is imported when one of them i
 from __future__ import annotations
 
 import linecache
+import os
 import re
 import sys
 import traceback
@@ -48,15 +49,10 @@ Stop = CancellationRequest | None
 
 
 async def answer(
-    magics: AgentMagics,
-    words: str,
-    *,
-    turn: str | None = None,
-    here: bool = False,
-    stop: Stop = None,
+    magics: AgentMagics, words: str, *, turn: str | None = None, stop: Stop = None
 ) -> None:
     """Answer a question, the newest by default."""
-    await magics.turns.answer(words, turn=turn, here=here, stop=stop)
+    await magics.turns.answer(words, turn=turn, stop=stop)
 
 
 def show(magics: AgentMagics, turn: str | None = None) -> None:
@@ -143,7 +139,7 @@ def model(magics: AgentMagics, name: str = "") -> Told:
         session.set_model(chosen_model(name, session.executor.variables()))
     told = f"Model: {session.model_name}"
     if session.model_name == OFFLINE and not name:
-        return f"{told}, built-in rules and no LLM. {suggestion(magics.environ)}"
+        return f"{told}, built-in rules and no LLM. {suggestion(os.environ)}"
     prices = [price_in_words(each) for each in session.model_name.split(", ") if provider_of(each)]
     if not prices:
         return told

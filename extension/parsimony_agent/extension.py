@@ -5,8 +5,6 @@ Everything that is installed here is undone here, in reverse. Nothing of it is h
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -39,12 +37,7 @@ def here() -> AgentMagics:
     return _installed[shell][0]
 
 
-def install(
-    shell: Any,
-    session_factory: SessionFactory = open_in,
-    *,
-    environ: Mapping[str, str] = os.environ,
-) -> AgentMagics:
+def install(shell: Any, session_factory: SessionFactory = open_in) -> AgentMagics:
     """Load the extension into ``shell``, if it is not yet; says so only when the usual name was
     taken."""
     if shell in _installed:
@@ -55,9 +48,9 @@ def install(
     # IPython's configuration files have the last word over Jupyter's.
     config = config_of_files()
     config.merge(getattr(shell, "config", None) or Config())
-    settings = ParsimonyAgent(environ=environ, config=config)
+    settings = ParsimonyAgent(config=config)
     silence = SilentStop(shell)
-    magics = AgentMagics(shell, f"%{name}", settings, silence.install, session_factory, environ)
+    magics = AgentMagics(shell, f"%{name}", settings, silence.install, session_factory)
     hooks: tuple[tuple[list[Any], Any], ...] = (
         (shell.input_transformers_post, awaiting(name)),
         (shell.input_transformer_manager.token_transformers, asking(name)),

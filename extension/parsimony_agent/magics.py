@@ -92,7 +92,6 @@ class AgentMagics:
     settings: ParsimonyAgent
     silence: Callable[[], None]
     session_factory: SessionFactory
-    environ: Mapping[str, str]
 
     def __post_init__(self) -> None:
         self.cells = Cells(self.shell)
@@ -133,12 +132,9 @@ class AgentMagics:
         return self._ask(request, cell_key)
 
     async def _ask(self, request: CellRequest, cell_key: str) -> None:
-        outlet = outlet_of(self.shell)
-        can_be_redrawn = bool(self.cells.id()) and not outlet.is_terminal
-        sign = None
-        if can_be_redrawn and self.settings.value("display") != "static":
-            # Something can be seen of the turn before anything is imported for it.
-            sign = Displays(outlet)
+        # Something can be seen of the turn before anything is imported for it.
+        sign = self.displays()
+        if sign.is_live:
             sign.say("Starting …")
 
         def ask(turns: Turns, stop: CancellationRequest) -> Awaitable[None]:
@@ -148,8 +144,14 @@ class AgentMagics:
         try:
             await self.run(ask)
         finally:
-            if sign is not None:
-                sign.withdraw()
+            sign.withdraw()
+
+    def displays(self) -> Displays:
+        """Outputs of the cell that runs now, live where a front end draws them again."""
+        outlet = outlet_of(self.shell)
+        said = self.settings.value("display")
+        is_wanted = bool(self.cells.id()) if said == "auto" else said == "live"
+        return Displays(outlet, is_live=is_wanted and not outlet.is_terminal)
 
     def _command(self, line: str) -> Coroutine[Any, Any, None] | None:
         command, given = arguments.parse_command(line, self.name)

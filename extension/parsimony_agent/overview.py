@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ from parsimony_kernel.core.text import counted
 from parsimony_kernel.doctor import run_checks, to_text
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.picture import draw
-from parsimony_kernel.metrics import alerts, figures, prometheus
+from parsimony_kernel.metrics import alerts, figures
 from parsimony_kernel.session.maintenance import RECENT_TURNS, report_of
 from parsimony_kernel.session.spending import Used, used
 from parsimony_kernel.session.turns import resolve_turn
@@ -86,13 +87,11 @@ def put_back_words(ordinal: int, back: PutBack, *, is_redo: bool) -> str:
     head = f"Turn {ordinal} {done}{' in part' if back.kept else ''}."
     if not back:
         head = f"Nothing of turn {ordinal} {done}."
-    whys: dict[str, list[str]] = {}
-    for name in back.kept:
-        whys.setdefault(back.reasons.get(name, _CHANGED), []).append(name)
+    kept = [f"{name} ({back.reasons.get(name, _CHANGED)})" for name in back.kept]
     groups: list[tuple[str, Sequence[str]]] = [
         ("Set again as the turn left them" if is_redo else "Restored", back.restored),
         ("Deleted again" if is_redo else "Removed", back.removed),
-        *((f"Kept ({why})", names) for why, names in sorted(whys.items())),
+        ("Kept", kept),
         ("Perhaps changed, for there was no copy", back.lost),
         ("Now stale, made from it since", back.stale),
     ]
@@ -165,13 +164,10 @@ def next_actions(magics: AgentMagics) -> Told:
     return "May be done next: " + ", ".join(map(str, actions))
 
 
-def metrics(magics: AgentMagics, form: str = "") -> Told:
-    """How the recent turns went, in figures, and the alerts that they call for; or as text for
-    Prometheus."""
+def metrics(magics: AgentMagics) -> Told:
+    """How the recent turns went, in figures, and the alerts that they call for."""
     session = magics.session
     recent = [session.events(turn.run_id) for turn in session.turns()[-RECENT_TURNS:]]
-    if form:
-        return prometheus.of_runs(recent).exposition()
     found = figures.of_runs(recent)
     fired = alerts.fired(found)
     return figures.to_text(found) + (f"\n\n{alerts.to_text(fired)}" if fired else "")
@@ -192,7 +188,7 @@ def config(magics: AgentMagics) -> Told:
 def doctor(magics: AgentMagics) -> Told:
     """What the agent needs, and what to do about what is missing."""
     magics.follow_settings()
-    environ = {**magics.environ, **magics.settings.of_models()}
+    environ = {**os.environ, **magics.settings.of_models()}
     return to_text(run_checks(working_folder(), environ, model=magics.session.model_name))
 
 

@@ -7,6 +7,7 @@ meanwhile. So an outlet holds what it writes to and never goes through what is c
 import sys
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from parsimony_agent.tables import note
@@ -18,15 +19,15 @@ Bundle = tuple[Mime, Mime]
 Send = Callable[[Mapping[str, Mime], bool], None]
 
 
+@dataclass(eq=False)
 class Outlet:
     """Takes mime bundles. With ``display_id`` a display can be replaced later by ``update``.
 
     ``is_terminal`` says that the text is printed, once: nothing can be taken back.
     """
 
-    def __init__(self, send: Send, *, is_terminal: bool = False) -> None:
-        self._send = send
-        self.is_terminal = is_terminal
+    send: Send
+    is_terminal: bool = False
 
     def show(
         self,
@@ -38,7 +39,7 @@ class Outlet:
     ) -> None:
         transient = {"display_id": display_id} if display_id else {}
         message = {"data": dict(data), "metadata": dict(metadata or {}), "transient": transient}
-        self._send(message, update)
+        self.send(message, update)
 
 
 class Displays:
@@ -46,7 +47,7 @@ class Displays:
     (``is_live``) it is replaced whenever it is another than before."""
 
     def __init__(self, outlet: Outlet, *, is_live: bool = True) -> None:
-        self._outlet = outlet
+        self.outlet = outlet
         self.is_live = is_live
         self._shown: list[tuple[str | None, Bundle]] = []
 
@@ -58,7 +59,7 @@ class Displays:
             display_id, before = self._shown[position]
             if is_new or (self.is_live and output != before):
                 self._shown[position] = display_id, output
-                self._outlet.show(*output, display_id=display_id, update=not is_new)
+                self.outlet.show(*output, display_id=display_id, update=not is_new)
 
     def say(self, text: str) -> None:
         """Show a first sign of what is coming. What comes takes its place."""
@@ -77,7 +78,7 @@ def outlet_of(shell: Any) -> Outlet:
         return Outlet(_to_kernel(publisher))
     # Outside a kernel the base publisher prints; anything else has been put there to capture.
     if type(publisher).__name__ == "DisplayPublisher":
-        return Outlet(_to_stream(sys.stdout), is_terminal=True)
+        return Outlet(_to_stdout(), is_terminal=True)
     return Outlet(lambda message, update: publisher.publish(**message, update=update))
 
 
@@ -97,12 +98,12 @@ def _to_kernel(publisher: Any) -> Send:
     return send
 
 
-def _to_stream(stream: Any) -> Send:
-    """Prints the text of what is shown."""
+def _to_stdout() -> Send:
+    """Prints the text of what is shown, where ``print`` of the cell goes now."""
+    stream = sys.stdout
 
     def send(message: Mapping[str, Mime], update: bool) -> None:
-        text = message["data"].get("text/plain")
-        if not update and text:
+        if not update and (text := message["data"].get("text/plain")):
             print(text, end="\n\n", file=stream, flush=True)
 
     return send

@@ -9,6 +9,7 @@ that a turn that goes on elsewhere still corrects what it said.
 
 import asyncio
 import logging
+import sys
 from base64 import b64encode
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -47,7 +48,6 @@ class Place:
         goes_on: this goes on from the question above it, once the cell has ended. Output that
             comes then cannot be added, it can only replace some; so all of it is emitted now,
             looking empty.
-        status: a line of a terminal that says meanwhile what is going on.
     """
 
     def __init__(
@@ -56,12 +56,14 @@ class Place:
         *,
         elsewhere: bool = False,
         goes_on: bool = False,
-        status: StatusLine | None = None,
     ) -> None:
+        is_terminal = displays is not None and displays.outlet.is_terminal
         self.is_live = displays is not None and displays.is_live
         self.control: Control | None = None
-        self._displays, self._status = displays, status
-        self._elsewhere, self._goes_on = elsewhere, goes_on
+        self.displays = displays
+        # A line of a terminal says meanwhile what is going on.
+        self._status = StatusLine(sys.stderr) if is_terminal else None
+        self._elsewhere, self._goes_on = elsewhere or is_terminal, goes_on
         if displays is not None and self.is_live and goes_on:
             displays.show([(note(""), {})] * 4)
 
@@ -74,7 +76,7 @@ class Place:
         if self._status is not None:
             self._status.show("" if ended else progress_of(blocks))
         is_due = self.is_live or (ended and bl.lasting(blocks))
-        if self._displays is None or not is_due:
+        if self.displays is None or not is_due:
             return
         has_buttons = isinstance(self.control, Prompt) and self.control.state is None
         hidden: tuple[type[bl.Block], ...] = () if self._elsewhere else (bl.FooterBlock,)
@@ -89,21 +91,7 @@ class Place:
         head, figure, (work, about_work) = segment_bundles(segment)
         about_work = {**about_work, **facts} if ended else about_work
         control = [self.control.bundle()] if self.control is not None else []
-        self._displays.show([head, figure, (work, about_work), *control])
-
-
-def pixels_of(figure: bl.FigureBlock) -> str:
-    """The PNG of a chart that is a specification, as base64; empty where it cannot be drawn."""
-    from parsimony_kernel.artifacts.codecs import render_png  # deferred: pandas
-
-    drawn, _ = render_png({"$schema": VEGALITE_SCHEMA, **(figure.spec or {})}, scale=1)
-    return "" if drawn is None else b64encode(drawn).decode("ascii")
-
-
-def _is_about_to_block(event: AgentEvent) -> bool:
-    """Whether nothing can be drawn until the next event: code holds the thread while it runs, and
-    the person must see what it is."""
-    return isinstance(event, ToolEvent) and not event.completed and event.tool_type == "code"
+        self.displays.show([head, figure, (work, about_work), *control])
 
 
 class TurnRecord:
@@ -176,8 +164,11 @@ class TurnRecord:
 
     def paint(self) -> None:
         """Make the pixels of charts that have none yet. Slow, and safe on another thread."""
+        from parsimony_kernel.artifacts.codecs import render_png  # deferred: pandas
+
         for figure in self._unpainted():
-            self._pixels[figure.identity] = pixels_of(figure)
+            drawn, _ = render_png({"$schema": VEGALITE_SCHEMA, **(figure.spec or {})}, scale=1)
+            self._pixels[figure.identity] = b64encode(drawn or b"").decode("ascii")
 
     async def _draw_painted(self) -> None:
         await asyncio.to_thread(self._attempt, self.paint, "has a chart without pixels")
@@ -197,6 +188,12 @@ class TurnRecord:
     def go_on_in(self, place: Place) -> None:
         """Draw the blocks that are new from now on in ``place``."""
         self._place = place
+
+    def go_on_below(self) -> None:
+        """Draw what is new from now on behind what stands in the current place."""
+        if (there := self._place.displays) is not None:
+            below = Displays(there.outlet, is_live=there.is_live)
+            self._place = Place(below, goes_on=True)
 
     def add_prompt(self, prompt: Prompt) -> None:
         """Put ``prompt`` below what stands in the current place."""
@@ -297,9 +294,7 @@ class TurnRecord:
                 due.set()
                 await clock.sleep(TICK_S)
 
-        self.is_followed = True
-        self.last_event = None
-        self._elapsed_s = 0.0
+        self.is_followed, self.last_event, self._elapsed_s = True, None, 0.0
         is_over = is_cancelled = False
         try:
             async for event in events:
@@ -308,14 +303,15 @@ class TurnRecord:
                 if not tasks:
                     begun()
                     tasks += map(asyncio.create_task, (draw_what_is_due(), tick()))
-                if _is_about_to_block(event):
-                    # What is drawn once for all comes seldom enough.
-                    if self.is_live:
-                        await clock.sleep(self._delay(urgent=True))
-                    redraw()
-                else:
-                    due.set()
-                    await asyncio.sleep(0)
+                match event:
+                    case ToolEvent(completed=False, tool_type="code"):
+                        # Code holds the thread while it runs, and the person must see what it is.
+                        if self.is_live:  # what is drawn once for all comes seldom enough
+                            await clock.sleep(self._delay(urgent=True))
+                        redraw()
+                    case _:
+                        due.set()
+                        await asyncio.sleep(0)
             is_over = True
         except asyncio.CancelledError:
             is_cancelled = True

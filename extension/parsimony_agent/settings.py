@@ -2,7 +2,9 @@
 
 What is asked for stands first: a flag of the cell, then ``%config ParsimonyAgent``, then
 ``PARSIMONY_*`` in the environment, then Jupyter's configuration files, then the default. The
-table in ``settings.toml`` is the only source of the traits, of their help and of ``%agent config``.
+table in ``settings.toml`` is the only source of the traits and of their help. What a flag of a cell
+is called as well is read and explained as that flag is; ``example`` stands where there is no
+default.
 """
 
 import os
@@ -12,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from traitlets import TraitError, TraitType
-from traitlets.config import Config, Configurable, PyFileConfigLoader
+from traitlets.config import Application, Config, Configurable
 
 from parsimony_agent.arguments import CELL_FLAGS, reader
 from parsimony_agent.pending import TurnError
@@ -123,15 +125,11 @@ class ParsimonyAgent(Configurable):
 def config_of_files(folders: list[str] | None = None) -> Config:
     """What Jupyter's configuration folders say, the person's own last. The working folder is not
     one of them: what lies beside a notebook is not the person's word."""
-    if folders is None:
-        from jupyter_core.paths import jupyter_config_path
+    from jupyter_core.paths import jupyter_config_path
 
-        folders = jupyter_config_path()
-    found = Config()
-    for folder in reversed(folders):
-        if (Path(folder) / FILE).is_file():
-            found.merge(PyFileConfigLoader(FILE, path=folder).load_config())
-    return found
+    files = Application(raise_config_file_errors=True)
+    files.load_config_file(Path(FILE).stem, path=folders or jupyter_config_path())
+    return files.config
 
 
 def file_text() -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
@@ -18,13 +17,12 @@ from parsimony_agent.cell import Session, locate
 from parsimony_agent.controls import Control, Prompt, StopButton, in_loop, is_heard_mid_cell
 from parsimony_agent.options import check_context, options_of
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
-from parsimony_agent.publisher import Displays, Outlet, outlet_of
+from parsimony_agent.publisher import Displays
 from parsimony_agent.record_display import Place, TurnRecord
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.events import AgentEvent, RunCancelled, UserInputRequested
 from parsimony_kernel.core.state import SuspensionRecord
-from parsimony_kernel.display import StatusLine
 from parsimony_kernel.session.identity import source_after
 from parsimony_kernel.session.turns import SessionError, resolve_turn
 from parsimony_kernel.storage.store import PendingRow
@@ -66,8 +64,8 @@ class Turns:
         Raises ``TurnError`` when it cannot begin, ``QuestionPending`` and ``TurnStopped`` when
         the cells behind it are not to run.
         """
-        outlet = outlet_of(self._shell)
-        record = TurnRecord(self._place(outlet, elsewhere=elsewhere, sign=sign), clock=self._clock)
+        place = Place(sign or self._magics.displays(), elsewhere=elsewhere)
+        record = TurnRecord(place, clock=self._clock)
         session = self._magics.session
         options = options_of(request, self._settings)
         check_context(options, session, self._shell, f"%{self._magic}")
@@ -79,7 +77,7 @@ class Turns:
 
         events = session.turn(request.text, cell_key=cell_key, options=options, stop=stop)
         await self._follow(record, events, begun)
-        self._end_cell(record, outlet)
+        self._end_cell(record)
 
     async def answer(
         self,
@@ -95,8 +93,7 @@ class Turns:
         where the question stands if this process still has it, and the caller gets the
         continuation as one display.
         """
-        outlet = outlet_of(self._shell)
-        session = self._magics.session
+        displays, session = self._magics.displays(), self._magics.session
         question = self._question(session, turn).record
         record = self._records.get(question.run_id)
         if record is None:
@@ -110,7 +107,7 @@ class Turns:
             if stays:
                 record.settle_prompt()
             else:
-                record.go_on_in(Place() if here else self._place(outlet))
+                record.go_on_in(Place() if here else Place(displays))
                 replies = [b.reply for b in record.view.blocks if isinstance(b, ReplyBlock)]
                 record.settle_prompt(
                     f"Answered: {replies[-1]}. It goes on in the cell that answered."
@@ -118,19 +115,18 @@ class Turns:
 
         await self._follow(record, self._resumed(words, question, stop), begun)
         if not here:
-            self._end_cell(record, outlet)
+            self._end_cell(record)
             return
         if stays:
             self._prompt(record)
         new = tuple(block for block in record.view.blocks if block.key not in known)
-        outlet.show(tables.words(record_of(lasting(new))))
+        displays.outlet.show(tables.words(record_of(lasting(new))))
 
     def show(self, named: str | None) -> None:
         """Draw a turn in the cell that runs now, with a live prompt when it asks."""
-        outlet = outlet_of(self._shell)
         session = self._magics.session
         run_id = resolve_turn(session.turns(), named).run_id
-        place = self._place(outlet, elsewhere=True)
+        place = Place(self._magics.displays(), elsewhere=True)
         record = TurnRecord(place, view=replay(session.events(run_id)), clock=self._clock)
         if not record.is_live:
             record.paint()
@@ -143,18 +139,12 @@ class Turns:
             self._leave(run_id, "The question is shown again in another cell.")
             self._records[run_id] = record
             self._prompt(record, asking[0])
-            record.go_on_in(self._place(outlet, goes_on=True))
+            record.go_on_below()
 
     def leave_all(self) -> None:
         """Turn every prompt into text: nobody listens to them any more."""
         for turn_id in tuple(self._records):
             self._leave(turn_id, f"To answer: {self._magic} answer")
-
-    def _is_live(self, outlet: Outlet) -> bool:
-        """Whether what is shown there can be drawn again."""
-        said = self._settings.value("display")
-        wanted = bool(self._cells.id()) if said == "auto" else said == "live"
-        return wanted and not outlet.is_terminal
 
     def _is_attended(self) -> bool:
         """Whether somebody could press a button.
@@ -163,21 +153,6 @@ class Turns:
         """
         request = self._cells.parent().get("content") or {}
         return bool(self._cells.id()) or bool(request.get("allow_stdin"))
-
-    def _place(
-        self,
-        outlet: Outlet,
-        *,
-        elsewhere: bool = False,
-        goes_on: bool = False,
-        sign: Displays | None = None,
-    ) -> Place:
-        return Place(
-            sign or Displays(outlet, is_live=self._is_live(outlet)),
-            elsewhere=elsewhere or outlet.is_terminal,
-            goes_on=goes_on,
-            status=StatusLine(sys.stderr) if outlet.is_terminal else None,
-        )
 
     def _question(self, session: Session, named: str | None) -> PendingRow:
         pending = session.pending()
@@ -204,8 +179,6 @@ class Turns:
 
         try:
             await record.follow(events, begun, stopper)
-        except SessionError as error:
-            raise TurnError(str(error)) from None
         except asyncio.CancelledError:
             # The journal has how it ended; the stream had no time to say it.
             if record.last_event is not None:
@@ -228,12 +201,12 @@ class Turns:
                 f"({type(trouble).__name__}). {self._magic} show draws it again."
             )
 
-    def _end_cell(self, record: TurnRecord, outlet: Outlet) -> None:
+    def _end_cell(self, record: TurnRecord) -> None:
         """What stands behind the record in its cell, and whether the cells behind it may run."""
         match record.last_event:
             case UserInputRequested() if record.is_live and self._is_attended():
                 self._prompt(record)
-                record.go_on_in(self._place(outlet, goes_on=True))
+                record.go_on_below()
                 if not self._next_cell_answers():
                     raise QuestionPending("The agent asks; cells queued behind it were not run.")
             case UserInputRequested():

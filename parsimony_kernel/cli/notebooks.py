@@ -5,6 +5,7 @@ import atexit
 import os
 import re
 import shlex
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -102,7 +103,10 @@ def execute(
 
 
 def _read(path: Path) -> Any:
-    import nbformat  # deferred: seconds of imports that few commands need
+    # jsonschema would compile the grammar of an address for a format that no notebook has, which
+    # takes longer than the whole run; without this module it leaves that format out.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+    import nbformat  # deferred: a second of imports that few commands need
 
     try:
         return nbformat.read(path, as_version=4)

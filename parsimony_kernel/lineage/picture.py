@@ -14,11 +14,11 @@ from parsimony_kernel.lineage.why import Explanation, Input, Step
 
 MOST_NODES = 40
 _MOST_SOURCES_OF_A_STEP = 6
-_WIDTH = 900
+_COLUMN = 300
+_WIDEST = 800
 _TOP, _BETWEEN, _BELOW = 52, 46, 18
 _BOX_HEIGHT = 62
-# Where the boxes of a row stand, by their number.
-_COLUMNS = {1: (450,), 2: (150, 750), 3: (150, 450, 750)}
+_MOST_IN_A_ROW = 3
 
 Key = tuple[str, str, int]
 
@@ -47,14 +47,15 @@ class _Node:
 
 
 def draw(told: Explanation) -> str:
-    """The explanation as an SVG document of 900 pixels' width.
+    """The explanation as an SVG document, as wide as its widest row and at most 800 pixels.
 
     At most forty boxes; what does not fit is one box that counts it.
     """
     nodes = _nodes(told) if told.steps else {}
-    height = _TOP
+    width, height = 2 * _COLUMN, _TOP
     if nodes:
-        height += _lay_out(nodes) * (_BOX_HEIGHT + _BETWEEN) - _BETWEEN + _BELOW
+        width, rows = _lay_out(nodes)
+        height += rows * (_BOX_HEIGHT + _BETWEEN) - _BETWEEN + _BELOW
         nodes[_key(told.steps[0])].is_last = True
     for node in nodes.values():
         parents = [nodes[key] for key in node.parents]
@@ -73,8 +74,9 @@ def draw(told: Explanation) -> str:
         description=told.text(),
         problem="" if told.steps else told.text(),
         nodes=list(nodes.values()),
-        width=_WIDTH,
+        width=width,
         height=height,
+        shown=min(width, _WIDEST),
     )
 
 
@@ -128,8 +130,8 @@ def _nodes_of(shown: Sequence[Step], left_out: int) -> dict[Key, _Node]:
     return nodes
 
 
-def _lay_out(nodes: dict[Key, _Node]) -> int:
-    """Give each box its place, right above the first that uses it; how many rows there are."""
+def _lay_out(nodes: dict[Key, _Node]) -> tuple[int, int]:
+    """Give each box its place, right above the first that uses it: the width, and how many rows."""
     above = dict.fromkeys(nodes, 0)
     for _ in nodes:  # as many times as a way can have steps; what leads to itself ends too
         for key, node in nodes.items():
@@ -138,13 +140,16 @@ def _lay_out(nodes: dict[Key, _Node]) -> int:
     rows: list[list[_Node]] = []
     for level in sorted(set(above.values()), reverse=True):
         there = [node for key, node in nodes.items() if above[key] == level]
-        rows += [there[start : start + 3] for start in range(0, len(there), 3)]
+        starts = range(0, len(there), _MOST_IN_A_ROW)
+        rows += [there[start : start + _MOST_IN_A_ROW] for start in starts]
+    # Room for the heading above a single box.
+    width = _COLUMN * max(1.5, *map(len, rows))
     for number, row in enumerate(rows):
         for node in row:  # where those that it was made of are, in the middle
             node.x = sum(nodes[key].x for key in node.parents) // max(1, len(node.parents))
-        for node, x in zip(sorted(row, key=lambda node: node.x), _COLUMNS[len(row)], strict=True):
-            node.row, node.x = number, x
-    return len(rows)
+        for place, node in enumerate(sorted(row, key=lambda node: node.x)):
+            node.row, node.x = number, round(width * (2 * place + 1) / (2 * len(row)))
+    return round(width), len(rows)
 
 
 def _way(parent: _Node, node: _Node) -> str:

@@ -197,7 +197,9 @@ def _question(block: bl.QuestionBlock) -> Iterator[pt.Part]:
         if block.choices:
             choices = [f"{at}. {each}" for at, each in enumerate(block.choices, start=1)]
             yield pt.Verbatim("Answer without buttons", "\n".join((*choices, how)), put_away=True)
-        yield pt.note("Run All stopped here: answer, then run the cells below.")
+        yield pt.note(
+            "If you ran all cells, Run All stopped here: answer, then run the cells below."
+        )
         return
     if block.choices:
         yield pt.Items(tuple(map(pt.spans_of, block.choices)), is_ordered=True)

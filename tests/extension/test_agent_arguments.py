@@ -155,7 +155,6 @@ def test_an_empty_line_names_no_sub_command_and_help_has_three_spellings() -> No
         ("tools", {}),
         ("tools add area", {"do": "add", "name": "area"}),
         ("tools  remove\tarea ", {"do": "remove", "name": "area"}),
-        ("metrics prometheus", {"form": "prometheus"}),
     ],
 )
 def test_words_stand_behind_a_sub_command(line: str, expected: dict[str, Any]) -> None:
@@ -170,7 +169,6 @@ def test_words_stand_behind_a_sub_command(line: str, expected: dict[str, Any]) -
         ("why", "%agent why: the following arguments are required: NAME"),
         ("tools ad area", "got 'ad'; it takes add or remove. Did you mean 'add'?"),
         ("tools add a b", "%agent tools: unrecognized arguments: b"),
-        ("metrics prometeus", "got 'prometeus'; it takes prometheus. Did you mean 'prometheus'?"),
     ],
 )
 def test_words_that_do_not_fit_a_sub_command_are_one_sentence(line: str, sentence: str) -> None:
@@ -197,7 +195,7 @@ def test_the_whole_help_names_every_flag_and_sub_command_under_the_magic_s_own_n
         assert f"\n  {command.name}" in written
         assert command.says in text
         for flag in command.arguments:
-            assert not flag.startswith("-") or f"[{flag}" in text
+            assert not flag.startswith("-") or flag in text
     for row in CELL_FLAGS.values():
         assert row["help"] in text
     order = [

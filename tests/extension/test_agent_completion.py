@@ -35,7 +35,6 @@ def proposed_behind(line: str) -> list[str]:
         ("%agent model ", "offline", "answer"),
         ("%agent tools ", "add", "offline"),
         ("%agent tools re", "remove", "--turn"),
-        ("%agent metrics ", "prometheus", "add"),
         ("%agent answer --", "--turn", "offline"),
         ("%agent why c", "cars", "--turn"),
         ("%agent tools add ", "cars", "offline"),

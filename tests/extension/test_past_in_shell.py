@@ -208,7 +208,7 @@ def test_what_a_cell_did_before_its_own_undo_is_the_persons(
     said = notebook(*turn("x = 1\ny = [1, 2]"))
     said("x, y = 0, [1]")
     said("%%agent\nset them")
-    assert "Kept (you changed it since): x" in said("x = 'mine'\n%agent undo")
+    assert "Kept: x (you changed it since)" in said("x = 'mine'\n%agent undo")
     assert (shell.user_ns["x"], shell.user_ns["y"]) == ("mine", [1])
     assert "x = 'mine'" in said("%agent slice x")
 
@@ -224,7 +224,7 @@ def test_a_cell_that_was_interrupted_is_on_record(
     shell.events.trigger("pre_run_cell", info)
     shell.user_ns["things"].append("mine")
     shell.events.trigger("post_run_cell", ExecutionResult(None))
-    assert "Kept (you changed it since): things" in said("%agent undo")
+    assert "Kept: things (you changed it since)" in said("%agent undo")
     assert shell.user_ns["things"] == [1, "mine"]
 
 
@@ -265,7 +265,7 @@ def test_an_artifact_is_made_again_and_a_change_of_its_source_is_said(
     )
     said(LOAD)
     said("%%agent\nsum by town and publish it")
-    assert "is unchanged" in said("%agent refresh By town")
+    assert "is unchanged" in said('%agent refresh "By town"')
     (tmp_path / "sales.csv").write_text("town,eur\nGraz,7\n")
     assert not shell.run_cell("%agent refresh By town").success
     assert "'sales.csv': changed since" in capsys.readouterr().out

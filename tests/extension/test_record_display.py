@@ -16,7 +16,6 @@ from parsimony_agent.controls import Control
 from parsimony_agent.publisher import Displays
 from parsimony_agent.record_display import Place, TurnRecord
 from parsimony_kernel.core import events as ev
-from parsimony_kernel.display import StatusLine
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.view.blocks import lasting
 from parsimony_kernel.view.fold import replay
@@ -453,9 +452,13 @@ class Terminal(io.StringIO):
         return True
 
 
-async def test_a_terminal_says_on_one_line_what_goes_on_and_the_record_once() -> None:
+async def test_a_terminal_says_on_one_line_what_goes_on_and_the_record_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     area, stderr = OutputArea(), Terminal()
-    record = TurnRecord(static(area, elsewhere=True, status=StatusLine(stderr)))
+    area.is_terminal = True
+    monkeypatch.setattr("sys.stderr", stderr)
+    record = TurnRecord(static(area))
     await record.follow(stream(RUN))
     said = stderr.getvalue()
     assert "Step 1 is running" in said

@@ -15,6 +15,7 @@ from output_area import OutputArea
 from parsimony_agent.arguments import CellRequest
 from parsimony_agent.cell import Cells
 from parsimony_agent.controls import StopButton
+from parsimony_agent.magics import AgentMagics
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
 from parsimony_agent.publisher import Displays, outlet_of
 from parsimony_agent.settings import ParsimonyAgent
@@ -76,9 +77,8 @@ def turns_of(
     settings: ParsimonyAgent,
     clock: Any = SYSTEM_CLOCK,
 ) -> Turns:
-    magics: Any = SimpleNamespace(
-        shell=shell, session=session, cells=cells, settings=settings, name="%agent"
-    )
+    magics = AgentMagics(shell, "%agent", settings, lambda: None, lambda _: session)
+    magics.cells = cells
     return Turns(magics, clock)
 
 
@@ -434,7 +434,7 @@ async def test_a_choice_that_does_not_exist_leaves_the_question_open() -> None:
     notebook = Notebook([ASKS], [DONE])
     area = await asked(notebook)
     notebook.begin("c2")
-    with pytest.raises(TurnError, match="There is no choice 3"):
+    with pytest.raises(SessionError, match="There is no choice 3"):
         await notebook.answer("3")
     assert widgets(area) == 1
     click(notebook.buttons[0])

@@ -131,8 +131,12 @@ def test_the_boxes_are_few_lie_inside_and_never_overlap(count: int) -> None:
     picture = ElementTree.fromstring(draw(Explanation(f"v{count - 1}", tuple(steps), 7)))
     found = boxes(picture)
     assert len(found) <= MOST_NODES
-    assert all(left >= 0 and right <= 900 for left, _, right, _ in found)
-    assert float(picture.attrib["width"]) == 900
+    wide = float(picture.attrib["viewBox"].split()[2])
+    assert all(left >= 0 and right <= wide for left, _, right, _ in found)
+    assert float(picture.attrib["width"]) == min(wide, 800)
+    # One box beside another is 300 wide, and a heading has 450.
+    most = max(sum(top == other[1] for other in found) for _, top, _, _ in found)
+    assert wide == max(450, 300 * most)
     for place, (left, top, right, bottom) in enumerate(found):
         for other in found[:place]:
             assert (

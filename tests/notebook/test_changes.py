@@ -321,7 +321,7 @@ async def test_what_was_not_done_is_not_said_to_be_nor_put_on_record(desk: Desk)
     await desk.mine("x = 1")
     await desk.turn("1", "x = x + 1")
     await desk.turn("2", "x = x * 10")
-    left = "  Kept (you changed it since): x"
+    left = "  Kept: x (you changed it since)"
     assert shown.undo("1") == [
         "Nothing of turn 1 undone.",
         left,
