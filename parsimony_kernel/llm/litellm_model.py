@@ -122,8 +122,8 @@ class LiteLLMModel:
         """Whether litellm knows that it does, and it has refused none. Imports nothing."""
         litellm: Any = sys.modules.get("litellm")
         if self._sees is None and litellm is not None:
-            # boundary: tool - litellm, of a model that it does not know, or half imported
-            with contextlib.suppress(Exception):
+            # It does not know every model, and may be half imported.
+            with contextlib.suppress(Exception):  # boundary: tool - litellm
                 self._sees = bool(litellm.supports_vision(model=self.name))
         return bool(self._sees) and PICTURES not in self._refused
 
