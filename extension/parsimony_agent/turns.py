@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
 from parsimony_agent import tables
 from parsimony_agent.arguments import CellRequest
-from parsimony_agent.cell import Session, locate
+from parsimony_agent.cell import Cells, Session, locate
 from parsimony_agent.controls import Control, Prompt, StopButton, in_loop, is_heard_mid_cell
 from parsimony_agent.options import check_context, options_of
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
 from parsimony_agent.publisher import Displays
 from parsimony_agent.record_display import Place, TurnRecord
+from parsimony_agent.settings import ParsimonyAgent
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.events import AgentEvent, RunCancelled, UserInputRequested
@@ -34,18 +35,22 @@ _STOPPED = "stopped by the user"
 _log = logging.getLogger(__name__)
 
 
-if TYPE_CHECKING:
-    from parsimony_agent.magics import AgentMagics
-
-
 class Turns:
     """Runs turns in cells and after clicks, and keeps what is needed to go on with them."""
 
-    def __init__(self, magics: AgentMagics, clock: Clock = SYSTEM_CLOCK) -> None:
-        self._magics, self._shell, self._cells = magics, magics.shell, magics.cells
-        self._magic, self._settings, self._clock = magics.name, magics.settings, clock
+    def __init__(self, magics: Any, clock: Clock = SYSTEM_CLOCK) -> None:
+        # Those of the shell, which know the session, the cells, the settings and where to draw.
+        self._magics, self._shell, self._clock = magics, magics.shell, clock
+        self._cells: Cells = magics.cells
+        self._magic: str = magics.name
+        self._settings: ParsimonyAgent = magics.settings
         self._records: dict[str, TurnRecord] = {}
         self._turn_of_cell: dict[str, str] = {}
+
+    @property
+    def _session(self) -> Session:
+        session: Session = self._magics.session
+        return session
 
     async def ask(
         self,
@@ -66,7 +71,7 @@ class Turns:
         """
         place = Place(sign or self._magics.displays(), elsewhere=elsewhere)
         record = TurnRecord(place, clock=self._clock)
-        session = self._magics.session
+        session = self._session
         options = options_of(request, self._settings)
         check_context(options, session, self._shell, f"%{self._magic}")
 
@@ -93,7 +98,7 @@ class Turns:
         where the question stands if this process still has it, and the caller gets the
         continuation as one display.
         """
-        displays, session = self._magics.displays(), self._magics.session
+        displays, session = self._magics.displays(), self._session
         question = self._question(session, turn).record
         record = self._records.get(question.run_id)
         if record is None:
@@ -124,7 +129,7 @@ class Turns:
 
     def show(self, named: str | None) -> None:
         """Draw a turn in the cell that runs now, with a live prompt when it asks."""
-        session = self._magics.session
+        session = self._session
         run_id = resolve_turn(session.turns(), named).run_id
         place = Place(self._magics.displays(), elsewhere=True)
         record = TurnRecord(place, view=replay(session.events(run_id)), clock=self._clock)
@@ -175,14 +180,14 @@ class Turns:
         def stopper() -> Control | None:
             if not record.is_live or (in_cell and not is_heard_mid_cell(self._shell)):
                 return None
-            return StopButton(self._magics.session.stop)
+            return StopButton(self._session.stop)
 
         try:
             await record.follow(events, begun, stopper)
         except asyncio.CancelledError:
             # The journal has how it ended; the stream had no time to say it.
             if record.last_event is not None:
-                events_kept = self._magics.session.events(record.run_id)
+                events_kept = self._session.events(record.run_id)
                 record.view = replay(events_kept)
                 record.draw(ended=True)
                 # Pressed again and again, Stop reaches the kernel too, and that cancels the cell.
@@ -226,7 +231,7 @@ class Turns:
         self, reply: str, question: SuspensionRecord, stop: CancellationRequest | None = None
     ) -> AsyncIterator[AgentEvent]:
         """How a turn goes on after an answer, within the budget that the notebook has by now."""
-        return self._magics.session.resume(
+        return self._session.resume(
             reply,
             turn_id=question.run_id,
             nonce=question.nonce,
@@ -279,7 +284,7 @@ class Turns:
     def _is_over(self, question: SuspensionRecord) -> bool:
         """Whether the question is known to wait no more."""
         try:
-            pending = self._magics.session.pending()
+            pending = self._session.pending()
         except (TurnError, SessionError):
             return False
         return question.nonce not in (each.record.nonce for each in pending)
