@@ -141,7 +141,9 @@ STREAMS: list[Reply] = [
     *(Faulty(wire, CALLS) for wire in Wire if "silence" not in wire and wire is not Wire.refusal),
     streamed(delta({"reasoning": "Hm."}), delta({"content": "Hi"}), delta({}, "stop"), USED),
     streamed(delta({"content": "Hi"}), delta(None, "max_tokens"), {**USED, "usage": "many"}),
-    streamed(delta({"tool_calls": [CALL]}), delta({"tool_calls": [{"index": 0}]}, "stop"), USED),
+    streamed(
+        delta({"tool_calls": [CALL]}), delta({"tool_calls": [{"index": 0}]}, "tool_calls"), USED
+    ),
     streamed(delta({"content": "Hi"}), {"error": "It broke."}),
 ]
 
