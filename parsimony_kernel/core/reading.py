@@ -200,7 +200,8 @@ def _likeness(output: dict[str, Any]) -> str:
     """What two descriptions of one table, or of one figure, have in common."""
     if output.get("type") == "figure":
         return json.dumps([output.get("title"), output.get("description")])
-    return f"{output.get('rows')} {_like_columns(output)}"
+    values = [column.get("samples") for column in _columns(output)]
+    return f"{output.get('rows')} {_like_columns(output)} {values}"
 
 
 def _like_columns(table: dict[str, Any]) -> str:

@@ -175,11 +175,9 @@ def unsupported(text: str, results: Results) -> list[str]:
         rows = results.part(m for m in mentions if m.line[1] >= 0)
         excused = {what: PATTERNS[what].search(words) for what in ("others", "supposed")}
         for n, cells in shown.items():
-            if cells:
-                is_wrong = _is_misplaced(n, shown, mentions, said, results)
-            else:
-                is_wrong = n.is_claim and not results.follows(n, said, rows)
-            if is_wrong and not excused["others" if cells else "supposed"]:
+            is_misplaced = cells and _is_misplaced(n, shown, mentions, said, results)
+            is_unfounded = not cells and n.is_claim and not results.follows(n, said, rows)
+            if (is_misplaced or is_unfounded) and not excused["others" if cells else "supposed"]:
                 found.append(n.text)
         if len(found) > MAX_FOUND:
             break
@@ -235,9 +233,11 @@ def _readings(token: str) -> Iterator[tuple[float, float]]:
 
 @lru_cache(maxsize=2_000)
 def _form_of(label: str) -> re.Pattern[str]:
-    """``label`` with endings."""
-    form = r"[\W_]+".join(rf"{word}[^\W_]{{0,3}}" for word in re.findall(r"[^\W_]+", label))
-    return re.compile(rf"(?<!\w){form}(?!\w)", re.IGNORECASE)
+    """``label`` with endings; of a name as code has it its first word, too."""
+    words = [rf"{word}[^\W_]{{0,3}}" for word in re.findall(r"[^\W_]+", label)]
+    short = rf"|{words[0]}" if re.match(r"[^\W_]{4,}_", label) else ""
+    form = r"[\W_]+".join(words) + short
+    return re.compile(rf"(?<!\w)(?:{form})(?!\w)", re.IGNORECASE)
 
 
 def _derive(values: Sequence[float], whole: float) -> Iterator[float]:
