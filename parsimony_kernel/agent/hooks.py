@@ -13,7 +13,7 @@ from typing import Any
 from parsimony_kernel.agent.chart_images import figures_in
 from parsimony_kernel.agent.evidence import came_since, observed, said
 from parsimony_kernel.agent.failure.recovery import RecoveryContext
-from parsimony_kernel.agent.failure.suspension import Secret, take_single_use
+from parsimony_kernel.agent.failure.suspension import take_single_use
 from parsimony_kernel.agent.resolve import Config, resolve_models
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.chat import ChatModel, ToolCall
@@ -195,7 +195,6 @@ class RunContext(RecoveryContext):
 
     Args:
         model_config: litellm's keyword arguments, chat models, or names; the hooks resolve it.
-        secret_for: gives the secret of a key id, for a record that was sealed earlier.
     """
 
     model_config: Config | Sequence[Config]
@@ -209,7 +208,6 @@ class RunContext(RecoveryContext):
     classifier: Classifier = field(default_factory=RulesClassifier)
     pinned_constraints: Sequence[str] = ()
     workspace: str = ""
-    secret_for: Callable[[str], Secret] | None = None
 
     @property
     def terms(self) -> str:
@@ -221,7 +219,3 @@ class RunContext(RecoveryContext):
         }
         text = json.dumps(told, sort_keys=True, default=_plain)
         return hashlib.sha256(text.encode()).hexdigest() if any(told.values()) else ""
-
-    def secret_of(self, key_id: str) -> Secret:
-        """The secret of ``key_id``, by the agent's own choice where it has one."""
-        return self.signing_key()[0] if self.secret_for is None else self.secret_for(key_id)
