@@ -66,8 +66,7 @@ class RunHooks:
 
     def tools(self, context: "RunContext") -> Tools:
         """The tools of the run: the agent's own, and those that end a run."""
-        given = context.tools
-        own = given if isinstance(given, Tools) else Tools(given)
+        own = Tools() + context.tools
         return own if any(tool.terminal for tool in own.values()) else own + termination_tools()
 
     def offered(self, tools: Tools) -> Tools:

@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 def first_request(agent: object, state: RunState) -> ModelRequest:
     """What ``run_loop`` would ask the model first. Nobody is asked."""
-    return Run(RunContext.of(agent), state, CancellationRequest()).model_calls.request()
+    return Run(RunContext.of(agent), state).model_calls.request()
 
 
 async def run_loop(
@@ -49,10 +49,10 @@ async def run_loop(
     Raises ``TypeError``, and nothing ran then, where the agent has something of the wrong kind.
     """
     context = RunContext.of(agent)
-    stop = cancellation or state.cancellation or CancellationRequest()
+    stop = state.cancellation = cancellation or state.cancellation or CancellationRequest()
     run: Run | None = None
     try:
-        run = Run(context, state, stop)
+        run = Run(context, state)
         while not state.done:
             async with aclosing(redacted(run.iterate(), run.secrets)) as events:
                 async for event in events:
