@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from parsimony_kernel.agent.chart_images import figures_in
+from parsimony_kernel.agent.chart_images import MOST_PICTURES
 from parsimony_kernel.agent.evidence import came_since, observed, said
 from parsimony_kernel.agent.failure.recovery import RecoveryContext
 from parsimony_kernel.agent.failure.suspension import take_single_use
@@ -21,7 +21,7 @@ from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.core.effects import Effects, MemoryEffects
 from parsimony_kernel.core.events import AgentEvent
-from parsimony_kernel.core.outputs import FigureObject
+from parsimony_kernel.core.outputs import FigureObject, KernelOutput
 from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.gate.approval import Approving
 from parsimony_kernel.gate.column_check import columns_exist, frame_of
@@ -104,8 +104,11 @@ class RunHooks:
         return outcome
 
     def pictures(self, outcome: StepOutcome) -> Sequence[FigureObject]:
-        """The charts of an outcome that a model may see; all of them by default."""
-        return figures_in(outcome.result.data)
+        """The charts of an outcome that a model may see; by default the first few that its code
+        has shown."""
+        data = outcome.result.data
+        shown = data.shown if isinstance(data, KernelOutput) else ()
+        return [each for each in shown if isinstance(each, FigureObject)][:MOST_PICTURES]
 
     def shared_names(self, words: str) -> str:
         """What a model may read of words that name variables; all of them by default."""
