@@ -143,25 +143,19 @@ class Agent:
         """The key that seals suspensions. ``KeyringError`` when there is none."""
         return self.signing_key()[0]
 
-    def signing_key(self) -> tuple[Secret, str]:
-        """The key that seals suspensions, and its id; read at once, since keys are rotated."""
+    def signing_key(self, key_id: str = "") -> tuple[Secret, str]:
+        """The key of this id, and its id; with no id the key that seals now, read at once, since
+        keys are rotated.
+
+        ``SuspensionTokenMismatch`` says why an older one is accepted no more.
+        """
         if self._secret is not None:
             return self._secret, ""
-        key = self._keyring.current()
-        return key.secret, key.key_id
-
-    def secret_for(self, key_id: str) -> Secret:
-        """The key that sealed a record: an older one too, while it is accepted.
-
-        ``SuspensionTokenMismatch`` says why it is not.
-        """
-        if self._secret is not None or not key_id:
-            return self.suspension_secret
         now = self.clock.now()
-        key = self._keyring.get(key_id, now)
+        key = self._keyring.get(key_id, now) if key_id else self._keyring.current()
         if key is None:
             raise SuspensionTokenMismatch(self._keyring.why_not(key_id, now))
-        return key.secret
+        return key.secret, key.key_id
 
     def start(
         self,

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from parsimony_kernel.core.outputs import FigureObject, KernelOutput
+from parsimony_kernel.core.outputs import FigureObject
 from parsimony_kernel.core.pictures import LONGEST_SIDE, MARK, picture_message, size_of
 
 # Of one step. More are described in words, as all are.
@@ -19,12 +19,6 @@ _SCALED = (
 )
 
 _log = logging.getLogger(__name__)
-
-
-def figures_in(data: Any) -> tuple[FigureObject, ...]:
-    """The charts that code has shown, the first few."""
-    shown = data.shown if isinstance(data, KernelOutput) else ()
-    return tuple(each for each in shown if isinstance(each, FigureObject))[:MOST_PICTURES]
 
 
 def picture_messages(
@@ -52,19 +46,19 @@ def drawn(figure: FigureObject) -> bytes | None:
     try:
         given, spec = figure.png_base64, figure.spec or {}
         png = base64.b64decode(given, validate=True) if given else render_png(spec)[0]
-        return None if png is None else _at_most(png, LONGEST_SIDE)
+        return None if png is None else _small_enough(png)
     except (binascii.Error, ImportError, ValueError):
         _log.debug("a chart cannot be drawn for the model", exc_info=True)
         return None
 
 
-def _at_most(png: bytes, longest: int) -> bytes | None:
+def _small_enough(png: bytes) -> bytes | None:
     width, height = size_of(png)
-    if max(width, height) <= longest:
+    if max(width, height) <= LONGEST_SIDE:
         return png if width and height else None
     import vl_convert  # deferred: it starts a JavaScript engine
 
-    scale, pixels = longest / max(width, height), base64.b64encode(png).decode("ascii")
+    scale, pixels = LONGEST_SIDE / max(width, height), base64.b64encode(png).decode("ascii")
     size = (max(1, int(width * scale)), max(1, int(height * scale)))
     smaller: bytes = vl_convert.svg_to_png(_SCALED.format(*size, pixels))
     return smaller

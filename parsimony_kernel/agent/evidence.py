@@ -44,12 +44,11 @@ def said(messages: Iterable[Any]) -> str:
     spoken = []
     for message in map(_plain, messages):
         text = _text(message)
-        is_added = (
-            is_snapshot(message) or is_picture(message) or text.startswith(f"<{CHANGES_TAG}>")
-        )
-        if message.get("role") == "user" and not is_added:
-            _, opening, request = text.partition(f"<{REQUEST_TAG}>")
-            spoken.append(request.removesuffix(f"</{REQUEST_TAG}>") if opening else text)
+        is_added = is_snapshot(message) or is_picture(message)
+        if message.get("role") != "user" or is_added or text.startswith(f"<{CHANGES_TAG}>"):
+            continue
+        _, opening, request = text.partition(f"<{REQUEST_TAG}>")
+        spoken.append(request.removesuffix(f"</{REQUEST_TAG}>") if opening else text)
     return "\n".join(each.strip() for each in spoken)
 
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from parsimony_kernel.agent.chart_images import figures_in
+from parsimony_kernel.agent.chart_images import MOST_PICTURES
 from parsimony_kernel.agent.evidence import came_since, observed, said
 from parsimony_kernel.agent.failure.recovery import RecoveryContext
-from parsimony_kernel.agent.failure.suspension import Secret, take_single_use
+from parsimony_kernel.agent.failure.suspension import take_single_use
 from parsimony_kernel.agent.resolve import Config, resolve_models
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.chat import ChatModel, ToolCall
@@ -21,7 +21,7 @@ from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.contract import ActionContract
 from parsimony_kernel.core.effects import Effects, MemoryEffects
 from parsimony_kernel.core.events import AgentEvent
-from parsimony_kernel.core.outputs import FigureObject
+from parsimony_kernel.core.outputs import FigureObject, KernelOutput
 from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.gate.approval import Approving
 from parsimony_kernel.gate.column_check import columns_exist, frame_of
@@ -66,8 +66,7 @@ class RunHooks:
 
     def tools(self, context: "RunContext") -> Tools:
         """The tools of the run: the agent's own, and those that end a run."""
-        given = context.tools
-        own = given if isinstance(given, Tools) else Tools(given)
+        own = Tools() + context.tools
         return own if any(tool.terminal for tool in own.values()) else own + termination_tools()
 
     def offered(self, tools: Tools) -> Tools:
@@ -105,8 +104,11 @@ class RunHooks:
         return outcome
 
     def pictures(self, outcome: StepOutcome) -> Sequence[FigureObject]:
-        """The charts of an outcome that a model may see; all of them by default."""
-        return figures_in(outcome.result.data)
+        """The charts of an outcome that a model may see; by default the first few that its code
+        has shown."""
+        data = outcome.result.data
+        shown = data.shown if isinstance(data, KernelOutput) else ()
+        return [each for each in shown if isinstance(each, FigureObject)][:MOST_PICTURES]
 
     def shared_names(self, words: str) -> str:
         """What a model may read of words that name variables; all of them by default."""
@@ -195,7 +197,6 @@ class RunContext(RecoveryContext):
 
     Args:
         model_config: litellm's keyword arguments, chat models, or names; the hooks resolve it.
-        secret_for: gives the secret of a key id, for a record that was sealed earlier.
     """
 
     model_config: Config | Sequence[Config]
@@ -209,7 +210,6 @@ class RunContext(RecoveryContext):
     classifier: Classifier = field(default_factory=RulesClassifier)
     pinned_constraints: Sequence[str] = ()
     workspace: str = ""
-    secret_for: Callable[[str], Secret] | None = None
 
     @property
     def terms(self) -> str:
@@ -221,7 +221,3 @@ class RunContext(RecoveryContext):
         }
         text = json.dumps(told, sort_keys=True, default=_plain)
         return hashlib.sha256(text.encode()).hexdigest() if any(told.values()) else ""
-
-    def secret_of(self, key_id: str) -> Secret:
-        """The secret of ``key_id``, by the agent's own choice where it has one."""
-        return self.signing_key()[0] if self.secret_for is None else self.secret_for(key_id)

@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 def first_request(agent: object, state: RunState) -> ModelRequest:
     """What ``run_loop`` would ask the model first. Nobody is asked."""
-    return Run(RunContext.of(agent), state, CancellationRequest()).model_calls.request()
+    return Run(RunContext.of(agent), state).model_calls.request()
 
 
 async def run_loop(
@@ -49,10 +49,10 @@ async def run_loop(
     Raises ``TypeError``, and nothing ran then, where the agent has something of the wrong kind.
     """
     context = RunContext.of(agent)
-    stop = cancellation or state.cancellation or CancellationRequest()
+    stop = state.cancellation = cancellation or state.cancellation or CancellationRequest()
     run: Run | None = None
     try:
-        run = Run(context, state, stop)
+        run = Run(context, state)
         while not state.done:
             async with aclosing(redacted(run.iterate(), run.secrets)) as events:
                 async for event in events:
@@ -87,8 +87,7 @@ async def resume_run(
 ) -> AsyncGenerator[AgentEvent, None]:
     """Go on from ``suspension`` with the person's answer; see ``admit`` for the errors."""
     alive = {"files": files, "code_executor": code_executor, "cancellation": cancellation}
-    age_s = max_suspension_age_s
-    state = admit(agent, suspension, user_reply, max_suspension_age_s=age_s, **alive)
+    state = admit(agent, suspension, user_reply, max_suspension_age_s, **alive)
     async with aclosing(run_loop(agent, state)) as events:
         async for event in events:
             yield event
@@ -98,8 +97,7 @@ def admit(
     agent: object,
     suspension: SuspensionRecord,
     user_reply: str,
-    *,
-    max_suspension_age_s: float = MAX_SUSPENSION_AGE_S,
+    max_suspension_age_s: float,
     **alive: Any,
 ) -> RunState:
     """Check a record and take its single use; the state that ``run_loop`` goes on from.
@@ -117,7 +115,7 @@ def admit(
     check_record(
         suspension,
         user_reply,
-        secret=context.secret_of(suspension.key_id),
+        secret=context.signing_key(suspension.key_id)[0],
         now=clock.now(),
         max_age_s=max_suspension_age_s,
         workspace=context.workspace,

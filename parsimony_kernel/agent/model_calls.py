@@ -53,7 +53,6 @@ class ModelCalls:
         self.reply: Completion | Failure
         self.prompt_tokens: int | None = None
         self._context, self._state, self._secrets = context, state, secrets
-        self._clock = context.clock
         self._cancellation = state.cancellation or CancellationRequest()
         self._schemas = secrets.of_prose(offered.to_llm())
         self._budget = Budget(state, context.guardrails)
@@ -78,7 +77,7 @@ class ModelCalls:
             self._schemas,
             timeout_s=limits.llm_timeout_s,
             heartbeat_s=limits.stream_heartbeat_s,
-            deadline_s=limits.max_execution_time_s - state.elapsed_seconds(self._clock.monotonic()),
+            deadline_s=self._context.time_left(state),
         )
 
     async def ask(self, *, since: float) -> AsyncGenerator[ev.AgentEvent, None]:
@@ -87,7 +86,7 @@ class ModelCalls:
 
         ``since`` is when the pass began, in seconds of the clock.
         """
-        state, model, clock = self._state, self.model, self._clock
+        state, model, clock = self._state, self.model, self._context.clock
         request, demand = await self._reckoned()
         if isinstance(demand, Failure):
             self.reply = demand
@@ -189,7 +188,7 @@ class ModelCalls:
             model=reply.model,
             **asdict(reply.usage),
             cost_usd=reply.cost_usd,
-            duration_s=self._clock.monotonic() - started,
+            duration_s=self._context.clock.monotonic() - started,
             finish_reason=reply.choices[0].finish_reason if reply.choices else "error",
         )
 
@@ -200,10 +199,8 @@ def service_of(model: ChatModel) -> str:
 
 
 def _left_alone(name: str, seconds: float) -> Failure:
+    words = f"{name} failed several times in a row and is left alone for {seconds:.0f} s more."
+    remedy = "Run the cell again then, or choose another model."
     return BREAKER_OPEN.failure(
-        f"{name} failed several times in a row and is left alone for {seconds:.0f} s more.",
-        model=name,
-        breaker="open",
-        retry_in_s=seconds,
-        remedy="Run the cell again then, or choose another model.",
+        words, model=name, breaker="open", retry_in_s=seconds, remedy=remedy
     )

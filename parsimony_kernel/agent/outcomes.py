@@ -1,13 +1,16 @@
-"""The outcome of a step as it is reported: classified, and without what was undone."""
+"""What a step came to, as it is reported: classified, without what was undone, and as the end."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
-from parsimony_kernel.agent.failure.recovery import outlived, within
+from parsimony_kernel.agent.failure.recovery import outlived, suspend, within
 from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.core.calls import arguments_of
+from parsimony_kernel.core.causes import CAPABILITY_GAP
 from parsimony_kernel.core.chat import ToolCall
 from parsimony_kernel.core.conversation import request_in
+from parsimony_kernel.core.endings import SuspensionRequest, TerminationRequest
+from parsimony_kernel.core.events import AgentEvent, Handoff, RunCompleted
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.state import RunState
@@ -53,8 +56,7 @@ def with_type(outcome: StepOutcome, kind: FailureType) -> StepOutcome:
     """Add the type of a failure and its hint to the outcome. A type never changes the effect or the
     action."""
     if outcome.failure is not None and kind is not FailureType.UNKNOWN:
-        metadata = {**outcome.failure.metadata, "type": kind}
-        outcome = replace(outcome, failure=replace(outcome.failure, metadata=metadata))
+        outcome = replace(outcome, failure=outcome.failure.noting({"type": kind}))
     return adding(outcome, "hint", _HINTS[kind]) if kind in _HINTS else outcome
 
 
@@ -98,3 +100,23 @@ def for_people(outcome: StepOutcome, secrets: Secrets, *, stopped: bool) -> dict
     if isinstance(data, KernelOutput):
         result["output"] = secrets.of_json(data.model_dump(mode="json"))
     return result
+
+
+def terminal_event(
+    request: TerminationRequest | SuspensionRequest,
+    context: RunContext,
+    state: RunState,
+    secrets: Secrets,
+) -> AgentEvent:
+    """The event with which the run of ``state`` ends or waits."""
+    if isinstance(request, SuspensionRequest):
+        return suspend(context, state, **secrets.of_prose(asdict(request)))
+    if request.is_done:
+        bound = context.hooks.variables(state)
+        return RunCompleted(summary=request.message, variables=bound)
+    return Handoff(
+        rationale=request.message,
+        blockers=request.blockers,
+        suggested_next_steps=request.suggested_next_steps,
+        failure=CAPABILITY_GAP.failure(request.message, blockers=request.blockers),
+    )

@@ -14,7 +14,6 @@ from typing import Any
 
 from parsimony_kernel.agent.outcomes import adding, as_restored
 from parsimony_kernel.agent.prompts import GONE_BACK
-from parsimony_kernel.core.events import AgentEvent, ArtifactPublished, LLMCallCompleted
 from parsimony_kernel.core.kinds import HELD, Effect, FailureKind
 from parsimony_kernel.core.refusals import GUIDANCE
 from parsimony_kernel.core.state import RunState
@@ -89,7 +88,7 @@ class Progress:
 
     def _hold(self) -> None:
         """The call waits for a person; what it has done so far goes if it may not go on."""
-        paused = self._paused
+        paused = getattr(self._state.code_executor, "paused", None)
         if paused is None or self._store is None:
             return
         if self._files is not None:
@@ -99,7 +98,7 @@ class Progress:
 
     def declined(self) -> str:
         """Take back what the code that may not go on had done; what came of it, in words."""
-        paused = self._paused
+        paused = getattr(self._state.code_executor, "paused", None)
         if paused is None:
             return ""
         self._state.code_executor.paused = None
@@ -113,16 +112,11 @@ class Progress:
         return " ".join(filter(None, (*map(told, back), outside)))
 
     @property
-    def _paused(self) -> Any:
-        return getattr(self._state.code_executor, "paused", None)
-
-    @property
     def checkpoints(self) -> tuple[str, ...]:
         """The ids of the states that can be gone back to, oldest first; the one as it is now among
         them, where checks have passed it."""
-        if self._store is None:
+        if (store := self._store) is None:
             return ()
-        store = self._store
         self._passed = {name: each for name, each in self._passed.items() if each[0] in store}
         if self._is_good and f"step-{self._steps}" not in self._passed:
             self._record(store.take())
@@ -149,7 +143,6 @@ class Progress:
 
     def end(self) -> Change | None:
         """Forget all; what became of the variables is the value, if anything did."""
-        self._passed.clear()
         store, self._store = self._store, None
         return None if store is None else store.close()
 
@@ -158,28 +151,10 @@ class Progress:
         self._passed[f"step-{self._steps}"] = number, facts
 
 
-def note(event: AgentEvent, state: RunState) -> None:
-    """Note what a host has emitted: what is published is minted by this run, and what a model was
-    asked beside it is spent by it."""
-    turn = state.turn
-    if isinstance(event, ArtifactPublished):
-        minted = event.model_dump(include={"kind", "logical_id", "content_sha"})
-        name = (event.kind, event.live_name or "")
-        if minted not in turn.minted_refs:
-            turn.minted_refs.append(minted)
-        if event.live_name and name not in turn.minted_live_names:
-            turn.minted_live_names.append(name)
-    elif isinstance(event, LLMCallCompleted):
-        state.cumulative_prompt_tokens += event.prompt_tokens
-        state.cumulative_completion_tokens += event.completion_tokens
-        state.cumulative_cost_usd += event.cost_usd or 0.0
-
-
 def told(back: PutBack) -> str:
     """What going back did, in a sentence or two; empty when it did nothing."""
-    listed = {each: ", ".join(getattr(back, each)) for each in GONE_BACK}
-    return " ".join(
-        GONE_BACK[each].format(shorten(names, _MOST_CHARS, placeholder=" and more"))
-        for each, names in listed.items()
-        if names
-    )
+    said = []
+    for each, words in GONE_BACK.items():
+        if names := ", ".join(getattr(back, each)):
+            said.append(words.format(shorten(names, _MOST_CHARS, placeholder=" and more")))
+    return " ".join(said)

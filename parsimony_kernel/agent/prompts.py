@@ -18,6 +18,7 @@ _WORDS = tomllib.loads((files(__package__) / "prompts.toml").read_text(encoding=
 INSTRUCTIONS: str = _WORDS["instructions"]
 FINISH_WITHIN_BUDGET: str = _WORDS["finish_within_budget"]
 GONE_BACK: dict[str, str] = _WORDS["gone_back"]
+ENDINGS: dict[str, str] = _WORDS["endings"]
 
 CONTEXT_TAG = "notebook_context"
 CHANGES_TAG = "notebook_changes"

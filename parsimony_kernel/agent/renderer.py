@@ -48,15 +48,12 @@ def render_for_llm(
     cutoff = len(selected) if compaction else recent_iterations_cutoff(selected)
     results = [index for index, each in enumerate(selected) if _role(each) == "tool"]
     newest = results[-1] if results and compaction < 2 else -1
-    modes = [
+    modes = (
         infer_message_mode(
-            index=index,
-            is_last_tool_message=index == newest,
-            role=_role(message),
-            default_cutoff=cutoff,
+            index=i, is_last_tool_message=i == newest, role=_role(each), default_cutoff=cutoff
         )
-        for index, message in enumerate(selected)
-    ]
+        for i, each in enumerate(selected)
+    )
     return [
         *_said("system", "\n\n", instructions, capabilities_preamble, tools_block),
         *_said("user", "", state.pending_instruction),
@@ -177,21 +174,17 @@ def infer_message_mode(
 
 def select_messages_to_render(messages: Sequence[Any]) -> list[Any]:
     """All messages, but of those that are snapshots of the context only the newest."""
-    newest = max((i for i, message in enumerate(messages) if is_snapshot(message)), default=-1)
-    return [
-        message for i, message in enumerate(messages) if i == newest or not is_snapshot(message)
-    ]
+    newest = max((i for i, each in enumerate(messages) if is_snapshot(each)), default=-1)
+    return [each for i, each in enumerate(messages) if i == newest or not is_snapshot(each)]
 
 
 def render_lessons_learned(lessons: Iterable[Failure]) -> str:
     """The remembered failures as an XML block; empty when there are none."""
     rows = [
-        "  <failure"
-        f" kind={quoteattr(str(lesson.kind))}"
-        f" explanation={quoteattr(lesson.explanation)}"
-        + (f" blockers={quoteattr('; '.join(lesson.blockers))}" if lesson.blockers else "")
+        f"  <failure kind={quoteattr(str(each.kind))} explanation={quoteattr(each.explanation)}"
+        + (f" blockers={quoteattr('; '.join(each.blockers))}" if each.blockers else "")
         + " />"
-        for lesson in lessons
+        for each in lessons
     ]
     return block("lessons_learned", "\n".join(rows)) if rows else ""
 
@@ -223,10 +216,8 @@ def _addendum(state: RunState, lessons: str, pending: str | None = None) -> list
 
 def _plan(state: RunState) -> str:
     """The parts of the plan, which stand in old results that are shortened."""
-    rows = [
-        f"- {'done' if goal in state.done_subgoals else 'open'}: {escape(goal)}"
-        for goal in state.subgoals
-    ]
+    done = state.done_subgoals
+    rows = [f"- {'done' if each in done else 'open'}: {escape(each)}" for each in state.subgoals]
     return block("plan", "\n".join(rows)) if rows else ""
 
 

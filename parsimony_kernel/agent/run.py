@@ -19,8 +19,7 @@ from parsimony_kernel.agent.failure.detectors import post_llm, post_tool, pre_st
 from parsimony_kernel.agent.failure.recovery import FALLBACK, FINAL, GUARD, answer, learned, pause
 from parsimony_kernel.agent.hooks import RunContext
 from parsimony_kernel.agent.model_calls import ModelCalls
-from parsimony_kernel.agent.progress import Progress, note
-from parsimony_kernel.agent.termination_tools import terminal_event
+from parsimony_kernel.agent.progress import Progress
 from parsimony_kernel.agent.written_calls import WRITTEN, written_calls
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.calls import arguments_of, loop_signature
@@ -53,13 +52,11 @@ MAX_CALLS = 50
 class Run:
     """The machinery around one state."""
 
-    def __init__(
-        self, context: RunContext, state: RunState, cancellation: CancellationRequest
-    ) -> None:
+    def __init__(self, context: RunContext, state: RunState) -> None:
         hooks = context.hooks
-        self.context, self.hooks, self.clock = context, hooks, context.clock
-        self.state, self.cancellation = state, cancellation
-        state.cancellation, state.terms = cancellation, context.terms
+        self.context, self.hooks, self.clock, self.state = context, hooks, context.clock, state
+        self.cancellation = state.cancellation = state.cancellation or CancellationRequest()
+        state.terms = context.terms
         state.started_at = state.started_at or self.clock.now().isoformat()
         self.secrets = hooks.secrets(context)
         self.tools = stored_file_tools(state.files) + hooks.tools(context)
@@ -270,8 +267,7 @@ class Run:
             raise Cancelled(self.cancellation.reason)
         if outcome.request is not None:
             state.done = True
-            bound = self.hooks.variables(state)
-            yield terminal_event(outcome.request, self.context, state, self.secrets, bound)
+            yield outcomes.terminal_event(outcome.request, self.context, state, self.secrets)
             return
         failed = post_tool(outcome.result, call, state)
         if failed is None:
@@ -355,9 +351,21 @@ class Run:
         ]
 
     def _drained(self) -> Iterator[ev.AgentEvent]:
-        """What the host has emitted; the run notes it."""
+        """What the host has emitted: what is published is minted by this run, and what a model was
+        asked beside it is spent by it."""
+        state, turn = self.state, self.state.turn
         for event in self.hooks.drain():
-            note(event, self.state)
+            if isinstance(event, ev.ArtifactPublished):
+                minted = event.model_dump(include={"kind", "logical_id", "content_sha"})
+                name = (event.kind, event.live_name or "")
+                if minted not in turn.minted_refs:
+                    turn.minted_refs.append(minted)
+                if event.live_name and name not in turn.minted_live_names:
+                    turn.minted_live_names.append(name)
+            elif isinstance(event, ev.LLMCallCompleted):
+                state.cumulative_prompt_tokens += event.prompt_tokens
+                state.cumulative_completion_tokens += event.completion_tokens
+                state.cumulative_cost_usd += event.cost_usd or 0.0
             yield event
 
     def _told(self, outcome: StepOutcome) -> StepOutcome:
@@ -404,9 +412,8 @@ class Run:
         if self._limits_met > 1:  # trying a limit again meets it again, so once is the most
             failure = failure.noting({FINAL: True})
         failure = self.secrets.of_failure(failure)
-        event = await answer(failure, self.context, self.state, run=self, read=read)
-        self._recovered = event
-        return event
+        self._recovered = await answer(failure, self.context, self.state, run=self, read=read)
+        return self._recovered
 
     def known(self) -> TriageContext:
         """What a strategy or a classifier may know of this run."""

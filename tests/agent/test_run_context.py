@@ -35,4 +35,4 @@ def test_run_keeps_what_it_read_and_asks_for_keys_when_it_needs_them() -> None:
     agent.guardrails, agent.suspension_secret = AgentGuardrails(max_iterations=9), "b"
     assert context.guardrails.max_iterations == 2
     assert context.signing_key() == ("b", "")
-    assert context.secret_of("older") == "b"
+    assert context.signing_key("older") == ("b", "")

@@ -88,12 +88,8 @@ def post_llm(*, response: Any, state: RunState, guardrails: AgentGuardrails) -> 
         why = str(refusal or "content filter")
         words = "the model refused to answer"
         return causes.ANSWER_REFUSED.failure(words, blockers=(why,), finish_reason=reason)
-    return _repeating(choice.message, state, guardrails)
-
-
-def _repeating(message: Any, state: RunState, guardrails: AgentGuardrails) -> Failure | None:
     counts = Counter(state.last_repeat_counts)
-    for call in getattr(message, "tool_calls", None) or ():
+    for call in getattr(choice.message, "tool_calls", None) or ():
         name = call.function.name
         signature = loop_signature(name, arguments_of(call))
         counts[signature] += 1

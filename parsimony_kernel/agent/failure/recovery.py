@@ -55,12 +55,12 @@ class RecoveryContext:
     """What the funnel knows of an agent. Without ``guardrails`` there is no time limit.
 
     Args:
-        signing_key: gives the secret that seals a question, and its id. It is asked when there is
-            a question, since keys are rotated while a run goes on; may raise ``KeyringError`` or
-            ``ValueError``.
+        signing_key: gives the secret that seals a question, and its id; or, by its id, the one that
+            sealed it. It is asked when there is a question, since keys are rotated while a run goes
+            on; may raise ``KeyringError`` or ``ValueError``.
     """
 
-    signing_key: Callable[[], tuple[Secret, str]]
+    signing_key: Callable[..., tuple[Secret, str]]
     policy: RecoveryPolicy = field(default_factory=DefaultPolicy)
     guardrails: AgentGuardrails = _UNTIMED
     clock: Clock = SYSTEM_CLOCK
@@ -72,7 +72,7 @@ class RecoveryContext:
         if isinstance(agent, cls):
             return agent
 
-        def unnamed_key() -> tuple[Secret, str]:
+        def unnamed_key(_: str = "") -> tuple[Secret, str]:
             return getattr(agent, "suspension_secret", None) or "", ""
 
         given: dict[str, Any] = {"signing_key": unnamed_key}

@@ -59,16 +59,12 @@ class SuspensionElsewhere(ValueError):
     """The question was asked in another workspace, which is still there."""
 
 
-def _bytes(secret: Secret) -> bytes:
+def _mac(secret: Secret, message: str) -> str:
     # An environment variable of any bytes arrives as text with surrogates.
     raw = secret.encode("utf-8", "surrogatepass") if isinstance(secret, str) else secret
     if not raw:
         raise ValueError("the suspension secret is empty; give a key of at least one byte")
-    return raw
-
-
-def _mac(secret: Secret, message: str) -> str:
-    return hmac.new(_bytes(secret), message.encode(), hashlib.sha256).hexdigest()
+    return hmac.new(raw, message.encode(), hashlib.sha256).hexdigest()
 
 
 def compute_suspension_token(
