@@ -6,6 +6,7 @@ only said in this run is not.
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -58,10 +59,9 @@ def came_since(path: str, started_at: str) -> bool:
     named = Path(path)
     if named.is_absolute() or ".." in named.parts:
         return False
-    try:
+    with suppress(OSError, ValueError):
         return named.stat().st_mtime >= datetime.fromisoformat(started_at).timestamp() - _COARSE_S
-    except (OSError, ValueError):
-        return False
+    return False
 
 
 def _plain(message: Any) -> dict[str, Any]:
@@ -81,8 +81,7 @@ def _is_request(message: dict[str, Any]) -> bool:
 
 def _inventory(text: str) -> dict[str, Any]:
     block = text.partition(f"<{CONTEXT_TAG}>")[2].partition(f"</{CONTEXT_TAG}>")[0]
-    try:
+    with suppress(ValueError, RecursionError):
         given = json.loads(block)
-    except (ValueError, RecursionError):
-        return {}
-    return given if isinstance(given, dict) else {}
+        return given if isinstance(given, dict) else {}
+    return {}

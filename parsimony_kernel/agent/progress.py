@@ -9,7 +9,6 @@ of the workspace come back where a step fails.
 import inspect
 from copy import copy
 from dataclasses import replace
-from textwrap import shorten
 from typing import Any
 
 from parsimony_kernel.agent.outcomes import adding, as_restored
@@ -22,7 +21,7 @@ from parsimony_kernel.lineage.checkpoint import Change, Checkpoints, PutBack
 from parsimony_kernel.lineage.files import Files
 from parsimony_kernel.tools import Tool
 
-_MOST_CHARS = 200
+_MOST_CHARS = 400
 # What a run knows again once it has gone back.
 _KNOWN = ("repetition", "procedure_state", "subgoals", "done_subgoals")
 
@@ -156,5 +155,5 @@ def told(back: PutBack) -> str:
     said = []
     for each, words in GONE_BACK.items():
         if names := ", ".join(getattr(back, each)):
-            said.append(words.format(shorten(names, _MOST_CHARS, placeholder=" and more")))
+            said.append(words.format(names[:_MOST_CHARS] + "…" * (len(names) > _MOST_CHARS)))
     return " ".join(said)

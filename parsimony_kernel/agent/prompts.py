@@ -67,7 +67,5 @@ def context_in_text(message: str) -> str:
 
 def notebook_changes(*, gone: Iterable[str], changed: Iterable[str]) -> str | None:
     """What became of the namespace while a question waited; ``None`` when nothing did."""
-    lost, altered = list(gone), list(changed)
-    if not lost and not altered:
-        return None
-    return block(CHANGES_TAG, _data({"gone": lost, "changed": altered}))
+    told = {"gone": [*gone], "changed": [*changed]}
+    return block(CHANGES_TAG, _data(told)) if any(told.values()) else None

@@ -104,8 +104,7 @@ class IncrementalRenderer:
         if state.compaction:
             self._shorten(MAX_COMPACTION - state.compaction)
         lessons = lessons_to_mind(state.lessons_learned)
-        addendum = _addendum(state, lessons, state.pending_instruction)
-        return [*self._system, *self._told, *addendum]
+        return [*self._system, *self._told, *_addendum(state, lessons, state.pending_instruction)]
 
     def _take_in(self, messages: Sequence[Any], in_text: bool, most: int) -> None:
         read = self._read
@@ -142,8 +141,7 @@ class IncrementalRenderer:
         told = _render(message, "default")
         if in_text and is_snapshot(message):
             told["content"] = context_in_text(str(told["content"]))
-        is_result = in_text and told["role"] == "tool"
-        envelope = envelope_in(told["content"]) if is_result else None
+        envelope = envelope_in(told["content"]) if in_text and told["role"] == "tool" else None
         if envelope is not None:
             following = envelope.get("valid_next_actions")
             named = following if isinstance(following, list) else ()

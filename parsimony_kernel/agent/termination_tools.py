@@ -20,14 +20,12 @@ def _words(value: object, what: str) -> str:
 
 
 def _lines(values: object) -> tuple[str, ...]:
-    if not isinstance(values, list | tuple):
-        return ()
-    return tuple(text for value in values if (text := str(value).strip()))
+    held = values if isinstance(values, list | tuple) else ()
+    return tuple(text for value in held if (text := str(value).strip()))
 
 
 async def return_done(summary: str) -> ToolResult:
-    said = _words(summary, "return_done needs a non-empty summary")
-    return ToolResult(TerminationRequest(said))
+    return ToolResult(TerminationRequest(_words(summary, "return_done needs a non-empty summary")))
 
 
 async def return_unable(

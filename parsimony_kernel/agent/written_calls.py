@@ -32,6 +32,7 @@ _PYTHON = frozenset({"python", "py", "python3", "ipython", "jupyter", "tool_code
 # What stands around a call once it is taken out.
 _MARKUP = re.compile(
     r"</?(?:tool_calls?|function_calls?|tools?)>|\[/?TOOL_CALLS?\]|<[|｜][^|｜<>\n]{1,40}[|｜]>"
+    r"|\{\s*\"(?:tool_calls?|function_call)\"\s*:[^\[\]]{0,9}\[?[^\[\]]{0,2000}\]?\s*\}"
     r"|^[ \t]*```[ \t]*(?:json|xml|tool_call)?[ \t]*$",
     re.MULTILINE | re.IGNORECASE,
 )
@@ -70,7 +71,9 @@ def written_calls(
     found = [*_named(words, tools)] or [*_fenced(words, tools, messages)]
     if not found:
         return (), message.content or ""
-    around = words[: found[0].start] + words[found[-1].end :]
+    around = words
+    for start, end in sorted({each[:2] for each in found}, reverse=True):
+        around = around[:start] + around[end:]
     calls = list[ToolCall]()
     for _, _, name, arguments in found:
         text = json.dumps(arguments, ensure_ascii=False, default=str)
@@ -117,9 +120,16 @@ def _in_python(code: str, tools: Tools) -> list[tuple[str, Arguments]]:
     for name, given, named in literal_calls(code):
         if name not in tools:
             return []
-        parameters = tools[name].parameters_schema.get("properties", ())
-        calls.append((name, dict(zip(parameters, given, strict=False)) | named))
-    return calls
+        parameters = [*tools[name].parameters_schema.get("properties", ())]
+        taken = dict(zip(parameters, given, strict=False))
+        # What no call can hold is left to Python, which says so.
+        if len(given) > len(parameters) or named.keys() & {*taken, "None"}:
+            return []
+        calls.append((name, taken | named))
+    with suppress(TypeError):  # a key that JSON has no word for
+        json.dumps(calls, default=str)
+        return calls
+    return []
 
 
 def _named(words: str, tools: Tools) -> Iterator[_Found]:
@@ -160,6 +170,8 @@ def _in_json(words: str, opened: re.Match[str], tools: Tools) -> _Found | None:
     except (ValueError, RecursionError):
         return None
     named = value if isinstance(value, dict) else {}
+    if len(named) == 1 and isinstance(given := next(iter(named.values())), dict):
+        named = {"name": next(iter(named)), "arguments": given}
     name = next((str(named[key]) for key in _NAMES if str(named.get(key)) in tools), "")
     rest = {key: each for key, each in named.items() if each != name}
     given = next((named[key] for key in _GIVEN if key in named), rest)

@@ -203,7 +203,9 @@ class StatementGuard:
         if reach.kind not in ACTING or reach in self._left:
             return
         text = self._text
-        key = self.permit.leaving(reach, text, only_reads(read(text), self._namespace()))
+        # A program or a deletion is none, whatever else the statement reads.
+        reads = reach.kind is ReachKind.network and only_reads(read(text), self._namespace())
+        key = self.permit.leaving(reach, text, reads)
         if key:
             self.held, self.permit.open_end = reach, key
             raise Held

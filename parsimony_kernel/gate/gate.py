@@ -248,12 +248,19 @@ def service_of(tool: Tool) -> str:
     calls, nothing is known.
     """
     function = inspect.unwrap(tool.function)
-    code, defaults = (getattr(function, each, None) for each in ("__code__", "__defaults__"))
-    # Of the constants those whose text does not depend on the process.
-    said = [each for each in code.co_consts if isinstance(each, str | float | int)] if code else []
-    does = code and (code.co_code, code.co_names)
-    made_of = repr((does, said, defaults, tool.timeout_s)).encode()
+    code = getattr(getattr(function, "func", function), "__code__", None)
+    given = (getattr(function, each, None) for each in ("__defaults__", "__kwdefaults__"))
+    made_of = repr((_does(code), *given, tool.timeout_s)).encode()
     return f"tool:{tool.name}:{hashlib.sha256(made_of).hexdigest()[:16]}"
+
+
+def _does(made: Any) -> Any:
+    """What code and constants are, in words that do not depend on the process."""
+    if inspect.iscode(made):
+        return made.co_code, made.co_names, [_does(each) for each in made.co_consts]
+    if isinstance(made, frozenset):
+        return sorted(map(repr, made))
+    return made
 
 
 def _is_of_service(tool: Tool, failure: Failure) -> bool:

@@ -5,6 +5,7 @@ that no edge names may be used anywhere. Actions of a procedure run one at a tim
 """
 
 import hashlib
+import inspect
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -221,6 +222,8 @@ def _problems(procedure: Procedure) -> Iterator[str]:
     for place, edge in placed:
         if edge.guard is not None and edge.guard not in procedure.guards:
             yield _unknown(place, "guard", edge.guard, procedure.guards, "define it")
+        elif edge.guard is not None and inspect.iscoroutinefunction(procedure.guards[edge.guard]):
+            yield f"{place}: the guard {edge.guard!r} is no plain function without arguments."
 
 
 def _placed(procedure: Procedure) -> list[tuple[str, Edge]]:

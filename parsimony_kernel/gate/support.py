@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 # Characters and lines of the newest results that are read as tables, and characters of all that
 # are read for numbers.
-MAX_READ, MAX_LINES, MAX_LOOSE = 12_000, 280, 60_000
+MAX_READ, MAX_LINES, MAX_LOOSE = 12_000, 600, 60_000
 # Numbers of a sentence, the last ones said, and those of a text that are not found.
 MAX_NUMBERS, MAX_SAID, MAX_FOUND = 200, 6, 16
 # Numbers derived at once; values whose share is, and those that are compared and summed.
@@ -143,7 +143,8 @@ class Results:
         for (table, at), values in [*lines.items()]:
             if at < 0:
                 lines[table, len(self._lines)].append(sum(values))
-        for line, values in lines.items():
+        # Columns first: there are few of them, and what they sum up to is said most often.
+        for line, values in sorted(lines.items(), key=lambda each: each[0][1]):
             whole = sum(cell.value for cell in self._lines.get(line, ()))
             yield from _derive(values, whole or sum(values) or 1.0)
 

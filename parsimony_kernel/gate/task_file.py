@@ -222,6 +222,8 @@ def _in_words(error: Any) -> str:
             fields = _MODELS.get(at[0], TaskFile).model_fields.items()
             known = [each.alias or own for own, each in fields]
             return f"{name!r} is not a field; {suggestion(name, known)}"
+        case "missing":
+            return f"{name!r} is missing; add it."
         case "string_type":
             return f"{name}: a line of text is expected; write one, in quotes if it has a colon."
         case "value_error":
