@@ -101,7 +101,8 @@ def configuration() -> str:
             "# Configuration",
             "The first of these that sets a value wins: a flag of the cell, `%config "
             "ParsimonyAgent`, the environment, Jupyter's and IPython's configuration files, the "
-            "default. `%agent config` shows the current values and where each comes from.",
+            "default. `%config ParsimonyAgent` shows what is set in the notebook or in a file, and "
+            "the name of each variable; `%env` shows the environment.",
             table(("setting and variable", "default", "example", "what it does"), rows),
             "```\n%config ParsimonyAgent.budget = 0.50\n```",
             f"`jupyter parsimony --generate-config` writes `{FILE}` with all settings into "

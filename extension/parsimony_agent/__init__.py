@@ -23,7 +23,7 @@ async def answer_here(turn_id: str, reply: str) -> None:
     """
     from parsimony_agent.extension import here
 
-    await here().answer_here(turn_id, reply)
+    await here().run(lambda turns, stop: turns.answer(reply, turn=turn_id, here=True, stop=stop))
 
 
 def unload_ipython_extension(shell: Any) -> None:

@@ -19,6 +19,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, NoReturn, TypeAlias
 
 from parsimony_agent.pending import Misuse
@@ -66,7 +67,9 @@ def reader(row: Mapping[str, Any]) -> Reader:
     """How the value that ``row`` describes is read. It raises ``ValueError`` with what it needs."""
     choices = row.get("choices")
     if not choices:
-        return _READERS[row.get("read", "text")]
+        name: str = row.get("read", "text")
+        # A function of the kernel is imported when there is something to read.
+        return _READERS.get(name, lambda text: resolve_name(name)(text))
 
     def one_of(text: str) -> str:
         if text.lower() not in choices:
@@ -226,9 +229,7 @@ CELL_FLAGS: Rows = {
 def _commands() -> Iterator[Command]:
     for group, rows in _TABLES["command"].items():
         for name, row in rows.items():
-            shared = {
-                f"--{each.replace('_', '-')}": CELL_FLAGS[each] for each in row.pop("flags", ())
-            }
+            shared = {flag: _TABLES["cell"][flag] for flag in row.pop("flags", ())}
             row = {"run": name} | row
             yield Command(name, group, arguments=shared | row.pop("arguments", {}), **row)
 
@@ -282,12 +283,11 @@ def terms(rows: Iterable[tuple[str, str]], column: int = 24) -> str:
     """``rows`` as terms and what they mean, in 80 columns, the meanings from ``column`` on."""
     lines: list[str] = []
     for term, meaning in rows:
-        told = textwrap.wrap(meaning, 80 - column)
         if len(term) > column - 4:
             lines.append(f"  {term}")
-        else:
-            lines.append(f"  {term:<{column - 2}}{told.pop(0)}")
-        lines.extend(" " * column + line for line in told)
+            term = ""
+        first = f"  {term}".ljust(column)
+        lines += textwrap.wrap(meaning, 80, initial_indent=first, subsequent_indent=" " * column)
     return "\n".join(lines)
 
 

@@ -31,8 +31,7 @@ class Cells:
 
     def parent(self) -> Mapping[str, Any]:
         """The message of the front end that had the cell run; empty where there is none."""
-        get_parent = getattr(self._shell, "get_parent", None)
-        parent = get_parent() if get_parent is not None else None
+        parent: object = getattr(self._shell, "get_parent", dict)()
         return parent if isinstance(parent, Mapping) else {}
 
     def id(self) -> str:

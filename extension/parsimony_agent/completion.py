@@ -5,12 +5,12 @@ could stand there. Nothing is imported for it, no session is opened, and no code
 """
 
 from collections.abc import Iterable, Mapping
-from types import ModuleType
 from typing import Any
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, context_matcher
 
 from parsimony_agent.arguments import CELL, COMMANDS, MODEL_NAMES, flags_of
+from parsimony_kernel.lineage.snapshot import visible
 
 
 def proposals(line: str, variables: Iterable[str]) -> list[str]:
@@ -50,13 +50,7 @@ def matcher(name: str, shell: Any) -> Any:
         line = context.text_until_cursor
         if line.partition(" ")[0] not in (f"%{name}", f"%%{name}"):
             return {"completions": []}
-        own = (
-            each
-            for each, value in shell.user_ns.copy().items()
-            if not (each.startswith("_") or each in shell.user_ns_hidden)
-            and type(value) is not ModuleType
-        )
-        proposed = proposals(line, own)
+        proposed = proposals(line, visible(shell.user_ns, shell.user_ns_hidden))
         fitting = [SimpleCompletion(each) for each in proposed if each.startswith(context.token)]
         return {"completions": fitting, "suppress": bool(fitting)}
 

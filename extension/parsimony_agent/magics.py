@@ -21,7 +21,7 @@ from parsimony_agent.arguments import CellRequest
 from parsimony_agent.cell import Cells, Session, SessionFactory, working_folder
 from parsimony_agent.pending import Misuse, Silent, TurnError, TurnStopped
 from parsimony_agent.publisher import Displays, outlet_of
-from parsimony_agent.settings import ParsimonyAgent
+from parsimony_agent.settings import SET_HERE, ParsimonyAgent
 from parsimony_agent.tables import note, words
 from parsimony_agent.user_cells import UserCells
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
@@ -120,9 +120,9 @@ class AgentMagics:
             print(arguments.CELL.parser(f"%{self.name}").format_help())
             return asyncio.sleep(0)
         if not request.text:
-            example = arguments.EXAMPLE.replace("%%agent", f"%{self.name}")
             raise Misuse(
-                f"The request is empty. Say below the first line what you want:\n{example}"
+                "The request is empty. Say below the first line what you want:\n"
+                + arguments.EXAMPLE.replace("%%agent", f"%{self.name}")
             )
         cell_key = self.cells.next_turn(f"{line}\n{body}")
         if "dry_run" in request.flags:
@@ -137,12 +137,8 @@ class AgentMagics:
         if sign.is_live:
             sign.say("Starting …")
 
-        def ask(turns: Turns, stop: CancellationRequest) -> Awaitable[None]:
-            self.follow_settings()
-            return turns.ask(request, cell_key, stop, sign)
-
         try:
-            await self.run(ask)
+            await self.run(lambda turns, stop: turns.ask(request, cell_key, stop, sign))
         finally:
             sign.withdraw()
 
@@ -180,10 +176,6 @@ class AgentMagics:
                 print(plain(each).rstrip("\n"))
             else:
                 outlet.show(words(each))
-
-    async def answer_here(self, turn_id: str, reply: str) -> None:
-        """Answer for a caller outside the notebook; see ``parsimony_agent.answer_here``."""
-        await self.run(lambda turns, stop: turns.answer(reply, turn=turn_id, here=True, stop=stop))
 
     async def run(self, begin: Callable[[Turns, CancellationRequest], Awaitable[None]]) -> None:
         """Open what a turn needs and run it; Stop ends the cell quietly all the while."""
@@ -231,7 +223,7 @@ class AgentMagics:
             self.session.configure(of_models)
             self._of_models = of_models
         model, source = self.settings.told("model")
-        if source in ("%config", "configuration file") and model != self._set_model:
+        if source in SET_HERE and model != self._set_model:
             self.session.set_model(model)
             self._set_model = model
 

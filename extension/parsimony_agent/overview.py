@@ -14,13 +14,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from traitlets import TraitError
-
 from parsimony_agent.arguments import CELL, CellRequest, command_named, help_text
 from parsimony_agent.cell import Session, working_folder
 from parsimony_agent.options import check_context, options_of
 from parsimony_agent.pending import TurnError
-from parsimony_agent.settings import SETTINGS
 from parsimony_agent.tables import note, steps_table, table, words
 from parsimony_kernel.core.chat import OFFLINE, ModelRequest
 from parsimony_kernel.core.events import RunStarted
@@ -57,9 +54,8 @@ def history(magics: AgentMagics, turn: str | None = None) -> Told:
     for each in turns:
         # In the person's own time, to the minute.
         started = f"{datetime.fromisoformat(each.started_at).astimezone():%Y-%m-%d %H:%M}"
-        told = (each.request or "(purged)", each.model, started)
         status = "not done" if each.status == "handed_off" else each.status
-        rows.append((str(each.ordinal), status, *told))
+        rows.append((str(each.ordinal), status, each.request or "(purged)", each.model, started))
     head = ("turn", "status", "request", "model", "started")
     return table(head, rows, empty="This notebook has no turns yet.")
 
@@ -67,8 +63,7 @@ def history(magics: AgentMagics, turn: str | None = None) -> Told:
 def why(magics: AgentMagics, name: str) -> Told:
     """Where a variable comes from, as a drawing and in words."""
     told = magics.session.past.why(name)
-    words = told.text()
-    return {"text/plain": words, **({"image/svg+xml": draw(told)} if told.steps else {})}
+    return {"text/plain": told.text(), **({"image/svg+xml": draw(told)} if told.steps else {})}
 
 
 def diff(magics: AgentMagics, turn: str | None = None) -> Told:
@@ -158,7 +153,7 @@ def next_actions(magics: AgentMagics) -> Told:
     running = [turn for turn in session.turns()[-1:] if turn.status == "running"]
     events = session.events(running[0].run_id) if running else ()
     answers = [result for event in events if (result := getattr(event, "result", None))]
-    actions = answers[-1].get("valid_next_actions", ()) if answers else ()
+    actions = answers[-1].get("valid_next_actions") if answers else None
     if not actions:
         return "Nothing: no run of this notebook can go on."
     return "May be done next: " + ", ".join(map(str, actions))
@@ -171,18 +166,6 @@ def metrics(magics: AgentMagics) -> Told:
     found = figures.of_runs(recent)
     fired = alerts.fired(found)
     return figures.to_text(found) + (f"\n\n{alerts.to_text(fired)}" if fired else "")
-
-
-def config(magics: AgentMagics) -> Told:
-    """How the agent is set up here, and from where."""
-    rows = []
-    for name, setting in SETTINGS.items():
-        try:
-            rows.append((name, *magics.settings.told(name), setting.says))
-        except TraitError as wrong:
-            rows.append((name, "", str(wrong), setting.says))
-    listed = table(("setting", "value", "from", "what it does"), rows, empty="", widest=_SAYS)
-    return [listed, "To set one: %config ParsimonyAgent.budget = 0.50"]
 
 
 def doctor(magics: AgentMagics) -> Told:
@@ -244,7 +227,10 @@ def preview(
     options = options_of(request, magics.settings)
     check_context(options, session, magics.shell, magic or f"%{magics.name}")
     sent = session.preview(request.text, cell_key=cell_key, options=options)
-    return sent_words(sent, request.flags.get("model") or session.model_name)
+    # What stands around it on the wire is the provider's own.
+    head = f"To {request.flags.get('model') or session.model_name}, "
+    head += f"{len(sent.messages)} messages and {len(sent.tools)} tools:"
+    return "\n\n".join([head, *request_parts(sent)])
 
 
 def context(magics: AgentMagics, words: str = _ANY_WORDS, **told: Any) -> Told:
@@ -306,15 +292,6 @@ def _json(value: Any) -> str:
 
 
 # -- one request as text
-
-
-def sent_words(request: ModelRequest, model: str) -> str:
-    """A request to the letter: each message with its role, then the tools that it offers.
-
-    What stands around it on the wire is the provider's own.
-    """
-    head = f"To {model}, {len(request.messages)} messages and {len(request.tools)} tools:"
-    return "\n\n".join([head, *request_parts(request)])
 
 
 def request_parts(request: ModelRequest) -> list[str]:

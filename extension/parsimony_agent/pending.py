@@ -4,7 +4,6 @@ A cell that stops Run All has to raise; what it raises shows one line or nothing
 traceback of ours.
 """
 
-from types import TracebackType
 from typing import Any
 
 
@@ -68,13 +67,7 @@ class SilentStop:
         shell = self._shell
         before = (tuple(shell.custom_exceptions), shell.CustomTB)
 
-        def handle(
-            shell: Any,
-            etype: type[BaseException],
-            value: BaseException,
-            tb: TracebackType | None,
-            tb_offset: int | None = None,
-        ) -> Any:
+        def handle(shell: Any, etype: Any, value: Any, tb: Any, tb_offset: Any = None) -> Any:
             if isinstance(value, Silent):
                 # The reply quotes this attribute: an older error's traceback must not be in it.
                 shell._last_traceback = None

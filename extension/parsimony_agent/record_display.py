@@ -11,7 +11,6 @@ import asyncio
 import logging
 import sys
 from base64 import b64encode
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -32,7 +31,6 @@ _log = logging.getLogger(__name__)
 
 # Eight redraws a second at most, which leaves two for the end of a run and for its question.
 INTERVAL_S = 0.125
-_PACED = 8
 # How often the elapsed time is brought up to date.
 TICK_S = 1.0
 _STOP_IN_TOOLBAR = "Stop: ■ in the toolbar"
@@ -112,8 +110,8 @@ class TurnRecord:
         self.prompt: Prompt | None = None
         self.is_followed = False
         self._clock = clock
-        # When the last redraws were, in seconds.
-        self._drawn: deque[float] = deque(maxlen=_PACED)
+        # When the last redraw was, in seconds.
+        self._drawn_at = -INTERVAL_S
         self._elapsed_s = 0.0
         self._hint = ""
         # The pixels of charts by their identity, once they are drawn, for exporters.
@@ -212,7 +210,7 @@ class TurnRecord:
 
     def draw(self, *, ended: bool) -> None:
         """Bring every place up to date."""
-        self._drawn.append(self._clock.monotonic())
+        self._drawn_at = self._clock.monotonic()
         trouble = self._attempt(lambda: self._draw(ended), "could not be drawn")
         self.trouble = trouble or self.trouble
 
@@ -224,16 +222,9 @@ class TurnRecord:
             whole = map(self._brought_up_to_date, bl.lasting(self.view.blocks))
             self.prompt.tell(record_html(list(whole)))
 
-    def _delay(self, *, urgent: bool = False) -> float:
-        """Seconds until it may be drawn. What is urgent waits only when a second's redraws are
-        used up."""
-        now = self._clock.monotonic()
-        free = [now]
-        if len(self._drawn) == _PACED:
-            free.append(self._drawn[0] + 1.0)
-        if self._drawn and not urgent:
-            free.append(self._drawn[-1] + INTERVAL_S)
-        return max(free) - now
+    def _delay(self) -> float:
+        """Seconds until it may be drawn."""
+        return max(0.0, self._drawn_at + INTERVAL_S - self._clock.monotonic())
 
     def _attempt(self, act: Callable[[], None], otherwise: str) -> Exception | None:
         """Do what only observes the run, which goes on whatever comes of it."""
@@ -307,7 +298,7 @@ class TurnRecord:
                     case ToolEvent(completed=False, tool_type="code"):
                         # Code holds the thread while it runs, and the person must see what it is.
                         if self.is_live:  # what is drawn once for all comes seldom enough
-                            await clock.sleep(self._delay(urgent=True))
+                            await clock.sleep(self._delay())
                         redraw()
                     case _:
                         due.set()

@@ -9,7 +9,7 @@ default.
 
 import os
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ class Setting(TraitType[Any, Any]):
         self.usual: str = told.get("default", "")
         self.example: str = told.get("example", self.usual)
         self.says: str = told["help"]
-        self.read = _deferred(told["deferred"]) if "deferred" in told else reader(told)
+        self.read = reader(told)
         said = f"{self.says[0].upper()}{self.says[1:]}. Environment: {self.variable}."
         said += f" For example {self.example!r}." if self.example != self.usual else ""
         super().__init__(default_value=None, allow_none=True, help=said)
@@ -58,23 +58,15 @@ class Setting(TraitType[Any, Any]):
         return repr(self.usual or None)
 
 
-def _deferred(name: str) -> Callable[[str], Any]:
-    def read(text: str) -> Any:
-        # Deferred: loading the extension imports no kernel.
-        from parsimony_kernel.agent import resolve
-
-        return getattr(resolve, name)(text)
-
-    return read
-
-
 _TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 SETTINGS = {name: Setting(name, row) for name, row in _TABLE.items()}
+# Where else than in the environment something is set, as ``told`` says it.
+SET_HERE = ("%config", "configuration file")
 _OF_MODELS = ("effort", "model_parameters", "model_aliases")
 
 
 class ParsimonyAgent(Configurable):
-    """The Parsimony Agent in this notebook. ``%agent config`` shows what holds, and why."""
+    """The Parsimony Agent in this notebook: a flag of a cell holds before what is set here."""
 
     locals().update(SETTINGS)
 
@@ -107,18 +99,14 @@ class ParsimonyAgent(Configurable):
     def of_models(self) -> dict[str, str]:
         """What is set here for every model, by the variables that would say the same."""
         told = {SETTINGS[name].variable: self.told(name) for name in _OF_MODELS}
-        return {
-            variable: text
-            for variable, (text, source) in told.items()
-            if source in ("%config", "configuration file")
-        }
+        return {name: text for name, (text, source) in told.items() if source in SET_HERE}
 
     def value(self, name: str) -> Any:
         """What holds, read; ``None`` where nothing is set. ``TurnError`` if it cannot be meant."""
         try:
             text, _ = self.told(name)
         except TraitError as wrong:
-            raise TurnError(f"{wrong} See %agent config.") from None
+            raise TurnError(f"{wrong} See %config ParsimonyAgent.") from None
         return SETTINGS[name].read(text) if text else None
 
 

@@ -69,6 +69,7 @@ class Turns:
         Raises ``TurnError`` when it cannot begin, ``QuestionPending`` and ``TurnStopped`` when
         the cells behind it are not to run.
         """
+        self._magics.follow_settings()
         place = Place(sign or self._magics.displays(), elsewhere=elsewhere)
         record = TurnRecord(place, clock=self._clock)
         session = self._session
@@ -191,9 +192,9 @@ class Turns:
                 record.view = replay(events_kept)
                 record.draw(ended=True)
                 # Pressed again and again, Stop reaches the kernel too, and that cancels the cell.
-                last = events_kept[-1] if events_kept else None
-                if isinstance(last, RunCancelled) and last.reason.startswith(_STOPPED):
-                    raise TurnStopped("The turn was stopped.") from None
+                match events_kept:
+                    case [*_, RunCancelled(reason=why)] if why.startswith(_STOPPED):
+                        raise TurnStopped("The turn was stopped.") from None
             raise
         finally:
             # Only a turn that is asked about later is worth keeping.

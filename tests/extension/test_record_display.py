@@ -292,12 +292,6 @@ async def test_fast_steps_are_drawn_at_most_ten_times_in_any_second_each_before_
     assert "There it is." in area.text
 
 
-async def test_a_few_fast_steps_wait_for_nothing() -> None:
-    clock = ManualClock()
-    await TurnRecord(live(OutputArea()), clock=clock).follow(stream(RUN))
-    assert clock.monotonic() == 0
-
-
 async def test_where_nothing_can_be_redrawn_code_does_not_wait_to_be_shown() -> None:
     clock = ManualClock()
     events = [STARTED, *(step(each, done=done) for each in range(40) for done in (False, True))]

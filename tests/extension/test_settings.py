@@ -72,7 +72,7 @@ def test_a_value_that_cannot_be_meant_is_one_sentence_and_changes_nothing() -> N
     assert settings.value("budget") == 2.0
 
 
-def test_the_config_magic_sets_it_with_help_and_the_command_shows_it(
+def test_the_config_magic_sets_it_and_shows_it_with_help(
     shell: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert shell.run_cell("%config ParsimonyAgent.budget = 0.5").success
@@ -81,9 +81,7 @@ def test_the_config_magic_sets_it_with_help_and_the_command_shows_it(
     for setting in SETTINGS.values():
         assert f"ParsimonyAgent.{setting.name}=" in told
         assert setting.variable in told
-    assert shell.run_cell("%agent config").success
-    (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("budget ")]
-    assert row.split()[1:3] == ["0.5", "%config"]
+    assert "Current: '0.5'" in told
 
 
 def test_an_alias_is_a_model_and_the_doctor_s_patient_as_soon_as_it_is_set(

@@ -533,7 +533,12 @@ async def test_a_batch_that_is_shown_live_fails_on_a_question_when_asked_to() ->
 
 async def test_leave_is_asked_for_the_step_that_waits_and_without_a_field() -> None:
     notebook = Notebook([*HELD], [DONE])
-    area = await asked(notebook)
+    area = notebook.begin("c1")
+    asking = asyncio.create_task(notebook.ask("c1"))
+    # Its code is drawn before it waits, at the pace of all drawing.
+    await pass_seconds(notebook, 1)
+    with pytest.raises(QuestionPending):
+        await asking
     assert [each.description for each in notebook.buttons] == ["Allow", "Refuse"]
     assert "Tidy up" in area.texts[0]
     assert notebook.prompt.field not in [
