@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from traitlets import TraitError, TraitType
-from traitlets.config import Application, Config, Configurable
+from traitlets.config import Config, Configurable, PyFileConfigLoader
 
 from parsimony_agent.arguments import CELL_FLAGS, reader
 from parsimony_agent.pending import TurnError
@@ -115,9 +115,12 @@ def config_of_files(folders: list[str] | None = None) -> Config:
     one of them: what lies beside a notebook is not the person's word."""
     from jupyter_core.paths import jupyter_config_path
 
-    files = Application(raise_config_file_errors=True)
-    files.load_config_file(Path(FILE).stem, path=folders or jupyter_config_path())
-    return files.config
+    found = Config()
+    # Not by an Application: it sets logging up anew, which closes the handlers of everybody else.
+    for folder in reversed(folders or jupyter_config_path()):
+        if (Path(folder) / FILE).is_file():
+            found.merge(PyFileConfigLoader(FILE, path=folder).load_config())
+    return found
 
 
 def file_text() -> str:

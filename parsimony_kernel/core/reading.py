@@ -145,7 +145,7 @@ def _of_code(result: dict[str, Any], described: _Described, *, failed: bool) -> 
     yield from _printed(printed[: ends[0]], described)
     if warned := result.get("stderr"):
         yield f"stderr:\n{_text(str(warned), described)}"
-    shown: dict[str, str] = {}
+    shown: list[tuple[str, dict[str, Any], str]] = []
     # The sentence of the failure says what was raised.
     outputs = [each for each in _dicts(result.get("outputs")) if each.get("type") != "exception"]
     kinds = [str(each.get("type")) for each in outputs]
@@ -154,7 +154,7 @@ def _of_code(result: dict[str, Any], described: _Described, *, failed: bool) -> 
         nth = f"{_ordinal(kinds[: index + 1].count(kind))} " if kinds.count(kind) > 1 else ""
         noun = {"dataframe": "table", "figure": "figure"}.get(kind)
         if noun:
-            shown.setdefault(_likeness(output), f"the {nth}{noun} shown")
+            shown.append((_likeness(output), output, f"the {nth}{noun} shown"))
         yield from _output(output, described)
         if index + 1 < len(ends):
             yield from _printed(printed[ends[index] : ends[index + 1]], described)
@@ -162,8 +162,10 @@ def _of_code(result: dict[str, Any], described: _Described, *, failed: bool) -> 
     for variable in _dicts(result.get("variables")):
         name = variable.get("name")
         alike = _like_columns(variable)
-        if same := shown.get(_likeness(variable)):
-            told = same
+        likeness = _likeness(variable)
+        same = (told for like, each, told in shown if like == likeness and _holds(each, variable))
+        if known := next(same, ""):
+            told = known
         elif alike in columns:
             told = f"{_size(variable)}, columns as `{columns[alike]}`"
         else:
@@ -200,8 +202,21 @@ def _likeness(output: dict[str, Any]) -> str:
     """What two descriptions of one table, or of one figure, have in common."""
     if output.get("type") == "figure":
         return json.dumps([output.get("title"), output.get("description")])
-    values = [column.get("samples") for column in _columns(output)]
-    return f"{output.get('rows')} {_like_columns(output)} {values}"
+    return f"{output.get('rows')} {_like_columns(output)}"
+
+
+def _holds(output: dict[str, Any], variable: dict[str, Any]) -> bool:
+    """Whether what is known of the values of ``variable`` is what was shown, in that order."""
+    for shown, column in zip(_columns(output), _columns(variable), strict=False):
+        samples = [str(each) for each in column.get("samples") or ()]
+        if "samples" in shown:
+            known = samples == [*map(str, shown["samples"])]
+        else:  # of a table that is shown whole, its rows tell
+            rows = iter(str(output.get("text")).split("\n"))
+            known = all(any(each in row for row in rows) for each in samples)
+        if not known:
+            return False
+    return True
 
 
 def _like_columns(table: dict[str, Any]) -> str:

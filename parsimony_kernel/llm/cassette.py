@@ -8,7 +8,7 @@ but a test's fault: ``CassetteMiss`` says what differs from the nearest that is.
 import difflib
 from collections import Counter
 from collections.abc import AsyncIterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from parsimony_kernel.core.chat import ChatModel, Completion, Delta, ModelRequest, StandInError
@@ -47,6 +47,7 @@ class CassetteMiss(StandInError, SessionError):
 # -- recording
 
 
+@dataclass(eq=False)
 class TurnRecorder:
     """Writes the answers of one turn down, each as it comes.
 
@@ -55,34 +56,25 @@ class TurnRecorder:
             comes now are kept; else an earlier recording of the turn is replaced by that one.
     """
 
-    def __init__(
-        self,
-        tape: Tape,
-        turn: RecordedTurn,
-        place: Place,
-        secrets: Secrets,
-        *,
-        goes_on: bool = False,
-    ) -> None:
-        self._tape = tape
-        self._turn = turn
-        self._place = place
-        self._secrets = secrets
-        self._goes_on = goes_on
+    tape: Tape
+    turn: RecordedTurn
+    place: Place
+    secrets: Secrets
+    goes_on: bool = False
 
     def keep(self, request: ModelRequest, answer: Completion) -> None:
         """Write down that ``request`` got ``answer``. ``FailureRaised`` when it cannot be done."""
-        asked = request_key(request, self._place)
-        steps = self._turn.steps
-        if self._goes_on:
-            self._goes_on = False
-            before = self._tape.read().turn(self._turn.key)
+        asked = request_key(request, self.place)
+        steps = self.turn.steps
+        if self.goes_on:
+            self.goes_on = False
+            before = self.tape.read().turn(self.turn.key)
             steps = () if before is None else before.steps
             steps = tuple(step for step in steps if step.step < asked.step)
-        step = RecordedStep.of(asked, answer, self._turn.model, self._secrets)
-        self._turn = self._turn.model_copy(update={"steps": (*steps, step)})
+        step = RecordedStep.of(asked, answer, self.turn.model, self.secrets)
+        self.turn = self.turn.model_copy(update={"steps": (*steps, step)})
         try:
-            self._tape.put(self._turn)
+            self.tape.put(self.turn)
         except StorageError as exc:
             sentence = f"The model's answer could not be recorded. {exc}"
             remedy = "Mend that, or run the cell without --record."
@@ -124,8 +116,7 @@ class Player:
         if not same:
             raise CassetteMiss(_unknown_turn(recording, words, shown))
         # Which of several cells with the same request this is says less than the requests do.
-        same.sort(key=lambda turn: turn.occurrence != occurrence)
-        self._turns = tuple(same)
+        self._turns = tuple(sorted(same, key=lambda turn: turn.occurrence != occurrence))
         self._place = place
         self._shown = shown
         self._asked: Counter[tuple[int, str]] = Counter()

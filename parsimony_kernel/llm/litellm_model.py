@@ -38,27 +38,19 @@ _COMPROMISED = {(1, 82, 7), (1, 82, 8)}
 _PATIENCE = 2.0
 # What the first request would import, on the event loop.
 _FIRST_USED = (
-    "openai.resources",
-    "openai.lib.streaming.chat",
-    "anyio._backends._asyncio",
-    "litellm._service_logger",
-    "litellm.types.integrations.prometheus",
-    "litellm.llms.openai_like.dynamic_config",
-    "litellm.llms.litellm_proxy.chat.transformation",
+    "openai.resources", "openai.lib.streaming.chat", "anyio._backends._asyncio",
+    "litellm._service_logger", "litellm.types.integrations.prometheus",
+    "litellm.llms.openai_like.dynamic_config", "litellm.llms.litellm_proxy.chat.transformation",
     "litellm.litellm_core_utils.default_encoding",
     "litellm.types.litellm_core_utils.streaming_chunk_builder_utils",
-)
+)  # fmt: skip
 # Whether a request that openai's client makes is one of this module.
 _is_ours: ContextVar[bool] = ContextVar("parsimony_request", default=False)
 # Where litellm keeps who hears of its answers.
 _LISTENERS = (
-    "callbacks",
-    "success_callback",
-    "failure_callback",
-    "_async_success_callback",
-    "_async_failure_callback",
-    "cache",
-)
+    "callbacks", "success_callback", "failure_callback", "_async_success_callback",
+    "_async_failure_callback", "cache", "post_call_rules",
+)  # fmt: skip
 # A limit above what a model can write is refused. No model in use writes less than this.
 _EVERY_MODEL_WRITES = 4_096
 
@@ -400,13 +392,20 @@ def _behind(litellm: Any, response: Any) -> Any:
     """What openai's client streams, to be read past litellm's wrapper around it.
 
     The wrapper puts an answer together three times to log it, and takes longer than the rest of a
-    short step. ``None`` for every other client, and where somebody listens to the log.
+    short step. ``None`` for every other client, and where somebody listens to the log: for all
+    calls, for this one (``success_callback`` of the configuration), or as a tracer around either
+    stream, which hears only what is read of it.
     """
-    stream: Any = getattr(response, "completion_stream", None)
-    of_client = importlib.import_module("openai.types.chat").ChatCompletionChunk
-    if getattr(stream, "_cast_to", None) is not of_client:
+    if type(response) is not getattr(litellm, "CustomStreamWrapper", None):
         return None
-    return None if any(getattr(litellm, name, None) for name in _LISTENERS) else stream
+    stream: Any = response.completion_stream
+    of_client = importlib.import_module("openai.types.chat").ChatCompletionChunk
+    client = importlib.import_module("openai").AsyncStream
+    if type(stream) is not client or stream._cast_to is not of_client:
+        return None
+    told = vars(response.logging_obj).items()
+    heard = [each for name, each in told if name.startswith("dynamic_") and "callback" in name]
+    return None if any([*heard, *(getattr(litellm, name, None) for name in _LISTENERS)]) else stream
 
 
 async def _pieces(litellm: Any, response: Any, behind: Any) -> AsyncGenerator[Any, None]:
@@ -418,12 +417,18 @@ async def _pieces(litellm: Any, response: Any, behind: Any) -> AsyncGenerator[An
     behind._cast_to = object  # JSON as it came, where the client can give it
     try:
         async for given in behind:
+            if given is None:  # as litellm does
+                continue
             told = given if isinstance(given, dict) else given.to_dict()
-            piece = _piece(litellm, told, response.model)
+            # Who answered is who is paid: an alias has no price.
+            piece = _piece(litellm, told, str(told.get("model") or response.model))
             response.chunks.append(piece)
             response.raise_on_model_repetition()
             if piece.choices and piece.choices[0].finish_reason:
                 response.received_finish_reason = piece.choices[0].finish_reason
+            # Behind the end: a usage that is no number does not undo an answer that is whole.
+            if isinstance(told.get("usage"), dict):
+                piece.usage = litellm.Usage(**told["usage"])
             yield piece
     except Exception as exc:  # boundary: tool - the provider's stream, told as litellm tells it
         response._handle_stream_fallback_error(exc)
@@ -438,12 +443,9 @@ def _piece(litellm: Any, told: Mapping[str, Any], model: str) -> Any:
         delta = choice["delta"] = {**given, **said, "function_call": None}
         if calls := delta.get("tool_calls"):
             delta["tool_calls"] = [each for each in calls if each and each.get("function")]
-    piece = litellm.ModelResponseStream(
+    return litellm.ModelResponseStream(
         id="", created=0, model=model, choices=choices, service_tier=told.get("service_tier")
     )
-    if isinstance(told.get("usage"), dict):
-        piece.usage = litellm.Usage(**told["usage"])
-    return piece
 
 
 def _delta(chunk: Any) -> Delta:

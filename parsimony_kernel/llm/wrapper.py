@@ -4,12 +4,14 @@ Everything that a model may say of itself, such as its price or its window, pass
 """
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from typing import Any
 
 from parsimony_kernel.core.chat import ChatModel, Completion, Delta, ModelRequest
 from parsimony_kernel.llm.chokepoint import close
 
 
+@dataclass(eq=False, repr=False)
 class WrapperModel:
     """``inner``, with a function called before each request and with each item of its answer.
 
@@ -19,16 +21,9 @@ class WrapperModel:
         heard: called with each request and what is heard of its answer; gives what to pass on.
     """
 
-    def __init__(
-        self,
-        inner: ChatModel,
-        *,
-        asked: Callable[[ModelRequest], None] = lambda request: None,
-        heard: Callable[[ModelRequest, Any], Delta | Completion] = lambda request, item: item,
-    ) -> None:
-        self.inner = inner
-        self._asked = asked
-        self._heard = heard
+    inner: ChatModel
+    asked: Callable[[ModelRequest], None] = lambda request: None
+    heard: Callable[[ModelRequest, Any], Delta | Completion] = lambda request, item: item
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.inner!r})"
@@ -44,10 +39,10 @@ class WrapperModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
         """The answer of ``inner``; its stream is closed whenever this one ends."""
-        self._asked(request)
+        self.asked(request)
         answers = self.inner.stream(request)
         try:
             async for item in answers:
-                yield self._heard(request, item)
+                yield self.heard(request, item)
         finally:
             await close(answers)

@@ -181,3 +181,14 @@ def test_a_frame_of_pandas_that_has_two_columns_of_one_name_is_shown() -> None:
     told = frame(pd.DataFrame([[1, 2]], columns=["a", "a"]))
     assert told is not None
     assert told.with_rows()["text"] == "a  a\n1  2"
+
+
+@pytest.mark.parametrize("rows", [3, 60])
+async def test_a_table_is_the_one_shown_only_where_its_values_are(rows: int) -> None:
+    code = (
+        f"one = pd.DataFrame({{'a': range({rows})}})\ntwo = one[::-1]\nthree = one * 2\nprint(two)"
+    )
+    told = as_text(await answer(code), ACTIONS)
+    assert "`two`: the table shown" in told
+    assert "`one`: the table" not in told
+    assert "`three`: the table" not in told
