@@ -111,7 +111,15 @@ def procedure(magics: AgentMagics, file: str) -> Told:
     """Check the file of a task; what it enforces, and what it only reminds of."""
     said = magics.session.tools.playbook(file)
     edges = said.procedure.edges if said.procedure is not None else ()
-    rows = [("edge", f"{each.action}: {each.source} → {each.target}") for each in edges]
+    rows = [
+        ("edge", f"{e.action}: {e.source} → {e.target}{f', if {e.guard}' if e.guard else ''}")
+        for e in edges
+    ]
+    if said.contract is not None:
+        allowed = said.contract.allowed_tools
+        rows += [] if allowed is None else [("tools, enforced", ", ".join(sorted(allowed)))]
+        identifiers = said.contract.identifiers.items()
+        rows += [("identifier", f"{name} is {value}") for name, value in identifiers]
     rows += [("rule, enforced", rule) for rule in said.rules.in_words()]
     rows += [("a reminder", rule) for rule in said.constraints]
     return table(("what", "says"), rows, empty="It can be used, and has no rules.", widest=_SAYS)
@@ -240,7 +248,7 @@ def context(magics: AgentMagics, words: str = _ANY_WORDS, **told: Any) -> Told:
 
 def sent(magics: AgentMagics, turn: str | None = None, *, request: int | None = None) -> Told:
     """What went to models in a turn: a line for each request, and the last one, or the one with
-    the number ``request``, to the letter. Each repeats the one before and adds to it.
+    the number ``request``, to the letter. Each repeats the one before, where nothing was shortened.
 
     ``TurnError`` when there is no such turn or request.
     """

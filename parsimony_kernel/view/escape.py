@@ -7,7 +7,7 @@ Every string of a model, a tool or data passes ``plain`` before it is written an
 import html
 import re
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, groupby
 
 from wcwidth import wcswidth
 
@@ -154,13 +154,19 @@ def _size(piece: str) -> int:
 def fit(
     pieces: Sequence[str], said: Callable[[str], str], weight: Callable[[str], int] = _size
 ) -> list[str]:
-    """``pieces`` within ``TEXT_BYTES``: in the place of one that is left out stands what ``said``
+    """``pieces`` within ``TEXT_BYTES``: in the place of those left out stands what ``said``
     makes of that. The heaviest go first, and never the first or the last piece."""
-    kept = list(pieces)
     sizes = [weight(piece) + 2 for piece in pieces]
-    for at in sorted(range(1, len(kept) - 1), key=lambda at: -sizes[at]):
-        if sum(sizes) <= TEXT_BYTES:
+    total, gone = sum(sizes), set[int]()
+    for at in sorted(range(1, len(pieces) - 1), key=lambda at: -sizes[at]):
+        if total <= TEXT_BYTES:
             break
-        kept[at] = said("A part of this record is left out here to keep it small")
-        sizes[at] = weight(kept[at]) + 2
+        total -= sizes[at] - (0 if {at - 1, at + 1} & gone else 200)
+        gone.add(at)
+    kept: list[str] = []
+    for is_gone, run in groupby(range(len(pieces)), gone.__contains__):
+        places = list(run)
+        parts = f"{len(places):,} parts" if places[1:] else "1 part"
+        note = f"{parts} of this record left out here to keep it small"
+        kept += [said(note)] if is_gone else [pieces[at] for at in places]
     return kept

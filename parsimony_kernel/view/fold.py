@@ -152,7 +152,9 @@ def _recover(view: RunView, event: ev.AgentError) -> None:
     view.settle()
     last = view.last(bl.Block)
     again = {name: getattr(block, name) for name in ("message", "state", "retries")}
-    if isinstance(last, bl.RecoveryBlock) and replace(last, **again, key="") == block:
+    is_retry = bool(block.retries)  # another way than to try again is no repetition
+    is_like = isinstance(last, bl.RecoveryBlock) and bool(last.retries) == is_retry
+    if isinstance(last, bl.RecoveryBlock) and is_like and replace(last, **again, key="") == block:
         # The same trouble once more: one block that counts, not a column of them.
         view.put(last, **again)
     else:

@@ -186,7 +186,7 @@ def test_a_frame_of_pandas_that_has_two_columns_of_one_name_is_shown() -> None:
 @pytest.mark.parametrize("rows", [3, 60])
 async def test_a_table_is_the_one_shown_only_where_its_values_are(rows: int) -> None:
     code = (
-        f"one = pd.DataFrame({{'a': range({rows})}})\ntwo = one[::-1]\nthree = one * 2\nprint(two)"
+        f"one = pd.DataFrame({{'a': range({rows})}})\ntwo, three = one[::-1], one * 2\nprint(two)"
     )
     told = as_text(await answer(code), ACTIONS)
     assert "`two`: the table shown" in told
