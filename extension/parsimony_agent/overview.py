@@ -138,14 +138,14 @@ def own_tools(session: Session, magic: str) -> Told:
     """Your functions that are tools, and the MCP servers with what each brings."""
     own = session.tools.added()  # resolved anew, so before what is kept
     kept = session.tools.kept
-    rows = []
-    for name in own:
-        state = f"kept as it was, for {kept[name]}" if name in kept else "yours"
-        rows.append((name, first_line(own[name].description), state))
-    rows += [(f"mcp:{name}", line, state) for name, line, state in session.tools.servers.listing()]
+    rows = [(name, first_line(own[name].description), kept.get(name, "")) for name in own]
+    head, width = ("tool", "what it does", "kept as it was, for"), 3 if kept else 2
     empty = f"No function of yours is a tool. {magic} tools add NAME makes one."
-    head = ("tool", "what it does", "state")
-    return table(head, rows, empty=empty, widest=_PATH)
+    mine = table(head[:width], [row[:width] for row in rows], empty=empty)
+    told = [(f"mcp:{name}", line, state) for name, line, state in session.tools.servers.listing()]
+    if not told:
+        return mine
+    return [mine, table(("MCP server", "what is started", "state"), told, empty="", widest=_PATH)]
 
 
 def first_line(description: str) -> str:

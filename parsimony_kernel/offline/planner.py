@@ -152,6 +152,7 @@ class _Planner:
                      f"{MAX_REQUEST:,} at most.")  # fmt: skip
         if clause("fix", request):
             raise No("Fixing code takes a model that reads and writes Python.")
+        self._restore()
         before: Query | None = None
         for part in _clauses(tokenize(request, self.turn.files)):
             before = self._do(part, before) or before
@@ -178,6 +179,14 @@ class _Planner:
         if aside:
             self._publish(kind, aside.groupdict())
         return query
+
+    def _restore(self) -> None:
+        """Load again what has gone with its kernel, where the request names it."""
+        for name in sorted(name for name in self.turn.gone if name in self.turn.request):
+            found = re.findall(rf"Loaded `{name}` from (\S+):", self.turn.told)[-1:]
+            found = found or [f for f in self.turn.files if code.name_for_file(f) == name]
+            if len(found) == 1:
+                self._load_file(found[0], name, set())
 
     def _choose(self, question: str, choices: Sequence[str]) -> str:
         return choose(self.turn.answers, question, choices)

@@ -297,8 +297,8 @@ def test_a_function_becomes_a_tool_and_is_none_again(
     assert [line for line in printed if line] == [
         none,
         "Tool: area. The area.",
-        "tool  what it does  state",
-        "area  The area.     yours",
+        "tool  what it does",
+        "area  The area.",
         "area is no longer a tool.",
         none,
     ]
@@ -316,8 +316,8 @@ def test_a_tool_that_is_not_what_the_notebook_defines_now_is_listed_with_the_rea
     session.tools.kept = {"area": "'area' holds no function"}
     shell.run_cell("%agent tools")
     assert capsys.readouterr().out.strip().splitlines() == [
-        "tool  what it does  state",
-        "area  The area.     kept as it was, for 'area' holds no function",
+        "tool  what it does  kept as it was, for",
+        "area  The area.     'area' holds no function",
     ]
 
 

@@ -352,50 +352,17 @@ async def test_a_column_counted_by_itself_gives_its_rows(notebook: Notebook) -> 
     assert made.iloc[:, -1].sum() == len(WEATHER)
 
 
-async def test_a_table_that_has_gone_with_its_kernel_is_named(notebook: Notebook) -> None:
-    """One that the same turn has loaded is loaded again."""
+async def test_a_table_that_has_gone_with_its_kernel_is_loaded_again(notebook: Notebook) -> None:
+    """Where an earlier turn or the same one has loaded it; what no file is known of is named."""
     await to_the_end(notebook, "load data/seattle-weather.csv and plot the mean wind by month")
-    turn = await notebook.ask("use seattle_weather and plot the weekly mean temperature")
-    assert turn.choices == ["temp_max", "temp_min"]
-    gone = sorted(read(notebook.messages).tables())
-    turn = await notebook.reply("temp_max", gone=gone)
-    assert "`seattle_weather` no longer exists: load it again" in turn.arguments["rationale"]
-    await notebook.ask("load data/seattle-weather.csv and plot the weekly mean temperature")
-    turn = await notebook.reply("temp_max", gone=["seattle_weather"])
-    assert turn.ending == "return_done"
-    assert 'seattle_weather = pd.read_csv("data/seattle-weather.csv")' in turn.codes[-2]
-
-
-RACES = """\
-runner,when,sex,finish (min),Prize (k$),paid,start_club,finish_club
-a,31/01/2024,F,200,1.5,yes,Leeds,Hull
-b,02/02/2024,M,190,2.5,no,Hull,Leeds
-c,15/03/2024,F,240,0.5,yes,Leeds,Leeds
-d,20/05/2024,M,230,9.5,yes,York,Hull
-"""
-OF_RACES = [
-    ("how many races were paid", "Number of rows (paid is yes): 3."),
-    ("average prize excluding paid races", "Mean Prize (paid is no): 2.5 k$."),
-    ("mean finish of sex F", "Mean finish (sex is F): 220 min."),
-    ("the fastest race", "Fastest: b, 190 min."),
-    ("the latest race", "Rows: 1 of 4."),
-    ("races january to march", "keeps single months"),
-    ("races in january or march", "Rows: 2 of 4."),
-    ("races with a finish above 2 hours", '"2 hours"'),
-    ("number of races in Leeds", "start_club"),
-    ("how many events are there", "Number of rows: 4."),
-    ("number of races with more than 0.1k finish", "Number of rows (finish > 100): 4."),
-]
-
-
-@pytest.mark.parametrize(("request_", "said"), OF_RACES, ids=[r for r, _ in OF_RACES])
-async def test_what_columns_are_called_and_hold_is_understood(
-    small: Notebook, request_: str, said: str
-) -> None:
-    """Units, yes and no, days before months; a value of two columns is a question,
-    and a unit that no column has is none of ours."""
-    (small.folder / "weather.csv").unlink()
-    (small.folder / "races.csv").write_text(RACES)
-    await done(small, "load races.csv")
-    turn = await small.ask(request_)
-    assert said in f"{turn.arguments}"
+    for request in ("use seattle_weather and", "load data/seattle-weather.csv and"):
+        turn = await notebook.ask(f"{request} plot the weekly mean temperature")
+        assert turn.choices == ["temp_max", "temp_min"]
+        gone = sorted(read(notebook.messages).tables())
+        turn = await notebook.reply("temp_max", gone=gone)
+        assert turn.ending == "return_done"
+        assert 'seattle_weather = pd.read_csv("data/seattle-weather.csv")' in "\n".join(turn.codes)
+    await notebook.run("own = seattle_weather.copy()")
+    await notebook.ask("use own and plot the weekly mean temperature")
+    turn = await notebook.reply("temp_max", gone=["own", "seattle_weather"])
+    assert "`own` no longer exists: load it again" in turn.arguments["rationale"]
