@@ -28,7 +28,8 @@ MAX_CHART_ROWS = 5_000
 # A smaller table is digested before a thread for it would have begun.
 _SMALL_BYTES = 2**20
 _FEW_ROWS = 10_000
-HEAD_ROWS = 10
+# As many as a model is shown of a table, so that a page holds what its sentences speak of.
+HEAD_ROWS = 40
 HEAD_COLUMNS = 12
 _CELL_CHARS = 60
 _COLUMN = re.compile(r"for column (.*) with type", re.DOTALL)

@@ -276,7 +276,8 @@ def _table(table: dict[str, Any], described: _Described) -> Iterator[str]:
         return
     sampled = {(str(c["name"]), str(c.get("dtype"))): c for c in columns if c.get("samples")}
     new = [sampled[each] for each in sampled if each not in described]
-    described.update(sampled)
+    # That nothing was there says nothing of what will be.
+    described.update(each for each in sampled if sampled[each]["samples"] != ["NaT"])
     if new:
         told = "; ".join(f"{c['name']}: {_values(c['samples'])}" for c in new)
         yield f"Distinct values, not rows: {told}"

@@ -19,10 +19,12 @@ from tests.artifacts.report_cases import (
     find,
     origin,
     page_of,
+    publish_table,
 )
 
 
 def test_a_page_tells_what_it_shows_and_where_it_comes_from(publisher: Publisher) -> None:
+    publish_table(publisher, pd.concat([FRAME] * 5, ignore_index=True))
     published = publisher.publish(
         "report",
         f"{BODY}\n![Table](artifact:monthly)",
@@ -36,7 +38,7 @@ def test_a_page_tells_what_it_shows_and_where_it_comes_from(publisher: Publisher
     assert "<title>How warm?</title>" in page
     (image,) = seen.all("img")
     assert image["alt"] == "Mean t: line chart of t by month"
-    assert "(12 rows, 2 columns; the first 10 rows shown)" in seen.text
+    assert "(60 rows, 2 columns; the first 40 rows shown)" in seen.text
     assert "2024-01-01" in seen.text
     ids = {str(attributes["id"]) for _, attributes in seen.tags if "id" in attributes}
     assert {"artifact-1", "source-1", "artifact-2", "source-2"} <= ids
