@@ -17,6 +17,7 @@ from parsimony_kernel.agent.failure import DefaultPolicy, FailureKind
 from parsimony_kernel.agent.state import RunState
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.llm import chokepoint
+from parsimony_kernel.llm.litellm_model import import_litellm
 
 SECRET = "a secret of the tests"
 
@@ -218,8 +219,8 @@ def install(monkeypatch: pytest.MonkeyPatch, provider: Provider) -> Any:
     for name in [name for name in os.environ if name.endswith("_API_KEY")]:
         monkeypatch.delenv(name)
     monkeypatch.setattr(chokepoint, "LIVE_CALLS_ALLOWED", True)
-    import litellm
-
+    # All that a first request would import: a test may give a model less time than that takes.
+    litellm = import_litellm()
     monkeypatch.setattr(litellm, "acompletion", provider.acompletion)
     if provider.shape is plain_chunks:
         monkeypatch.setattr(litellm, "stream_chunk_builder", provider.stream_chunk_builder)
