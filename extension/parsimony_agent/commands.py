@@ -241,7 +241,7 @@ def _add_server(magics: AgentMagics, name: str, *, yes: bool) -> str:
                 f"To allow it from now on: {magics.name} tools --yes add mcp:{name}"
             )
         server.allow()
-    print(f"Starting {name}: {inline(server.line)} …", flush=True)
+    print(f"{inline(server.line)}\nStarting {name} …", flush=True)
     starting = magics.session.tools.servers.start(name)
     try:
         return _tools_in_words(starting.result().values())
