@@ -105,8 +105,9 @@ def configuration() -> str:
             "the name of each variable; `%env` shows the environment.",
             table(("setting and variable", "default", "example", "what it does"), rows),
             "```\n%config ParsimonyAgent.budget = 0.50\n```",
-            f"`jupyter parsimony --generate-config` writes `{FILE}` with all settings into "
-            "Jupyter's configuration folder. A file of that name beside a notebook is ignored.",
+            f"In `{FILE}`, in one of Jupyter's configuration folders (`jupyter --paths` lists "
+            "them), the same line begins with `c = get_config()` and `c.ParsimonyAgent`. A file of "
+            "that name beside a notebook is ignored.",
         ]
     )
 

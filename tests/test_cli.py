@@ -272,7 +272,7 @@ class TestMisuse:
         self, command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         if "--folder" not in help_of(capsys, *command):
-            assert command[0] in {"demo", "install", "uninstall", "keys", "replay"}
+            assert command[0] in {"demo", "install", "keys"}
             return
         needed = ("--older-than", "30d") if command == ("purge",) else ()
         code, out, err = run(capsys, *command, *needed, "--folder", str(tmp_path / "none"))
@@ -334,7 +334,7 @@ class TestExitCodes:
         def stopped(_folder: Path, **_options: Any) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("parsimony_kernel.doctor.run_checks", stopped)
+        monkeypatch.setattr("parsimony_kernel.doctor.checks.run_checks", stopped)
         assert run(capsys, "doctor") == (1, "", "Stopped.\n")
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
@@ -372,7 +372,7 @@ class TestJson:
         self, capsys: pytest.CaptureFixture[str]
     ) -> None:
         taking = {each[0] for each in LEAVES if "--json" in help_of(capsys, *each)}
-        assert taking == {words.split()[0] for words in TELLING} | {"metrics", "keys", "replay"}
+        assert taking == {words.split()[0] for words in TELLING} | {"metrics"}
 
     @pytest.mark.parametrize(
         ("command", "key"),

@@ -1,11 +1,9 @@
 """``jupyter parsimony keys`` as it is typed."""
 
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -26,8 +24,6 @@ def test_without_a_key_the_list_says_so_and_makes_none(
 ) -> None:
     assert cli.main(["keys", "list"]) == 0
     assert "no key yet" in capsys.readouterr().out
-    assert cli.main(["keys", "list", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == []
     assert not folder.exists()
 
 
@@ -46,25 +42,6 @@ def test_the_list_shows_states_and_days_and_no_secret(
     assert first.split()[3] == "-"
     assert second.split()[:2] == [old.key_id, "grace"]
     assert second.split()[3] == f"{until:%Y-%m-%d}"
-    assert old.secret not in out
-    assert new.secret not in out
-
-
-def test_the_list_for_a_program_is_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    old = Keyring.open(folder, {}).current()
-    new = Keyring.open(folder, {}).rotate()
-    assert cli.main(["keys", "list", "--json"]) == 0
-    out = capsys.readouterr().out
-    newest, oldest = json.loads(out)
-    assert (newest["key_id"], newest["state"], newest["retired_at"]) == (
-        new.key_id,
-        "current",
-        None,
-    )
-    assert (oldest["key_id"], oldest["state"]) == (old.key_id, "grace")
-    retired_at = datetime.fromisoformat(oldest["retired_at"])
-    assert retired_at == datetime.fromisoformat(newest["created_at"])
-    assert retired_at.utcoffset() is not None
     assert old.secret not in out
     assert new.secret not in out
 
@@ -144,7 +121,7 @@ def unwritable(request: pytest.FixtureRequest) -> Iterator[int]:
     os.close(descriptor)
 
 
-@pytest.mark.parametrize("words", [["list"], ["list", "--json"], ["rotate"]])
+@pytest.mark.parametrize("words", [["list"], ["rotate"]])
 def test_output_that_cannot_be_written_is_one_line_and_exit_code_1(
     folder: Path, unwritable: int, words: list[str]
 ) -> None:

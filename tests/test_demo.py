@@ -11,8 +11,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from parsimony_kernel.cli import demo
 from parsimony_kernel.cli import main as cli
-from parsimony_kernel.cli import notebooks as demo
 
 pytestmark = pytest.mark.kernel
 
@@ -87,7 +87,7 @@ def test_data_of_the_same_name_that_is_there_already_stays(
     data = tmp_path / "data" / "iowa-electricity.csv"
     data.parent.mkdir()
     data.write_text("mine")
-    with pytest.raises(demo.HeadlessError, match="does not know the kernel"):
+    with pytest.raises(demo.DemoError, match="does not know the kernel"):
         demo.run_demo(None, tmp_path)
     assert data.read_text() == "mine"
 

@@ -23,7 +23,7 @@ from parsimony_kernel.core.chat import OFFLINE, ModelRequest
 from parsimony_kernel.core.events import RunStarted
 from parsimony_kernel.core.pictures import pictures_in, size_of, tokens_of
 from parsimony_kernel.core.text import counted
-from parsimony_kernel.doctor import run_checks, to_text
+from parsimony_kernel.doctor.checks import run_checks, to_text
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.picture import draw
 from parsimony_kernel.metrics import alerts, figures

@@ -121,9 +121,3 @@ def config_of_files(folders: list[str] | None = None) -> Config:
         if (Path(folder) / FILE).is_file():
             found.merge(PyFileConfigLoader(FILE, path=folder).load_config())
     return found
-
-
-def file_text() -> str:
-    """A configuration file with every setting in it, each behind a hash."""
-    head = "# Configuration of Parsimony Agent.\n\nc = get_config()  # noqa: F821\n\n"
-    return head + str(ParsimonyAgent.class_config_section()) + "\n"

@@ -1,11 +1,9 @@
-"""Making the kernel known, the settings file, what a run needs, and the signing keys."""
+"""Making the kernel known, the notebook as a server, what a run needs, and the signing keys."""
 
 import argparse
-import json
 import sys
 from dataclasses import asdict
 from datetime import datetime
-from pathlib import Path
 
 from parsimony_kernel import KERNEL_NAME
 from parsimony_kernel.cli import output
@@ -27,19 +25,6 @@ def install(arguments: argparse.Namespace) -> int:
     return output.DONE
 
 
-def uninstall(arguments: argparse.Namespace) -> int:
-    """Remove the kernel from Jupyter."""
-    from parsimony_kernel.kernel import install as kernelspec
-
-    removed = kernelspec.uninstall(
-        arguments.name or KERNEL_NAME,
-        user=arguments.user,
-        prefix=sys.prefix if arguments.sys_prefix else arguments.prefix,
-    )
-    output.say(f"Removed {removed}")
-    return output.DONE
-
-
 def mcp(arguments: argparse.Namespace) -> int:
     """Serve a running notebook to an MCP client, until that goes away."""
     try:
@@ -54,29 +39,15 @@ def mcp(arguments: argparse.Namespace) -> int:
 
 def doctor(arguments: argparse.Namespace) -> int:
     """Check what a run needs, and say what to do about what is missing."""
-    from parsimony_kernel.doctor import run_checks, to_text
+    from parsimony_kernel.doctor.checks import run_checks, to_text
 
-    findings = run_checks(arguments.folder.resolve(), model=arguments.model, ask=arguments.ask)
+    findings = run_checks(arguments.folder.resolve(), model=arguments.model)
     is_well = all(finding.ok or finding.level != "error" for finding in findings)
     if arguments.json:
         output.as_json({"ok": is_well, "findings": [asdict(finding) for finding in findings]})
     else:
         output.say(to_text(findings))
     return output.DONE if is_well else output.FAILED
-
-
-def generate_config(_arguments: argparse.Namespace) -> int:
-    """Write a file with every setting into Jupyter's configuration folder; never over another."""
-    from jupyter_core.paths import jupyter_config_dir
-
-    from parsimony_agent.settings import FILE, file_text
-    from parsimony_kernel.storage import durable
-
-    place = Path(jupyter_config_dir()) / FILE
-    if not durable.create(place, file_text().encode()):
-        return output.fail(f"{str(place)!r} exists already, and is left as it is.")
-    output.say(f"Written: {place}\nEdit it, and restart the kernels that are to follow it.")
-    return output.DONE
 
 
 # -- the keys that sign waiting questions; no secret is ever shown
@@ -86,9 +57,7 @@ def list_keys(arguments: argparse.Namespace) -> int:
     """List the keys, the newest first."""
     keyring = Keyring.open()
     keys = keyring.keys()
-    if arguments.json:
-        output.say(json.dumps([asdict(key) for key in keys], default=datetime.isoformat, indent=2))
-    elif not keys:
+    if not keys:
         output.say("There is no key yet; the first question makes one.")
     else:
         lines = [f"{'key':16}  {'state':11}  {'created':10}  signed until"]

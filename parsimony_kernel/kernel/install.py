@@ -1,7 +1,7 @@
-"""Putting the kernel where front ends look for it, and taking it away.
+"""Put the kernel where front ends look for it.
 
 `pip install` brings the kernelspec along; this is for another place, another name, or another
-user than the environment's own.
+user than the environment's own. `jupyter kernelspec uninstall` takes it away.
 """
 
 import json
@@ -9,21 +9,16 @@ import shutil
 import sys
 import tempfile
 from importlib.resources import files
-from itertools import pairwise
 from pathlib import Path
 
-from traitlets import TraitError
-
 from parsimony_kernel import KERNEL_NAME
+from parsimony_kernel.core.errors import SessionError
 
 DISPLAY_NAME = "Parsimony Agent"
 
-# The words in a kernelspec's argv that make it one of this kernel's, whatever its name.
-_STARTS = ("-m", "parsimony_kernel")
 
-
-class InstallError(Exception):
-    """Why the kernelspec was not written or removed, in one sentence with the remedy."""
+class InstallError(SessionError):
+    """Why the kernelspec was not written. ``str()`` is one sentence with the remedy."""
 
 
 def spec(display_name: str = DISPLAY_NAME) -> dict[str, object]:
@@ -77,49 +72,6 @@ def install(
                 "Use --user or --sys-prefix."
             ) from exc
     return Path(str(placed))
-
-
-def uninstall(name: str = KERNEL_NAME, *, user: bool = False, prefix: str | None = None) -> Path:
-    """Remove the kernelspec ``name`` and give the folder that it was in.
-
-    Args:
-        name: the kernel's name.
-        user: the one of the user, and no other.
-        prefix: the one below this installation prefix, and no other.
-
-    Without a place it is the one that Jupyter starts under this name. Raises ``InstallError`` when
-    there is none, when it starts something else than this kernel, or cannot be removed.
-    """
-    from jupyter_client.kernelspec import KernelSpecManager
-
-    # A kernel that is only a part of ipykernel, and lies nowhere, is not looked for.
-    manager = KernelSpecManager(ensure_native_kernel=False)
-    if user:
-        manager.kernel_dirs = [manager.user_kernel_dir]
-    elif prefix is not None:
-        manager.kernel_dirs = [str(Path(prefix).absolute() / "share" / "jupyter" / "kernels")]
-    found, name = manager.find_kernel_specs(), name.lower()
-    if name not in found:
-        where = " in " + repr(manager.kernel_dirs[0]) if user or prefix is not None else ""
-        known = ", ".join(sorted(found)) or "none"
-        raise InstallError(f"No kernel is named {name!r}{where}. There are: {known}.")
-    folder = Path(found[name])
-    try:
-        started = manager.get_kernel_spec(name).argv
-    except (OSError, ValueError, TypeError, TraitError) as exc:
-        raise InstallError(
-            f"{str(folder)!r} cannot be read as a kernelspec, so that it is not known whose it is; "
-            "it stays. Remove it yourself."
-        ) from exc
-    if _STARTS not in pairwise(started):
-        raise InstallError(
-            f"{str(folder)!r} is not Parsimony Agent but a kernel that starts "
-            f"{' '.join(map(str, started))!r}; it stays. Use: jupyter kernelspec remove {name}"
-        )
-    try:
-        return Path(manager.remove_kernel_spec(name))
-    except OSError as exc:
-        raise InstallError(f"{exc.filename!r} cannot be removed: {exc.strerror}.") from exc
 
 
 def _logos() -> list[Path]:

@@ -22,15 +22,11 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parsimony_kernel/kernel/install.py", "tempfile.TemporaryDirectory"): "Jupyter copies it",
     ("parsimony_kernel/kernel/install.py", "write_text"): "a draft that Jupyter copies",
     ("parsimony_kernel/kernel/install.py", "shutil.copyfile"): "a draft that Jupyter copies",
-    ("parsimony_kernel/cli/notebooks.py", "mkdir"): "the folder of what a demonstration shows",
+    ("parsimony_kernel/cli/demo.py", "mkdir"): "the folder of what a demonstration shows",
     (
         "parsimony_kernel/cli/main.py",
         "os.open",
     ): "nowhere: standard output that nobody reads",
-    (
-        "parsimony_kernel/cli/notebooks.py",
-        "tempfile.TemporaryDirectory",
-    ): "the workspace of one replay",
     (
         "parsimony_kernel/testing/pytest_plugin.py",
         "tempfile.TemporaryDirectory",

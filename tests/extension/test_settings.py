@@ -16,9 +16,7 @@ from parsimony_agent.settings import (
     ParsimonyAgent,
     Setting,
     config_of_files,
-    file_text,
 )
-from parsimony_kernel.cli import main as cli
 
 
 def config(**values: Any) -> Config:
@@ -120,26 +118,11 @@ def test_the_nearest_folder_of_jupyter_has_the_last_word_and_the_working_folder_
     assert (found.ParsimonyAgent.model, found.ParsimonyAgent.budget) == ("mine", 3)
 
 
-def test_a_generated_file_sets_nothing_until_it_is_edited_and_is_never_overwritten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path))
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["--generate-config"])
-    assert ended.value.code == 0
-    place = tmp_path / FILE
-    assert str(place) in capsys.readouterr().out
-    assert config_of_files([str(tmp_path)]) == Config()
-    place.write_text(place.read_text().replace("# c.Pars", "c.Pars"))
+def test_a_file_can_set_everything_and_each_setting_says_how(tmp_path: Path) -> None:
+    given = {name: each.usual or each.example for name, each in SETTINGS.items()}
+    lines = [f"c.ParsimonyAgent.{name} = {text!r}" for name, text in given.items()]
+    (tmp_path / FILE).write_text("\n".join(["c = get_config()", *lines]))
     everything = ParsimonyAgent(environ={}, config=config_of_files([str(tmp_path)]))
     for setting in SETTINGS.values():
-        source = "configuration file" if setting.usual else "default"
-        assert everything.told(setting.name) == (setting.usual, source)
+        assert everything.told(setting.name) == (given[setting.name], "configuration file")
         assert setting.usual or f"For example {setting.example!r}" in setting.help
-    edited = place.read_bytes()
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["--generate-config"])
-    assert ended.value.code == 1
-    assert "is left as it is" in capsys.readouterr().err
-    assert place.read_bytes() == edited
-    assert max(map(len, file_text().splitlines())) <= 100
