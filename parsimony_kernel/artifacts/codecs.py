@@ -25,8 +25,6 @@ from parsimony_kernel.lineage.classes import TABLES, package_among
 _PNG = b"\x89PNG\r\n\x1a\n"
 PNG_SCALE = 1.5
 MAX_CHART_ROWS = 5_000
-# A smaller table is digested before a thread for it would have begun.
-_SMALL_BYTES = 2**20
 _FEW_ROWS = 10_000
 # As many as a model is shown of a table, so that a page holds what its sentences speak of.
 HEAD_ROWS = 40
@@ -96,25 +94,32 @@ def encode_dataset(value: object, variable: str) -> Encoded:
         CodecError: it is no table, cannot be computed, or a column can't be stored.
     """
     write = _WRITERS.get(package_among(type(value), TABLES))
-    if write is not None:
-        return _encode_by(write, value, variable)
-    if _is_pandas(value):
-        table = _from_pandas(_flat_frame(value, variable), variable)
-    elif _gives_arrow(value):
-        return _encode_by(_write_stream, value, variable)
-    else:
+    if write is None and _is_pandas(value):
+        return _encode_pandas(_flat_frame(value, variable), variable)
+    if write is None and not _gives_arrow(value):
         raise CodecError(_not_a_table(value, variable))
-    return _encode_arrow(_checked(table, variable), variable)
+    return _encode_by(write or _write_stream, value, variable)
 
 
-def _encode_arrow(table: Any, variable: str) -> Encoded:
+def _encode_pandas(frame: Any, variable: str) -> Encoded:
     import pyarrow.parquet  # deferred: a large library
 
+    _check_columns(list(frame.columns), variable)
+    try:
+        # To start threads takes longer than to convert a small frame.
+        threads = 1 if len(frame) < _FEW_ROWS else None
+        table = pyarrow.Table.from_pandas(frame, preserve_index=False, nthreads=threads)
+    except (pyarrow.ArrowException, NotImplementedError, OverflowError, TypeError) as exc:
+        # It names the column last; a number that is too large only says so.
+        named = _COLUMN.search(str(exc.args[-1]))
+        column = repr(named[1]) if named else "…"
+        raise CodecError(
+            f"Column {column} of {variable!r} holds values that Parquet cannot store together "
+            f"({_first_line(exc)}): convert it to one type, for example "
+            f"{variable}[{column}].astype(str)."
+        ) from exc
     sink = io.BytesIO()
     try:
-        if table.nbytes < _SMALL_BYTES:
-            pyarrow.parquet.write_table(table, sink)
-            return Encoded(sink.getvalue(), table_digest(table))
         # Neither holds the interpreter's lock for long.
         with ThreadPoolExecutor(1) as pool:
             digest = pool.submit(table_digest, table)
@@ -142,8 +147,8 @@ def _encode_by(write: Callable[[Any, str, Path], object], value: object, variabl
                 "collect it in code first, and publish the result."
             ) from exc
         with file:
-            _checked(file.schema_arrow.empty_table(), variable)
             names, rows = file.schema_arrow.names, file.metadata.num_rows
+            _check_columns(names, variable)
             digest = _digest(rows, names, lambda name: file.read([name]).column(0))
         return Encoded(path.read_bytes(), digest)
 
@@ -255,35 +260,11 @@ def _column_name(name: object) -> str:
     return str(name)
 
 
-def _from_pandas(frame: Any, variable: str) -> Any:
-    import pyarrow  # deferred: a large library
-
-    _refuse_repeats(list(frame.columns), variable)
-    try:
-        # To start threads takes longer than to convert a small frame.
-        threads = 1 if len(frame) < _FEW_ROWS else None
-        return pyarrow.Table.from_pandas(frame, preserve_index=False, nthreads=threads)
-    except (pyarrow.ArrowException, NotImplementedError, OverflowError, TypeError) as exc:
-        # It names the column last; a number that is too large only says so.
-        named = _COLUMN.search(str(exc.args[-1]))
-        column = repr(named[1]) if named else "…"
-        raise CodecError(
-            f"Column {column} of {variable!r} holds values that Parquet cannot store together "
-            f"({_first_line(exc)}): convert it to one type, for example "
-            f"{variable}[{column}].astype(str)."
-        ) from exc
-
-
-def _checked(table: Any, variable: str) -> Any:
-    if not table.num_columns:
+def _check_columns(names: Sequence[str], variable: str) -> None:
+    if not names:
         raise CodecError(
             f"{variable!r} has no columns, so there is nothing to publish: give it at least one."
         )
-    _refuse_repeats(table.column_names, variable)
-    return table
-
-
-def _refuse_repeats(names: Sequence[str], variable: str) -> None:
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
         raise CodecError(
@@ -388,25 +369,13 @@ def _column_content(column: Any) -> Iterator[Any]:
     import pyarrow as pa  # deferred: a large library
     import pyarrow.compute as pc
 
-    if isinstance(column.type, pa.BaseExtensionType):
-        column = pa.chunked_array([c.storage for c in column.chunks], column.type.storage_type)
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    name, targets = _kind_of_values(column.type)
-    column = _cast(column, targets)
-    unit = getattr(column.type, "unit", "")
-    yield canonical_json({"kind": name, "unit": unit, "missing": column.null_count})
-    if column.null_count:
-        yield np.packbits(column.is_valid().to_numpy().astype(bool))
-    if not targets:
-        if name != "null":
-            yield canonical_json([repr(value) for value in column.to_pylist()])
-        return
-    if unit:
-        column = column.cast(pa.int32() if pa.types.is_time32(column.type) else pa.int64())
+    kind, column = _canonical(column)
+    yield canonical_json({"kind": kind, "missing": column.null_count})
     is_binary = pa.types.is_large_binary(column.type)
     if column.null_count:
+        yield np.packbits(column.is_valid().to_numpy().astype(bool))
         column = pc.fill_null(column, b"" if is_binary else 0)
+    # All lengths before all bytes, so that it makes no difference where one chunk ends.
     for chunk in column.chunks if is_binary else ():
         yield pc.binary_length(chunk).to_numpy().astype("<i8", copy=False)
     for chunk in column.chunks:
@@ -422,43 +391,38 @@ def _column_content(column: Any) -> Iterator[Any]:
         yield np.ascontiguousarray(values.astype(values.dtype.newbyteorder("<"), copy=False))
 
 
-def _cast(column: Any, targets: Sequence[Any]) -> Any:
-    """``column`` as the first of ``targets`` that holds all its values."""
+def _canonical(column: Any) -> tuple[str, Any]:
+    """The kind of a column's values, and the values as numbers or bytes, in one of the many types
+    that can hold them. What is neither becomes the ``repr`` of each value."""
     import pyarrow as pa  # deferred: a large library
 
-    for target in targets:
-        with suppress(pa.ArrowInvalid):
-            return column.cast(target)
-    return column
-
-
-def _kind_of_values(kind: Any) -> tuple[str, Sequence[Any]]:
-    """The kind of a column's values, and the Arrow types to hash them as, finest first.
-
-    Without a type, the ``repr`` of each value is hashed.
-    """
-    import pyarrow as pa  # deferred: a large library
-
-    of, units = pa.types, ("ns", "us", "ms", "s")
-    if of.is_null(kind):
-        return "null", ()
-    if of.is_boolean(kind):
-        return "bool", (pa.uint8(),)
+    kind, of = column.type, pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        return _canonical(pa.chunked_array([c.storage for c in column.chunks], kind.storage_type))
+    if of.is_dictionary(kind):
+        return _canonical(column.cast(kind.value_type))
+    if of.is_null(kind) or of.is_boolean(kind):
+        return str(kind), column.cast(pa.uint8())
     if of.is_integer(kind) or of.is_floating(kind):
-        return str(kind), (kind,)
+        return str(kind), column
     if of.is_string(kind) or of.is_large_string(kind) or of.is_string_view(kind):
-        return "text", (pa.large_binary(),)
+        return "text", column.cast(pa.large_binary())
     if of.is_binary(kind) or of.is_large_binary(kind) or of.is_fixed_size_binary(kind):
-        return "bytes", (pa.large_binary(),)
-    if of.is_timestamp(kind):
-        return f"timestamp {kind.tz or 'local'}", [pa.timestamp(unit, kind.tz) for unit in units]
-    if of.is_duration(kind):
-        return "duration", [pa.duration(unit) for unit in units]
+        return "bytes", column.cast(pa.large_binary())
     if of.is_date32(kind):
-        return "date", (pa.int32(),)
+        return "date", column.cast(pa.int32())
     if of.is_time(kind):
-        return "time", (pa.time64("ns"),)
-    return f"other {kind}", ()
+        return "time", column.cast(pa.time64("ns")).cast(pa.int64())
+    if of.is_timestamp(kind) or of.is_duration(kind):
+        zone = [kind.tz] if of.is_timestamp(kind) else []
+        made = pa.timestamp if zone else pa.duration
+        for unit in ("ns", "us", "ms", "s"):  # the finest that holds all values
+            with suppress(pa.ArrowInvalid):
+                return f"{unit} {made.__name__} {zone}", column.cast(made(unit, *zone)).cast(
+                    "int64"
+                )
+    texts = [repr(value).encode("utf-8", "surrogatepass") for value in column.to_pylist()]
+    return f"other {kind}", pa.chunked_array([pa.array(texts, pa.large_binary())])
 
 
 # -- charts

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from parsimony_kernel.core.redaction import scrub
 from parsimony_kernel.identity import ARTIFACT_FOLDER
@@ -24,51 +24,8 @@ _NO_FSSPEC = (
 )
 
 
-class Place(Protocol):
-    """What a store asks of where it lies. ``address`` is what trust is given to."""
-
-    @property
-    def address(self) -> str: ...
-
-    def prepare(self) -> None:
-        """Get ready for a first file."""
-
-    def look(self) -> None:
-        """See what others have written since."""
-
-    def read(self, path: str) -> bytes | None:
-        """The bytes of a file, or ``None`` where there is none."""
-
-    def log(self, path: str) -> bytes | None:
-        """The lines of a log, or ``None`` where there is none."""
-
-    def create(self, path: str, data: bytes) -> bool:
-        """Make a file unless it is there, and say whether this call did."""
-
-    def replace(self, path: str, data: bytes) -> None:
-        """Write ``data`` in the place of whatever is there."""
-
-    def append(self, path: str, line: str) -> None:
-        """Add a line to a log."""
-
-    def settle(self, path: str) -> None:
-        """Make sure that what is there outlives a power cut, and wait for who is at it."""
-
-    def names(self, folder: str) -> list[str]:
-        """What lies in a folder, sorted; nothing where there is no folder."""
-
-    def is_there(self, path: str) -> bool:
-        """Whether anything at all has this path."""
-
-    def is_plain(self, path: str) -> bool:
-        """Whether it is a file of its own, and no link."""
-
-    def set_aside(self, path: str, to: str) -> str:
-        """Move a file to ``to``, or beside what is there; gives where it is then."""
-
-
 class Folder:
-    """A place in a folder of this machine."""
+    """A place in a folder of this machine. ``address`` is what trust is given to."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -77,49 +34,58 @@ class Folder:
     def address(self) -> str:
         return str(self._root.resolve())
 
-    def prepare(self) -> None:
-        workspace.prepare(self._root)
-
     def look(self) -> None:
-        pass
+        """See what others have written since."""
 
     def read(self, path: str) -> bytes | None:
+        """The bytes of a file, or ``None`` where there is none."""
         # A pipe in its place would wait for a writer.
         whole = self._root / path
         return durable.read(whole) if whole.is_file() else None
 
-    log = read
+    def log(self, path: str) -> bytes | None:
+        """The lines of a log, or ``None`` where there is none."""
+        return self.read(path)
 
     def create(self, path: str, data: bytes) -> bool:
+        """Make a file unless it is there, and say whether this call did."""
+        workspace.prepare(self._root)
         return durable.create(self._root / path, data)
 
     def replace(self, path: str, data: bytes) -> None:
+        """Write ``data`` in the place of whatever is there."""
         durable.replace(self._root / path, data)
 
     def append(self, path: str, line: str) -> None:
+        """Add a line to a log."""
         durable.append_line(self._root / path, line)
 
     def settle(self, path: str) -> None:
+        """Make sure that what is there outlives a power cut, and wait for who is at it."""
         durable.settle(self._root / path)
 
     def names(self, folder: str) -> list[str]:
+        """What lies in a folder, sorted; nothing where there is no folder."""
         found = durable.listed(self._root / folder)
         return sorted(each.name for each in found if not durable.is_temporary(each))
 
     def is_there(self, path: str) -> bool:
+        """Whether anything at all has this path."""
         return os.path.lexists(self._root / path)
 
     def is_plain(self, path: str) -> bool:
+        """Whether it is a file of its own, and no link."""
         whole = self._root / path
         return whole.is_file() and not whole.is_symlink()
 
     def set_aside(self, path: str, to: str) -> str:
+        """Move a file to ``to``, or beside what is there; gives where it is then."""
         moved = durable.move_aside(self._root / path, self._root / to)
         return moved.relative_to(self._root).as_posix()
 
 
 class Bucket:
-    """A place at an address that fsspec knows, such as ``s3://bucket/folder``.
+    """The same at an address that fsspec knows, such as ``s3://bucket/folder``.
 
     A file is made by a conditional put. There is no appending to an object, so a log is a folder
     with an object for each line: its number is the first free one, by the same condition. It is
@@ -150,9 +116,6 @@ class Bucket:
         self._found: dict[str, set[str]] | None = None
         # Lines are never changed, so each is fetched once.
         self._lines: dict[str, bytes] = {}
-
-    def prepare(self) -> None:
-        pass
 
     def look(self) -> None:
         found: dict[str, set[str]] = {}
@@ -260,6 +223,9 @@ def _trouble(doing: str, exc: Exception) -> durable.StorageError:
         f"Cannot {doing}: {scrub(str(exc)) or type(exc).__name__}. Check {ENVIRONMENT_VARIABLE} "
         "and the keys that its file system reads."
     )
+
+
+Place = Folder | Bucket
 
 
 def place_of(root: Path, environ: Mapping[str, str] = os.environ) -> Place:

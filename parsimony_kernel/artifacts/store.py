@@ -6,13 +6,14 @@ afterwards, and a snapshot is handed out only when its bytes still have the dige
 
 import asyncio
 import itertools
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 from rapidfuzz import fuzz, process
 
 from parsimony_kernel.artifacts import seals
@@ -24,6 +25,7 @@ from parsimony_kernel.identity import (
     ArtifactRef,
     LiveNameCollisionError,
     artifact_folder_path,
+    canonical_json,
     live_name_key,
     snapshot_sha,
 )
@@ -146,12 +148,6 @@ def parse_reference(text: str) -> ArtifactRef:
     return ArtifactRef(kind, logical_id, sha)
 
 
-class _Claim(BaseModel):
-    kind: str
-    live_name: str
-    owner: str
-
-
 @dataclass(frozen=True)
 class History:
     """An artifact's log, oldest first. ``problems`` are the lines left out, one sentence each."""
@@ -196,8 +192,7 @@ class ArtifactStore:
         place.rest()
         try:
             async with asyncio.timeout(LOOK_S):
-                await stop.race(asyncio.to_thread(place.look))
-                await stop.race(asyncio.to_thread(self.list))
+                await stop.race(asyncio.to_thread(lambda: (place.look(), self.list())))
         except Cancelled:
             return ""  # the run says so
         except (StorageError, TimeoutError) as exc:
@@ -211,7 +206,6 @@ class ArtifactStore:
         return ref
 
     def _keep(self, ref: ArtifactRef, data: bytes) -> None:
-        self.place.prepare()
         path = ref.workspace_file_path
         if not self.place.create(path, data) and not self._is_whole(ref):
             self.place.replace(path, data)
@@ -295,10 +289,8 @@ class ArtifactStore:
         Raises:
             LiveNameCollisionError: it belongs to an owner that does not give it up.
         """
-        self.place.prepare()
         key = live_name_key(kind, live_name)
-        claim = _Claim(kind=kind, live_name=live_name, owner=owner)
-        data = claim.model_dump_json().encode()
+        data = canonical_json({"kind": kind, "live_name": live_name, "owner": owner})
         for number in itertools.count(1):
             path = f"{NAMES}/{key}.{number}.json"
             if self.place.create(path, data):
@@ -331,27 +323,23 @@ class ArtifactStore:
         """The log of an artifact; lines that cannot be read are left out and reported."""
         entries: list[LogEntry] = []
         problems: list[str] = []
-        for number, line in enumerate(self._lines(kind, logical_id), start=1):
-            if not line.strip():
-                continue
-            entry = _parsed(line)
-            if entry is not None and (entry.kind, entry.logical_id) == (kind, logical_id):
+        log = log_path(kind, logical_id)
+        for number, line in enumerate(self._lines(log), start=1):
+            if (entry := _parsed(line, kind, logical_id)) is not None:
                 entries.append(entry)
-            else:
+            elif line.strip():
                 problems.append(
-                    f"Line {number} of {log_path(kind, logical_id)!r} can't be read and was "
-                    "ignored: publish again what it recorded."
+                    f"Line {number} of {log!r} can't be read and was ignored: publish again what "
+                    "it recorded."
                 )
         return History(tuple(entries), tuple(problems))
 
     def latest(self, kind: str, logical_id: str) -> LogEntry | None:
         """The newest line of an artifact's log, or ``None`` when there is none."""
         # From the end, since a log grows each time that the artifact is published.
-        for line in reversed(self._lines(kind, logical_id)):
-            entry = _parsed(line) if line.strip() else None
-            if entry is not None and (entry.kind, entry.logical_id) == (kind, logical_id):
-                return entry
-        return None
+        newest_first = reversed(self._lines(log_path(kind, logical_id)))
+        read = (_parsed(line, kind, logical_id) for line in newest_first)
+        return next(filter(None, read), None)
 
     def list(self) -> tuple[LogEntry, ...]:
         """The newest line of every artifact, in the order in which they were published."""
@@ -407,12 +395,12 @@ class ArtifactStore:
 
     def holder(self, path: str) -> str | None:
         """Who holds a live name, by the file of a claim."""
-        data = self.place.read(path)
         # A claim that cannot be read holds nothing: the next number takes the name over.
         try:
-            return None if data is None else _Claim.model_validate_json(data).owner
-        except ValidationError:
+            owner = json.loads(self.place.read(path) or b"")["owner"]
+        except (ValueError, LookupError, TypeError, RecursionError):
             return None
+        return owner if isinstance(owner, str) else None
 
     def lines(self) -> Mapping[str, frozenset[str]]:
         """The seals of the lines of each log, by its path in the workspace."""
@@ -424,9 +412,9 @@ class ArtifactStore:
         held = {self.prefix + log: self.place.log(log) for log in logs}
         return {log: seals.seals_of(data) for log, data in held.items() if data is not None}
 
-    def _lines(self, kind: str, logical_id: str) -> Sequence[bytes]:
-        """The lines of an artifact's log, oldest first."""
-        return (self.place.log(log_path(kind, logical_id)) or b"").split(b"\n")
+    def _lines(self, log: str) -> Sequence[bytes]:
+        """The lines of a log, oldest first."""
+        return (self.place.log(log) or b"").split(b"\n")
 
     def _settled(self, log: str) -> bytes:
         """The lines of a log that no writer takes back any more."""
@@ -459,26 +447,21 @@ def _same_name(entry: LogEntry, words: str) -> bool:
 
 
 def _several(words: str, entries: Sequence[LogEntry]) -> str:
-    told = [f"{_called(e)} with the id {e.logical_id[:SHORT_ID]!r}" for e in entries[:_NEAR]]
+    named = [f"{_called(e)} with the id {e.logical_id[:SHORT_ID]!r}" for e in entries[:_NEAR]]
     more = f" and {len(entries) - _NEAR} more" if len(entries) > _NEAR else ""
-    return f"{words!r} names {', '.join(told)}{more}: give the id."
+    return f"{words!r} names {', '.join(named)}{more}: give the id."
 
 
 def _none(words: str, entries: Sequence[LogEntry]) -> str:
     if not entries:
         return f"There is no artifact {words!r}: nothing is published in this workspace yet."
-    names: dict[str, LogEntry] = {}
-    for entry in entries:
-        for name in (entry.title, entry.variable, entry.live_name):
-            if name:
-                names.setdefault(name, entry)
+    names = {name: e for e in entries for name in (e.title, e.variable, e.live_name) if name}
     near = process.extract(
         words, list(names), scorer=fuzz.WRatio, processor=str.casefold, score_cutoff=_NEAR_ENOUGH
     )
-    told = list(dict.fromkeys(_called(names[name]) for name, *_ in near))[:_NEAR]
-    if told:
-        return f"There is no artifact {words!r}: did you mean {' or '.join(told)}?"
-    known = ", ".join(_called(entry) for entry in entries[-_NEAR:])
+    if found := list(dict.fromkeys(_called(names[name]) for name, *_ in near))[:_NEAR]:
+        return f"There is no artifact {words!r}: did you mean {' or '.join(found)}?"
+    known = ", ".join(map(_called, entries[-_NEAR:]))
     return f"There is no artifact {words!r}. Published here: {known}."
 
 
@@ -503,9 +486,10 @@ def _named_snapshot(words: str, entries: Sequence[LogEntry]) -> ArtifactRef | No
     return ref if ref.workspace_file_path == path else None
 
 
-def _parsed(line: bytes) -> LogEntry | None:
+def _parsed(line: bytes, kind: str, logical_id: str) -> LogEntry | None:
     try:
         entry = LogEntry.model_validate_json(line)
-        return entry if entry.ref else None
+        # Which an id may be that no path can have.
+        return entry if (entry.ref.kind, entry.ref.logical_id) == (kind, logical_id) else None
     except ValueError:  # pydantic's and the reference's alike
         return None
