@@ -158,22 +158,27 @@ class Publisher:
             StorageError: it could not be written.
         """
         whose = {"notebook": "The script", "report": "The report"}.get(kind, repr(variable))
-        told = _Told(_checked_title(title, whose), description, run_id, seen)
+        title = _checked_title(title, whose)
+        facts: dict[str, Any] = {"description": description, "run_id": run_id, "seen": seen}
         if kind == "notebook":
-            return self._publish_script(identity.notebook_logical_id(told.title), str(value), told)
+            _check_python(code := str(value), title)
+            name = identity.notebook_logical_id(title)
+            data = f"{code.strip()}\n".encode("utf-8", "surrogatepass")
+            return self._publish(kind, name, data, title=title, live_name=name, **facts)
         if kind == "report":
-            report = draft(told.title, str(value), self._newest_of, language)
+            report = draft(title, str(value), lambda words: self.find(words).ref, language)
             shown = {f"{ref.kind}/{ref.logical_id}" for ref in report.shown}
             logical_id = identity.report_logical_id(title=report.title, embedded=shown)
-            live_name = report_live_name(report.title)
-            return self._publish_report(logical_id, live_name, report, told)
+            facts["live_name"] = report_live_name(report.title)
+            return self._publish_report(logical_id, report, **facts)
         origins = list(lineage)
         if not origins:
             raise PublishError(
                 f"The origin of {variable!r} is unknown, so it can't be published: run the code "
                 "that makes it in this notebook first."
             )
-        return self._publish_variable(kind, value, variable, origins, script, told)
+        facts |= {"title": title, "variable": variable}
+        return self._publish_variable(kind, value, variable, origins, script, facts)
 
     def keep(
         self, value: object, *, tool: str, arguments: Mapping[str, Any], run_id: str
@@ -199,7 +204,8 @@ class Publisher:
             "data_object",
             identity.data_object_logical_id(provenance=provenance),
             encoded.data,
-            _Told(f"{tool}({given})"[:MAX_TITLE], "", run_id),
+            title=f"{tool}({given})"[:MAX_TITLE],
+            run_id=run_id,
             canonical_sha=encoded.canonical_sha,
             provenance=provenance,
         )
@@ -221,11 +227,8 @@ class Publisher:
             return latest.ref if latest is not None else ref
 
         report = parse(self.store.read(entry.ref)).repinned(newest)
-        told = _Told(report.title, entry.description, "", notebook=entry.notebook)
-        return self._publish_report(entry.logical_id, entry.live_name, report, told)
-
-    def _newest_of(self, words: str) -> ArtifactRef:
-        return self.find(words).ref
+        kept = entry.model_dump(include={"description", "live_name", "notebook"})
+        return self._publish_report(entry.logical_id, report, **kept)
 
     def _publish_variable(
         self,
@@ -234,16 +237,16 @@ class Publisher:
         variable: str,
         origins: Sequence[VariableOrigin],
         script: str | None,
-        told: "_Told",
+        facts: Mapping[str, Any],
     ) -> Published:
-        datasets, others = self._what_it_is_made_from(origins)
-        spec = None
+        read_from = provenance.sources_of(origins)
+        datasets, others = provenance.split_datasets(read_from)
+        # Which snapshot was read is no part of an artifact's identity.
+        others = [self._object_of(source) or source for source in others]
         if kind == "dataset":
-            encoded = (
-                value
-                if isinstance(value, codecs.Encoded)
-                else codecs.encode_dataset(value, variable)
-            )
+            encoded, spec = value, None
+            if not isinstance(encoded, codecs.Encoded):
+                encoded = codecs.encode_dataset(value, variable)
             notebooks = {
                 identity.notebook_logical_id(o.notebook_path or self._notebook) for o in origins
             }
@@ -260,74 +263,52 @@ class Publisher:
                 source_datasets=datasets,
                 sources=others,
             )
-        read = [state for origin in origins for state in origin.source_states]
-        sources = tuple(
-            provenance.measured(each, self._folder, read) for each in provenance.sources_of(origins)
-        )
+        states = [state for origin in origins for state in origin.source_states]
+        sources = tuple(provenance.measured(each, self._folder, states) for each in read_from)
         code = (script or provenance.producing_code(origins)).encode("utf-8", "surrogatepass")
         published = self._publish(
             kind,
             logical_id,
             encoded.data,
-            told,
             canonical_sha=encoded.canonical_sha,
-            variable=variable,
             live_name=f"{self._notebook_id}/{variable}",
             code_path=self.store.put("notebook", self._notebook_id, code).workspace_file_path,
             inputs=tuple(InputRef(name=o.name, version=o.version) for o in origins),
             sources=sources,
             folder=_within(self.store.root, str(self._folder)),
             environment=provenance.environment(),
+            **facts,
         )
-        notes, figure = [provenance.stale_note(sources)], None
-        if spec is not None:
-            png, note = codecs.render_png(spec)
-            notes.append(note)
-            words = (describe_chart(spec), told.description)
-            figure = FigureObject(
-                name=variable,
-                title=published.title,
-                description=": ".join(part for part in words if part),
-                spec=spec,
-                png_base64=None if png is None else base64.b64encode(png).decode("ascii"),
-            )
-        return replace(published, figure=figure, note=" ".join(note for note in notes if note))
+        figure, undrawn = (None, "") if spec is None else _figure(spec, published.entry)
+        note = " ".join(filter(None, (provenance.stale_note(sources), undrawn)))
+        return replace(published, figure=figure, note=note)
 
-    def _publish_script(self, logical_id: str, code: str, told: "_Told") -> Published:
-        _check_python(code, told.title)
-        data = f"{code.strip()}\n".encode("utf-8", "surrogatepass")
-        return self._publish("notebook", logical_id, data, told, live_name=logical_id)
-
-    def _publish_report(
-        self, logical_id: str, live_name: str, report: Report, told: "_Told"
-    ) -> Published:
-        exhibits = {ref: self._exhibit(ref) for ref in report.shown}
+    def _publish_report(self, logical_id: str, report: Report, **facts: Any) -> Published:
+        exhibits = {
+            ref: Exhibit(entry, self.store.read(ref), self.code_of(entry))
+            for ref in report.shown
+            if (entry := self.store.find(reference(ref)))
+        }
         published = self._publish(
             "report",
             logical_id,
             compose(report),
-            replace(told, title=report.title),
-            live_name=live_name,
+            title=report.title,
             embedded=tuple(map(reference, exhibits)),
+            **facts,
         )
-        worded_at = self._worded_at(published.entry)
-        page = render_page(report, exhibits, published.entry, worded_at=worded_at)
+        entry = published.entry
+        # A report that is only renewed has the sentences of the last run that wrote it.
+        log = self.store.history(entry.kind, entry.logical_id).entries
+        written = [each.published_at for each in log if each.run_id]
+        worded_at = "" if entry.run_id or not written else written[-1]
+        page = render_page(report, exhibits, entry, worded_at=worded_at)
         try:
-            path = write_page(self._pages, live_name, page, logical_id)
+            path = write_page(self._pages, entry.live_name, page, logical_id)
         except StorageError as exc:
             # The report itself is on the disk, and that is told.
             return replace(published, note=f"The page was not written. {exc}")
         return replace(published, page=_within(self.store.root, str(path)))
-
-    def _worded_at(self, entry: LogEntry) -> str:
-        """When the report's sentences were written, if ``entry`` only renewed what they show."""
-        log = self.store.history(entry.kind, entry.logical_id).entries
-        written = [each.published_at for each in log if each.run_id]
-        return "" if entry.run_id or not written else written[-1]
-
-    def _exhibit(self, ref: ArtifactRef) -> Exhibit:
-        entry = self.store.find(reference(ref))
-        return Exhibit(entry, self.store.read(ref), self.code_of(entry))
 
     def code_of(self, entry: LogEntry) -> str:
         """The code that made the snapshot of ``entry``; empty where it is not kept any more."""
@@ -336,36 +317,31 @@ class Publisher:
                 return self.store.read(entry.code_ref).decode("utf-8", "replace")
         return ""
 
-    def _what_it_is_made_from(
-        self, origins: Sequence[VariableOrigin]
-    ) -> tuple[list[str], list[str]]:
-        """The ids of published datasets among the sources, and the other sources.
-
-        Which snapshot was read is no part of an artifact's identity.
-        """
-        datasets, others = provenance.split_datasets(provenance.sources_of(origins))
-        return datasets, [self._object_of(source) or source for source in others]
-
     def _object_of(self, source: str) -> str | None:
         _, pool, rest = source.replace("\\", "/").partition(f"{identity.ARTIFACT_FOLDER}/objects/")
         logical_id = self.store.object_at(f"{pool}{rest}") if pool else None
         return None if logical_id is None else f"data_object/{logical_id}"
 
     def _publish(
-        self, kind: str, logical_id: str, data: bytes, told: "_Told", **more: Any
+        self,
+        kind: str,
+        logical_id: str,
+        data: bytes,
+        *,
+        seen: Collection[LiveName] = (),
+        notebook: str = "",
+        **facts: Any,
     ) -> Published:
+        """Publish ``data`` with the ``facts`` of its line; ``notebook`` does, by default ours."""
         entry = LogEntry(
             kind=kind,
             logical_id=logical_id,
             content_sha="",  # which the store finds out
             published_at=self._clock.now().isoformat(),
-            run_id=told.run_id,
-            notebook=told.notebook or self._notebook,
-            title=told.title,
-            description=told.description,
-            **more,
+            notebook=notebook or self._notebook,
+            **facts,
         )
-        read = {identity.live_name_key(seen, name) for seen, name in told.seen}
+        read = {identity.live_name_key(known, name) for known, name in seen}
         has_read = identity.live_name_key(kind, entry.live_name) in read
 
         def gives_up(owner: str) -> bool:
@@ -373,19 +349,17 @@ class Publisher:
             # another workspace cannot be seen from here.
             return has_read or not (self.store.prefix or (self.store.root / owner).exists())
 
-        entry, reused = self.store.publish(entry, data, gives_up=gives_up)
-        return Published(entry, reused)
+        return Published(*self.store.publish(entry, data, gives_up=gives_up))
 
 
-@dataclass(frozen=True)
-class _Told:
-    """What is said of a thing; ``notebook`` publishes it, by default the publisher's own."""
-
-    title: str
-    description: str
-    run_id: str
-    seen: Collection[LiveName] = ()
-    notebook: str = ""
+def _figure(spec: codecs.Spec, entry: LogEntry) -> tuple[FigureObject, str]:
+    """The chart of ``entry`` as it is shown, and why there is no picture, if there is none."""
+    png, note = codecs.render_png(spec)
+    words = ": ".join(filter(None, (describe_chart(spec), entry.description)))
+    drawn = None if png is None else base64.b64encode(png).decode("ascii")
+    return FigureObject(
+        name=entry.variable, title=entry.title, description=words, spec=spec, png_base64=drawn
+    ), note
 
 
 # What a slug drops and nobody misses.

@@ -23,14 +23,13 @@ from parsimony_kernel.artifacts.store import (
     SourceFile,
     UnknownArtifactError,
 )
-from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
+from parsimony_kernel.core.clock import SYSTEM_CLOCK
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
 from parsimony_kernel.identity import LiveNameCollisionError, snapshot_sha
 from parsimony_kernel.lineage.ledger import source_state
 from parsimony_kernel.storage.workspace import require_trust
 
 TIMEOUT_S = 600.0
-_ACCEPT = "(--accept, or accept_changed_sources)"
 _ENCODERS: Mapping[str, Callable[[object, str], Encoded]] = {
     "dataset": encode_dataset,
     "chart": lambda value, name: encode_chart(value, name)[0],
@@ -86,13 +85,7 @@ class Refreshed:
 
 
 async def refresh_named(
-    publisher: Publisher,
-    words: str,
-    clean: Clean,
-    *,
-    accept: bool = False,
-    timeout_s: float = TIMEOUT_S,
-    clock: Clock = SYSTEM_CLOCK,
+    publisher: Publisher, words: str, clean: Clean, *, accept: bool = False
 ) -> Refreshed:
     """Refresh an artifact by name; for a report, everything it shows as well.
 
@@ -104,31 +97,25 @@ async def refresh_named(
     found = await asyncio.to_thread(publisher.find, words)
     require_trust(store.place.address)
     entry = store.latest(found.kind, found.logical_id) or found
-
-    async def again(part: LogEntry) -> Refreshed:
-        return await refresh(store, part, clean, accept=accept, timeout_s=timeout_s, clock=clock)
-
     if entry.kind != "report":
-        return await again(entry)
+        return await refresh(store, entry, clean, accept=accept)
     parts = []
     for ref in parse(store.read(entry.ref)).shown:
         part = store.latest(ref.kind, ref.logical_id)
         if part is not None and part.kind in _ENCODERS:
-            parts.append(await again(part))
+            parts.append(await refresh(store, part, clean, accept=accept))
     published = await asyncio.to_thread(publisher.renew_report, entry)
-    newest = store.latest("report", entry.logical_id) or entry
-    sources = tuple(dict.fromkeys(source for part in parts for source in part.sources))
-    return Refreshed(newest, not published.reused, sources, parts=tuple(parts), page=published.page)
+    return Refreshed(
+        published.entry,
+        not published.reused,
+        tuple(dict.fromkeys(source for part in parts for source in part.sources)),
+        parts=tuple(parts),
+        page=published.page,
+    )
 
 
 async def refresh(
-    store: ArtifactStore,
-    entry: LogEntry,
-    clean: Clean,
-    *,
-    accept: bool = False,
-    timeout_s: float = TIMEOUT_S,
-    clock: Clock = SYSTEM_CLOCK,
+    store: ArtifactStore, entry: LogEntry, clean: Clean, *, accept: bool = False
 ) -> Refreshed:
     """Run the code of ``entry`` again and append the result if its content differs.
 
@@ -141,15 +128,19 @@ async def refresh(
 
     Raises:
         RefreshError: a source is gone or has changed, the content is another, the code is gone,
-            raises, is too slow, or does not make the variable any more; or the snapshot is broken
-            and other bytes come out.
+            raises, is too slow, or does not make the variable any more.
         SnapshotError: the code's snapshot is missing or damaged.
         StorageError: it could not be written.
     """
     encode = _ENCODERS.get(entry.kind)
     if encode is None or not entry.code_path or not entry.variable:
         raise RefreshError(f"A {entry.kind} has no code on record: publish it again instead.")
-    script = await asyncio.to_thread(_script, store, entry)
+    if entry.code_ref is None:
+        raise RefreshError(
+            f"The log of {entry.title!r} names {entry.code_path!r} as its code, which is no "
+            "snapshot: publish it again."
+        )
+    code = await asyncio.to_thread(store.read, entry.code_ref)
     folder = store.root / (entry.folder or PurePosixPath(entry.notebook).parent)
     if not folder.is_dir():
         raise RefreshError(f"The folder {str(folder)!r}, in which the code ran, is gone.")
@@ -159,7 +150,9 @@ async def refresh(
     states = [source_state(each, folder) for each in paths]
     async with clean() as executor:
         await executor.set_cwd(str(folder))
-        output = await executor.execute(script, timeout_seconds=timeout_s)
+        output = await executor.execute(
+            code.decode("utf-8", "surrogateescape"), timeout_seconds=TIMEOUT_S
+        )
         if output.error is not None:
             raise RefreshError(_told(output.error, entry, changed))
         try:
@@ -181,7 +174,7 @@ async def refresh(
         update={
             "content_sha": snapshot_sha(entry.kind, encoded.data),
             "canonical_sha": encoded.canonical_sha,
-            "published_at": clock.now().isoformat(),
+            "published_at": SYSTEM_CLOCK.now().isoformat(),
             "run_id": "",
             "sources": now,
             "environment": environment(),
@@ -207,31 +200,14 @@ def _outcome(
         )
     if not is_same and not accept:
         raise RefreshError(_unexplained(entry, made.environment))
-    if is_same:
-        is_whole = store.is_whole(newest)
-        if not is_whole and made.content_sha == newest.content_sha:
-            store.put(newest.kind, newest.logical_id, data)
-        elif not is_whole and not accept:
-            raise RefreshError(
-                f"The snapshot {newest.path!r} is missing or damaged, and what the code makes now "
-                "has the same content in other bytes: restore it from a backup, or accept the "
-                f"other bytes {_ACCEPT}."
-            )
-        has_bytes = is_whole or made.content_sha == newest.content_sha
-        if has_bytes and not (accept and newest.is_stale):
-            is_other = not entry.has_content_of(newest)
-            return Refreshed(newest, is_other, changed, mended=not is_whole)
+    is_whole = store.is_whole(newest)
+    is_put_back = is_same and not is_whole and made.content_sha == newest.content_sha
+    if is_put_back:
+        store.put(newest.kind, newest.logical_id, data)
+    if is_same and (is_whole or is_put_back) and not (accept and newest.is_stale):
+        return Refreshed(newest, not entry.has_content_of(newest), changed, mended=is_put_back)
     published, _ = store.publish(made, data)
     return Refreshed(published, published.ref != entry.ref, changed)
-
-
-def _script(store: ArtifactStore, entry: LogEntry) -> str:
-    if entry.code_ref is None:
-        raise RefreshError(
-            f"The log of {entry.title!r} names {entry.code_path!r} as its code, which is no "
-            "snapshot: publish it again."
-        )
-    return store.read(entry.code_ref).decode("utf-8", "surrogateescape")
 
 
 def _changed(entry: LogEntry, now: Sequence[SourceFile], accept: bool) -> tuple[str, ...]:
@@ -255,7 +231,7 @@ def _changed(entry: LogEntry, now: Sequence[SourceFile], accept: bool) -> tuple[
     if changed and not accept:
         raise RefreshError(
             f"{_listed(changed)}: changed since {entry.title!r} was made. To publish the new "
-            f"result, accept it {_ACCEPT}."
+            "result, accept it (--accept, or accept_changed_sources)."
         )
     return changed
 
@@ -263,21 +239,17 @@ def _changed(entry: LogEntry, now: Sequence[SourceFile], accept: bool) -> tuple[
 def _unexplained(entry: LogEntry, environment: Mapping[str, str]) -> str:
     """That the content is another though every source that can be compared is as it was."""
     unknown = [source.path for source in entry.sources if source.sha256 is None]
-    libraries = [
+    libraries = ", ".join(
         f"{name} {was} is {environment.get(name, 'gone')}"
         for name, was in entry.environment.items()
         if environment.get(name) != was
-    ]
-    hints = []
-    if unknown:
-        hints.append(f"{_listed(unknown)} cannot be compared")
-    if libraries:
-        hints.append(f"of the libraries, {', '.join(libraries)} now")
-    if not hints:
-        hints.append("the code may give different results each time")
+    )
+    hints = [f"{_listed(unknown)} cannot be compared"] if unknown else []
+    hints += [f"of the libraries, {libraries} now"] if libraries else []
+    why = "; ".join(hints) or "the code may give different results each time"
     return (
-        f"The content of {entry.title!r} differs now, though no known source has changed "
-        f"({'; '.join(hints)}): accept it with --accept (accept_changed_sources) to publish it."
+        f"The content of {entry.title!r} differs now, though no known source has changed ({why}): "
+        "accept it with --accept (accept_changed_sources) to publish it."
     )
 
 

@@ -192,7 +192,8 @@ class ArtifactStore:
         place.rest()
         try:
             async with asyncio.timeout(LOOK_S):
-                await stop.race(asyncio.to_thread(lambda: (place.look(), self.list())))
+                await stop.race(asyncio.to_thread(place.look))
+                await stop.race(asyncio.to_thread(self.list))
         except Cancelled:
             return ""  # the run says so
         except (StorageError, TimeoutError) as exc:

@@ -10,6 +10,7 @@ nothing; that a name was given to somebody else. The pages of reports are not ch
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from parsimony_kernel import identity
@@ -18,10 +19,11 @@ from parsimony_kernel.artifacts.reports import ReportError, parse
 from parsimony_kernel.artifacts.store import LOG_NAME, NAMES, ArtifactStore
 from parsimony_kernel.identity import ARTIFACT_FOLDER, ArtifactRef
 
-QUARANTINE = f"{identity.ARTIFACT_FOLDER}/quarantine"
+QUARANTINE = f"{ARTIFACT_FOLDER}/quarantine"
 _NO_LOG = "restore it from a backup, or publish again what it recorded"
-_WHY_UNNAMED = (
-    "its writer was stopped before the line, the line is gone, or what it made was published before"
+_UNNAMED = (
+    "is sound, and no log names it: its writer was stopped before the line, the line is gone, or "
+    "what it made was published before"
 )
 
 
@@ -44,14 +46,12 @@ class Finding:
 class Verification:
     """What was checked, and what is wrong.
 
-    ``unnamed`` are sound snapshots that no log names. They harm nobody, and are among the
-    ``notes``, which tell what is no fault: also files that are not ours.
+    ``notes`` tell what is no fault: sound snapshots that no log names, and files that are not ours.
     """
 
     snapshots: int = 0
     lines: int = 0
     findings: tuple[Finding, ...] = ()
-    unnamed: tuple[str, ...] = ()
     notes: tuple[Finding, ...] = ()
 
     @property
@@ -103,9 +103,8 @@ def verify(
         problems = dict.fromkeys(_faults_of_log(store, log, lines_of_log, sound, named))
         findings += [Finding(log, problem) for problem in problems]
     findings += [*_gone(store, witnessed), *_reports(store, sound), *_names(store)]
-    unnamed = sorted(sound - named)
-    notes += [Finding(path, f"is sound, and no log names it: {_WHY_UNNAMED}") for path in unnamed]
-    return Verification(snapshots, lines, tuple(findings), tuple(unnamed), tuple(notes))
+    notes += [Finding(path, _UNNAMED) for path in sorted(sound - named)]
+    return Verification(snapshots, lines, tuple(findings), tuple(notes))
 
 
 def _artifact_folders(store: ArtifactStore) -> list[str]:
@@ -148,22 +147,12 @@ def _fault_of(store: ArtifactStore, path: str) -> str:
     data = store.place.read(path) if store.place.is_plain(path) else None
     if data is None:
         return "is no file, and stands where a snapshot would"
-    _, pool, logical_id, name = path.split("/")
-    kind, sha = _kind_of(path), name.partition(".")[0]
-    sha = logical_id + sha if pool == "objects" else sha
-    try:
-        expected = (
-            identity.object_pool_path(sha)
-            if kind == "data_object"
-            else identity.workspace_file_path(ArtifactRef(kind, logical_id, sha))
-        )
-    except ValueError:
-        expected = ""
-    if path != expected:
-        return "has a name that no snapshot has"
-    if identity.snapshot_sha(kind, data) != sha:
-        return "is damaged: its bytes don't match the digest in its name"
-    return ""
+    kind, logical_id = _kind_of(path), path.split("/")[2]
+    with suppress(ValueError):  # nothing that is published has such a path
+        ref = ArtifactRef(kind, logical_id, identity.snapshot_sha(kind, data))
+        if ref.workspace_file_path == path:
+            return ""
+    return "is damaged: its bytes don't match the digest in its name"
 
 
 def _faults_of_log(
@@ -219,10 +208,5 @@ def _reports(store: ArtifactStore, sound: set[str]) -> Iterator[Finding]:
 
 def _names(store: ArtifactStore) -> Iterator[Finding]:
     for name in store.place.names(NAMES):
-        path = f"{NAMES}/{name}"
-        if not path.endswith(".json"):
-            continue
-        if store.place.read(path) is None:
-            yield Finding(path, "is no file, and stands where the owner of a name would")
-        elif store.holder(path) is None:
-            yield Finding(path, "holds no owner of a name: remove it")
+        if name.endswith(".json") and store.holder(f"{NAMES}/{name}") is None:
+            yield Finding(f"{NAMES}/{name}", "holds no owner of a name: remove it")

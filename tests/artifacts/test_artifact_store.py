@@ -425,7 +425,7 @@ def test_lines_of_writers_at_once_prove_one_another(
     race("from pathlib import Path\n" + _APPENDS, tmp_path)
     store = ArtifactStore(tmp_path)
     found = verify(store)
-    assert (found.findings, found.lines, found.unnamed) == ((), 48, ())
+    assert (found.findings, found.lines, found.notes) == ((), 48, ())
     log = _folder(store) / "datasets" / "df" / LOG_NAME
     lines = log.read_bytes().splitlines(keepends=True)
     store.publish(_entry(b"last"), b"last")

@@ -257,8 +257,8 @@ def _with_a_folder_in_its_place(store: ArtifactStore) -> None:
         (_with_a_pipe_for_a_log, "is no file, and stands where a log would"),
         (_with_a_folder_for_a_log, "is no file, and stands where a log would"),
         (_without_the_log_of_a_script, "is missing, and snapshots lie beside it"),
-        (_with_a_pipe_for_a_name, "where the owner of a name would"),
-        (_with_a_folder_for_a_name, "where the owner of a name would"),
+        (_with_a_pipe_for_a_name, "holds no owner of a name"),
+        (_with_a_folder_for_a_name, "holds no owner of a name"),
         (_without_a_name, "of which no owner is kept"),
     ],
 )
@@ -286,7 +286,7 @@ def test_a_snapshot_that_no_log_names_is_told_and_harms_nobody(
     published = next(entry for entry in store.list() if entry.kind == "dataset")
     ref = store.put("dataset", published.logical_id, b"written before a crash")
     found = verify(store)
-    assert (found.ok, found.unnamed) == (True, (ref.workspace_file_path,))
+    assert (found.ok, [note.path for note in found.notes]) == (True, [ref.workspace_file_path])
     assert main(["verify", "--folder", str(store.root)]) == 0
     assert f"{ref.workspace_file_path!r} is sound, and no log names it" in capsys.readouterr().out
 
@@ -374,7 +374,7 @@ class TestTheSealsOfALog:
     ) -> None:
         log.write_bytes(log.read_bytes().splitlines(keepends=True)[0])
         found = verify(store)
-        assert log.parent.relative_to(store.root).as_posix() in str(found.unnamed)
+        assert log.parent.relative_to(store.root).as_posix() in str(found.notes)
 
 
 def test_what_a_writer_has_not_named_yet_is_not_looked_at(store: ArtifactStore) -> None:
