@@ -4,7 +4,7 @@ Rule: the words come from a chart's Vega-Lite specification and never from its
 data, so their cost does not grow with it, and any specification can be told.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 _MARKS = {
@@ -12,7 +12,6 @@ _MARKS = {
     "bar": "bar chart", "line": "line chart", "trail": "line chart", "area": "area chart",
     "rect": "heat map", "arc": "pie chart", "boxplot": "box plot", "tick": "strip plot",
     "rule": "rule", "text": "text", "geoshape": "map", "image": "image",
-    "errorbar": "error bars", "errorband": "error band",
 }  # fmt: skip
 _JOINED = {"layer": " with ", "hconcat": " beside ", "vconcat": " above ", "concat": " and "}
 _DETAIL = {"color": "coloured by", "size": "sized by", "shape": "shaped by"}
@@ -38,55 +37,44 @@ def describe_chart(spec: Mapping[str, Any]) -> str:
     for key, joined in _JOINED.items():
         if parts := spec.get(key):
             shared = _mapping(spec.get("encoding"))
-            told = (
+            said = (
                 describe_chart({**part, "encoding": {**shared, **_mapping(part.get("encoding"))}})
                 for part in map(_mapping, parts)
             )
-            return joined.join(dict.fromkeys(told))
+            return joined.join(dict.fromkeys(said))
     if isinstance(inner := spec.get("spec"), Mapping):
-        return describe_chart(inner) + _panels(spec)
+        facet = _mapping(spec.get("facet"))
+        panels = [facet] if "field" in facet else facet.values()
+        repeated = ", repeated" if spec.get("repeat") else ""
+        return describe_chart(inner) + _panels(map(_channel, panels)) + repeated
     mark = spec.get("mark")
     kind = mark.get("type") if isinstance(mark, Mapping) else mark
     return _view(str(kind or ""), _mapping(spec.get("encoding")))
 
 
-def _panels(spec: Mapping[str, Any]) -> str:
-    """How the inner specification of a facet or a repeated chart is multiplied."""
-    if isinstance(facet := spec.get("facet"), Mapping):
-        channels = [facet] if "field" in facet else facet.values()
-        by = ", ".join(told for each in channels if (told := _channel(each)))
-        return f", one panel per {by}"
-    return ", repeated" if spec.get("repeat") else ""
-
-
 def _view(kind: str, encoding: Mapping[str, Any]) -> str:
+    said = {name: words for name, each in encoding.items() if (words := _channel(each))}
     x, y = (_mapping(encoding.get(each)) for each in ("x", "y"))
-    noun = _MARKS.get(kind, f"{kind} chart" if kind else "chart")
+    noun, joined = _MARKS.get(kind, f"{kind} chart" if kind else "chart"), " by "
+    axes = [said.pop("y", ""), said.pop("x", "")]
+    if _is_measure(x) and not _is_measure(y):
+        axes.reverse()  # a horizontal chart tells the same
+    if noun == "scatter plot":
+        joined = " against "
+    elif kind == "arc":
+        axes = [said.get("theta", ""), said.pop("color", "")]
     for binned, counted in ((x, y), (y, x)):
         if kind == "bar" and binned.get("bin") and counted.get("aggregate") == "count":
-            return _with_detail(f"histogram of {_channel(binned) or 'values'}", encoding)
-    if kind == "arc":
-        told = [each for each in (_told(encoding, "theta"), _told(encoding, "color")) if each]
-        return " of ".join(each for each in (noun, " by ".join(told)) if each)
-    across, up = _channel(x), _channel(y)
-    if _is_measure(x) and not _is_measure(y):
-        across, up = up, across  # a horizontal chart tells the same
-    if up and across:
-        joined = "against" if noun == "scatter plot" else "by"
-        return _with_detail(f"{noun} of {up} {joined} {across}", encoding)
-    return _with_detail(f"{noun} of {up or across}" if up or across else noun, encoding)
+            noun, axes = "histogram", [_channel(binned) or "values"]
+    shown = joined.join(filter(None, axes))
+    details = "".join(f", {how} {said[name]}" for name, how in _DETAIL.items() if name in said)
+    panels = _panels(said.get(name, "") for name in _FACETS)
+    return (f"{noun} of {shown}" if shown else noun) + details + panels
 
 
-def _with_detail(told: str, encoding: Mapping[str, Any]) -> str:
-    for name, phrase in _DETAIL.items():
-        if field := _told(encoding, name):
-            told += f", {phrase} {field}"
-    panels = ", ".join(field for name in _FACETS if (field := _told(encoding, name)))
-    return f"{told}, one panel per {panels}" if panels else told
-
-
-def _told(encoding: Mapping[str, Any], name: str) -> str:
-    return _channel(encoding.get(name))
+def _panels(fields: Iterable[str]) -> str:
+    named = ", ".join(filter(None, fields))
+    return f", one panel per {named}" if named else ""
 
 
 def _is_measure(channel: Mapping[str, Any]) -> bool:
@@ -96,18 +84,16 @@ def _is_measure(channel: Mapping[str, Any]) -> bool:
 def _channel(channel: object) -> str:
     """What a channel shows: "mean mpg", "year (yearmonth)"; empty for a constant or no channel."""
     known = _mapping(channel)
-    field = known.get("field")
+    field, aggregate, unit = (known.get(name) for name in ("field", "aggregate", "timeUnit"))
     if isinstance(field, Mapping):
         field = field.get("repeat")
-    aggregate = known.get("aggregate")
     if isinstance(aggregate, Mapping):
         aggregate = next(iter(aggregate), "")
     if aggregate == "count" and not field:
         return "count of records"
     name = str(field or "").replace("\\", "")  # Vega-Lite escapes dots and brackets
-    told = " ".join(str(each) for each in (aggregate, name) if each)
-    unit = known.get("timeUnit")
-    return f"{told} ({unit})" if told and isinstance(unit, str) else told
+    said = " ".join(str(each) for each in (aggregate, name) if each)
+    return f"{said} ({unit})" if said and isinstance(unit, str) else said
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

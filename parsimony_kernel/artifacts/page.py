@@ -5,7 +5,6 @@ allow-list before it is written. The page's own policy forbids whatever slips th
 """
 
 import base64
-import hashlib
 import itertools
 import json
 import re
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.artifacts.chart_words import describe_chart
-from parsimony_kernel.artifacts.codecs import CodecError, render_png, render_svg, table_head
+from parsimony_kernel.artifacts.codecs import CodecError, render_svg, table_head
 from parsimony_kernel.artifacts.reports import LINKS, Report, artifact_named, reader
 from parsimony_kernel.artifacts.store import SHORT_ID, LogEntry
 from parsimony_kernel.core.templates import rendered
@@ -26,20 +25,10 @@ from parsimony_kernel.core.text import counted
 from parsimony_kernel.identity import ArtifactRef, content_sha
 from parsimony_kernel.storage import durable
 
-_MAX_SVG_BYTES = 300_000
 _NUMBERS = ("int", "uint", "double", "float", "halffloat", "decimal")
-_STAMP = re.compile(
-    r"<!-- parsimony-report (?P<logical_id>[0-9a-f]{64}) (?P<sha>[0-9a-f]{64}) -->\n\Z"
-)
 _STYLE = files(__package__).joinpath("page.css").read_text("utf-8").strip()
+_STAMP = b"<!-- parsimony-report "
 
-# All that a page may consist of.
-_TAGS = {
-    "a", "blockquote", "br", "code", "dd", "del", "details", "div", "dl", "dt", "em", "figcaption",
-    "figure", "footer", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "img", "li", "main", "ol", "p",
-    "pre", "s", "span", "strong", "summary", "table", "tbody", "td", "th", "thead", "time", "tr",
-    "ul",
-}  # fmt: skip
 _ATTRIBUTES: dict[str, set[str]] = {
     "*": {"id", "class", "title", "role", "tabindex", "aria-label"},
     "a": {"href"},
@@ -49,6 +38,7 @@ _ATTRIBUTES: dict[str, set[str]] = {
     "th": {"scope", "style"},
     "time": {"datetime"},
 }
+_ADDRESSES = {"href": LINKS, "src": ("data:image/svg+xml;",)}
 
 
 @dataclass(frozen=True)
@@ -77,21 +67,23 @@ def render_page(
     from markupsafe import Markup  # deferred: only reports need it
 
     numbers = {ref: number for number, ref in enumerate(exhibits, start=1)}
-    anchored: set[int] = set()
+    anchored: set[ArtifactRef] = set()
 
     def figure(name: str, caption: str, label: str) -> str:
-        ref = report.pins[name]
-        number, is_first = numbers[ref], numbers[ref] not in anchored
-        anchored.add(number)
-        shown = _shown(exhibits[ref], label)
-        caption = Markup(caption) if caption else exhibits[ref].entry.name
-        return _template(
-            "figure", **_EMPTY | shown, number=number, caption=caption, is_first=is_first
+        exhibit = exhibits[ref := report.pins[name]]
+        is_first = ref not in anchored
+        anchored.add(ref)
+        return rendered(
+            "artifacts/figure.html.j2",
+            number=numbers[ref],
+            caption=Markup(caption) if caption else exhibit.entry.name,
+            is_first=is_first,
+            shown=_shown(exhibit, label),
         )
 
     env = {"numbers": {name: numbers[ref] for name, ref in report.pins.items()}, "figure": figure}
-    content = _template(
-        "report",
+    content = rendered(
+        "artifacts/report.html.j2",
         title=report.title,
         words=Markup(_markdown().render(report.body, env)),
         exhibits=list(exhibits.values()),
@@ -99,8 +91,8 @@ def render_page(
         worded_at=worded_at,
         short=SHORT_ID,
     )
-    return _template(
-        "page",
+    return rendered(
+        "artifacts/page.html.j2",
         title=report.title,
         language=report.language,
         style=Markup(_STYLE),
@@ -108,28 +100,21 @@ def render_page(
     )
 
 
-def _template(name: str, **values: Any) -> str:
-    return rendered(f"artifacts/{name}.html.j2", **values)
-
-
 def _within_the_wall(html: str) -> str:
+    """``html`` without whatever fetches or runs something."""
     import nh3  # deferred: only reports need it
 
     return nh3.clean(
         html,
-        tags=_TAGS,
+        tags=nh3.ALLOWED_TAGS | {"main"},
         attributes=_ATTRIBUTES,
-        attribute_filter=_allowed,
+        attribute_filter=lambda _, name, value: (
+            value if value.lower().startswith(_ADDRESSES.get(name, "")) else None
+        ),
         filter_style_properties={"text-align"},
         link_rel="noreferrer",
         url_schemes={"http", "https", "mailto", "data"},
     )
-
-
-def _allowed(_tag: str, attribute: str, value: str) -> str | None:
-    """``value`` where it fetches nothing and runs nothing."""
-    beginnings = {"href": LINKS, "src": ("data:image/png;", "data:image/svg+xml;")}.get(attribute)
-    return value if beginnings is None or value.lower().startswith(beginnings) else None
 
 
 # -- the words
@@ -176,8 +161,9 @@ def _place_exhibits(state: Any) -> None:
 
 def _exhibit(renderer: Any, tokens: Any, index: int, options: Any, env: Any) -> str:
     (image,) = tokens[index].children
-    caption = renderer.renderInline(image.children or [], options, env)
-    label = renderer.renderInlineAsText(image.children or [], options, env)
+    words = image.children or []
+    caption = renderer.renderInline(words, options, env)
+    label = renderer.renderInlineAsText(words, options, env)
     return str(env["figure"](artifact_named(image), caption, label))
 
 
@@ -192,9 +178,6 @@ def _image(renderer: Any, tokens: Any, index: int, options: Any, env: Any) -> st
 
 
 # -- the exhibits
-
-# What a figure may show; of these, one.
-_EMPTY = dict.fromkeys(("problem", "picture", "code", "columns", "size"), "")
 
 
 def _shown(exhibit: Exhibit, label: str) -> dict[str, Any]:
@@ -212,22 +195,16 @@ def _shown(exhibit: Exhibit, label: str) -> dict[str, Any]:
 def _chart(exhibit: Exhibit, label: str) -> dict[str, Any]:
     try:
         spec: dict[str, Any] = json.loads(exhibit.data)
-        told = describe_chart(spec)
+        words = describe_chart(spec)
     except (ValueError, AttributeError, TypeError):
         return {"problem": "The chart cannot be read."}
-    words = ": ".join(part for part in (label, told) if part)
-    alternative = ". ".join(part for part in (words, exhibit.entry.description) if part)
-    svg, _ = render_svg(spec)
-    if svg is not None and len(svg) <= _MAX_SVG_BYTES:
-        return {"picture": _inlined("svg+xml", svg.encode()), "alternative": alternative}
-    png, reason = render_png(spec)
-    if png is not None:
-        return {"picture": _inlined("png", png), "alternative": alternative}
-    return {"problem": f"{alternative}. {reason}"}
-
-
-def _inlined(kind: str, data: bytes) -> str:
-    return f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"
+    title = ": ".join(filter(None, (label, words)))
+    alternative = ". ".join(filter(None, (title, exhibit.entry.description)))
+    svg, reason = render_svg(spec)
+    if svg is None:
+        return {"problem": f"{alternative}. {reason}"}
+    drawn = base64.b64encode(svg.encode()).decode("ascii")
+    return {"picture": f"data:image/svg+xml;base64,{drawn}", "alternative": alternative}
 
 
 def _table(exhibit: Exhibit) -> dict[str, Any]:
@@ -256,16 +233,16 @@ def _table(exhibit: Exhibit) -> dict[str, Any]:
 def write_page(folder: Path, name: str, html: str, logical_id: str) -> Path:
     """Write ``html`` to ``folder/name.html`` and return the path that was written.
 
-    Each page ends in a comment with the report's ``logical_id`` and the digest of what was
-    written. The page of another report, one that somebody changed since, and what is not ours
-    are left alone: the first free one of ``name.html``, ``name-2.html``, ``name-3.html`` is
-    written, unless one of them is this report's already.
+    Each page ends in a comment with a digest of the report's ``logical_id`` and what was written.
+    The page of another report, one that somebody changed since, and what is not ours are left
+    alone: the first free one of ``name.html``, ``name-2.html``, ``name-3.html`` is written, unless
+    one of them is this report's already.
 
     Raises:
         StorageError: it could not be written.
     """
     data = html.encode("utf-8", "replace")
-    stamped = data + f"<!-- parsimony-report {logical_id} {content_sha(data)} -->\n".encode()
+    stamped = data + _stamp(data, logical_id)
     numbered = re.compile(rf"{re.escape(name)}(-[1-9]\d{{0,8}})?\.html")
     there = [path for path in folder.glob("*.html") if numbered.fullmatch(path.name)]
     for path in sorted(there, key=lambda path: (len(path.name), path.name)):
@@ -277,9 +254,10 @@ def write_page(folder: Path, name: str, html: str, logical_id: str) -> Path:
     return next(path for path in free if durable.create(path, stamped))
 
 
-def _is_untouched(data: bytes, logical_id: str) -> bool:
-    stamp = _STAMP.search(data[-200:].decode("utf-8", "replace"))
-    if stamp is None or stamp["logical_id"] != logical_id:
-        return False
-    written = data[: data.rindex(b"<!-- parsimony-report ")]
-    return hashlib.sha256(written).hexdigest() == stamp["sha"]
+def _stamp(data: bytes, logical_id: str) -> bytes:
+    return _STAMP + content_sha(logical_id.encode() + data).encode() + b" -->\n"
+
+
+def _is_untouched(page: bytes, logical_id: str) -> bool:
+    data, mark, stamp = page.rpartition(_STAMP)
+    return bool(mark) and mark + stamp == _stamp(data, logical_id)

@@ -120,23 +120,6 @@ def test_a_chart_whose_data_lies_elsewhere_is_told_in_words(publisher: Publisher
     )
 
 
-def test_a_chart_that_is_large_as_a_drawing_is_a_picture(publisher: Publisher) -> None:
-    many = pd.DataFrame({"x": range(4000), "y": range(4000)})
-    publisher.publish(
-        "chart",
-        alt.Chart(many).mark_point().encode(x="x:Q", y="y:Q"),
-        variable="many",
-        title="Many",
-        lineage=[origin("many")],
-        run_id="r",
-    )
-    page = page_of(
-        publisher, publisher.publish("report", "![](artifact:many)", title="T", run_id="r")
-    )
-    (image,) = assert_needs_nothing(page).all("img")
-    assert str(image["src"]).startswith("data:image/png;base64,")
-
-
 def test_a_script_is_shown_as_code_and_a_report_by_its_title(publisher: Publisher) -> None:
     publisher.publish("notebook", "if 1 < 2:\n    pass", title="steps", run_id="r")
     publisher.publish("report", "Words.", title="Earlier", run_id="r")
