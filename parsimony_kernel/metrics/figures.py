@@ -240,28 +240,28 @@ def to_json(figures: Figures) -> dict[str, Any]:
 
 def to_text(figures: Figures) -> str:
     """A table for people, one figure a line."""
-    rejected = sum(figures.rejections.values())
     rows = {
-        "Executions": _parts(figures.executions, figures.outcomes),
+        "Executions": _parts(figures.outcomes),
         "Steps": f"{figures.steps:,} (p99 {_number(figures.p99_steps)})",
-        "Tokens": _parts(sum(figures.tokens.values()), figures.tokens),
+        "Tokens": _parts(figures.tokens),
         "p99 tokens": _number(figures.p99_tokens),
         "p99 share of the token budget": _percent(figures.p99_budget_share),
         "Loop rate": _rate(figures.looped, figures.executions),
         "Fallback rate": _rate(figures.fell_back, figures.executions),
-        "Interventions": _parts(sum(figures.interventions.values()), figures.interventions),
+        "Interventions": _parts(figures.interventions),
         "Recovery rate": _rate(figures.recovered, figures.intervened),
-        "Rejection rate": _rate(rejected, figures.validated),
-        "Rejections": _parts(rejected, figures.rejections),
+        "Rejection rate": _rate(sum(figures.rejections.values()), figures.validated),
+        "Rejections": _parts(figures.rejections),
         "Open breakers": ", ".join(figures.open_breakers) or "none",
     }
     width = max(map(len, rows))
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows.items())
 
 
-def _parts(total: int, parts: Mapping[str, int]) -> str:
+def _parts(parts: Mapping[str, int]) -> str:
     inside = ", ".join(f"{name} {count:,}" for name, count in parts.items())
-    return f"{total:,} ({inside})" if inside else f"{total:,}"
+    total = f"{sum(parts.values()):,}"
+    return f"{total} ({inside})" if inside else total
 
 
 def _rate(part: int, whole: int) -> str:

@@ -549,7 +549,7 @@ class NotebookSession:
     def _follow(
         self, running: Running, started: RunStarted, stream: AsyncGenerator[AgentEvent, None]
     ) -> AsyncGenerator[AgentEvent, None]:
-        observer = tracing.observer(self._environ, self._clock, provider_of)
+        observer = tracing.observer(self._clock, provider_of)
         return self._log.follow(
             running,
             started,
