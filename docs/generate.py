@@ -74,9 +74,7 @@ def command_line() -> str:
     """Render the page of ``jupyter parsimony`` from its own help."""
     parser = cli.parser()
     parts = ["# Command line", _help(parser)]
-    commands = parser.commands
-    assert commands is not None
-    for name, command in commands.choices.items():
+    for name, command in parser.commands.items():
         parts += [f"## `{name}`", _help(command)]
     return "\n\n".join(parts)
 

@@ -115,10 +115,8 @@ def _execute(content: Any, name: str, folder: Path, environ: dict[str, str]) -> 
         ) from exc
     except CellTimeoutError:
         return f"{name} was stopped: a cell ran for longer than {TIMEOUT_S} s."
-    except CellExecutionError as exc:
+    except (CellExecutionError, DeadKernelError) as exc:
         return f"{name} stopped: {_last_line(str(exc))}"
-    except DeadKernelError:
-        return f"{name} stopped: the kernel ended while a cell ran."
     except (RuntimeError, OSError) as exc:
         # Else the client, which has no kernel to end, fails once more as this process ends.
         atexit.unregister(client._cleanup_kernel)

@@ -9,9 +9,9 @@ import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from functools import partial
-from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias
+from pkgutil import resolve_name
+from typing import Any, NoReturn
 
 from parsimony_agent.arguments import add_arguments, nearest, terms
 from parsimony_kernel import __version__
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 class Parser(argparse.ArgumentParser):
     """An argument parser that names what was probably meant."""
 
-    commands: "Commands | None" = None
+    commands: "Mapping[str, Parser]" = {}  # noqa: RUF012 - replaced, never changed
 
     def error(self, message: str) -> NoReturn:
         said = " ".join(message.split()).rstrip(".")
@@ -62,49 +62,17 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {said}{end} See: {self.prog} --help\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        known = self.commands.choices if self.commands is not None else {}
-        if known and args and not args[0].startswith("-") and args[0] not in known:
+        if self.commands and args and not args[0].startswith("-") and args[0] not in self.commands:
             self.error(
-                f"there is no command {args[0]!r}.{nearest(args[0], known)} "
-                f"It has {', '.join(known)}"
+                f"there is no command {args[0]!r}.{nearest(args[0], self.commands)} "
+                f"It has {', '.join(self.commands)}"
             )
         return super().parse_known_args(args, namespace)
-
-    def add_commands(self, metavar: str, table: Mapping[str, Mapping[str, Any]]) -> None:
-        """Declare the commands of ``table``; one of them is required."""
-        self.commands = self.add_subparsers(metavar=metavar, required=True)
-        for name, spec in table.items():
-            _add_command(self.commands, name, spec)
-
-
-Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
-
-
-def _add_command(commands: Commands, name: str, spec: Mapping[str, Any]) -> None:
-    says, keys = spec["says"], spec.get("json")
-    parts = (
-        [f"with --json, one object with the keys:\n{terms(keys.items(), _KEYS_AT)}"] if keys else []
-    )
-    parser = commands.add_parser(
-        name,
-        help=says,
-        description=says[:1].upper() + says[1:] + ".",
-        epilog="\n\n".join([*parts, _epilog(spec["examples"])]),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    if "run" in spec:
-        parser.set_defaults(run=partial(_run, spec["run"]))
-    folder = {"--folder": _FOLDER} if "folder" in spec else {}
-    as_json = {"--json": _JSON} if keys else {}
-    add_arguments(parser, as_json | spec.get("arguments", {}) | folder)
-    if "actions" in spec:
-        parser.add_commands("ACTION", spec["actions"])
 
 
 def _run(where: str, arguments: argparse.Namespace) -> int:
     """Import what runs a command, and run it: help needs none of it."""
-    module, _, function = where.partition(":")
-    code: int = getattr(import_module(f"parsimony_kernel.cli.{module}"), function)(arguments)
+    code: int = resolve_name(f"parsimony_kernel.cli.{where}")(arguments)
     return code
 
 
@@ -123,7 +91,22 @@ def parser() -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     whole.add_argument("--version", action="version", version=__version__)
-    whole.add_commands("COMMAND", _TABLE)
+    commands = whole.add_subparsers(metavar="COMMAND", required=True)
+    whole.commands = commands.choices
+    for name, spec in _TABLE.items():
+        says, keys = spec["says"], spec.get("json", {})
+        promised = f"with --json, one object with the keys:\n{terms(keys.items(), _KEYS_AT)}\n\n"
+        parser = commands.add_parser(
+            name,
+            help=says,
+            description=says[:1].upper() + says[1:] + ".",
+            epilog=(promised if keys else "") + _epilog(spec["examples"]),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        parser.set_defaults(run=partial(_run, spec["run"]))
+        folder = {"--folder": _FOLDER} if "folder" in spec else {}
+        as_json = {"--json": _JSON} if keys else {}
+        add_arguments(parser, as_json | spec.get("arguments", {}) | folder)
     return whole
 
 

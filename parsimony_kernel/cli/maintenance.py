@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import sys
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
@@ -23,18 +22,18 @@ def verify(arguments: argparse.Namespace) -> int:
         entry, problem = bad or (None, None)
         head = {"ok": is_well, "journal_entry": entry or None, "journal_problem": problem}
         output.as_json({**head, **asdict(found)})
-    elif is_well:
-        output.say("\n".join(maintenance.report_of(bad, found)))
     else:
-        print("\n".join(maintenance.report_of(bad, found)), file=sys.stderr)
+        tell = output.say if is_well else output.fail
+        tell("\n".join(maintenance.report_of(bad, found)))
     return output.DONE if is_well else output.FAILED
 
 
 def refresh(arguments: argparse.Namespace) -> int:
     """Rerun published artifacts from their code and sources."""
     if bool(arguments.name) == arguments.all:
-        return output.misuse(
-            "refresh runs the code of what was published: name what to make again, or give --all."
+        return output.fail(
+            "refresh runs the code of what was published: name what to make again, or give --all.",
+            output.MISUSED,
         )
     return asyncio.run(_refresh(arguments))
 
@@ -50,7 +49,7 @@ async def _refresh(arguments: argparse.Namespace) -> int:
         if arguments.json:
             continue
         if isinstance(done, Exception):
-            print(f"{name}: {done}", file=sys.stderr)
+            output.fail(f"{name}: {done}")
         else:
             output.say(in_words(done))
     is_well = all(one["ok"] for one in told)
@@ -64,16 +63,12 @@ async def _refresh(arguments: argparse.Namespace) -> int:
 def _described(name: str, done: Any) -> dict[str, Any]:
     """What was found of one artifact, for a program; ``done`` may be why it could not be made."""
     failed = isinstance(done, Exception)
-    return {
-        "name": name,
-        "ok": not failed,
-        "kind": None if failed else done.entry.kind,
-        "path": None if failed else done.entry.path,
-        "changed": None if failed else done.changed,
-        "mended": None if failed else done.mended,
-        "sources": [] if failed else list(done.sources),
-        "problem": str(done) if failed else None,
-    }
+    entry = None if failed else done.entry
+    facts = {key: getattr(entry, key, None) for key in ("kind", "path")}
+    facts |= {key: getattr(done, key, None) for key in ("changed", "mended")}
+    sources = [] if failed else list(done.sources)
+    problem = str(done) if failed else None
+    return {"name": name, "ok": not failed, **facts, "sources": sources, "problem": problem}
 
 
 def purge(arguments: argparse.Namespace) -> int:
@@ -87,17 +82,16 @@ def purge(arguments: argparse.Namespace) -> int:
         output.as_json({**head, **asdict(gone), **copies})
         return output.FAILED if gone.unfinished else output.DONE
     verb = "Would be deleted" if arguments.dry_run else "Deleted"
-    output.say(
+    lines = [
         f"{verb}, from before {before:%Y-%m-%d %H:%M} UTC: turns {gone.turns:,}, entries "
         f"{gone.events:,}."
-    )
+    ]
     if forgotten.copies:
-        output.say(
-            f"{verb}, replaced and quarantined files: {forgotten.copies:,}, bytes "
-            f"{forgotten.copied_bytes:,}."
-        )
+        size = f"{forgotten.copies:,}, bytes {forgotten.copied_bytes:,}"
+        lines.append(f"{verb}, replaced and quarantined files: {size}.")
     if gone.kept:
-        output.say(f"Old turns that somebody may still need stay: {gone.kept:,}.")
+        lines.append(f"Old turns that somebody may still need stay: {gone.kept:,}.")
+    output.say("\n".join(lines))
     return output.fail(gone.unfinished) if gone.unfinished else output.DONE
 
 

@@ -35,13 +35,12 @@ def as_json(value: Mapping[str, Any]) -> None:
     say(json.dumps(value, indent=2))
 
 
-def fail(problem: Exception | str) -> int:
+def fail(problem: Exception | str, code: int = FAILED) -> int:
     """Tell why it could not be done; gives the exit code of that."""
     print(str(problem), file=sys.stderr)
-    return FAILED
+    return code
 
 
 def misuse(sentence: str) -> int:
     """Tell what was typed wrongly, where only the command can know; gives its exit code."""
-    print(sentence, file=sys.stderr)
-    return MISUSED
+    return fail(sentence, MISUSED)

@@ -50,42 +50,36 @@ def doctor(arguments: argparse.Namespace) -> int:
     return output.DONE if is_well else output.FAILED
 
 
-# -- the keys that sign waiting questions; no secret is ever shown
-
-
-def list_keys(arguments: argparse.Namespace) -> int:
-    """List the keys, the newest first."""
+def keys(arguments: argparse.Namespace) -> int:
+    """List, rotate or revoke the keys that sign waiting questions; no secret is ever shown."""
+    if (arguments.key_id is not None) != (arguments.action == "revoke"):
+        return output.misuse("revoke takes the id of a key, and list and rotate take none.")
     keyring = Keyring.open()
-    keys = keyring.keys()
-    if not keys:
-        output.say("There is no key yet; the first question makes one.")
-    else:
-        lines = [f"{'key':16}  {'state':11}  {'created':10}  signed until"]
-        for key in keys:
-            made, until = _day(key.created_at), _day(key.retired_at)
-            lines.append(f"{key.key_id:16}  {key.state:11}  {made:10}  {until}")
-        output.say("\n".join(lines))
-    keyring.check()
-    return output.DONE
+    match arguments.action:
+        case "rotate":
+            key = keyring.rotate()
+            output.say(
+                f"Questions are signed with {key.key_id} from now on. Those that the key before "
+                f"it signed can be answered for {GRACE_S / 86_400:g} more days."
+            )
+        case "revoke":
+            keyring.revoke(arguments.key_id)
+            output.say(
+                f"The secret of {arguments.key_id} is destroyed. Questions that it signed cannot "
+                "be answered any more: run their cells again. New questions are signed with "
+                "another key."
+            )
+        case _:
+            from parsimony_agent.tables import table
 
-
-def rotate_key(_arguments: argparse.Namespace) -> int:
-    """Sign with a new key from now on."""
-    key = Keyring.open().rotate()
-    output.say(
-        f"Questions are signed with {key.key_id} from now on. Those that the key before it signed "
-        f"can be answered for {GRACE_S / 86_400:g} more days."
-    )
-    return output.DONE
-
-
-def revoke_key(arguments: argparse.Namespace) -> int:
-    """Destroy a key."""
-    Keyring.open().revoke(arguments.key_id)
-    output.say(
-        f"The secret of {arguments.key_id} is destroyed. Questions that it signed cannot be "
-        "answered any more: run their cells again. New questions are signed with another key."
-    )
+            rows = [
+                (key.key_id, key.state, _day(key.created_at), _day(key.retired_at))
+                for key in keyring.keys()  # noqa: SIM118 - no dict
+            ]
+            head = ("key", "state", "created", "signed until")
+            empty = "There is no key yet; the first question makes one."
+            output.say(str(table(head, rows, empty=empty)["text/plain"]))
+            keyring.check()
     return output.DONE
 
 

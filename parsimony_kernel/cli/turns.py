@@ -13,7 +13,6 @@ from parsimony_kernel.session.maintenance import journal_of, turns_of
 from parsimony_kernel.session.turns import SessionError, resolve_turn, short_id
 from parsimony_kernel.storage.store import TurnRow
 
-_LISTED = 5
 _REMEDY = "List them with: jupyter parsimony runs"
 _TOLD = ("status", "request", "model", "started_at", "ended_at", "summary")
 
@@ -22,7 +21,6 @@ def runs(arguments: argparse.Namespace) -> int:
     """List the turns, the newest last."""
     with journal_of(arguments.folder.resolve()) as journal:
         found = _of_notebook(turns_of(journal), arguments.notebook)
-    found = [turn for turn in found if arguments.status in (None, turn.status)]
     shown = found[-arguments.limit :]
     more = len(found) - len(shown)
     if arguments.json:
@@ -34,7 +32,6 @@ def runs(arguments: argparse.Namespace) -> int:
 
 def show(arguments: argparse.Namespace) -> int:
     """Show the record of a turn as its cell does, from the journal alone."""
-    from parsimony_agent.tables import steps_table
     from parsimony_kernel.view.history import code_that_worked, story
 
     with journal_of(arguments.folder.resolve()) as journal:
@@ -44,17 +41,15 @@ def show(arguments: argparse.Namespace) -> int:
     if not events:
         why = "yet: it has just begun" if turn.request else "any more: it was purged"
         return output.fail(f"Nothing of turn {turn.ordinal} is on record {why}.")
-    steps = story(events)
     code = "\n\n".join(step.code for step in code_that_worked(events))
     if arguments.json:
-        rest = {"steps": [vars(line) for line in steps], "code": code, "text": _record(events)}
+        steps = [vars(line) for line in story(events)]
+        rest = {"steps": steps, "code": code, "text": _record(events)}
         output.as_json({**_described(turn), **rest})
     elif arguments.code:
         if not code:
             return output.fail("No code of this turn worked: see it without --code.")
         output.say(code)
-    elif arguments.steps:
-        output.say(str(steps_table(steps)["text/plain"]))
     else:
         output.say(_record(events))
     return output.DONE
@@ -95,14 +90,13 @@ def _of_notebook(turns: Sequence[TurnRow], named: str | None) -> list[TurnRow]:
         return list(turns)
     known = sorted({turn.notebook for turn in turns})
     name = PurePath(named).name
-    found = [each for each in known if each == PurePath(named).as_posix()]
-    found = found or [each for each in known if PurePath(each).name == name]
+    whole = [each for each in known if each == PurePath(named).as_posix()]
+    found = whole or [each for each in known if PurePath(each).name == name]
     if len(found) == 1:
         return [turn for turn in turns if turn.notebook == found[0]]
     if found:
-        more = [f"{len(found) - _LISTED} more"] if len(found) > _LISTED else []
-        listed = ", ".join([*map(repr, found[:_LISTED]), *more])
-        raise SessionError(f"{named!r} may be {listed}: give the whole path.")
+        several = ", ".join(map(repr, found))
+        raise SessionError(f"{named!r} may be {several}: give the whole path.")
     raise SessionError(
         f"No turn of a notebook {named!r} is on record here.{nearest(named, known)} {_REMEDY}"
     )

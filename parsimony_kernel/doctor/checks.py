@@ -87,11 +87,11 @@ def _kernel() -> Check:
     place = f"{KERNEL_NAME} in {spec.resource_dir}"
     if first == sys.executable or _ANY_PYTHON.fullmatch(first):
         return Check("kernel", True, place)
-    if shutil.which(first) is None:
-        says = f"{place} starts {first!r}, which is not there"
-        return Check("kernel", False, says, _INSTALL, "error")
-    says = f"{place} starts {first!r}, another Python than this one"
-    return Check("kernel", False, says, _INSTALL, "warn")
+    is_there = shutil.which(first) is not None
+    says = f"{place} starts {first!r}, " + (
+        "another Python than this one" if is_there else "which is not there"
+    )
+    return Check("kernel", False, says, _INSTALL, "warn" if is_there else "error")
 
 
 def _litellm() -> Check:
@@ -165,7 +165,7 @@ def _listens(base: str) -> bool:
 def _workspace(folder: Path, environ: Mapping[str, str]) -> Check:
     root = find_workspace(folder, environ)
     inside = root / ARTIFACT_FOLDER
-    for place in (root, inside) if os.path.lexists(inside) else (root,):
+    for place in (root, *filter(os.path.lexists, [inside])):
         if not _is_writable(place):
             says = f"{str(place)!r} cannot be written"
             remedy = "Make it writable, or set PARSIMONY_WORKSPACE to another folder."

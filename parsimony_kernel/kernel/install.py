@@ -78,8 +78,5 @@ def _logos() -> list[Path]:
     """The logos of the kernelspec that came with the package, or of the source tree."""
     shared = Path(sys.prefix) / "share" / "jupyter" / "kernels" / KERNEL_NAME
     source = Path(str(files("parsimony_kernel"))).parent / "kernelspec"
-    for folder in (shared, source):
-        found = sorted(folder.glob("logo-*"))
-        if found:
-            return found
-    return []
+    found = (sorted(folder.glob("logo-*")) for folder in (shared, source))
+    return next(filter(None, found), [])
