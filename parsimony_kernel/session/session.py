@@ -10,7 +10,6 @@ import uuid
 from collections import ChainMap
 from collections.abc import AsyncGenerator, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -55,7 +54,6 @@ from parsimony_kernel.session.notebook_tools import NotebookTools
 from parsimony_kernel.session.past import Past, bound_by
 from parsimony_kernel.session.sent import first_notice, noting
 from parsimony_kernel.session.share import Share, tools_told
-from parsimony_kernel.session.spending import used, within_budget
 from parsimony_kernel.session.turn_log import (
     MAX_QUESTION_AGE_S,
     Running,
@@ -223,7 +221,7 @@ class NotebookSession:
         request = secrets.clean(request)
         running = Running(run_id, cell_key, secrets=secrets, options=chosen)
         running.cancellation = stop or running.cancellation
-        guardrails = within_budget(chosen.guardrails(), chosen.notebook_cost_usd, self.spent_usd)
+        guardrails = chosen.guardrails()
         self._running = running
         try:
             notice = first_notice(models, chosen.share, self._journal, self._history)
@@ -337,16 +335,14 @@ class NotebookSession:
         *,
         turn_id: str | None = None,
         nonce: str | None = None,
-        notebook_cost_usd: float | None = None,
         stop: CancellationRequest | None = None,
     ) -> AsyncGenerator[AgentEvent, None]:
         """Answer the question of ``turn_id``, or the newest one, and go on.
 
         A number picks that choice. With ``nonce`` only that very question is answered, not a
-        later one of the turn. The turn goes on telling as much of the notebook as it began with;
-        ``notebook_cost_usd`` is what all turns may cost now, where that is another limit than the
-        one it began with. Raises ``SessionError`` before anything ran: no such question, an
-        empty answer, a record that is expired, altered, or answered before.
+        later one of the turn. The turn goes on telling as much of the notebook as it began with.
+        Raises ``SessionError`` before anything ran: no such question, an empty answer, a record
+        that is expired, altered, or answered before.
         """
         self._must_be_free()
         row = self._log.question(turn_id, nonce, self._clock.now())
@@ -381,14 +377,7 @@ class NotebookSession:
         self._running = running
         try:
             running.options = options_of(begun)
-            if notebook_cost_usd is not None:
-                running.options = replace(running.options, notebook_cost_usd=notebook_cost_usd)
-            guardrails = within_budget(
-                limits_of(begun),
-                running.options.notebook_cost_usd,
-                self.spent_usd,
-                of_turn_usd=record.cumulative_cost_usd,
-            )
+            guardrails = limits_of(begun)
             models = noting(models, self._journal, record.run_id)
             await self._store.look(running.cancellation)
             agent = self._agent(models, running, guardrails)
@@ -437,11 +426,6 @@ class NotebookSession:
         """What a turn has sent to its models, request by request; nothing for one that was
         replayed from a recording."""
         return sent_by(self._journal.database, turn_id)
-
-    def spent_usd(self) -> float:
-        """What the turns begun in this notebook have cost, replaced and forgotten ones included,
-        in US dollars. Answers without a known price and turns that were purged count nothing."""
-        return sum(used(self._journal.events(row.run_id)).cost_usd for row in self.turns())
 
     def artifacts(self, *, most: int | None = None) -> tuple[LogEntry, ...]:
         """What is published in the workspace, newest snapshot of each, this notebook's first."""

@@ -31,7 +31,6 @@ from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.llm.cassette import CassetteMiss
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.session.inventory import Written
-from parsimony_kernel.session.spending import at_budget
 from parsimony_kernel.session.turns import SessionError, TurnOptions
 from parsimony_kernel.storage.keyring import GRACE_S
 from parsimony_kernel.storage.store import PendingRow, SqliteJournal
@@ -145,7 +144,6 @@ class TurnLog:
                         if waits_on and isinstance(event, Handoff):
                             steps = (*event.suggested_next_steps, _ASK_AGAIN)
                             event = event.model_copy(update={"suggested_next_steps": steps})
-                        event = at_budget(event, running.options.notebook_cost_usd)
                         if isinstance(event, UserInputRequested):
                             self.journal.suspend(event.suspension_record)
                         log.write(event)
