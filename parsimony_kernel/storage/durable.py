@@ -39,7 +39,7 @@ _anchored: dict[Path, tuple[int, ...]] = {}
 # The folders that a thread is alone in.
 _held = threading.local()
 
-_SAID = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+TROUBLE = tomllib.loads(Path(__file__).with_name("trouble.toml").read_text(encoding="utf-8"))
 
 
 class StorageError(SessionError, OSError):
@@ -55,7 +55,7 @@ def storage_error(exc: OSError, path: Path, doing: str = "write") -> StorageErro
     if isinstance(exc, StorageError):
         return exc
     usual = f"{exc.strerror or str(exc) or type(exc).__name__}; check the folder and try again"
-    said = _SAID.get(errno.errorcode.get(exc.errno or 0, ""), usual)
+    said = TROUBLE["system"].get(errno.errorcode.get(exc.errno or 0, ""), usual)
     return StorageError(f"Cannot {doing} {str(path)!r}: {said}.", code=exc.errno)
 
 
