@@ -7,6 +7,7 @@ provider would not take, is refused when it is added.
 import inspect
 import json
 import threading
+import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -308,20 +309,9 @@ class _Fit(BaseModel):
     reconcile: Callable[..., Any] | None
 
 
-# What is wrong where a field is not so, with the remedy.
-_FAULTS = {
-    "name": "no provider takes its name: give it one of 1 to 64 letters from a to z, digits, '_' "
-    "and '-', a function by def",
-    "description": "its description is no text: give it a str, or the function a docstring",
-    "tool_type": "its tool_type is no text: leave it out",
-    "function": "its function cannot be called: give it an async def",
-    "parameters_schema": "its parameters_schema is no JSON Schema of an object: write a dict of "
-    "JSON values with 'type': 'object'",
-    "timeout_s": "its timeout_s is no time: give seconds above 0, or None",
-    "effect": "its effect is not known: write 'none', 'idempotent' or 'write', or leave it out",
-    "validators": "its validators are no list of functions: give a list, which may be empty",
-    "reconcile": "its reconcile cannot be called: give it an async def, or leave it out",
-}
+_FAULTS: dict[str, str] = tomllib.loads(
+    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+)
 
 
 def _fault_of(made: Tool) -> str:

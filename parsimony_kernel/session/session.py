@@ -41,7 +41,6 @@ from parsimony_kernel.llm.credentials import provider_of
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.metrics import tracing
 from parsimony_kernel.session import identity, memory
-from parsimony_kernel.session.cassettes import Cassettes, require, with_effort
 from parsimony_kernel.session.hooks import NotebookHooks, differences
 from parsimony_kernel.session.inventory import (
     hashes,
@@ -52,12 +51,18 @@ from parsimony_kernel.session.inventory import (
 from parsimony_kernel.session.maintenance import refresh_watched
 from parsimony_kernel.session.notebook_tools import NotebookTools
 from parsimony_kernel.session.past import Past, bound_by
-from parsimony_kernel.session.sent import first_notice, noting
 from parsimony_kernel.session.share import Share, tools_told
 from parsimony_kernel.session.turn_log import (
     MAX_QUESTION_AGE_S,
     Running,
     TurnLog,
+)
+from parsimony_kernel.session.turn_models import (
+    Cassettes,
+    first_notice,
+    noting,
+    require,
+    with_effort,
 )
 from parsimony_kernel.session.turns import (
     KEPT,
@@ -525,7 +530,6 @@ class NotebookSession:
             instructions="\n\n".join((INSTRUCTIONS, *(w.block for w in running.instructions))),
             pinned_constraints=playbook.constraints,
             policy=playbook.policy,
-            classifier=hooks.classifier(chosen.classifier, models, running.cancellation),
             hooks=hooks,
             clock=self._clock,
         )

@@ -24,7 +24,7 @@ LIMITS = (
 )  # fmt: skip
 
 # What a turn keeps over a question as it is, by the name that options and events give it.
-KEPT = ("context", "share_figures", "classifier", "effort")
+KEPT = ("context", "share_figures", "effort")
 
 # How a request begins that hands over an error, with what the error says.
 MENDING = "A cell of this notebook failed."
@@ -55,8 +55,6 @@ class TurnOptions:
     ``share`` says how much of the notebook the model is told, and ``context`` of what: of
     everything (``None``), or only of the variables, data files and titles named.
     ``share_figures`` shows charts to models that see, as ``full`` does anyway.
-    ``classifier`` is ``rules``, ``hybrid`` (rules, then the turn's own model) or ``llm`` (that
-    model alone).
     ``asked_by`` names a program that asks for the person.
     ``claims`` is strict where the model is asked once for numbers that no result supports.
     """
@@ -74,7 +72,6 @@ class TurnOptions:
     share: Share = Share.samples
     context: tuple[str, ...] | None = None
     share_figures: bool = False
-    classifier: str = "rules"
     claims: str = "mark"
     asked_by: str = ""
 
@@ -198,7 +195,7 @@ def options_of(begun: RunStarted | None) -> TurnOptions:
     """What a turn began with, apart from its limits. One that is not on record tells its model
     nothing of the notebook. Raises ``ValueError`` for a mode that does not exist."""
     if begun is None:
-        return TurnOptions(share=Share.none, classifier="")
+        return TurnOptions(share=Share.none)
     return TurnOptions(
         approve=Approval(begun.approve or Approval.guarded),
         procedure=begun.procedure,

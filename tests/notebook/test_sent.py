@@ -14,9 +14,9 @@ from parsimony_kernel.core.chat import ChatModel, ModelRequest
 from parsimony_kernel.core.events import AgentEvent, Handoff, RunStarted
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.llm.cassette_mode import CassetteMode
-from parsimony_kernel.session.sent import noting
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
+from parsimony_kernel.session.turn_models import noting
 from parsimony_kernel.session.turns import TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
 

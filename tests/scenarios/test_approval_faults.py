@@ -134,7 +134,7 @@ ALLOWED = {
     "max_tokens": 1_000_000,
     "max_iterations": 1_000_000,
     "procedure": "other.yaml",
-    "classifier": "llm",
+    "effort": "high",
 }
 
 
