@@ -8,7 +8,7 @@ import os
 import threading
 import uuid
 from collections import ChainMap
-from collections.abc import AsyncGenerator, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
@@ -152,6 +152,7 @@ class NotebookSession:
             self._history,
             owner=owner_of(self._session_id),
             connection_file=connection_file,
+            settle=self.past.settle,
         )
         self._cassettes = Cassettes(self.notebook, folder, self._environ)
 
@@ -222,7 +223,7 @@ class NotebookSession:
         )
         model_name = ", ".join(model.name for model in models)
         self._must_be_free()
-        secrets = Secrets.of(models, {**os.environ, **self._environ})
+        secrets = self._secrets(models)
         request = secrets.clean(request)
         running = Running(run_id, cell_key, secrets=secrets, options=chosen)
         running.cancellation = stop or running.cancellation
@@ -236,10 +237,7 @@ class NotebookSession:
             trouble = await self._store.look(running.cancellation)
             notice = f"{notice} {trouble}".strip()
             agent = self._agent(models, running, guardrails)
-            running.ordinal = self._log.begin(
-                running.run_id, cell_key=cell_key, request=request, model=model_name
-            )
-            with self._log.opening(running.run_id):
+            with self._log.beginning(running, request=request, model=model_name):
                 back = self.past.replace(self._log.of_cell(cell_key), by=running.run_id)
                 state, shared = self._opened(agent, running, request, also=back.removed)
                 started = _started(
@@ -247,7 +245,7 @@ class NotebookSession:
                     shown_limits(guardrails),
                     request=request,
                     model=model_name,
-                    shared=(*shared, *self._written(running), *self.tools.changes()),
+                    shared=(*shared, *self.tools.changes()),
                     approve=chosen.approve.value,
                     procedure=chosen.procedure or "",
                     notice=" ".join(filter(None, (self._notice, self._journal.news(), notice))),
@@ -256,17 +254,12 @@ class NotebookSession:
                 state.begun = digest_of(started)
                 self._journal.append(running.run_id, started)
             self._notice = ""
-            async with aclosing(self._follow(running, started, run_loop(agent, state))) as events:
+            stream = self._log.follow(running, started, run_loop(agent, state), self._trace())
+            async with aclosing(stream) as events:
                 async for event in events:
                     yield event
         finally:
             self._running = None
-
-    def _written(self, running: Running) -> tuple[str, ...]:
-        """What is said of the person's instructions, by what they were in the turn before."""
-        turns = [each.run_id for each in self.turns() if each.run_id != running.run_id]
-        before = self._log.beginning_of(turns[-1]) if turns else None
-        return instructions_in_words(running.instructions, before)
 
     def _opened(
         self, agent: Agent, running: Running, request: str, *, also: Sequence[str] = ()
@@ -293,7 +286,9 @@ class NotebookSession:
             run_id=running.run_id,
             cancellation=running.cancellation,
         )
-        return state, shared
+        turns = [each.run_id for each in self.turns() if each.run_id != running.run_id]
+        before = self._log.beginning_of(turns[-1]) if turns else None
+        return state, (*shared, *instructions_in_words(running.instructions, before))
 
     def _in_words(
         self,
@@ -328,7 +323,7 @@ class NotebookSession:
         models = resolve_models(
             chosen.model or self._model, with_effort(self._environ, chosen.effort)
         )
-        secrets = Secrets.of(models, {**os.environ, **self._environ})
+        secrets = self._secrets(models)
         running = Running(uuid.uuid4().hex, cell_key, secrets=secrets, options=chosen)
         agent = self._agent(models, running, chosen.guardrails())
         state, _ = self._opened(agent, running, secrets.clean(request))
@@ -375,7 +370,7 @@ class NotebookSession:
             self._model if asked_by == self.model_name else asked_by,
             begun.effort if begun else "",
         )
-        secrets = Secrets.of(models, {**os.environ, **self._environ})
+        secrets = self._secrets(models)
         running = Running(record.run_id, row.turn.cell_key, row.turn.ordinal, secrets, asked=record)
         running.seen.update(record.minted_live_names)
         running.cancellation = stop or running.cancellation
@@ -407,7 +402,8 @@ class NotebookSession:
                 shared=instructions_in_words(running.instructions, begun),
             )
             self._log.take_up(running.run_id, record, started)
-            async with aclosing(self._follow(running, started, run_loop(agent, state))) as events:
+            stream = self._log.follow(running, started, run_loop(agent, state), self._trace())
+            async with aclosing(stream) as events:
                 async for event in events:
                     yield event
         except ValueError as exc:  # the checks of resuming, and a mode that does not exist
@@ -492,6 +488,9 @@ class NotebookSession:
                 "stop it with the Stop button or %agent stop."
             )
 
+    def _secrets(self, models: Sequence[ChatModel]) -> Secrets:
+        return Secrets.of(models, {**os.environ, **self._environ})
+
     def _agent(
         self, models: Sequence[ChatModel], running: Running, guardrails: AgentGuardrails
     ) -> Agent:
@@ -534,17 +533,9 @@ class NotebookSession:
             clock=self._clock,
         )
 
-    def _follow(
-        self, running: Running, started: RunStarted, stream: AsyncGenerator[AgentEvent, None]
-    ) -> AsyncGenerator[AgentEvent, None]:
+    def _trace(self) -> Callable[[AgentEvent], None]:
         observer = tracing.observer(self._environ, self._clock, provider_of)
-        return self._log.follow(
-            running,
-            started,
-            stream,
-            trace=(lambda event: None) if observer is None else observer.observe,
-            settle=self.past.settle,
-        )
+        return (lambda event: None) if observer is None else observer.observe
 
 
 def _started(running: Running, limits: Mapping[str, Any], **told: Any) -> RunStarted:
