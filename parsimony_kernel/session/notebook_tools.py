@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.artifacts.publish import LiveName, Publisher
-from parsimony_kernel.core.config import AgentGuardrails, FileStore
+from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.core.text import words_of
 from parsimony_kernel.execution.base import BaseCodeExecutor
@@ -29,7 +29,6 @@ from parsimony_kernel.gate.task_file import MAX_CHARACTERS, Playbook, from_yaml
 from parsimony_kernel.lineage.script import SliceError, slice_of
 from parsimony_kernel.session.turns import SessionError
 from parsimony_kernel.toolbox.code import code_tools
-from parsimony_kernel.toolbox.files import stored_file_tools
 from parsimony_kernel.toolbox.mcp_client import Servers
 from parsimony_kernel.toolbox.mcp_servers import PREFIX
 from parsimony_kernel.toolbox.plan import plan
@@ -47,8 +46,6 @@ class NotebookTools(Mapping[str, Tool]):
         workspace: what bounds the tools for files.
         folder: what relative paths are relative to.
         must_be_free: raises ``SessionError`` while a turn runs.
-        file_store: where files are read and kept instead of in the workspace, and what is
-            published beside it.
     """
 
     executor: BaseCodeExecutor
@@ -57,7 +54,6 @@ class NotebookTools(Mapping[str, Tool]):
     folder: Path
     environ: Mapping[str, str]
     must_be_free: Callable[[], None]
-    file_store: FileStore | None = None
 
     def __post_init__(self) -> None:
         self._own = OwnTools(self.executor.variables, self.of_every_turn)
@@ -133,21 +129,13 @@ class NotebookTools(Mapping[str, Tool]):
                 return None  # the cells of the lineage are kept in its place
 
         timeout_s = min(limits.tool_timeout_s, limits.max_execution_time_s)
-        files = self.file_store
         return (
             code_tools(executor, timeout_s=timeout_s, scope=lambda: scope, seen=seen)
             + inspection_tools(executor)
             + publish_tools(
-                executor,
-                publisher,
-                emit,
-                lambda: scope.run_id,
-                seen=seen,
-                script=script,
-                files=files,
+                executor, publisher, emit, lambda: scope.run_id, seen=seen, script=script
             )
             + refresh_tools(publisher, emit, clean_executor)
-            + stored_file_tools(files)
             + restart_tools(executor)
             + [plan]
             + termination_tools()

@@ -26,7 +26,7 @@ from parsimony_kernel.core import choices
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.chat import OFFLINE, ChatModel, ModelRequest
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.core.config import AgentGuardrails, FileStore
+from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.conversation import AgentContext, AgentMessage
 from parsimony_kernel.core.events import AgentEvent, RunStarted
 from parsimony_kernel.core.state import RunState
@@ -89,7 +89,6 @@ class NotebookSession:
     Args:
         model: what answers, else ``PARSIMONY_MODEL``, else the embedded offline model.
         connection_file: that of the kernel in which turns run, if any.
-        file_store: where the tools for files work instead of in the workspace.
 
     Raises:
         SessionError: the workspace's journal or the key folder cannot be written.
@@ -105,7 +104,6 @@ class NotebookSession:
         environ: Mapping[str, str] = os.environ,
         clock: Clock = SYSTEM_CLOCK,
         connection_file: str = "",
-        file_store: FileStore | None = None,
     ) -> None:
         self.workspace = find_workspace(folder, environ)
         self._history = identity.history_name(identity.name_in(self.workspace, folder / notebook))
@@ -121,7 +119,6 @@ class NotebookSession:
             sweep_temporary(written, clock=clock)
         self.executor = executor
         self._folder = folder
-        self._file_store = file_store
         model = model or environ.get("PARSIMONY_MODEL", "").strip() or OFFLINE
         self._model = self._first_model = model
         # What the notebook sets for models stands before the environment.
@@ -139,7 +136,6 @@ class NotebookSession:
             folder=folder,
             environ=self._environ,
             must_be_free=self._must_be_free,
-            file_store=file_store,
         )
         self.past = Past(executor, self._journal, self._history, must_be_free=self._must_be_free)
         # A name is another function in another notebook, so these are its own.
@@ -386,7 +382,6 @@ class NotebookSession:
                 agent,
                 record,
                 answer,
-                files=self._file_store,
                 code_executor=self.executor,
                 cancellation=running.cancellation,
                 max_suspension_age_s=MAX_QUESTION_AGE_S,
@@ -521,7 +516,6 @@ class NotebookSession:
             session_id=self._session_id,
             keyring=self._keyring,
             workspace=str(self.workspace),
-            file_store=self._file_store,
             tools=tools,
             contract=playbook.contract,
             rules=playbook.rules,

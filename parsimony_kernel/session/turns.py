@@ -133,14 +133,11 @@ def resolve_turn(
         said = named if is_number else repr(named)
         rule = f" An id needs at least {_ID_CHARS} characters." if is_short else ""
         raise SessionError(f"There is no turn {said} {where}.{rule} {remedy}")
-    met = found[:_LISTED]
-    more = f", {len(found) - _LISTED} more" if len(found) > _LISTED else ""
-    if is_number:
-        told = ", ".join(f"{short_id(turn.run_id)} of {turn.notebook!r}" for turn in met)
-        raise SessionError(f"Several notebooks have a turn {named}: {told}{more}. Give the id.")
-    told = ", ".join(turn.run_id[: len(named) + 4] for turn in met)
+    ids = [short_id(each.run_id) if is_number else each.run_id[: len(named) + 4] for each in found]
+    told = [f"{id_} of {turn.notebook!r}" for id_, turn in zip(ids, found[:_LISTED], strict=False)]
+    told += [f"{len(found) - _LISTED} more"] * (len(found) > _LISTED)
     raise SessionError(
-        f"{len(found)} turns have ids that begin with {named!r}: {told}{more}. Give more of it."
+        f"{named!r} means {len(found)} turns: {', '.join(told)}. Give more of the id."
     )
 
 
