@@ -41,7 +41,7 @@ from parsimony_kernel.lineage.script import slice_of
 from parsimony_kernel.lineage.snapshot import visible
 from parsimony_kernel.lineage.stamp import stamp_effect
 from parsimony_kernel.lineage.why import why
-from parsimony_kernel.session.changes import Changes
+from parsimony_kernel.session.past import Changes
 
 NAMES = (10, 100, 1_000)
 LARGE_BYTES = 10**9

@@ -299,9 +299,9 @@ def share_modes() -> str:
 
 def _told(what: object) -> str:
     """What is told of a tool's answer under ``schema``."""
-    if what is None:
+    if what == "all":
         return "all of it"
-    return ", ".join(what) if isinstance(what, tuple) else "shape"
+    return ", ".join(what) if isinstance(what, list) else str(what)
 
 
 PAGES: dict[str, Callable[[], str]] = {

@@ -49,8 +49,6 @@ def options_of(request: CellRequest, settings: ParsimonyAgent) -> TurnOptions:
         share=share,
         context=() if "no_context" in flags else flags.get("context"),
         share_figures=settings.value("share_figures") == "yes",
-        notebook_cost_usd=settings.value("notebook_budget"),
-        classifier=settings.value("classifier"),
         claims=settings.value("claims"),
     )
 

@@ -28,8 +28,7 @@ from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.picture import draw
 from parsimony_kernel.metrics import alerts, figures
 from parsimony_kernel.session.maintenance import RECENT_TURNS, report_of
-from parsimony_kernel.session.spending import Used, used
-from parsimony_kernel.session.turns import resolve_turn
+from parsimony_kernel.session.turns import Used, resolve_turn, used
 from parsimony_kernel.view.escape import fit, html_text
 from parsimony_kernel.view.history import story
 from parsimony_kernel.view.outline import cost_words
@@ -194,26 +193,14 @@ def usage(magics: AgentMagics, topic: str = "") -> Told:
 
 
 def cost(magics: AgentMagics) -> Told:
-    """What each turn has used of its model, those that were replaced among them, and the sum;
-    where the notebook has a budget, what of it is spent."""
+    """What each turn has used of its model, those that were replaced among them, and the sum."""
     session = magics.session
     turns = [(turn, used(session.events(turn.run_id))) for turn in session.turns()]
     whole = sum((each for _, each in turns), Used())
     rows = [_row(str(turn.ordinal), turn.model, each) for turn, each in turns]
     rows += [_row("all", "", whole)] * (len(rows) > 1)
     head = ("turn", "model", "calls", "tokens in", "cached", "tokens out", "cost", "time")
-    told = table(head, rows, empty="No turn of this notebook has asked a model yet.")
-    budget: float | None = magics.settings.value("notebook_budget")
-    if budget is None:
-        return told
-    spent = session.spent_usd()
-    said = f"Spent in this notebook: {cost_words(spent) if spent else 'nothing'} of "
-    said += f"{cost_words(budget)}, its notebook_budget."
-    if whole.unpriced:
-        said += " Calls without a known price are not counted."
-    if spent >= budget:
-        said += " No turn begins until it is raised."
-    return [told, note(said)]
+    return table(head, rows, empty="No turn of this notebook has asked a model yet.")
 
 
 def _row(turn: str, model: str, spent: Used) -> tuple[str, ...]:

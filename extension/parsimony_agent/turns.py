@@ -240,12 +240,11 @@ class Turns:
     def _resumed(
         self, reply: str, question: SuspensionRecord, stop: CancellationRequest | None = None
     ) -> AsyncIterator[AgentEvent]:
-        """How a turn goes on after an answer, within the budget that the notebook has by now."""
+        """How a turn goes on after an answer."""
         return self._session.resume(
             reply,
             turn_id=question.run_id,
             nonce=question.nonce,
-            notebook_cost_usd=self._settings.value("notebook_budget"),
             stop=stop,
         )
 

@@ -16,9 +16,8 @@ class AgentGuardrails(BaseModel):
     ``stall_threshold_s`` counts a model's silence only: never back-off, a provider's error or a
     running tool. ``max_tokens`` counts prompt and answer tokens together, ``max_cost_usd`` is in
     US dollars; ``None`` sets no limit. With a cost limit, a model whose price is unknown is not
-    asked. ``ceiling_cost_usd`` is what a run may cost at most, whatever a person allows meanwhile.
-    Numbers of an answer that no result supports are marked; with strict ``claims``, the model is
-    asked for them once.
+    asked. Numbers of an answer that no result supports are marked; with strict ``claims``, the
+    model is asked for them once.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -33,7 +32,6 @@ class AgentGuardrails(BaseModel):
     loop_hard_threshold: int = Field(6, ge=2)
     max_tokens: int | None = Field(None, gt=0)
     max_cost_usd: float | None = Field(None, gt=0, allow_inf_nan=False)
-    ceiling_cost_usd: float | None = Field(None, gt=0, allow_inf_nan=False)
     claims: Literal["mark", "strict"] = "mark"
 
 

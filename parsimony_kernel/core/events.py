@@ -30,11 +30,9 @@ class RunStarted(AgentEvent):
     existed at the suspension and no longer do, ``replaced`` those that the cell's earlier turn had
     made or changed, and that were taken back before this one began. ``share`` says how much of the
     notebook the model is told, ``context`` of what (``None``: of everything), ``share_figures``
-    that charts are shown to a model that sees, and
-    ``notebook_cost_usd`` what all turns of the notebook together may cost, in US dollars.
-    ``classifier`` is what tells why a step failed, ``effort`` how long the model may think, where
-    the cell says so, and ``instructions`` the hash of each file with
-    the person's instructions, by path.
+    that charts are shown to a model that sees. ``effort`` is how long the model may think, where
+    the cell says so, and ``instructions`` the hash of each file with the person's instructions, by
+    path.
     """
 
     type: Literal["run_started"] = "run_started"
@@ -59,8 +57,6 @@ class RunStarted(AgentEvent):
     share: str = ""
     context: tuple[str, ...] | None = None
     share_figures: bool = False
-    notebook_cost_usd: float | None = None
-    classifier: str = ""
     instructions: dict[str, str] = Field(default_factory=dict)
 
 

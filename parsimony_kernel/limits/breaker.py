@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 from parsimony_kernel.core.causes import PROVIDER_FAULT
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.error_table import of_provider
-from parsimony_kernel.limits import breaker_store as rules
-from parsimony_kernel.limits.breaker_store import BreakerStore, OwnStore, State, T, Word
+from parsimony_kernel.limits.breaker_store import BreakerStore, OwnStore, State, T, Terms, Word
 
 FAILURE_THRESHOLD = 5
 RESET_TIMEOUT_S = 60.0
@@ -99,7 +98,7 @@ class CircuitBreaker:
             )
         self.failure_threshold = failure_threshold
         self.reset_timeout = reset_timeout
-        self._terms = rules.Terms(failure_threshold, reset_timeout, probe_lease_s)
+        self._terms = Terms(failure_threshold, reset_timeout, probe_lease_s)
         self._store = store or OwnStore(clock)
         self._name = name
         self._clock = clock
@@ -109,19 +108,19 @@ class CircuitBreaker:
     @property
     def state(self) -> State:
         """``half_open`` from the moment on that a probe would be let through."""
-        return self._look().state
+        return self._store.change(self._name, self._terms.look)[0]
 
     @property
     def failure_count(self) -> int:
         """Failures in a row."""
-        return self._look().failures
+        return self._store.change(self._name, self._terms.look)[1]
 
     def admit(self) -> Permit:
         """Let a call through. ``CircuitOpenError`` when it must not be made."""
-        admission = self._store.change(self._name, partial(rules.admit, self._terms))
-        if admission.epoch is None:
-            raise CircuitOpenError(admission.retry_in_s)
-        return Permit(self, admission.epoch)
+        epoch, wait_s = self._store.change(self._name, self._terms.admit)
+        if epoch is None:
+            raise CircuitOpenError(wait_s)
+        return Permit(self, epoch)
 
     async def call(self, func: Callable[..., Awaitable[T]], /, *args: Any, **kwargs: Any) -> T:
         """``await func(*args, **kwargs)`` under a permit.
@@ -146,10 +145,7 @@ class CircuitBreaker:
     def _hear(self, word: Word, epoch: int) -> None:
         if word == "failed":
             self.last_failure_time = self._clock.monotonic()
-        self._store.change(self._name, partial(rules.hear, self._terms, word, epoch))
-
-    def _look(self) -> rules.Sight:
-        return self._store.change(self._name, partial(rules.look, self._terms))
+        self._store.change(self._name, partial(self._terms.hear, word, epoch))
 
 
 class Breakers:

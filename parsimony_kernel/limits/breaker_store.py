@@ -47,35 +47,6 @@ class Shared(BaseModel):
     probe_at: Seconds | None = None
 
 
-@dataclass(frozen=True)
-class Terms:
-    """When a breaker opens, for how many seconds, and for how many a probe holds its place.
-
-    ``probe_lease_s`` must be longer than a call may take: only the place of a dead probe is to
-    be given away.
-    """
-
-    failure_threshold: int
-    reset_timeout_s: float
-    probe_lease_s: float
-
-
-@dataclass(frozen=True)
-class Admission:
-    """``epoch`` of the permit; ``None`` when the call must wait ``retry_in_s`` seconds."""
-
-    epoch: int | None
-    retry_in_s: float = 0.0
-
-
-@dataclass(frozen=True)
-class Sight:
-    """What a breaker shows: ``half_open`` from the moment on that a probe would be let through."""
-
-    state: State
-    failures: int
-
-
 Rule = Callable[[Shared, float], tuple[Shared, T]]
 
 
@@ -91,52 +62,63 @@ class BreakerStore(Protocol):
         ...
 
 
-def admit(terms: Terms, shared: Shared, now: float) -> tuple[Shared, Admission]:
-    """The rule for a call that wants through. A probe's place is free again after its lease."""
-    shared = _anchored(shared, now)
-    wait = _wait_s(terms, shared, now)
-    if wait > 0:
-        return shared, Admission(None, wait)
-    if shared.state != "closed":
-        probing = {"state": "half_open", "epoch": shared.epoch + 1, "probe_at": now}
-        shared = shared.model_copy(update=probing)
-    return shared, Admission(shared.epoch)
+@dataclass(frozen=True)
+class Terms:
+    """When a breaker opens, for how many seconds, and for how many a probe holds its place: the
+    rules by which its state changes.
 
+    ``probe_lease_s`` must be longer than a call may take: only the place of a dead probe is to
+    be given away.
+    """
 
-def hear(terms: Terms, word: Word, epoch: int, shared: Shared, now: float) -> tuple[Shared, None]:
-    """The rule for what a call that was let through in ``epoch`` has to say."""
-    if epoch != shared.epoch:
-        return shared, None
-    if word == "released":
-        return shared.model_copy(update={"probe_at": None}), None
-    if word == "succeeded":
-        step = shared.state != "closed"
-        return Shared(epoch=shared.epoch + step), None
-    failures = shared.failures + 1
-    if shared.state == "closed" and failures < terms.failure_threshold:
-        return shared.model_copy(update={"failures": failures}), None
-    return Shared(state="open", failures=failures, epoch=shared.epoch + 1, opened_at=now), None
+    failure_threshold: int
+    reset_timeout_s: float
+    probe_lease_s: float
 
+    def admit(self, shared: Shared, now: float) -> tuple[Shared, tuple[int | None, float]]:
+        """The rule for a call that wants through: the epoch of its permit, ``None`` when it must
+        wait, and for how many seconds. A probe's place is free again after its lease."""
+        shared = _anchored(shared, now)
+        wait = self._wait_s(shared, now)
+        if wait > 0:
+            return shared, (None, wait)
+        if shared.state != "closed":
+            probing = {"state": "half_open", "epoch": shared.epoch + 1, "probe_at": now}
+            shared = shared.model_copy(update=probing)
+        return shared, (shared.epoch, 0.0)
 
-def look(terms: Terms, shared: Shared, now: float) -> tuple[Shared, Sight]:
-    """The rule that only looks."""
-    shared = _anchored(shared, now)
-    due = shared.state == "open" and _wait_s(terms, shared, now) == 0.0
-    return shared, Sight("half_open" if due else shared.state, shared.failures)
+    def hear(self, word: Word, epoch: int, shared: Shared, now: float) -> tuple[Shared, None]:
+        """The rule for what a call that was let through in ``epoch`` has to say."""
+        if epoch != shared.epoch:
+            return shared, None
+        if word == "released":
+            return shared.model_copy(update={"probe_at": None}), None
+        if word == "succeeded":
+            return Shared(epoch=shared.epoch + (shared.state != "closed")), None
+        failures = shared.failures + 1
+        if shared.state == "closed" and failures < self.failure_threshold:
+            return shared.model_copy(update={"failures": failures}), None
+        return Shared(state="open", failures=failures, epoch=shared.epoch + 1, opened_at=now), None
+
+    def look(self, shared: Shared, now: float) -> tuple[Shared, tuple[State, int]]:
+        """The rule that only looks, at the state and the failures in a row: ``half_open`` from the
+        moment on that a probe would be let through."""
+        shared = _anchored(shared, now)
+        is_due = shared.state == "open" and self._wait_s(shared, now) == 0.0
+        return shared, ("half_open" if is_due else shared.state, shared.failures)
+
+    def _wait_s(self, shared: Shared, now: float) -> float:
+        if shared.state == "open":
+            return max(0.0, shared.opened_at + self.reset_timeout_s - now)
+        if shared.probe_at is None:
+            return 0.0
+        left = max(0.0, shared.probe_at + self.probe_lease_s - now)
+        return min(left, self.reset_timeout_s)
 
 
 def _anchored(shared: Shared, now: float) -> Shared:
     probe_at = None if shared.probe_at is None else min(shared.probe_at, now)
     return shared.model_copy(update={"opened_at": min(shared.opened_at, now), "probe_at": probe_at})
-
-
-def _wait_s(terms: Terms, shared: Shared, now: float) -> float:
-    if shared.state == "open":
-        return max(0.0, shared.opened_at + terms.reset_timeout_s - now)
-    if shared.probe_at is None:
-        return 0.0
-    left = max(0.0, shared.probe_at + terms.probe_lease_s - now)
-    return min(left, terms.reset_timeout_s)
 
 
 def parse(name: str, text: str | bytes | None) -> Shared:

@@ -1,8 +1,7 @@
 """What a run may spend, reckoned before it is spent.
 
 A demand is what was counted, what the next request would add at most, and the limit; over means
-strictly more. A limit is a question to the person: they allow as much again, or the run ends there;
-at a ceiling it ends, whatever they allow.
+strictly more. A limit is a question to the person: they allow as much again, or the run ends there.
 """
 
 import asyncio
@@ -36,9 +35,6 @@ LEAST_ANSWER_TOKENS = 256
 # No request is near these: a larger number is a fault of whoever counted.
 MOST_TOKENS = 10_000_000
 MOST_USD = 1_000_000.0
-
-# What is said of a run that has come to its ceiling.
-CEILING_REMEDY = "Raise the ceiling of the cost, then ask again."
 
 
 @dataclass(frozen=True)
@@ -154,14 +150,13 @@ class Budget:
 
     @property
     def _limits(self) -> list[Demand]:
-        """Each limit with what of it is used, and nothing reserved yet; the ceiling comes last."""
+        """Each limit with what of it is used, and nothing reserved yet."""
         state, limits = self.state, self.guardrails
         tokens = state.cumulative_prompt_tokens + state.cumulative_completion_tokens
         cost = state.cumulative_cost_usd
         told: list[tuple[Guard, float, float | None]] = [
             ("tokens", tokens - state.budget_from_tokens, limits.max_tokens),
             ("cost", cost - state.budget_from_cost_usd, limits.max_cost_usd),
-            ("cost", cost, limits.ceiling_cost_usd),
         ]
         return [Demand(guard, used, 0, most) for guard, used, most in told if most is not None]
 
@@ -190,8 +185,7 @@ class Budget:
             takes["cost"] = asked, both
         demands = [replace(each, reserved=takes[each.guard][1]) for each in limits]
         if over := [each for each in demands if each.is_over]:
-            at_ceiling = over[-1] is demands[-1] and self.guardrails.ceiling_cost_usd is not None
-            return request, _over(over[-1 if at_ceiling else 0], is_ceiling=at_ceiling)
+            return request, _over(over[0])
         room = float(MOST_TOKENS)
         for each in demands:
             alone, whole = takes[each.guard]
@@ -242,18 +236,15 @@ async def _price(model: ChatModel, request: ModelRequest, prompt: int, answer: i
         return None
 
 
-def _over(demand: Demand, *, is_ceiling: bool = False) -> Failure:
-    """What asks for more than there is; at a ceiling no answer of a person's can go on."""
+def _over(demand: Demand) -> Failure:
+    """What asks for more than there is."""
     is_cost = demand.guard == "cost"
     needed = f"${demand.reserved:.4f}" if is_cost else f"{demand.reserved:,.0f} tokens"
     said = f"{demand.in_words()} are used and the next request may need {needed}"
-    known, final = asdict(demand), causes.LIMIT_UNKEEPABLE
-    if is_ceiling:
-        said = f"The ceiling of the cost is reached: {said}"
-        return final.failure(said, action=Action.stop, remedy=CEILING_REMEDY, **known)
+    known = asdict(demand)
     if demand.reserved > demand.limit:  # as much again would not do either: that is no question
         remedy = f"Allow more than {needed} for this turn."
-        return final.failure(said, action=Action.handoff, remedy=remedy, **known)
+        return causes.LIMIT_UNKEEPABLE.failure(said, action=Action.handoff, remedy=remedy, **known)
     noun = "cost" if is_cost else "token"
     question = f"The run has reached its {noun} budget. Go on with as much again?"
     return causes.BUDGET_USED.failure(said, action=Action.ask_user, question=question, **known)

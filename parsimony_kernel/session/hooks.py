@@ -13,12 +13,11 @@ from parsimony_kernel.agent.hooks import RunContext, RunHooks
 from parsimony_kernel.agent.prompts import notebook_changes
 from parsimony_kernel.artifacts.store import SHORT_ID
 from parsimony_kernel.core.calls import arguments_of
-from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.causes import BAD_ARGUMENTS
-from parsimony_kernel.core.chat import OFFLINE, ChatModel, Completion, ToolCall
+from parsimony_kernel.core.chat import ToolCall
 from parsimony_kernel.core.conversation import snapshot_message
 from parsimony_kernel.core.effects import Effects, action_sha
-from parsimony_kernel.core.events import AgentEvent, LLMCallCompleted
+from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.outputs import FigureObject
 from parsimony_kernel.core.reach import Reach, ReachKind
@@ -34,17 +33,14 @@ from parsimony_kernel.lineage.checkpoint import Change
 from parsimony_kernel.lineage.files import Files
 from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.llm.secrets import Secrets
-from parsimony_kernel.session.changes import Changes
 from parsimony_kernel.session.notebook_tools import NotebookTools
-from parsimony_kernel.session.past import bound_by
+from parsimony_kernel.session.past import Changes, bound_by
 from parsimony_kernel.session.share import Share, Step, shared
 from parsimony_kernel.session.turn_log import Running, TurnLog
 from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.storage.effects import JournalEffects
 from parsimony_kernel.toolbox.publish import announcement
 from parsimony_kernel.tools import Tools
-from parsimony_kernel.triage.classify import Classifier, HybridClassifier
-from parsimony_kernel.triage.llm_classifier import LLMClassifier
 
 _LEASE_S = 120.0
 # Tools of what is published: a turn that begins where nothing is need not hear of them.
@@ -91,36 +87,24 @@ class NotebookHooks(RunHooks):
     def emit(self, event: AgentEvent) -> None:
         self._emitted.append(event)
 
-    def heard(self, answer: Completion) -> None:
-        """Tell of what a model answered beside the run."""
-        self.emit(
-            LLMCallCompleted(
-                model=answer.model,
-                prompt_tokens=answer.usage.prompt_tokens,
-                completion_tokens=answer.usage.completion_tokens,
-                cost_usd=answer.cost_usd,
-                finish_reason=answer.choices[0].finish_reason if answer.choices else None,
-            )
-        )
-
-    def classifier(
-        self, named: str, models: Sequence[ChatModel], cancellation: CancellationRequest
-    ) -> Classifier | None:
-        """What tells why a step failed; the model that is built in is no judge of that."""
-        asked = next((model for model in models if model.name != OFFLINE), None)
-        if named not in ("hybrid", "llm") or asked is None:
-            return None
-        clock = self.log.journal.clock
-        judge = LLMClassifier(asked, cancellation=cancellation, clock=clock, heard=self.heard)
-        return HybridClassifier(judge) if named == "hybrid" else judge
-
     def drain(self) -> list[AgentEvent]:
         emitted, self._emitted = self._emitted, []
         return emitted
 
     def stages(self, state: RunState) -> tuple[Stage, ...]:
-        ledger = self.toolbox.executor.origin_ledger
-        return (publishing_none(self.running.secrets, ledger, state.run_id),)
+        def publishing_none(attempt: Attempt) -> Failure | None:
+            """Nothing is published whose words or code hold a secret."""
+            if attempt.tools[attempt.action].tool_type != "publish":
+                return None
+            if refused := self._holding_none(attempt, "what would be published holds a secret"):
+                return refused
+            code = _code(attempt, self.toolbox.executor.origin_ledger, state.run_id)
+            if any(map(self.running.secrets.are_in, code)):
+                why = "the code that would be published with it holds a secret"
+                return _refused(attempt, why)
+            return None
+
+        return (publishing_none,)
 
     def approvals(self, state: RunState) -> Approving:
         executor = self.toolbox.executor
@@ -138,7 +122,9 @@ class NotebookHooks(RunHooks):
             self.effects(state),
             state.run_id,
             lambda: "" if (paused := executor.paused) is None else paused.sha,
-            showing_none(self.running.secrets),
+            functools.partial(
+                self._holding_none, why="the person would be asked about a call with a secret in it"
+            ),
         )
 
     async def kept(self, call: ToolCall, outcome: StepOutcome, state: RunState) -> StepOutcome:
@@ -183,7 +169,7 @@ class NotebookHooks(RunHooks):
             self.log.journal.database,
             state.run_id,
             self.log.journal.clock,
-            told=functools.partial(_without, self.running.secrets),
+            told=self._without,
             answered=self.running.secrets.of_json,
         )
 
@@ -227,6 +213,21 @@ class NotebookHooks(RunHooks):
             if chosen is None or name in chosen or re.search(rf"\b{re.escape(name)}\b", used):
                 yield name
 
+    # What may not be put before a person or on the disk with a secret in it. A call that waits is
+    # sealed with its exact arguments, and what is published keeps its code: neither can be
+    # cleaned, so a secret in them is refused. The model is told where to read it instead. The
+    # record of writes is only compared and told, so it can be.
+
+    def _holding_none(self, attempt: Attempt, why: str) -> Failure | None:
+        given = dict(attempt.inputs)
+        return None if self.running.secrets.of_json(given) == given else _refused(attempt, why)
+
+    def _without(self, action: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The inputs of a write as they are put down. Of those that hold a secret a hash is put
+        down too, so that another write stays another."""
+        told = self.running.secrets.of_json(dict(inputs))
+        return inputs if told == inputs else {**told, "": action_sha(action, inputs)}
+
     def _reaches(self, code: str) -> tuple[Reach, ...]:
         """What ``code`` would plainly do outside this notebook's workspace."""
         return preview(
@@ -252,48 +253,6 @@ def differences(
     return gone, changed
 
 
-# -- secrets: what may not be put before a person or on the disk with one in it.
-#
-# A call that waits is sealed with its exact arguments, and what is published keeps its code:
-# neither can be cleaned, so a secret in them is refused. The model is told where to read it
-# instead. The record of writes is only compared and told, so it can be.
-
-_INSTEAD = "Read it from os.environ[…] where it is needed, and never write it out"
-
-
-def showing_none(secrets: Secrets) -> Stage:
-    """Nobody is asked about a call with a secret in it."""
-
-    def stage(attempt: Attempt) -> Failure | None:
-        if secrets.of_json(dict(attempt.inputs)) == dict(attempt.inputs):
-            return None
-        return _refused(attempt, "the person would be asked about a call with a secret in it")
-
-    return stage
-
-
-def publishing_none(secrets: Secrets, ledger: OriginLedger, run_id: str) -> Stage:
-    """Nothing is published whose words or code hold a secret."""
-
-    def stage(attempt: Attempt) -> Failure | None:
-        if attempt.tools[attempt.action].tool_type != "publish":
-            return None
-        if secrets.of_json(dict(attempt.inputs)) != dict(attempt.inputs):
-            return _refused(attempt, "what would be published holds a secret")
-        if any(map(secrets.are_in, _code(attempt, ledger, run_id))):
-            return _refused(attempt, "the code that would be published with it holds a secret")
-        return None
-
-    return stage
-
-
-def _without(secrets: Secrets, action: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The inputs of a write as they are put down. Of those that hold a secret a hash is put down
-    too, so that another write stays another."""
-    told = secrets.of_json(dict(inputs))
-    return inputs if told == inputs else {**told, "": action_sha(action, inputs)}
-
-
 def _code(attempt: Attempt, ledger: OriginLedger, run_id: str) -> list[str]:
     """The cells that publishing would keep beside what it publishes."""
     variable = attempt.inputs.get("variable")
@@ -306,6 +265,7 @@ def _code(attempt: Attempt, ledger: OriginLedger, run_id: str) -> list[str]:
 
 def _refused(attempt: Attempt, why: str) -> Failure:
     return BAD_ARGUMENTS.failure(
-        f"{attempt.action}: {why}. {_INSTEAD}; then call {attempt.action} again. Nothing was run.",
+        f"{attempt.action}: {why}. Read it from os.environ[…] where it is needed, and never write "
+        f"it out; then call {attempt.action} again. Nothing was run.",
         envelope={"reason": why},
     )

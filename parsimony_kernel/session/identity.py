@@ -139,29 +139,25 @@ def recognise(journal: SqliteJournal, workspace: Path, path: Path) -> Recognised
         return Recognised()
     if name in names:
         return _left(journal, workspace, path, cells)
-    found: dict[str, Recognised] = {}
-    for other in names:
-        turns = journal.turns(other)
-        if _OF_A_LIFE.fullmatch(other) or not _have_in_common(turns, cells):
-            continue
-        is_open = any(map(journal.has_process, turns))
-        if not is_open and _has_left(workspace / other, path, turns):
-            found[other] = Recognised(
+    turns_of = {other: journal.turns(other) for other in names if not _OF_A_LIFE.fullmatch(other)}
+    found = [other for other, turns in turns_of.items() if _have_in_common(turns, cells)]
+    if len(found) > 1:
+        return Recognised(
+            f"This notebook has cells of {', '.join(map(repr, sorted(found)))}, and it is not "
+            "clear which of them it was: it begins without their turns."
+        )
+    for other in found:
+        is_open = any(map(journal.has_process, turns_of[other]))
+        if not is_open and _has_left(workspace / other, path, turns_of[other]):
+            return Recognised(
                 f"This notebook was moved here from {other!r}, and its turns came along.",
                 (other, name),
             )
-        else:
-            found[other] = Recognised(
-                f"This notebook is a copy of {other!r}: it begins its own history. "
-                f"To list the turns of that one: jupyter parsimony runs --notebook {other}"
-            )
-    if len(found) > 1:
-        named = ", ".join(map(repr, sorted(found)))
         return Recognised(
-            f"This notebook has cells of {named}, and it is not clear which of them it was: it "
-            "begins without their turns."
+            f"This notebook is a copy of {other!r}: it begins its own history. "
+            f"To list the turns of that one: jupyter parsimony runs --notebook {other}"
         )
-    return next(iter(found.values()), Recognised())
+    return Recognised()
 
 
 def _left(journal: SqliteJournal, workspace: Path, path: Path, cells: frozenset[str]) -> Recognised:

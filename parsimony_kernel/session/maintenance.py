@@ -24,7 +24,6 @@ from parsimony_kernel.gate.approval import on_record
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.metrics import figures
 from parsimony_kernel.metrics.figures import Figures
-from parsimony_kernel.session.turn_log import MAX_QUESTION_AGE_S
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.durable import StorageError
@@ -89,9 +88,7 @@ def verify_in(
     if store.place.is_there(ARTIFACT_FOLDER) and not journal_path(store.root).is_file():
         return None, verify(store, quarantine=quarantine)
     with journal_of(folder) as journal:
-        elsewhere = journal.database.sealed_elsewhere()
-        bad = journal.verify() or ((0, elsewhere) if elsewhere else None)
-        return bad, verify(store, quarantine=quarantine, witnessed=journal.witnessed())
+        return journal.verify(), verify(store, quarantine=quarantine, witnessed=journal.witnessed())
 
 
 def report_of(bad: tuple[int, str] | None, found: Verification) -> list[str]:
@@ -200,7 +197,7 @@ def forget_in(folder: Path, before: datetime, *, dry_run: bool) -> Forgotten:
         if not dry_run:
             for notebook in journal.notebook_names():
                 journal.abandon_running(notebook)
-        purged = purge(journal, before, dry_run=dry_run, answerable_s=MAX_QUESTION_AGE_S)
+        purged = purge(journal, before, dry_run=dry_run)
     copies = old_copies(find_workspace(folder), before)
     size = sum(path.stat().st_size for path in copies)
     if not dry_run:

@@ -7,6 +7,7 @@ provider would not take, is refused when it is added.
 import inspect
 import json
 import threading
+import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.artifacts.publish import LiveName, Publisher
-from parsimony_kernel.core.config import AgentGuardrails, FileStore
+from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.core.text import words_of
 from parsimony_kernel.execution.base import BaseCodeExecutor
@@ -28,7 +29,6 @@ from parsimony_kernel.gate.task_file import MAX_CHARACTERS, Playbook, from_yaml
 from parsimony_kernel.lineage.script import SliceError, slice_of
 from parsimony_kernel.session.turns import SessionError
 from parsimony_kernel.toolbox.code import code_tools
-from parsimony_kernel.toolbox.files import stored_file_tools
 from parsimony_kernel.toolbox.mcp_client import Servers
 from parsimony_kernel.toolbox.mcp_servers import PREFIX
 from parsimony_kernel.toolbox.plan import plan
@@ -46,8 +46,6 @@ class NotebookTools(Mapping[str, Tool]):
         workspace: what bounds the tools for files.
         folder: what relative paths are relative to.
         must_be_free: raises ``SessionError`` while a turn runs.
-        file_store: where files are read and kept instead of in the workspace, and what is
-            published beside it.
     """
 
     executor: BaseCodeExecutor
@@ -56,7 +54,6 @@ class NotebookTools(Mapping[str, Tool]):
     folder: Path
     environ: Mapping[str, str]
     must_be_free: Callable[[], None]
-    file_store: FileStore | None = None
 
     def __post_init__(self) -> None:
         self._own = OwnTools(self.executor.variables, self.of_every_turn)
@@ -132,21 +129,13 @@ class NotebookTools(Mapping[str, Tool]):
                 return None  # the cells of the lineage are kept in its place
 
         timeout_s = min(limits.tool_timeout_s, limits.max_execution_time_s)
-        files = self.file_store
         return (
             code_tools(executor, timeout_s=timeout_s, scope=lambda: scope, seen=seen)
             + inspection_tools(executor)
             + publish_tools(
-                executor,
-                publisher,
-                emit,
-                lambda: scope.run_id,
-                seen=seen,
-                script=script,
-                files=files,
+                executor, publisher, emit, lambda: scope.run_id, seen=seen, script=script
             )
             + refresh_tools(publisher, emit, clean_executor)
-            + stored_file_tools(files)
             + restart_tools(executor)
             + [plan]
             + termination_tools()
@@ -308,20 +297,9 @@ class _Fit(BaseModel):
     reconcile: Callable[..., Any] | None
 
 
-# What is wrong where a field is not so, with the remedy.
-_FAULTS = {
-    "name": "no provider takes its name: give it one of 1 to 64 letters from a to z, digits, '_' "
-    "and '-', a function by def",
-    "description": "its description is no text: give it a str, or the function a docstring",
-    "tool_type": "its tool_type is no text: leave it out",
-    "function": "its function cannot be called: give it an async def",
-    "parameters_schema": "its parameters_schema is no JSON Schema of an object: write a dict of "
-    "JSON values with 'type': 'object'",
-    "timeout_s": "its timeout_s is no time: give seconds above 0, or None",
-    "effect": "its effect is not known: write 'none', 'idempotent' or 'write', or leave it out",
-    "validators": "its validators are no list of functions: give a list, which may be empty",
-    "reconcile": "its reconcile cannot be called: give it an async def, or leave it out",
-}
+_FAULTS: dict[str, str] = tomllib.loads(
+    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+)
 
 
 def _fault_of(made: Tool) -> str:

@@ -1,17 +1,156 @@
 """The past of a notebook's variables: where each comes from, what turns did, and taking it back."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from parsimony_kernel.core.events import TurnTakenBack
 from parsimony_kernel.execution.base import BaseCodeExecutor
-from parsimony_kernel.lineage.checkpoint import PutBack
-from parsimony_kernel.lineage.diff import Diff
+from parsimony_kernel.lineage.checkpoint import Change, PutBack
+from parsimony_kernel.lineage.diff import Diff, of_changes
+from parsimony_kernel.lineage.files import FileState, turned
 from parsimony_kernel.lineage.script import Script, SliceError, slice_of
 from parsimony_kernel.lineage.why import Explanation, why
-from parsimony_kernel.session.changes import Changes, merged
 from parsimony_kernel.session.turns import SessionError, sentence
 from parsimony_kernel.storage.store import SqliteJournal
+
+# Each holds what its turn replaced, or, where it was taken back, what its turn had made.
+MOST_TURNS = 10
+MOST_BYTES = 512 * 2**20
+_WRITTEN_SINCE = "written to since, so left"
+
+
+@dataclass
+class _Side:
+    """Changes of variables, the newest last, and what files held."""
+
+    changes: list[Change] = field(default_factory=list)
+    files: list[FileState] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.changes or self.files)
+
+
+@dataclass
+class _Turn:
+    """What stands of a turn, and what was taken back of it."""
+
+    done: _Side = field(default_factory=_Side)
+    undone: _Side = field(default_factory=_Side)
+
+    @property
+    def size(self) -> int:
+        return sum(change.size for change in (*self.done.changes, *self.undone.changes))
+
+
+class Changes:
+    """The changes of a notebook's newest turns in this process, by run."""
+
+    def __init__(self) -> None:
+        self._by_run: dict[str, _Turn] = {}
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The runs of which something can be taken back, oldest first."""
+        return tuple(run_id for run_id, turn in self._by_run.items() if turn.done)
+
+    @property
+    def undone(self) -> tuple[str, ...]:
+        """The runs of which something was taken back and can be done again, oldest first."""
+        return tuple(run_id for run_id, turn in self._by_run.items() if turn.undone)
+
+    def add(self, run_id: str, change: Change | None, files: Sequence[FileState] = ()) -> None:
+        """Remember a change, and the files that were written to; a run that waited in between has
+        several.
+
+        The oldest runs are forgotten where there are too many, or they hold too much. The newest
+        stays in any case.
+        """
+        side = self._by_run.pop(run_id, _Turn()).done
+        if change is not None:
+            side.changes.append(change)
+        # What a file held first counts, and what it holds last.
+        last = {each.path: each for each in files}
+        known = [replace(each, then=last.pop(each.path, each).then) for each in side.files]
+        side.files = [*known, *last.values()]
+        self._by_run[run_id] = _Turn(side)
+        self._make_room(run_id)
+
+    def diff(self, run_id: str) -> Diff:
+        """What a run did to the variables. ``KeyError`` when it is not remembered, or undone."""
+        side = self._by_run[run_id].done
+        if not side:
+            raise KeyError(run_id)
+        return of_changes(side.changes, side.files)
+
+    def undo(self, run_id: str, executor: BaseCodeExecutor, *, redo: bool = False) -> PutBack:
+        """Take a run back, its newest change first, or with ``redo`` do again what was taken
+        back. ``KeyError`` when that cannot be done.
+
+        What was bound or changed since is left, and can be turned later, once what came after it
+        is.
+        """
+        checkpoints, turn = executor.checkpoints(), self._by_run.get(run_id, _Turn())
+        source, target = (turn.undone, turn.done) if redo else (turn.done, turn.undone)
+        if checkpoints is None or not source:
+            raise KeyError(run_id)
+        back_again, left = turned(source.files)
+        backs, inverses, rests = list[PutBack](), list[Change](), list[Change]()
+        stale = set[str]()
+        for change in reversed(source.changes):
+            back, inverse, rest = checkpoints.undo(change)
+            backs.append(back)
+            inverses += [] if inverse is None else [inverse]
+            rests += [] if rest is None else [rest]
+            stale.update(back.stale)
+        source.changes, source.files = rests[::-1], left
+        target.changes += inverses
+        target.files += back_again
+        backs.append(
+            PutBack(
+                restored=tuple(each.path.name for each in back_again),
+                kept=tuple(each.path.name for each in left),
+                reasons={each.path.name: _WRITTEN_SINCE for each in left},
+            )
+        )
+        self._make_room(run_id)
+        back = merged(backs)
+        told = (*back.restored, *back.removed, *back.kept, *back.lost)
+        return replace(back, stale=tuple(sorted(stale.difference(told))))
+
+    def settle(self, run_ids: Collection[str]) -> None:
+        """Forget what was taken back of these runs: others have taken their place."""
+        for run_id in self._by_run.keys() & set(run_ids):
+            self._by_run[run_id].undone = _Side()
+        self._make_room("")
+
+    def _make_room(self, but: str) -> None:
+        """Forget turns of which nothing is left, and the oldest where they are too many or hold
+        too much, ``but`` that one."""
+        self._by_run = {run: turn for run, turn in self._by_run.items() if turn.done or turn.undone}
+        while len(self._by_run) > MOST_TURNS or (
+            len(self._by_run) > 1 and sum(each.size for each in self._by_run.values()) > MOST_BYTES
+        ):
+            del self._by_run[next(each for each in self._by_run if each != but)]
+
+
+def merged(done: Sequence[PutBack]) -> PutBack:
+    """What came of each name in the end, where ``done`` was done one after the other."""
+    came: dict[str, str] = {}
+    for back in done:
+        for how in ("restored", "lost", "removed", "kept"):
+            for name in getattr(back, how):
+                is_settled = came.get(name) == "kept" or (
+                    came.get(name) == "lost" and how == "restored"
+                )
+                if not is_settled:
+                    came[name] = how
+
+    def named(how: str) -> tuple[str, ...]:
+        return tuple(sorted(name for name in came if came[name] == how))
+
+    kept = named("kept")
+    whys = {name: why for back in done for name, why in back.reasons.items() if name in kept}
+    return PutBack(named("restored"), named("removed"), kept, named("lost"), (), whys)
 
 
 def bound_by(executor: BaseCodeExecutor, runs: Collection[str]) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ question is answered once, so a kernel that lives but is busy is never taken for
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turns import SessionError, held_lines, resolve_turn, short_id
 from parsimony_kernel.storage.store import PendingRow, is_alive
 from parsimony_kernel.storage.workspace import find_workspace
-from parsimony_kernel.view.blocks import EndBlock
 from parsimony_kernel.view.escape import inline, plain
 
 Say = Callable[[str], None]
@@ -103,8 +101,11 @@ def in_kernel(row: PendingRow, answer: str, say: Say, *, wait_s: float = 0.0) ->
     from jupyter_client.blocking.client import BlockingKernelClient  # deferred: few need it
 
     def tell(message: dict[str, Any]) -> None:
-        if text := _text_of(message):
-            say(text.rstrip("\n"))
+        content = message["content"]
+        data = content.get("data", {}) if message["msg_type"] == "display_data" else {}
+        text = data.get("text/plain") or content.get("text", content.get("evalue", ""))
+        if text:
+            say(str(text).rstrip("\n"))
 
     client = BlockingKernelClient(connection_file=turn.connection_file)
     try:
@@ -139,14 +140,6 @@ def in_kernel(row: PendingRow, answer: str, say: Say, *, wait_s: float = 0.0) ->
         client.stop_channels()
 
 
-def _text_of(message: dict[str, Any]) -> str:
-    """What a message of a kernel says; empty where it says nothing."""
-    content = message["content"]
-    if message["msg_type"] == "display_data":
-        return str(content.get("data", {}).get("text/plain", ""))
-    return str(content.get("text", content.get("evalue", "")))
-
-
 async def in_this_process(row: PendingRow, answer: str, folder: Path, say: Say) -> bool:
     """Answer here, in a private namespace; whether the request was fulfilled.
 
@@ -162,26 +155,18 @@ async def in_this_process(row: PendingRow, answer: str, folder: Path, say: Say) 
     session = NotebookSession(
         executor=CodeExecutor(cwd=str(place.parent)), notebook=place.name, folder=place.parent
     )
-    view, done = EMPTY, False
+    view, done, names = EMPTY, False, ""
     try:
         async for event in session.resume(answer, turn_id=row.turn.run_id):
-            view = fold(view, event)
             done = isinstance(event, RunCompleted)
+            if made := getattr(event, "variables", ()):
+                # They are none of the notebook's, as a record would have it.
+                names, event = ", ".join(made), event.model_copy(update={"variables": ()})
+            view = fold(view, event)
     finally:
         session.close()
         if view.blocks:
-            names = ", ".join(
-                name
-                for each in view.blocks
-                if isinstance(each, EndBlock)
-                for name in each.variables
-            )
-            # They are none of the notebook's, as a record would have it.
-            blocks = [
-                replace(each, variables=()) if isinstance(each, EndBlock) else each
-                for each in view.blocks
-            ]
-            say(record_of(blocks))
+            say(record_of(view.blocks))
             say(
                 f"\nThe variables of this run{f' ({names})' if names else ''} lived in this "
                 "process only, not in your notebook; what was published is in the workspace."

@@ -8,9 +8,8 @@ import os
 import threading
 import uuid
 from collections import ChainMap
-from collections.abc import AsyncGenerator, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,7 +26,7 @@ from parsimony_kernel.core import choices
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.chat import OFFLINE, ChatModel, ModelRequest
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.core.config import AgentGuardrails, FileStore
+from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.conversation import AgentContext, AgentMessage
 from parsimony_kernel.core.events import AgentEvent, RunStarted
 from parsimony_kernel.core.state import RunState
@@ -42,7 +41,6 @@ from parsimony_kernel.llm.credentials import provider_of
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.metrics import tracing
 from parsimony_kernel.session import identity, memory
-from parsimony_kernel.session.cassettes import Cassettes, require, with_effort
 from parsimony_kernel.session.hooks import NotebookHooks, differences
 from parsimony_kernel.session.inventory import (
     hashes,
@@ -53,13 +51,18 @@ from parsimony_kernel.session.inventory import (
 from parsimony_kernel.session.maintenance import refresh_watched
 from parsimony_kernel.session.notebook_tools import NotebookTools
 from parsimony_kernel.session.past import Past, bound_by
-from parsimony_kernel.session.sent import first_notice, noting
 from parsimony_kernel.session.share import Share, tools_told
-from parsimony_kernel.session.spending import used, within_budget
 from parsimony_kernel.session.turn_log import (
     MAX_QUESTION_AGE_S,
     Running,
     TurnLog,
+)
+from parsimony_kernel.session.turn_models import (
+    Cassettes,
+    first_notice,
+    noting,
+    require,
+    with_effort,
 )
 from parsimony_kernel.session.turns import (
     KEPT,
@@ -86,7 +89,6 @@ class NotebookSession:
     Args:
         model: what answers, else ``PARSIMONY_MODEL``, else the embedded offline model.
         connection_file: that of the kernel in which turns run, if any.
-        file_store: where the tools for files work instead of in the workspace.
 
     Raises:
         SessionError: the workspace's journal or the key folder cannot be written.
@@ -102,7 +104,6 @@ class NotebookSession:
         environ: Mapping[str, str] = os.environ,
         clock: Clock = SYSTEM_CLOCK,
         connection_file: str = "",
-        file_store: FileStore | None = None,
     ) -> None:
         self.workspace = find_workspace(folder, environ)
         self._history = identity.history_name(identity.name_in(self.workspace, folder / notebook))
@@ -118,7 +119,6 @@ class NotebookSession:
             sweep_temporary(written, clock=clock)
         self.executor = executor
         self._folder = folder
-        self._file_store = file_store
         model = model or environ.get("PARSIMONY_MODEL", "").strip() or OFFLINE
         self._model = self._first_model = model
         # What the notebook sets for models stands before the environment.
@@ -136,7 +136,6 @@ class NotebookSession:
             folder=folder,
             environ=self._environ,
             must_be_free=self._must_be_free,
-            file_store=file_store,
         )
         self.past = Past(executor, self._journal, self._history, must_be_free=self._must_be_free)
         # A name is another function in another notebook, so these are its own.
@@ -149,6 +148,7 @@ class NotebookSession:
             self._history,
             owner=owner_of(self._session_id),
             connection_file=connection_file,
+            settle=self.past.settle,
         )
         self._cassettes = Cassettes(self.notebook, folder, self._environ)
 
@@ -219,11 +219,11 @@ class NotebookSession:
         )
         model_name = ", ".join(model.name for model in models)
         self._must_be_free()
-        secrets = Secrets.of(models, {**os.environ, **self._environ})
+        secrets = self._secrets(models)
         request = secrets.clean(request)
         running = Running(run_id, cell_key, secrets=secrets, options=chosen)
         running.cancellation = stop or running.cancellation
-        guardrails = within_budget(chosen.guardrails(), chosen.notebook_cost_usd, self.spent_usd)
+        guardrails = chosen.guardrails()
         self._running = running
         try:
             notice = first_notice(models, chosen.share, self._journal, self._history)
@@ -233,10 +233,7 @@ class NotebookSession:
             trouble = await self._store.look(running.cancellation)
             notice = f"{notice} {trouble}".strip()
             agent = self._agent(models, running, guardrails)
-            running.ordinal = self._log.begin(
-                running.run_id, cell_key=cell_key, request=request, model=model_name
-            )
-            with self._log.opening(running.run_id):
+            with self._log.beginning(running, request=request, model=model_name):
                 back = self.past.replace(self._log.of_cell(cell_key), by=running.run_id)
                 state, shared = self._opened(agent, running, request, also=back.removed)
                 started = _started(
@@ -244,7 +241,7 @@ class NotebookSession:
                     shown_limits(guardrails),
                     request=request,
                     model=model_name,
-                    shared=(*shared, *self._written(running), *self.tools.changes()),
+                    shared=(*shared, *self.tools.changes()),
                     approve=chosen.approve.value,
                     procedure=chosen.procedure or "",
                     notice=" ".join(filter(None, (self._notice, self._journal.news(), notice))),
@@ -253,17 +250,12 @@ class NotebookSession:
                 state.begun = digest_of(started)
                 self._journal.append(running.run_id, started)
             self._notice = ""
-            async with aclosing(self._follow(running, started, run_loop(agent, state))) as events:
+            stream = self._log.follow(running, started, run_loop(agent, state), self._trace())
+            async with aclosing(stream) as events:
                 async for event in events:
                     yield event
         finally:
             self._running = None
-
-    def _written(self, running: Running) -> tuple[str, ...]:
-        """What is said of the person's instructions, by what they were in the turn before."""
-        turns = [each.run_id for each in self.turns() if each.run_id != running.run_id]
-        before = self._log.beginning_of(turns[-1]) if turns else None
-        return instructions_in_words(running.instructions, before)
 
     def _opened(
         self, agent: Agent, running: Running, request: str, *, also: Sequence[str] = ()
@@ -290,7 +282,9 @@ class NotebookSession:
             run_id=running.run_id,
             cancellation=running.cancellation,
         )
-        return state, shared
+        turns = [each.run_id for each in self.turns() if each.run_id != running.run_id]
+        before = self._log.beginning_of(turns[-1]) if turns else None
+        return state, (*shared, *instructions_in_words(running.instructions, before))
 
     def _in_words(
         self,
@@ -325,7 +319,7 @@ class NotebookSession:
         models = resolve_models(
             chosen.model or self._model, with_effort(self._environ, chosen.effort)
         )
-        secrets = Secrets.of(models, {**os.environ, **self._environ})
+        secrets = self._secrets(models)
         running = Running(uuid.uuid4().hex, cell_key, secrets=secrets, options=chosen)
         agent = self._agent(models, running, chosen.guardrails())
         state, _ = self._opened(agent, running, secrets.clean(request))
@@ -337,16 +331,14 @@ class NotebookSession:
         *,
         turn_id: str | None = None,
         nonce: str | None = None,
-        notebook_cost_usd: float | None = None,
         stop: CancellationRequest | None = None,
     ) -> AsyncGenerator[AgentEvent, None]:
         """Answer the question of ``turn_id``, or the newest one, and go on.
 
         A number picks that choice. With ``nonce`` only that very question is answered, not a
-        later one of the turn. The turn goes on telling as much of the notebook as it began with;
-        ``notebook_cost_usd`` is what all turns may cost now, where that is another limit than the
-        one it began with. Raises ``SessionError`` before anything ran: no such question, an
-        empty answer, a record that is expired, altered, or answered before.
+        later one of the turn. The turn goes on telling as much of the notebook as it began with.
+        Raises ``SessionError`` before anything ran: no such question, an empty answer, a record
+        that is expired, altered, or answered before.
         """
         self._must_be_free()
         row = self._log.question(turn_id, nonce, self._clock.now())
@@ -374,21 +366,14 @@ class NotebookSession:
             self._model if asked_by == self.model_name else asked_by,
             begun.effort if begun else "",
         )
-        secrets = Secrets.of(models, {**os.environ, **self._environ})
+        secrets = self._secrets(models)
         running = Running(record.run_id, row.turn.cell_key, row.turn.ordinal, secrets, asked=record)
         running.seen.update(record.minted_live_names)
         running.cancellation = stop or running.cancellation
         self._running = running
         try:
             running.options = options_of(begun)
-            if notebook_cost_usd is not None:
-                running.options = replace(running.options, notebook_cost_usd=notebook_cost_usd)
-            guardrails = within_budget(
-                limits_of(begun),
-                running.options.notebook_cost_usd,
-                self.spent_usd,
-                of_turn_usd=record.cumulative_cost_usd,
-            )
+            guardrails = limits_of(begun)
             models = noting(models, self._journal, record.run_id)
             await self._store.look(running.cancellation)
             agent = self._agent(models, running, guardrails)
@@ -397,7 +382,6 @@ class NotebookSession:
                 agent,
                 record,
                 answer,
-                files=self._file_store,
                 code_executor=self.executor,
                 cancellation=running.cancellation,
                 max_suspension_age_s=MAX_QUESTION_AGE_S,
@@ -413,7 +397,8 @@ class NotebookSession:
                 shared=instructions_in_words(running.instructions, begun),
             )
             self._log.take_up(running.run_id, record, started)
-            async with aclosing(self._follow(running, started, run_loop(agent, state))) as events:
+            stream = self._log.follow(running, started, run_loop(agent, state), self._trace())
+            async with aclosing(stream) as events:
                 async for event in events:
                     yield event
         except ValueError as exc:  # the checks of resuming, and a mode that does not exist
@@ -437,11 +422,6 @@ class NotebookSession:
         """What a turn has sent to its models, request by request; nothing for one that was
         replayed from a recording."""
         return sent_by(self._journal.database, turn_id)
-
-    def spent_usd(self) -> float:
-        """What the turns begun in this notebook have cost, replaced and forgotten ones included,
-        in US dollars. Answers without a known price and turns that were purged count nothing."""
-        return sum(used(self._journal.events(row.run_id)).cost_usd for row in self.turns())
 
     def artifacts(self, *, most: int | None = None) -> tuple[LogEntry, ...]:
         """What is published in the workspace, newest snapshot of each, this notebook's first."""
@@ -503,6 +483,9 @@ class NotebookSession:
                 "stop it with the Stop button or %agent stop."
             )
 
+    def _secrets(self, models: Sequence[ChatModel]) -> Secrets:
+        return Secrets.of(models, {**os.environ, **self._environ})
+
     def _agent(
         self, models: Sequence[ChatModel], running: Running, guardrails: AgentGuardrails
     ) -> Agent:
@@ -533,7 +516,6 @@ class NotebookSession:
             session_id=self._session_id,
             keyring=self._keyring,
             workspace=str(self.workspace),
-            file_store=self._file_store,
             tools=tools,
             contract=playbook.contract,
             rules=playbook.rules,
@@ -541,22 +523,13 @@ class NotebookSession:
             instructions="\n\n".join((INSTRUCTIONS, *(w.block for w in running.instructions))),
             pinned_constraints=playbook.constraints,
             policy=playbook.policy,
-            classifier=hooks.classifier(chosen.classifier, models, running.cancellation),
             hooks=hooks,
             clock=self._clock,
         )
 
-    def _follow(
-        self, running: Running, started: RunStarted, stream: AsyncGenerator[AgentEvent, None]
-    ) -> AsyncGenerator[AgentEvent, None]:
+    def _trace(self) -> Callable[[AgentEvent], None]:
         observer = tracing.observer(self._clock, provider_of)
-        return self._log.follow(
-            running,
-            started,
-            stream,
-            trace=(lambda event: None) if observer is None else observer.observe,
-            settle=self.past.settle,
-        )
+        return (lambda event: None) if observer is None else observer.observe
 
 
 def _started(running: Running, limits: Mapping[str, Any], **told: Any) -> RunStarted:

@@ -6,9 +6,11 @@ what nobody knows to be free of values is kept back.
 
 import builtins
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+import tomllib
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.analysis.read import read
@@ -37,62 +39,18 @@ class Share(StrEnum):
     none = "none"
 
 
-WORDS: Mapping[Share, str] = {
-    Share.full: (
-        "the names, types, sample values and first rows of its data, what its code prints and "
-        "shows, charts as pictures included, and what earlier requests came to"
-    ),
-    Share.samples: (
-        "the names, types and sample values of its data, first rows of the tables that a request "
-        "names, what its code prints and shows, and what earlier requests came to"
-    ),
-    Share.schema: "the names, types and shapes of its data and none of its values",
-    Share.none: "nothing of its data",
-}
-
-# What the model is told instead of what is kept back.
-KEPT_OF_A_STEP: Mapping[Share, str] = {
-    Share.schema: (
-        "Values and messages are kept in the notebook: the person sees them, you do not (--share "
-        "schema). Say where they stand instead of stating them."
-    ),
-    Share.none: (
-        "What this step gave is kept in the notebook: the person sees it, you do not (--share "
-        "none). Say where it stands instead of stating it."
-    ),
-}
-
-# The same of the inventory.
-KEPT_OF_THE_NOTEBOOK: Mapping[Share, str] = {
-    Share.full: "",
-    Share.samples: "",
-    Share.schema: (
-        "Values are kept in the notebook (--share schema): you are told names, types and shapes "
-        "alone. The person sees what your code shows and prints; leave numbers and values out of "
-        "your summary and say where they stand."
-    ),
-    Share.none: (
-        "All of the notebook is kept in it (--share none): you are told nothing of its variables, "
-        "files and earlier turns, and of a step only whether it succeeded. Ask the person for a "
-        "name that you need; they see what your code shows and prints."
-    ),
-}
+_TABLE: dict[str, dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+)
+WORDS: Mapping[str, str] = _TABLE["sent"]
+KEPT_OF_A_STEP: Mapping[str, str] = _TABLE["kept_of_a_step"]
+KEPT_OF_THE_NOTEBOOK: Mapping[str, str] = _TABLE["kept_of_the_notebook"]
 KEPT_NAME = "(a value, kept in the notebook)"
 KEPT_BY_CHOICE = "The person chose what is told here; there may be more in the notebook."
+ANSWERS: Mapping[str, str | list[str]] = _TABLE["answers"]
+_FIELDS, _ERRORS = _TABLE["fields"], _TABLE["errors"]
+OTHER_ERROR = "Exception"
 
-# What of an envelope is the gate's own: names of tools, states, hints.
-_GATES_OWN = ("error", "requested", "known_actions", "state", "valid_next_actions", "hint")
-# What of a failure is no text, or none that a value can be in.
-_PLAIN_METADATA = frozenset({
-    "approval", "breaker", "check", "effect", "effect_key", "refusal", "repeat_count",
-    "retry_after_s", "tool_name", "type",
-})  # fmt: skip
-# Errors of the tools of every turn, by the name of their class, whose words name files, variables
-# and artifacts, and those where they do so in one tool alone.
-_NAMING = frozenset(
-    {"FileRefused", "LiveNameCollisionError", "PublishError", "UnknownArtifactError"}
-)
-_NAMING_IN = frozenset({("NameError", "inspect_variable"), ("ReportError", "return_report")})
 # What a record holds and no header: a number with a fraction, a sum of money, a date, an address.
 _IN_A_RECORD = re.compile(
     r"[-+]?\d*[.,]\d+(?:e[-+]?\d+)?|[-+]\d+|[$€£¥].*\d.*|.*\d[\d,.]*\s?[$€£¥%]"
@@ -116,15 +74,18 @@ class Step:
 
 def shared(outcome: StepOutcome, share: Share, step: Step) -> StepOutcome:
     """``outcome`` as far as a model may read it, its failure included."""
-    match share:
-        case Share.full | Share.samples:
-            return outcome
-        case Share.schema if outcome.failure is None:
-            return _succeeded(outcome, share, _of_schema(outcome, step))
-        case Share.none if outcome.failure is None:
-            return _succeeded(outcome, share, _of_nothing(outcome, step))
-        case _:
-            return _failed(outcome, share, step)
+    if share in (Share.full, Share.samples):
+        return outcome
+    if outcome.failure is not None:
+        return _failed(outcome, outcome.failure, share, step)
+    before, result = outcome.envelope, _result(outcome, share, step)
+    envelope = _some(before, "requested")
+    if result is not None:
+        envelope["result"] = result
+    if result != before.get("result"):
+        envelope["note"] = KEPT_OF_A_STEP[share]
+    envelope |= _some(before, *_FIELDS["gates_own"])
+    return replace(outcome, envelope=bounded(envelope), result=ToolResult(data=result))
 
 
 def shape_of(summary: Mapping[str, Any], code: str | None = None) -> dict[str, Any]:
@@ -202,31 +163,23 @@ def tools_told(own: Tools, share: Share) -> Tools:
 # -- what succeeded
 
 
-def _succeeded(outcome: StepOutcome, share: Share, result: Any) -> StepOutcome:
-    """``result`` in the place of what the step gave."""
-    before = outcome.envelope
-    envelope = _some(before, "requested")
-    if result is not None:
-        envelope["result"] = result
-    if result != before.get("result"):
-        envelope["note"] = KEPT_OF_A_STEP[share]
-    envelope |= _some(before, *_GATES_OWN)
-    return replace(outcome, envelope=bounded(envelope), result=ToolResult(data=result))
-
-
-def _of_schema(outcome: StepOutcome, step: Step) -> Any:
-    if outcome.request is not None:
+def _result(outcome: StepOutcome, share: Share, step: Step) -> Any:
+    """What is told in the place of what the step gave."""
+    if outcome.request is not None or (share is Share.none and step.action == "plan"):
         return outcome.envelope.get("result")
+    if share is Share.none or step.action in step.own:
+        return None
     data = outcome.result.data
     if isinstance(data, KernelOutput):
         return _of_code(data, step.code)
-    return None if step.action in step.own else _answer_told(step.action, plain(data))
-
-
-def _of_nothing(outcome: StepOutcome, step: Step) -> Any:
-    if outcome.request is not None or step.action == "plan":
-        return outcome.envelope.get("result")
-    return None
+    what, answer = ANSWERS.get(step.action), plain(data)
+    if what == "all":
+        return answer
+    if what is None or not isinstance(answer, dict):
+        return None
+    if what != "shape":
+        return _some(answer, *what)
+    return _read_artifact(answer) if step.action == "read_artifact" else _inspected(answer)
 
 
 def _of_code(output: KernelOutput, code: str) -> dict[str, Any]:
@@ -256,15 +209,12 @@ def _error(error: ExceptionObject, code: str) -> dict[str, Any]:
     return told
 
 
-# -- the answers of the tools of every turn
-
-
 def _inspected(answer: Mapping[str, Any]) -> Any:
     return {**shape_of(answer), **_some(answer, "origin", "made_from", "sources")}
 
 
 def _read_artifact(answer: Mapping[str, Any]) -> Any:
-    told = _some(answer, *_ARTIFACT, "path", "rows", "more_columns", "sources")
+    told = _some(answer, *_FIELDS["artifact"])
     columns = answer.get("columns")
     if isinstance(columns, dict):
         named = {name: _dtype(dtype) for name, dtype in columns.items()}
@@ -272,45 +222,11 @@ def _read_artifact(answer: Mapping[str, Any]) -> Any:
     return told
 
 
-_ARTIFACT = ("kind", "title", "variable", "id", "notebook", "published_at")
-_PUBLISHED = (
-    "kind", "logical_id", "content_sha", "path", "page", "reused", "title", "changed",
-    "changed_sources", "parts",
-)  # fmt: skip
-
-# Of the answer of each tool, under ``schema``: these fields, all of it, or what a function leaves.
-ANSWERS: Mapping[str, tuple[str, ...] | Callable[[Mapping[str, Any]], Any] | None] = {
-    "inspect_variable": _inspected,
-    "list_artifacts": None,
-    "plan": None,
-    "read_artifact": _read_artifact,
-    "read_file": ("path", "last_line", "complete"),
-    "refresh": _PUBLISHED,
-    "restart_kernel": None,
-    "return_chart": _PUBLISHED,
-    "return_dataset": _PUBLISHED,
-    "return_notebook": _PUBLISHED,
-    "return_report": _PUBLISHED,
-    "write_file": ("path", "bytes", "before"),
-}
-
-
-def _answer_told(action: str, answer: Any) -> Any:
-    """What of a tool's answer is told under ``schema``; nothing of a tool that is not known."""
-    what = ANSWERS.get(action, ())
-    if what is None:
-        return answer
-    if not what or not isinstance(answer, dict):
-        return None
-    return _some(answer, *what) if isinstance(what, tuple) else what(answer)
-
-
 # -- what failed
 
 
-def _failed(outcome: StepOutcome, share: Share, step: Step) -> StepOutcome:
-    assert outcome.failure is not None
-    failure, before = outcome.failure, outcome.envelope
+def _failed(outcome: StepOutcome, failure: Failure, share: Share, step: Step) -> StepOutcome:
+    before = outcome.envelope
     if _is_the_gates(failure, share, step):
         told = replace(failure, partial_data=None)
         return replace(outcome, failure=told, result=ToolResult.from_failure(told))
@@ -321,14 +237,14 @@ def _failed(outcome: StepOutcome, share: Share, step: Step) -> StepOutcome:
         if isinstance(output, KernelOutput):
             envelope["result"] = _of_code(output, step.code)
         envelope |= _some(before, "variables")
-    envelope |= {"note": KEPT_OF_A_STEP[share], **_some(before, *_GATES_OWN)}
+    envelope |= {"note": KEPT_OF_A_STEP[share], **_some(before, *_FIELDS["gates_own"])}
     told = replace(
         failure,
         explanation=sentence,
         blockers=(),
         partial_data=None,
         metadata={
-            **{key: value for key, value in failure.metadata.items() if key in _PLAIN_METADATA},
+            **_some(failure.metadata, *_FIELDS["failure"]),
             "envelope": fields,
         },
     )
@@ -346,7 +262,7 @@ def _is_the_gates(failure: Failure, share: Share, step: Step) -> bool:
             return False
         return not {HELD, QUOTES_A_GUARD} & failure.metadata.keys()
     kind = failure.metadata.get("envelope", {}).get("error_type")
-    names = kind in _NAMING or (kind, step.action) in _NAMING_IN
+    names = kind in _ERRORS["naming"] or kind == _ERRORS["naming_in"].get(step.action, "")
     return share is Share.schema and names
 
 
@@ -396,51 +312,22 @@ def _each(details: Any) -> list[dict[str, Any]]:
 
 # -- errors
 
-# What an error says, as far as it is made of the code that raised it. A message may quote any
-# value. Told is one that stands in the code word for word; of every other one, the names of that
-# code and of well-known types that it quotes.
-_NAME = re.compile(r"[^\W\d]\w*")
-_TYPES = frozenset(
-    _NAME.findall(
-        "DataFrame DataFrameGroupBy DatetimeIndex Expr Index LazyFrame MultiIndex NoneType "
-        "RangeIndex Series SeriesGroupBy Styler Timedelta Timestamp bool bytes coroutine date "
-        "builtin_function_or_method datetime dict float frozenset function generator int list "
-        "method module ndarray object range set slice str timedelta tuple type"
-    )
-)
-# Classes that libraries of analysts raise, beside those of Python.
-_ERRORS = frozenset(
-    _NAME.findall(
-        "AxisError ColumnNotFoundError ComputeError DateParseError EmptyDataError "
-        "IntCastingNaNError InvalidIndexError InvalidOperationError LinAlgError MergeError "
-        "OutOfBoundsDatetime ParserError SchemaError SchemaValidationError ShapeError "
-        "UndefinedVariableError"
-    )
-)
-OTHER_ERROR = "Exception"
-
-_QUOTED = re.compile(r"'([^']*)'")
+# What an error says is told where it stands word for word in the code that raised it. Any other
+# message may quote any value.
 
 
 def kind_of(name: str, code: str) -> str:
     """The name of an exception's class, where Python, a library or ``code`` has it."""
     is_pythons = isinstance(getattr(builtins, name, None), type)
-    return name if is_pythons or name in _ERRORS or name in _words_in(code) else OTHER_ERROR
+    is_known = is_pythons or name in _ERRORS["known"] or name in re.findall(r"[^\W\d]\w*", code)
+    return name if is_known else OTHER_ERROR
 
 
 def words_of(message: str, code: str) -> str:
-    """What an exception that left ``code`` says, or the names of the code that it quotes."""
+    """What an exception that left ``code`` says, where the code says it; else nothing."""
     cell = read(code)
     # Reading the code may give that very message, so that no data can be in it.
-    if message in cell.strings or message == cell.error:
-        return message
-    known = _words_in(code) | cell.strings | _TYPES
-    return ", ".join(dict.fromkeys(each for each in _QUOTED.findall(message) if each in known))
-
-
-def _words_in(code: str) -> frozenset[str]:
-    """The names in the code, and those with dots between them."""
-    return frozenset(_NAME.findall(code) + re.findall(r"[^\W\d][\w.]*\w", code))
+    return message if message in cell.strings or message == cell.error else ""
 
 
 # -- parts

@@ -4,8 +4,8 @@ What the journal itself says of its troubles is left to the callers.
 """
 
 import os
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import AbstractContextManager, aclosing, contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -31,7 +31,6 @@ from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.llm.cassette import CassetteMiss
 from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.session.inventory import Written
-from parsimony_kernel.session.spending import at_budget
 from parsimony_kernel.session.turns import SessionError, TurnOptions
 from parsimony_kernel.storage.keyring import GRACE_S
 from parsimony_kernel.storage.store import PendingRow, SqliteJournal
@@ -42,6 +41,14 @@ MAX_QUESTION_AGE_S = GRACE_S
 _ASK_AGAIN = "The question waits on: answer it again then, with %agent answer."
 # Kinds of failure that pass, so that a question whose answer met one waits on.
 _PASSING = (FailureKind.capability_gap, FailureKind.transient_provider)
+
+# How a turn stands that an event has ended, and the field with the words for it.
+_ENDS: Mapping[type[AgentEvent], tuple[str, str]] = {
+    RunCompleted: ("done", "summary"),
+    UserInputRequested: ("suspended", "question"),
+    Handoff: ("handed_off", "rationale"),
+    PartialRunSummary: ("stopped", "missing"),
+}
 
 
 @contextmanager
@@ -80,28 +87,30 @@ class TurnLog:
     Args:
         owner: who takes up a question here; no other may, while it is at work.
         connection_file: that of the kernel in which turns run here, if any.
+        settle: is told the run that is done.
     """
 
     journal: SqliteJournal
     notebook: str
     owner: str
     connection_file: str = ""
+    settle: Callable[[str], None] = lambda run_id: None
 
-    def begin(self, run_id: str, *, cell_key: str, request: str, model: str) -> int:
-        """Begin a turn, replacing the earlier one of its cell; its number."""
-        return self.journal.begin_turn(
-            run_id,
+    @contextmanager
+    def beginning(self, running: Running, *, request: str, model: str) -> Iterator[None]:
+        """Begin a turn, replacing the earlier one of its cell, with what it needs before it runs as
+        the body; where that fails, it is cancelled."""
+        running.ordinal = self.journal.begin_turn(
+            running.run_id,
             notebook=self.notebook,
-            cell_key=cell_key,
+            cell_key=running.cell_key,
             request=request,
             model=model,
             connection_file=self.connection_file,
             pid=os.getpid(),
         )
-
-    def opening(self, run_id: str) -> AbstractContextManager[None]:
-        """What a turn that has begun needs before it runs; where that fails, it is cancelled."""
-        return _undone_by(lambda: self.journal.end_turn(run_id, "cancelled"))
+        with _undone_by(lambda: self.journal.end_turn(running.run_id, "cancelled")):
+            yield
 
     def take_up(self, run_id: str, record: SuspensionRecord, started: RunStarted) -> None:
         """Write down that a claimed question goes on; its single use is spent with that."""
@@ -122,15 +131,10 @@ class TurnLog:
         running: Running,
         started: RunStarted,
         stream: AsyncGenerator[AgentEvent, None],
-        *,
         trace: Callable[[AgentEvent], None],
-        settle: Callable[[str], None],
     ) -> AsyncGenerator[AgentEvent, None]:
         """Yield ``started``, which is written already, and ``stream``, each event journalled
-        first; close the turn.
-
-        ``trace`` is told each event, ``settle`` the run that is done.
-        """
+        first; close the turn. ``trace`` is told each event."""
         log = EventWriter(self.journal, running.run_id, running.secrets)
         ended = ran = False
         with stop_on_sigint(running.cancellation):
@@ -145,7 +149,6 @@ class TurnLog:
                         if waits_on and isinstance(event, Handoff):
                             steps = (*event.suggested_next_steps, _ASK_AGAIN)
                             event = event.model_copy(update={"suggested_next_steps": steps})
-                        event = at_budget(event, running.options.notebook_cost_usd)
                         if isinstance(event, UserInputRequested):
                             self.journal.suspend(event.suspension_record)
                         log.write(event)
@@ -155,7 +158,7 @@ class TurnLog:
                         if waits_on:
                             self.wait_on(running.run_id, waits_on)
                         if isinstance(event, RunCompleted):
-                            settle(running.run_id)
+                            self.settle(running.run_id)
                         trace(event)
                         yield event
             except CassetteMiss:
@@ -236,17 +239,8 @@ class EventWriter:
 
     def end(self, event: AgentEvent) -> None:
         """Record how the turn that ``event`` ends came out: its status, and a summary."""
-        match event:
-            case RunCompleted():
-                status, said = "done", event.summary
-            case UserInputRequested():
-                status, said = "suspended", event.question
-            case Handoff():
-                status, said = "handed_off", event.rationale
-            case PartialRunSummary():
-                status, said = "stopped", event.missing
-            case _:
-                status, said = "cancelled", getattr(event, "reason", "")
+        status, words = _ENDS.get(type(event), ("cancelled", "reason"))
+        said = getattr(event, words, "")
         self.journal.end_turn(self.run_id, status, self.secrets.clean(said))
 
 

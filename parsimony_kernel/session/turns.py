@@ -3,13 +3,14 @@
 import hashlib
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass
+from operator import add
 from typing import Any
 
 from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.errors import SessionError as SessionError
-from parsimony_kernel.core.events import RunStarted
+from parsimony_kernel.core.events import AgentEvent, LLMCallCompleted, RunStarted
 from parsimony_kernel.core.state import HeldCall, RunState, SuspensionRecord
 from parsimony_kernel.gate.approval import EVERY_STEP, Approval
 from parsimony_kernel.llm.cassette_mode import CassetteMode
@@ -23,7 +24,7 @@ LIMITS = (
 )  # fmt: skip
 
 # What a turn keeps over a question as it is, by the name that options and events give it.
-KEPT = ("context", "share_figures", "notebook_cost_usd", "classifier", "effort")
+KEPT = ("context", "share_figures", "effort")
 
 # How a request begins that hands over an error, with what the error says.
 MENDING = "A cell of this notebook failed."
@@ -54,8 +55,6 @@ class TurnOptions:
     ``share`` says how much of the notebook the model is told, and ``context`` of what: of
     everything (``None``), or only of the variables, data files and titles named.
     ``share_figures`` shows charts to models that see, as ``full`` does anyway.
-    ``notebook_cost_usd`` is what all turns of the notebook together may cost. ``classifier`` is
-    ``rules``, ``hybrid`` (rules, then the turn's own model) or ``llm`` (that model alone).
     ``asked_by`` names a program that asks for the person.
     ``claims`` is strict where the model is asked once for numbers that no result supports.
     """
@@ -73,8 +72,6 @@ class TurnOptions:
     share: Share = Share.samples
     context: tuple[str, ...] | None = None
     share_figures: bool = False
-    notebook_cost_usd: float | None = None
-    classifier: str = "rules"
     claims: str = "mark"
     asked_by: str = ""
 
@@ -136,14 +133,11 @@ def resolve_turn(
         said = named if is_number else repr(named)
         rule = f" An id needs at least {_ID_CHARS} characters." if is_short else ""
         raise SessionError(f"There is no turn {said} {where}.{rule} {remedy}")
-    met = found[:_LISTED]
-    more = f", {len(found) - _LISTED} more" if len(found) > _LISTED else ""
-    if is_number:
-        told = ", ".join(f"{short_id(turn.run_id)} of {turn.notebook!r}" for turn in met)
-        raise SessionError(f"Several notebooks have a turn {named}: {told}{more}. Give the id.")
-    told = ", ".join(turn.run_id[: len(named) + 4] for turn in met)
+    ids = [short_id(each.run_id) if is_number else each.run_id[: len(named) + 4] for each in found]
+    told = [f"{id_} of {turn.notebook!r}" for id_, turn in zip(ids, found[:_LISTED], strict=False)]
+    told += [f"{len(found) - _LISTED} more"] * (len(found) > _LISTED)
     raise SessionError(
-        f"{len(found)} turns have ids that begin with {named!r}: {told}{more}. Give more of it."
+        f"{named!r} means {len(found)} turns: {', '.join(told)}. Give more of the id."
     )
 
 
@@ -198,10 +192,49 @@ def options_of(begun: RunStarted | None) -> TurnOptions:
     """What a turn began with, apart from its limits. One that is not on record tells its model
     nothing of the notebook. Raises ``ValueError`` for a mode that does not exist."""
     if begun is None:
-        return TurnOptions(share=Share.none, classifier="")
+        return TurnOptions(share=Share.none)
     return TurnOptions(
         approve=Approval(begun.approve or Approval.guarded),
         procedure=begun.procedure,
         share=Share(begun.share or Share.samples),
         **{name: getattr(begun, name) for name in KEPT},
+    )
+
+
+# -- what turns have used
+
+
+@dataclass(frozen=True)
+class Used:
+    """Calls of models, their tokens, and US dollars; ``unpriced`` calls have no known price."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float = 0.0
+    unpriced: int = 0
+    seconds: float = 0.0
+    cached_tokens: int = 0
+
+    def __add__(self, other: "Used") -> "Used":
+        return Used(*map(add, astuple(self), astuple(other)))
+
+
+def used(events: Iterable[AgentEvent]) -> Used:
+    """What the events say that was used. ``seconds`` are those of waiting for models."""
+    return sum(
+        (
+            Used(
+                1,
+                event.prompt_tokens,
+                event.completion_tokens,
+                event.cost_usd or 0.0,
+                event.cost_usd is None,
+                event.duration_s,
+                event.cached_tokens,
+            )
+            for event in events
+            if isinstance(event, LLMCallCompleted)
+        ),
+        Used(),
     )

@@ -205,13 +205,8 @@ class Database:
                 db.execute("ROLLBACK")
 
     def broken_seal(self) -> str:
-        """What does not fit its seal, inside a ``snapshot``; empty where all does."""
+        """Why its seal does not vouch for it, inside a ``snapshot``; empty where it does."""
         return self._seal.problem()
-
-    def sealed_elsewhere(self) -> str:
-        """Why the rows cannot be held against the seal here; empty where they can."""
-        with self.reading("check"):
-            return self._seal.stranger()
 
     def seal_as_it_is(self) -> None:
         """Seal what is there now with the key that signs now; synced."""
@@ -307,22 +302,10 @@ def _move_together(path: Path, endings: Sequence[str], stem: str) -> list[Path]:
 
 
 def _sentence(exc: sqlite3.Error, path: str, doing: str) -> str:
-    text = str(exc)
-    match getattr(exc, "sqlite_errorname", "").split("_")[:2]:
-        case ["SQLITE", "NOTADB" | "CORRUPT"]:
-            remedy = (
-                "it is damaged or not a database; set it aside with 'jupyter parsimony journal "
-                "--set-aside', and a new one is made in its place"
-            )
-        case ["SQLITE", "FULL"]:
-            remedy = "free some space and try again"
-        case ["SQLITE", "BUSY" | "LOCKED"]:
-            remedy = "another process holds it; try again when that one is done"
-        case ["SQLITE", "READONLY" | "CANTOPEN" | "PERM" | "AUTH"]:
-            remedy = f"make the folder writable, or set {ENVIRONMENT_VARIABLE} to a folder that is"
-        case _:
-            remedy = "check the disk and try again"
-    return f"Cannot {doing} the journal {path!r} ({text}): {remedy}."
+    _, _, kind = getattr(exc, "sqlite_errorname", "").partition("_")
+    usual = "check the disk and try again"
+    remedy = durable.TROUBLE["sqlite"].get(kind.partition("_")[0], usual)
+    return f"Cannot {doing} the journal {path!r} ({exc}): {remedy}."
 
 
 def storable(value: str) -> str:

@@ -11,10 +11,10 @@ import os
 import secrets
 import stat
 import threading
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.errors import SessionError
@@ -28,7 +28,6 @@ except ImportError:  # Windows
 _PREFIX = ".parsimony-"
 _SUFFIX = ".tmp"
 STRAY_AFTER_S = 3600.0
-_REWRITES = 20
 
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _NO_FOLDER_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
@@ -40,29 +39,7 @@ _anchored: dict[Path, tuple[int, ...]] = {}
 # The folders that a thread is alone in.
 _held = threading.local()
 
-_REMEDIES: dict[int, tuple[str, str]] = {
-    errno.ENOSPC: ("the disk is full", "free some space and try again"),
-    errno.EDQUOT: ("the quota of this disk is used up", "free some space and try again"),
-    errno.EFBIG: ("the file would be larger than is allowed", "make it smaller or raise the limit"),
-    errno.EROFS: ("the file system is read-only", "choose a folder that can be written"),
-    errno.EACCES: ("permission is denied", "make the folder writable or choose another"),
-    errno.EPERM: ("the operation is not permitted", "make the folder writable or choose another"),
-    errno.ENOTDIR: (
-        "a part of the path is a file, not a folder",
-        "move that file away or choose another folder",
-    ),
-    errno.EEXIST: (
-        "a file stands in its place",
-        "move that file away or choose another folder",
-    ),
-    errno.EISDIR: ("a folder stands in its place", "move that folder away"),
-    errno.ENAMETOOLONG: ("the name is too long", "choose a shorter one"),
-    errno.ENOENT: ("the path does not exist", "create the folder or choose another"),
-    errno.EIO: ("the disk reported an input/output error", "check the disk and try again"),
-    errno.ELOOP: ("a link stands in its place", "replace the link by a file of its own"),
-    errno.EMFILE: ("too many files are open", "close some and try again"),
-    errno.EINTR: ("the system interrupted it", "try again"),
-}
+TROUBLE = tomllib.loads(Path(__file__).with_name("trouble.toml").read_text(encoding="utf-8"))
 
 
 class StorageError(SessionError, OSError):
@@ -77,9 +54,9 @@ def storage_error(exc: OSError, path: Path, doing: str = "write") -> StorageErro
     """``exc``, met while ``doing`` something to ``path``, as a sentence."""
     if isinstance(exc, StorageError):
         return exc
-    fallback = (exc.strerror or str(exc) or type(exc).__name__, "check the folder and try again")
-    reason, remedy = _REMEDIES.get(exc.errno or 0, fallback)
-    return StorageError(f"Cannot {doing} {str(path)!r}: {reason}; {remedy}.", code=exc.errno)
+    usual = f"{exc.strerror or str(exc) or type(exc).__name__}; check the folder and try again"
+    said = TROUBLE["system"].get(errno.errorcode.get(exc.errno or 0, ""), usual)
+    return StorageError(f"Cannot {doing} {str(path)!r}: {said}.", code=exc.errno)
 
 
 @contextmanager
@@ -206,11 +183,7 @@ def _make_like(handle: int, like: os.stat_result) -> None:
     try:
         os.fchown(handle, like.st_uid, like.st_gid)
     except OSError:
-        mode &= 0o777  # who owns it now is not to be taken for who owned it
-        try:
-            os.fchown(handle, -1, like.st_gid)
-        except OSError:
-            mode &= 0o707
+        mode &= 0o700  # who owns it now is not to be taken for who owned it
     os.fchmod(handle, mode)
 
 
@@ -227,7 +200,7 @@ def _temporary(
             temporary.unlink(missing_ok=True)
 
 
-def _link_new(temporary: Path, path: Path, data: bytes, mode: int) -> bool:
+def _link_new(temporary: Path, path: Path) -> bool:
     """Give ``temporary`` its name unless somebody has it; whether it got it."""
     try:
         os.link(temporary, path)
@@ -237,18 +210,10 @@ def _link_new(temporary: Path, path: Path, data: bytes, mode: int) -> bool:
         if exc.errno not in _NO_LINKS:
             raise
         # Without links: a rename, while nobody else is at one in this folder.
-        with alone_in(path.parent) as is_alone:
+        with alone_in(path.parent):
             if os.path.lexists(path):
                 return False
-            if is_alone:
-                temporary.rename(path)
-                return True
-            # Without locks either, exclusive creation still lets exactly one win; what it cannot
-            # give is a file that is never seen half-written.
-            try:
-                _write_new(path, data, mode)
-            except FileExistsError:
-                return False
+            temporary.rename(path)
     return True
 
 
@@ -299,7 +264,7 @@ def create(path: Path, data: bytes, *, mode: int = 0o666) -> bool:
     with _explained(path):
         if not os.path.lexists(path):
             with _temporary(path, data, mode) as temporary:
-                made = _link_new(temporary, path, data, mode)
+                made = _link_new(temporary, path)
         _sync_folder(path.parent)
         if made:
             _anchored[path] = _unchanged_since(path.lstat())
@@ -315,47 +280,27 @@ def replace(path: Path, data: bytes, *, mode: int = 0o666) -> None:
         _sync_folder(path.parent)
 
 
-def rewrite(path: Path, change: Callable[[bytes], bytes]) -> tuple[bytes, bytes]:
+def rewrite(path: Path, change: Callable[[bytes], bytes]) -> bytes:
     """Write what ``change`` makes of the bytes of ``path`` in their place, in one step.
 
-    Of many callers none loses what another has written: one at a time is at a folder, and
-    ``change`` is asked again when the file is another right before it is replaced. The mode is
-    kept, and the owner where that is permitted; an access list, and other hard links to the
-    file, are not. Whatever ``change`` raises leaves the file as it is.
+    Of many callers none loses what another has written: one at a time is at a folder, where the
+    system has locks. The mode is kept, and the owner where that is permitted; an access list, and
+    other hard links to the file, are not. Whatever ``change`` raises leaves the file as it is.
 
-    What does not hold: a program that writes past this module, in the moment between the last
-    look and the rename, is overwritten unseen, and so is a caller of this where there are no
-    locks (Windows, some network file systems).
-
-    Returns the bytes that were there and those that are there now.
+    Returns the bytes that are there now.
     """
-    for _ in range(_REWRITES):
-        with alone_in(path.parent):
-            before, like = _looked_at(path)
-            data = change(before)
-            if data == before:
-                settle(path)
-                return before, data
-            with _explained(path), _temporary(path, data, 0o600, like) as temporary:
-                now, seen = _looked_at(path)
-                if now != before or _rights(seen) != _rights(like):
-                    continue
-                temporary.replace(path)
-                _sync_folder(path.parent)
-                _anchor(path.parent)
-            return before, data
-    raise StorageError(
-        f"Cannot write {str(path)!r}: another program keeps writing it; try again once it is done."
-    )
-
-
-def _looked_at(path: Path) -> tuple[bytes, os.stat_result]:
-    with _explained(path, "read"), path.open("rb") as stream:
-        return stream.read(), os.fstat(stream.fileno())
-
-
-def _rights(of: os.stat_result) -> tuple[int, int, int]:
-    return of.st_mode, of.st_uid, of.st_gid
+    with alone_in(path.parent):
+        with _explained(path, "read"), path.open("rb") as stream:
+            before, like = stream.read(), os.fstat(stream.fileno())
+        data = change(before)
+        if data == before:
+            settle(path)
+            return data
+        with _explained(path), _temporary(path, data, 0o600, like) as temporary:
+            temporary.replace(path)
+            _sync_folder(path.parent)
+            _anchor(path.parent)
+    return data
 
 
 def append_line(path: Path, line: str) -> None:
@@ -439,18 +384,6 @@ def listed(folder: Path) -> list[Path]:
         return list(folder.iterdir()) if folder.is_dir() else []
 
 
-@contextmanager
-def reading(path: Path) -> Iterator[BinaryIO]:
-    """``path``, open for reading bytes; ``StorageError`` when it cannot be read."""
-    with _explained(path, "read"):
-        stream = path.open("rb")
-    with stream:
-        try:
-            yield stream
-        except OSError as exc:  # another error is of what the caller makes of the bytes
-            raise storage_error(exc, path, "read") from exc
-
-
 def remove(path: Path) -> None:
     """Delete a file; one that is gone already is no error."""
     with _explained(path, "delete"):
@@ -480,23 +413,18 @@ def is_temporary(path: Path) -> bool:
     return path.name.startswith(_PREFIX) and path.name.endswith(_SUFFIX)
 
 
-def sweep_temporary(folder: Path, *, deep: bool = True, clock: Clock = SYSTEM_CLOCK) -> int:
+def sweep_temporary(folder: Path, *, clock: Clock = SYSTEM_CLOCK) -> int:
     """Remove what writers that died left below ``folder``; returns how many files went.
 
     Only temporary files of this module that are older than an hour: a younger one may belong to
-    a writer that lives, perhaps on another machine. Unless ``deep``, only those that lie in
-    ``folder`` itself.
+    a writer that lives, perhaps on another machine.
     """
     oldest = clock.now().timestamp() - STRAY_AFTER_S
     removed = 0
     for place, _, names in os.walk(folder):  # passes over what goes away or cannot be read
-        for stray in (Path(place, name) for name in names):
-            if not is_temporary(stray):
-                continue
+        for stray in filter(is_temporary, (Path(place, name) for name in names)):
             with contextlib.suppress(OSError):
                 if stray.stat().st_mtime < oldest:
                     stray.unlink()
                     removed += 1
-        if not deep:
-            break
     return removed

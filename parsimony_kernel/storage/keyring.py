@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
@@ -29,7 +28,7 @@ ENVIRONMENT_KEY_ID = "env"
 GRACE_S = 7 * 86_400.0
 FILE = "keys.json"
 
-KeyState = Literal["current", "grace", "expired", "revoked", "damaged", "environment"]
+KeyState = Literal["current", "grace", "expired", "damaged", "environment"]
 
 _SECRET_BYTES = 32
 _MOST_BYTES = 2**20
@@ -60,18 +59,27 @@ class KeyInfo:
 
 
 class _Entry(BaseModel):
-    """A key as the file has it. One that was revoked keeps its dates, and no secret."""
+    """A key as the file has it. The last one signs, unless it is ``retired``."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     key_id: str = Field(pattern=r"^[0-9a-f]{16}$")
     secret: str = Field(repr=False)
     since: AwareDatetime
-    revoked: AwareDatetime | None = None
+    retired: AwareDatetime | None = None
 
     @property
     def is_sound(self) -> bool:
         return bool(self.secret) and _id_of(self.secret) == self.key_id
+
+    def info(self, now: datetime) -> KeyInfo:
+        state: KeyState = "current"
+        if not self.is_sound:
+            state = "damaged"
+        elif self.retired is not None:
+            is_good = now - self.retired <= timedelta(seconds=GRACE_S)
+            state = "grace" if is_good else "expired"
+        return KeyInfo(self.key_id, state, self.since, self.retired)
 
 
 _ENTRIES = TypeAdapter(list[_Entry])
@@ -117,18 +125,14 @@ class Keyring:
         """
         if self._from_environment is not None:
             return self._from_environment
-        try:
+        remedy = f", or set {ENVIRONMENT_VARIABLE} to a secret of your own."
+        with _explained("There is no key to sign questions with: ", remedy):
             entries = self._read()
-            if entries and not entries[-1].revoked:
+            if _sign(entries):
                 # Whoever made it may have been killed before its name was synced.
                 durable.settle(self._path)
             else:
                 entries = self._add(self._clock.now(), only_if_needed=True)
-        except durable.StorageError as exc:
-            raise KeyringError(
-                f"There is no key to sign questions with: {str(exc).rstrip('.')}, or set "
-                f"{ENVIRONMENT_VARIABLE} to a secret of your own."
-            ) from exc
         return self._signing(entries)
 
     def get(self, key_id: str, now: datetime | None = None) -> Key | None:
@@ -139,12 +143,10 @@ class Keyring:
         """
         if self._from_environment is not None and key_id == ENVIRONMENT_KEY_ID:
             return self._from_environment
-        with _explained():
-            entries = self._read()
-        for entry, info in zip(entries, self._told(entries, now), strict=True):
-            if entry.key_id == key_id and info.state in {"current", "grace"}:
-                return Key(key_id, entry.secret)
-        return None
+        entry = self._entry(key_id)
+        if entry is None or entry.info(now or self._clock.now()).state not in ("current", "grace"):
+            return None
+        return Key(key_id, entry.secret)
 
     def sealing(self, key_id: str = "") -> Key:
         """The key of this id, however old, or with no id the one that signs now.
@@ -158,12 +160,10 @@ class Keyring:
                 return Key(_id_of(secret), secret)
         elif not key_id:
             return self.current()
-        with _explained():
-            entries = self._read()
-        found = next((each for each in entries if each.key_id == key_id and each.is_sound), None)
-        if found is None:
+        entry = self._entry(key_id)
+        if entry is None or not entry.is_sound:
             raise KeyringError(f"The key {_shown(key_id)} is not on this machine.")
-        return Key(key_id, found.secret)
+        return Key(key_id, entry.secret)
 
     def rotate(self, now: datetime | None = None) -> Key:
         """Make a new current key. The old one signs no more; ``get`` gives it for ``GRACE_S``.
@@ -172,46 +172,40 @@ class Keyring:
         """
         if self._from_environment is not None:
             raise _changed_elsewhere("rotated")
+        self.check()
         with _explained():
-            self.check()
             durable.sweep_temporary(self._folder, clock=self._clock)
             entries = self._add(now or self._clock.now())
         return self._signing(entries)
 
     def revoke(self, key_id: str) -> None:
-        """Destroy a key's secret now; its questions cannot be answered any more.
+        """Destroy a key now; its questions cannot be answered any more.
 
-        To revoke a key again is nothing. ``KeyringError`` when there is no such key, it comes from
-        the environment, or the file cannot be written.
+        ``KeyringError`` when there is no such key, it comes from the environment, or the file
+        cannot be written.
         """
         if key_id == ENVIRONMENT_KEY_ID:
             raise _changed_elsewhere("revoked")
-        at = self._clock.now()
-
-        def revoked(entry: _Entry) -> _Entry:
-            is_meant = entry.key_id == key_id and entry.revoked is None
-            return entry.model_copy(update={"secret": "", "revoked": at}) if is_meant else entry
-
+        if self._entry(key_id) is None:
+            raise KeyringError(
+                f"There is no key {_shown(key_id)} here: 'jupyter parsimony keys list' shows "
+                "those that are."
+            )
         with _explained():
-            if all(entry.key_id != key_id for entry in self._read()):
-                raise KeyringError(
-                    f"There is no key {_shown(key_id)} here: 'jupyter parsimony keys list' shows "
-                    "those that are."
-                )
-            self._change(lambda entries: [revoked(entry) for entry in entries])
+            self._change(lambda entries: [each for each in entries if each.key_id != key_id])
             durable.sweep_temporary(self._folder, clock=self._clock)
 
     def check(self) -> None:
         """``KeyringError`` when the file, or the key that signs, is damaged."""
         with _explained():
             entries = self._read()
-        if entries and not entries[-1].revoked:
+        if _sign(entries):
             self._signing(entries)
 
     def keys(self, now: datetime | None = None) -> tuple[KeyInfo, ...]:
         """Every key, the newest first; the environment's before all."""
         with _explained():
-            told = self._told(self._read(), now)
+            told = [each.info(now or self._clock.now()) for each in self._read()]
         if self._from_environment is not None:
             told.append(KeyInfo(ENVIRONMENT_KEY_ID, "environment"))
         return tuple(reversed(told))
@@ -223,12 +217,13 @@ class Keyring:
         """
         if key_id == ENVIRONMENT_KEY_ID:
             return "" if self._from_environment is not None else _NO_ENVIRONMENT
-        found = (info for info in self.keys(now) if info.key_id == key_id)
-        match next(found, None):
+        entry = self._entry(key_id)
+        match entry and entry.info(now or self._clock.now()):
             case None:
-                why = "is not on this machine: answer where it was asked, or run the cell."
-            case KeyInfo(state="revoked"):
-                why = "was revoked: run the cell again."
+                why = (
+                    "is not on this machine, or was revoked: answer where it was asked, or run the "
+                    "cell again."
+                )
             case KeyInfo(state="expired", retired_at=day):
                 why = (
                     f"was replaced on {day:%Y-%m-%d} and was good for {GRACE_S / 86_400:g} days "
@@ -243,22 +238,9 @@ class Keyring:
                 return ""
         return f"The key {_shown(key_id)} that signed this question {why}"
 
-    def _told(self, entries: Sequence[_Entry], now: datetime | None) -> list[KeyInfo]:
-        """What may be shown of the keys, the oldest first."""
-        moment = now or self._clock.now()
-        told = []
-        for entry, after in zip_longest(entries, entries[1:]):
-            state: KeyState = "current"
-            if entry.revoked is not None:
-                state = "revoked"
-            elif not entry.is_sound:
-                state = "damaged"
-            elif after is not None:
-                is_good = moment - after.since <= timedelta(seconds=GRACE_S)
-                state = "grace" if is_good else "expired"
-            retired_at = after.since if after else entry.revoked
-            told.append(KeyInfo(entry.key_id, state, entry.since, retired_at))
-        return told
+    def _entry(self, key_id: str) -> _Entry | None:
+        with _explained():
+            return next((each for each in self._read() if each.key_id == key_id), None)
 
     def _signing(self, entries: Sequence[_Entry]) -> Key:
         if not entries[-1].is_sound:
@@ -271,8 +253,13 @@ class Keyring:
         new = _Entry(key_id=_id_of(secret), secret=secret, since=now)
 
         def added(entries: list[_Entry]) -> list[_Entry]:
-            signs = bool(entries) and not entries[-1].revoked
-            return entries if signs and only_if_needed else [*entries, new]
+            if only_if_needed and _sign(entries):
+                return entries
+            retired = (
+                each if each.retired else each.model_copy(update={"retired": now})
+                for each in entries
+            )
+            return [*retired, new]
 
         return self._change(added)
 
@@ -281,7 +268,7 @@ class Keyring:
         self._read()  # what is no file of ours is not waited for, and not written over
         durable.make_folder(self._folder, mode=0o700)
         durable.create(self._path, b"[]", mode=0o600)
-        _, written = durable.rewrite(
+        written = durable.rewrite(
             self._path, lambda data: _ENTRIES.dump_json(change(self._parsed(data)))
         )
         return self._parsed(written)
@@ -329,11 +316,16 @@ def _changed_elsewhere(what: str) -> KeyringError:
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _explained(before: str = "", after: str = ".") -> Iterator[None]:
     try:
         yield
     except durable.StorageError as exc:
-        raise KeyringError(str(exc)) from exc
+        raise KeyringError(f"{before}{str(exc).rstrip('.')}{after}") from exc
+
+
+def _sign(entries: Sequence[_Entry]) -> bool:
+    """Whether one of these keys signs."""
+    return bool(entries) and entries[-1].retired is None
 
 
 def _id_of(secret: str) -> str:

@@ -4,6 +4,7 @@ The rule of the place: what somebody may still need is never touched. That is a 
 question that can be answered, and a write of which nobody knows the end.
 """
 
+import json
 import math
 import sqlite3
 from dataclasses import dataclass
@@ -12,10 +13,13 @@ from pathlib import Path
 
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.storage.database import JournalError
+from parsimony_kernel.storage.keyring import GRACE_S
 from parsimony_kernel.storage.store import SqliteJournal
 
 # Copies that nothing reads again: of files that an agent wrote over, and of broken snapshots.
 COPIES = ("replaced", "quarantine")
+
+_MAY_LIE = "Purge again later: what was purged may still lie in the file"
 
 # Entries a transaction: who writes meanwhile waits for one, and not for all.
 _BATCH = 2_000
@@ -23,17 +27,6 @@ _BATCH = 2_000
 _MOST_COPIED = 64 * 2**20
 
 _AGE = "COALESCE(NULLIF(ended_at, ''), NULLIF(running_since, ''), started_at)"
-_OLD = f"""
-SELECT run_id FROM turns WHERE {_AGE} < :before AND (
-    request != '' OR summary != ''
-    OR run_id IN (SELECT run_id FROM events UNION SELECT run_id FROM suspensions)
-) ORDER BY rowid
-"""
-# Entries of a run whose turn is not in the journal.
-_STRAY = """
-SELECT run_id FROM events WHERE run_id != '' AND run_id NOT IN (SELECT run_id FROM turns)
-GROUP BY run_id HAVING MAX(at) < :before
-"""
 # Runs that go on, with a write of which nobody knows the end, or a question that can be answered
 # or is being answered just now. A question without a readable date counts as one.
 _NEEDED = """
@@ -43,6 +36,19 @@ UNION SELECT run_id FROM suspensions JOIN turns USING (run_id)
 WHERE status != 'replaced' AND (state != 'consumed' OR status = 'suspended') AND COALESCE(
     julianday(CASE WHEN json_valid(record) THEN json_extract(record, '$.suspended_at') END)
     >= julianday(:asked_after), TRUE)
+"""
+# Old runs with content, and whether it stays. Entries of a run whose turn is not in the journal are
+# those of one in the middle of which the journal was moved away.
+_OLD = f"""
+SELECT run_id, run_id IN ({_NEEDED}) FROM (
+    SELECT run_id FROM turns WHERE {_AGE} < :before AND (
+        request != '' OR summary != ''
+        OR run_id IN (SELECT run_id FROM events UNION SELECT run_id FROM suspensions)
+    )
+    UNION ALL SELECT run_id FROM events
+    WHERE run_id != '' AND run_id NOT IN (SELECT run_id FROM turns)
+    GROUP BY run_id HAVING MAX(at) < :before
+)
 """
 
 
@@ -60,13 +66,7 @@ class Purged:
     unfinished: str = ""
 
 
-def purge(
-    journal: SqliteJournal,
-    before: datetime,
-    *,
-    dry_run: bool,
-    answerable_s: float | None = None,
-) -> Purged:
+def purge(journal: SqliteJournal, before: datetime, *, dry_run: bool) -> Purged:
     """Empty the turns that ended before ``before``, with their questions, their finished writes
     and what they sent to models.
 
@@ -75,32 +75,29 @@ def purge(
 
     Args:
         dry_run: only say what would go.
-        answerable_s: the age in seconds up to which a question can be answered; ``None``: any.
 
     Raises:
         JournalError: it cannot be read or written. What was emptied until then is.
     """
-    limits = {"before": before.astimezone(UTC).isoformat(), "asked_after": ""}
-    if answerable_s is not None:
-        asked_after = journal.clock.now().astimezone(UTC) - timedelta(seconds=answerable_s)
-        limits["asked_after"] = asked_after.isoformat()
+    answerable = journal.clock.now().astimezone(UTC) - timedelta(seconds=GRACE_S)
+    limits = {"before": before.astimezone(UTC).isoformat(), "asked_after": answerable.isoformat()}
     if dry_run:
         with journal.database.reading("look through") as db:
-            turns, strays, kept = _old(db, limits)
-            old = [*turns, *strays]
-            return Purged(len(old), sum(_entries(db, run_id) for run_id in old), kept)
+            old, kept = _old(db, limits)
+            counted = "SELECT COUNT(*) FROM events WHERE run_id IN (SELECT value FROM json_each(?))"
+            (events,) = db.execute(counted, (json.dumps(old),)).fetchone()
+        return Purged(len(old), events, kept)
     runs, events = set[str](), 0
     while True:
         with journal.database.transaction(synced=True) as db:
             # Per connection, and the connection may be another one each time.
             db.execute("PRAGMA secure_delete = ON")
-            turns, strays, kept = _old(db, limits)
-            emptied, entries = _empty_some(db, turns or strays)
+            old, kept = _old(db, limits)
+            emptied, entries = _empty_some(db, old)
         runs |= emptied
         events += entries
         if not emptied:
-            break
-    return Purged(len(runs), events, kept, _shrink(journal))
+            return Purged(len(runs), events, kept, _shrink(journal))
 
 
 def old_copies(workspace: Path, before: datetime) -> tuple[Path, ...]:
@@ -123,21 +120,11 @@ def _put_at(path: Path) -> float:
     return max(found.st_mtime, found.st_ctime)  # what was moved there has the time of its content
 
 
-def _old(db: sqlite3.Connection, limits: dict[str, str]) -> tuple[list[str], list[str], int]:
-    """The old turns whose content goes, such runs without a turn, and how many turns are kept."""
-
-    def runs(statement: str) -> list[str]:
-        return [run_id for (run_id,) in db.execute(statement, limits)]
-
-    needed, old = {*runs(_NEEDED)}, runs(_OLD)
-    turns, strays = ([run for run in each if run not in needed] for each in (old, runs(_STRAY)))
-    return turns, strays, len(old) - len(turns)
-
-
-def _entries(db: sqlite3.Connection, run_id: str) -> int:
-    """How many entries a run has."""
-    found = db.execute("SELECT COUNT(*) FROM events WHERE run_id = ?", (run_id,)).fetchone()
-    return int(found[0])
+def _old(db: sqlite3.Connection, limits: dict[str, str]) -> tuple[list[str], int]:
+    """The old runs whose content goes, and how many are kept."""
+    rows = db.execute(_OLD, limits).fetchall()
+    old = [run_id for run_id, is_needed in rows if not is_needed]
+    return old, len(rows) - len(old)
 
 
 def _empty_some(db: sqlite3.Connection, runs: list[str]) -> tuple[set[str], int]:
@@ -164,33 +151,20 @@ def _shrink(journal: SqliteJournal) -> str:
     try:
         with journal.database.reading("shrink") as db:
             folded = _folded(db)
-            if (
-                _is_long(db)
-                and db.execute("SELECT 1 FROM turns WHERE status = 'running'").fetchall()
-            ):
-                return folded or (
-                    "What was purged may still lie in the file, which is large and is not copied "
-                    "while a turn runs: purge again later."
-                )
+            pages, free, size = (
+                db.execute(f"PRAGMA {name}").fetchone()[0]
+                for name in ("page_count", "freelist_count", "page_size")
+            )
+            is_long = (pages - free) * size > _MOST_COPIED
+            if is_long and db.execute("SELECT 1 FROM turns WHERE status = 'running'").fetchall():
+                return folded or f"{_MAY_LIE}, which is large and isn't copied while a turn runs."
             db.execute("VACUUM")  # pages that were split hold what was in them before
             return _folded(db)
     except JournalError as exc:
-        return f"What was purged may still lie in the file; purge again later. {exc}"
-
-
-def _is_long(db: sqlite3.Connection) -> bool:
-    pages, free, size = (
-        db.execute(f"PRAGMA {name}").fetchone()[0]
-        for name in ("page_count", "freelist_count", "page_size")
-    )
-    return bool((pages - free) * size > _MOST_COPIED)
+        return f"{_MAY_LIE}. {exc}"
 
 
 def _folded(db: sqlite3.Connection) -> str:
-    """Fold the log into the file and cut it to nothing."""
-    if db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-        return (
-            "What was purged may still lie in the file, because another process reads it: purge "
-            "again later."
-        )
-    return ""
+    """Fold the log into the file and cut it to nothing; why that could not be done, if so."""
+    is_read = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    return f"{_MAY_LIE}, because another process reads it." if is_read else ""

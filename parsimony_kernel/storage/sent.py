@@ -47,7 +47,8 @@ class SentLog:
         """Write down that ``request`` is sent. ``JournalError`` when that cannot be done."""
         try:
             texts = {name: [json.dumps(each) for each in getattr(request, name)] for name in _LISTS}
-            rest = json.dumps({k: v for k, v in vars(request).items() if k not in _LISTS})
+            rest = {name: each for name, each in vars(request).items() if name not in _LISTS}
+            json.dumps(rest)
         except (TypeError, ValueError, RecursionError) as exc:
             raise JournalError(
                 f"A request cannot be put on record ({exc}): report it with this sentence."
@@ -61,13 +62,7 @@ class SentLog:
             told = {name: _news(before.get(name, []), texts_of) for name, texts_of in texts.items()}
             db.execute(
                 "INSERT INTO sent (run_id, seq, at, model, request) VALUES (?, ?, ?, ?, ?)",
-                (
-                    self.run_id,
-                    newest + 1,
-                    at,
-                    storable(model),
-                    json.dumps({**json.loads(rest), **told}),
-                ),
+                (self.run_id, newest + 1, at, storable(model), json.dumps({**rest, **told})),
             )
         self._newest, self._written = newest + 1, texts
 

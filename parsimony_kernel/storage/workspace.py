@@ -22,7 +22,6 @@ JOURNAL_NAME = "journal.sqlite"
 # What belongs to this machine alone, or holds what was asked and seen. Artifacts are to be shared.
 _IGNORED = b"journal.sqlite*\nkeys/\nreplaced/\nquarantine/\n.parsimony-*.tmp\n"
 
-_MOUNTS = Path("/proc/mounts")
 _NETWORK = re.compile(r"nfs\d?|cifs|smb\w*|fuse\.sshfs|9p|afs|ncpfs")
 
 
@@ -42,13 +41,9 @@ def find_workspace(folder: Path, environ: Mapping[str, str] = os.environ) -> Pat
     return start
 
 
-def journal_path(workspace: Path, *, mounts: str | None = None) -> Path:
-    """Where the journal of ``workspace`` lies.
-
-    ``mounts`` has the form of ``/proc/mounts``, which is read when it is ``None`` and exists.
-    """
-    table = _mounts() if mounts is None else mounts
-    if not is_on_network(workspace, table):
+def journal_path(workspace: Path) -> Path:
+    """Where the journal of ``workspace`` lies."""
+    if not is_on_network(workspace):
         return workspace / ARTIFACT_FOLDER / JOURNAL_NAME
     from jupyter_core.paths import jupyter_data_dir  # deferred: only network file systems need it
 
@@ -101,22 +96,15 @@ def _trusted(place: str) -> Path:
     return Path(jupyter_data_dir()) / "parsimony" / "trusted" / name
 
 
-def is_on_network(path: Path, mounts: str) -> bool:
+def is_on_network(path: Path) -> bool:
     """Whether ``path`` lies on a network file system, by the longest mount point above it."""
-    depth, kind = -1, ""
-    for line in mounts.splitlines():
-        fields = line.split()
-        if len(fields) < 3:
-            continue
-        point = Path(re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), fields[1]))
-        # Of several mounts on one point the last one counts.
-        if path.is_relative_to(point) and len(point.parts) >= depth:
-            depth, kind = len(point.parts), fields[2]
-    return _NETWORK.fullmatch(kind) is not None
+    import psutil  # deferred: a process that opens no journal does not need it
 
-
-def _mounts() -> str:
     try:
-        return _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError:  # not Linux: no network file system can be told
-        return ""
+        mounts = psutil.disk_partitions(all=True)
+    except OSError:  # a system that does not tell
+        return False
+    above = [each for each in mounts if path.is_relative_to(each.mountpoint)]
+    # Of several mounts on one point the last one counts.
+    nearest = max(reversed(above), key=lambda each: len(each.mountpoint), default=None)
+    return nearest is not None and _NETWORK.fullmatch(nearest.fstype) is not None

@@ -15,7 +15,6 @@ from parsimony_kernel.artifacts.codecs import encode_dataset, table_head
 from parsimony_kernel.artifacts.publish import LiveName, Published, Publisher
 from parsimony_kernel.artifacts.reports import parse
 from parsimony_kernel.artifacts.store import SHORT_ID, LogEntry, UnknownArtifactError
-from parsimony_kernel.core.config import FileStore
 from parsimony_kernel.core.events import AgentEvent, ArtifactPublished
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.frames import is_plan
@@ -42,7 +41,6 @@ def publish_tools(
     *,
     seen: set[LiveName] | None = None,
     script: Callable[[str], str | None] = lambda variable: None,
-    files: FileStore | None = None,
 ) -> Tools:
     """The tools for what is published from ``executor``'s variables and for reading it again.
 
@@ -54,7 +52,6 @@ def publish_tools(
         seen: the kinds and live names that the run has read or written; added to.
         script: the code that makes a variable from its sources; ``None`` for the cells of its
             lineage.
-        files: where a host keeps what is published as well, under the same paths.
     """
     known = set() if seen is None else seen
 
@@ -73,12 +70,6 @@ def publish_tools(
                 emit(_event(writing.result()))
             raise
         emit(_event(published))
-        if files is not None:
-            snapshot = partial(publisher.store.read, published.ref)
-            await files.write(published.path, await asyncio.to_thread(snapshot))
-            if published.page:
-                page = publisher.store.root / published.page
-                await files.write(published.page, await asyncio.to_thread(page.read_bytes))
         if published.entry.live_name:
             known.add((published.ref.kind, published.entry.live_name))
         return _answer(published)

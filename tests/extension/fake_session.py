@@ -117,7 +117,6 @@ class FakeSession(_Session):
         self.requests: list[tuple[str, str, TurnOptions]] = []
         self.replies: list[tuple[str, str]] = []
         self.nonces: list[str | None] = []
-        self.budgets: list[float | None] = []
         self.cancelled_for = "the cell was cancelled"
         self.trouble: Exception | None = None
         self.by_turn: dict[str, list[ev.AgentEvent]] = {}
@@ -127,7 +126,6 @@ class FakeSession(_Session):
         self.tools: Any = FakeTools(self)
         self.sent_by_turn: dict[str, list[SentRequest]] = {}
         self.previews: list[tuple[str, TurnOptions]] = []
-        self.spent = 0.0
         self.of_models: dict[str, str] = {}
 
     def set_model(self, model: str | ChatModel) -> None:
@@ -158,12 +156,10 @@ class FakeSession(_Session):
         *,
         turn_id: str | None = None,
         nonce: str | None = None,
-        notebook_cost_usd: float | None = None,
         stop: CancellationRequest | None = None,
     ) -> AsyncIterator[ev.AgentEvent]:
         self._stop = stop
         self.nonces.append(nonce)
-        self.budgets.append(notebook_cost_usd)
         question = next((each for each in self.pending() if each.turn.run_id == turn_id), None)
         return self._resumed(reply, question, nonce)
 
@@ -301,9 +297,6 @@ class FakeSession(_Session):
 
     def sent(self, turn_id: str) -> tuple[SentRequest, ...]:
         return tuple(self.sent_by_turn.get(turn_id, ()))
-
-    def spent_usd(self) -> float:
-        return self.spent
 
     def stop(self, reason: str = "stopped by the user") -> bool:
         if not self._running:

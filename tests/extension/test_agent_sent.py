@@ -16,7 +16,7 @@ from parsimony_agent.extension import install, uninstall
 from parsimony_agent.overview import message_words, sent
 from parsimony_agent.pending import TurnError
 from parsimony_kernel.core.chat import ModelRequest
-from parsimony_kernel.core.events import LLMCallCompleted, RunCompleted, RunStarted
+from parsimony_kernel.core.events import RunCompleted, RunStarted
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turns import SessionError
 from parsimony_kernel.storage.sent import SentRequest
@@ -229,37 +229,3 @@ def test_of_the_offline_model_a_shell_says_that_nothing_left(
     shown = capsys.readouterr().out
     assert "Nothing left this machine: offline is the model that is built in." in shown
     assert "load rain.csv and show the mean mm" in shown
-
-
-def called(cost_usd: float | None) -> LLMCallCompleted:
-    return LLMCallCompleted(
-        model="openai/gpt-5", prompt_tokens=10, completion_tokens=5, cost_usd=cost_usd, duration_s=1
-    )
-
-
-@pytest.mark.parametrize(
-    ("costs", "spent", "said"),
-    [
-        ([0.25, 0.5], 0.75, "Spent in this notebook: $0.75 of $5.00, its notebook_budget.\n"),
-        ([], 0.0, "Spent in this notebook: nothing of $5.00, its notebook_budget.\n"),
-        ([0.25, None], 0.25, "$0.25 of $5.00, its notebook_budget. Calls without a known price"),
-        ([5.0], 5.0, "$5.00 of $5.00, its notebook_budget. No turn begins until it is raised."),
-    ],
-)
-def test_the_cost_stands_against_the_budget_of_the_notebook_where_one_is_set(
-    shell: Any,
-    capsys: pytest.CaptureFixture[str],
-    costs: list[float | None],
-    spent: float,
-    said: str,
-) -> None:
-    session = FakeSession([*map(called, costs), RunCompleted(summary="Done.")])
-    session.spent = spent
-    install(shell, session_factory=lambda _: session)
-    assert shell.run_cell("%%agent\nlook").success
-    capsys.readouterr()
-    assert shell.run_cell("%agent cost").success
-    assert "notebook_budget" not in capsys.readouterr().out
-    assert shell.run_cell("%config ParsimonyAgent.notebook_budget = 5").success
-    assert shell.run_cell("%agent cost").success
-    assert said in capsys.readouterr().out

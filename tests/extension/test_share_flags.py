@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fake_session import FakeSession, asks
+from fake_session import FakeSession
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +18,7 @@ from parsimony_agent.overview import literal
 from parsimony_agent.pending import Misuse
 from parsimony_agent.settings import ParsimonyAgent
 from parsimony_kernel.artifacts.store import LogEntry
-from parsimony_kernel.core.events import RunCompleted, RunStarted
+from parsimony_kernel.core.events import RunCompleted
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turns import TurnOptions
 from parsimony_kernel.view.escape import plain
@@ -70,7 +70,7 @@ def test_a_cell_shares_samples_of_everything_until_it_says_otherwise(
     shell: Any, session: FakeSession
 ) -> None:
     usual = asked(shell, session, "%%agent")
-    assert (usual.share, usual.context, usual.notebook_cost_usd) == (Share.samples, None, None)
+    assert (usual.share, usual.context) == (Share.samples, None)
     said = asked(shell, session, "%%agent --share schema --context rates,data/rain.csv")
     assert (said.share, said.context) == (Share.schema, ("rates", "data/rain.csv"))
     assert asked(shell, session, "%%agent --no-context").context == ()
@@ -80,26 +80,10 @@ def test_the_settings_hold_for_every_cell_that_says_nothing(
     shell: Any, session: FakeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PARSIMONY_SHARE", "none")
-    monkeypatch.setenv("PARSIMONY_NOTEBOOK_BUDGET", "3")
-    by_environment = asked(shell, session, "%%agent")
-    assert (by_environment.share, by_environment.notebook_cost_usd) == (Share.none, 3.0)
+    assert asked(shell, session, "%%agent").share is Share.none
     assert shell.run_cell("%config ParsimonyAgent.share = 'schema'").success
-    assert shell.run_cell("%config ParsimonyAgent.notebook_budget = 5").success
-    by_config = asked(shell, session, "%%agent")
-    assert (by_config.share, by_config.notebook_cost_usd) == (Share.schema, 5.0)
+    assert asked(shell, session, "%%agent").share is Share.schema
     assert asked(shell, session, "%%agent --share full").share is Share.full
-
-
-def test_an_answer_goes_on_within_the_budget_that_is_set_now(
-    shell: Any, session: FakeSession
-) -> None:
-    session.by_turn["1ab"] = [
-        RunStarted(run_id="1ab", request="look", model="m"),
-        asks("Which one?", "alpha", "beta", run_id="1ab"),
-    ]
-    assert shell.run_cell("%config ParsimonyAgent.notebook_budget = 5").success
-    assert shell.run_cell("%agent answer 2").success
-    assert (session.replies, session.budgets) == ([("1ab", "beta")], [5.0])
 
 
 def test_a_preview_honours_flags_and_settings_as_the_turn_does(

@@ -193,7 +193,7 @@ async def test_a_question_has_buttons_and_empty_reserves_and_stops_what_is_queue
 
 
 async def test_a_click_continues_in_the_cell_that_asked_without_a_new_display() -> None:
-    notebook = Notebook([ASKS], [TextDelta(content="Taken."), DONE], PARSIMONY_NOTEBOOK_BUDGET="5")
+    notebook = Notebook([ASKS], [TextDelta(content="Taken."), DONE])
     area = await asked(notebook)
     shown = len(area.displays)
     notebook.begin("c2")
@@ -201,7 +201,6 @@ async def test_a_click_continues_in_the_cell_that_asked_without_a_new_display() 
     click(notebook.buttons[1])
     await settle()
     assert notebook.session.replies == [("10ab", "beta")]
-    assert notebook.session.budgets == [5.0]
     assert len(area.displays) == shown
     assert widgets(area) == 0
     assert "Which one? → beta (you chose)" in area.texts[0]

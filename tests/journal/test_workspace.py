@@ -2,7 +2,9 @@
 
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from parsimony_kernel.core.events import TextDelta
@@ -48,15 +50,22 @@ def test_the_environment_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert find_workspace(Path("x"), {"PARSIMONY_WORKSPACE": "~/w"}) == tmp_path / "w"
 
 
-MOUNTS = r"""/dev/sda1 / ext4 rw 0 0
-server:/home /home nfs4 rw 0 0
-/dev/sdb1 /home/me/local\040disk xfs rw 0 0
-//nas/share /mnt/nas cifs rw 0 0
-me@host: /mnt/ssh fuse.sshfs rw 0 0
-odd line
-"""
+MOUNTS = {
+    "/": "ext4",
+    "/home": "nfs4",
+    "/home/me/local disk": "xfs",
+    "/mnt/nas": "cifs",
+    "/mnt/ssh": "fuse.sshfs",
+}
 
 
+@pytest.fixture
+def mounts(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = [SimpleNamespace(mountpoint=place, fstype=kind) for place, kind in MOUNTS.items()]
+    monkeypatch.setattr(psutil, "disk_partitions", lambda all: told)
+
+
+@pytest.mark.usefixtures("mounts")
 @pytest.mark.parametrize(
     ("path", "network"),
     [
@@ -69,23 +78,28 @@ odd line
     ],
 )
 def test_a_network_file_system_is_told_by_the_nearest_mount(path: str, network: bool) -> None:
-    assert is_on_network(Path(path), MOUNTS) is network
+    assert is_on_network(Path(path)) is network
 
 
+@pytest.mark.usefixtures("mounts")
 def test_the_journal_lies_in_the_workspace_or_beside_the_users_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path))
-    local = journal_path(Path("/srv/work"), mounts=MOUNTS)
+    local = journal_path(Path("/srv/work"))
     assert local == Path("/srv/work/.ockham/journal.sqlite")
-    away = journal_path(Path("/mnt/nas/work"), mounts=MOUNTS)
+    away = journal_path(Path("/mnt/nas/work"))
     assert away.parent == tmp_path / "parsimony" / "journals"
-    assert away != journal_path(Path("/mnt/nas/other"), mounts=MOUNTS)
-    assert away == journal_path(Path("/mnt/nas/work"), mounts=MOUNTS)
+    assert away != journal_path(Path("/mnt/nas/other"))
+    assert away == journal_path(Path("/mnt/nas/work"))
 
 
-def test_without_a_table_of_mounts_everything_is_local() -> None:
-    assert is_on_network(Path("/home/me"), "") is False
+def test_without_a_table_of_mounts_everything_is_local(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(all: bool) -> None:
+        raise FileNotFoundError("/proc/filesystems")
+
+    monkeypatch.setattr(psutil, "disk_partitions", nothing)
+    assert is_on_network(Path("/home/me")) is False
 
 
 IGNORED = {"journal.sqlite*", "keys/", "replaced/", "quarantine/", ".parsimony-*.tmp"}
@@ -94,7 +108,7 @@ IGNORED = {"journal.sqlite*", "keys/", "replaced/", "quarantine/", ".parsimony-*
 def test_a_journal_that_is_made_is_kept_from_git_before_anything_is_published(
     tmp_path: Path,
 ) -> None:
-    place = journal_path(tmp_path, mounts="")
+    place = journal_path(tmp_path)
     SqliteJournal(place).close()
     ignored = place.with_name(".gitignore")
     assert set(ignored.read_text().splitlines()) == IGNORED
@@ -104,7 +118,7 @@ def test_git_takes_what_is_published_and_nothing_of_the_journal(tmp_path: Path) 
     git = ["git", "-C", str(tmp_path), "-c", "core.excludesFile="]
     if subprocess.run([*git, "init", "-q"], check=False, capture_output=True).returncode:
         pytest.fail("git is needed to say what it takes")
-    journal = SqliteJournal(journal_path(tmp_path, mounts=""))
+    journal = SqliteJournal(journal_path(tmp_path))
     journal.append("a", TextDelta(content="a log and its memory lie beside the file"))
     for name in ("keys/key.json", "replaced/x", "quarantine/x", "datasets/a/log.jsonl"):
         path = tmp_path / ".ockham" / name
@@ -122,14 +136,14 @@ def test_what_a_person_tells_git_is_left_as_it_is(tmp_path: Path, written: str) 
     ignored.parent.mkdir()
     ignored.write_text(written)
     prepare(tmp_path)
-    SqliteJournal(journal_path(tmp_path, mounts="")).close()
+    SqliteJournal(journal_path(tmp_path)).close()
     assert ignored.read_text() == written
 
 
 def test_a_journal_of_an_earlier_version_is_kept_from_git_once_it_is_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = journal_path(tmp_path, mounts="")
+    place = journal_path(tmp_path)
     SqliteJournal(place).close()
     ignored = place.with_name(".gitignore")
     ignored.unlink()

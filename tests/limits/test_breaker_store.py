@@ -18,19 +18,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from parsimony_kernel.limits.breaker_store import (
-    Admission,
     BreakerStore,
     OwnStore,
     Rule,
     SharedOrOwn,
-    Sight,
+    State,
     StoreError,
     T,
     Terms,
     Word,
-    admit,
-    hear,
-    look,
 )
 from parsimony_kernel.limits.redis_store import RedisBreakers
 from parsimony_kernel.storage.breakers import JournalBreakers
@@ -45,22 +41,22 @@ TERMS = Terms(failure_threshold=5, reset_timeout_s=60, probe_lease_s=300)
 LONG_AGO = datetime(1970, 1, 2, tzinfo=UTC)
 
 
-def ask(store: BreakerStore, name: str = "m") -> Admission:
-    return store.change(name, partial(admit, TERMS))
+def ask(store: BreakerStore, name: str = "m") -> tuple[int | None, float]:
+    return store.change(name, TERMS.admit)
 
 
 def tell(store: BreakerStore, word: Word, epoch: int | None, name: str = "m") -> None:
     assert epoch is not None
-    store.change(name, partial(hear, TERMS, word, epoch))
+    store.change(name, partial(TERMS.hear, word, epoch))
 
 
-def see(store: BreakerStore, name: str = "m") -> Sight:
-    return store.change(name, partial(look, TERMS))
+def see(store: BreakerStore, name: str = "m") -> tuple[State, int]:
+    return store.change(name, TERMS.look)
 
 
 def fail(store: BreakerStore, times: int = 5) -> None:
     for _ in range(times):
-        tell(store, "failed", ask(store).epoch)
+        tell(store, "failed", ask(store)[0])
 
 
 @pytest.fixture(params=["own", "journal", "redis"])
@@ -85,12 +81,12 @@ def test_five_failures_in_a_row_open_it_and_a_success_between_them_does_not_coun
 ) -> None:
     store = place(ManualClock())
     fail(store, 4)
-    tell(store, "succeeded", ask(store).epoch)
+    tell(store, "succeeded", ask(store)[0])
     fail(store, 4)
-    assert see(store) == Sight("closed", 4)
+    assert see(store) == ("closed", 4)
     fail(store, 1)
-    assert see(store) == Sight("open", 5)
-    assert ask(store) == Admission(None, 60)
+    assert see(store) == ("open", 5)
+    assert ask(store) == (None, 60)
 
 
 def test_after_the_wait_one_probe_is_let_through_and_its_success_closes(place: Place) -> None:
@@ -98,16 +94,16 @@ def test_after_the_wait_one_probe_is_let_through_and_its_success_closes(place: P
     store = place(clock)
     fail(store)
     clock.advance(59)
-    assert ask(store) == Admission(None, 1)
+    assert ask(store) == (None, 1)
     clock.advance(1)
-    assert see(store).state == "half_open"
+    assert see(store)[0] == "half_open"
     probe = ask(store)
-    assert probe.epoch is not None
-    assert ask(store) == Admission(None, 60)
-    tell(store, "succeeded", probe.epoch)
-    assert see(store) == Sight("closed", 0)
-    tell(store, "failed", probe.epoch)
-    assert see(store) == Sight("closed", 0)
+    assert probe[0] is not None
+    assert ask(store) == (None, 60)
+    tell(store, "succeeded", probe[0])
+    assert see(store) == ("closed", 0)
+    tell(store, "failed", probe[0])
+    assert see(store) == ("closed", 0)
 
 
 def test_a_probe_that_fails_opens_it_for_those_too_who_bear_more_failures(place: Place) -> None:
@@ -116,10 +112,10 @@ def test_a_probe_that_fails_opens_it_for_those_too_who_bear_more_failures(place:
     fail(store)
     clock.advance(60)
     patient = Terms(failure_threshold=100, reset_timeout_s=60, probe_lease_s=300)
-    probe = store.change("m", partial(admit, patient))
-    assert probe.epoch is not None
-    store.change("m", partial(hear, patient, "failed", probe.epoch))
-    assert see(store).state == "open"
+    probe = store.change("m", patient.admit)
+    assert probe[0] is not None
+    store.change("m", partial(patient.hear, "failed", probe[0]))
+    assert see(store)[0] == "open"
 
 
 def test_a_probe_that_dies_frees_its_place_after_its_lease_and_its_late_word_is_nothing(
@@ -131,23 +127,23 @@ def test_a_probe_that_dies_frees_its_place_after_its_lease_and_its_late_word_is_
     clock.advance(60)
     dead = ask(store)
     clock.advance(299)
-    assert ask(store) == Admission(None, 1)
+    assert ask(store) == (None, 1)
     clock.advance(1)
     second = ask(store)
-    assert second.epoch is not None
+    assert second[0] is not None
     for word in ("succeeded", "failed", "released"):
-        tell(store, word, dead.epoch)
-        assert see(store).state == "half_open"
-        assert ask(store).epoch is None
-    tell(store, "succeeded", second.epoch)
-    assert see(store).state == "closed"
+        tell(store, word, dead[0])
+        assert see(store)[0] == "half_open"
+        assert ask(store)[0] is None
+    tell(store, "succeeded", second[0])
+    assert see(store)[0] == "closed"
 
 
 def test_a_name_may_be_any_text(place: Place) -> None:
     store = place(ManualClock())
     name = "ü 'x'; DROP TABLE breakers \ud800 \0"
-    tell(store, "failed", ask(store, name).epoch, name)
-    assert see(store, name).failures == 1
+    tell(store, "failed", ask(store, name)[0], name)
+    assert see(store, name)[1] == 1
 
 
 def test_when_the_clock_is_set_back_nobody_waits_longer_than_the_full_time() -> None:
@@ -156,10 +152,10 @@ def test_when_the_clock_is_set_back_nobody_waits_longer_than_the_full_time() -> 
     fail(ahead)
     clock = ManualClock()
     store = JournalBreakers(journal, clock)
-    assert ask(store) == Admission(None, 60)
+    assert ask(store) == (None, 60)
     clock.advance(60)
     probe = ask(store)
-    assert probe.epoch is not None
+    assert probe[0] is not None
     journal.close()
 
 
@@ -180,28 +176,28 @@ def test_whatever_happens_one_probe_at_most_is_out_and_no_wait_is_longer_than_it
     for what in happens:
         store = JournalBreakers(journal, ManualClock(now))
         if what == "ask":
-            before = store.change("m", partial(look, terms)).state
-            admission = store.change("m", partial(admit, terms))
-            if admission.epoch is None:
-                assert 0 < admission.retry_in_s <= 10
+            before = store.change("m", terms.look)[0]
+            admission = store.change("m", terms.admit)
+            if admission[0] is None:
+                assert 0 < admission[1] <= 10
             else:
                 assert before != "open"
-                out.append(admission.epoch)
+                out.append(admission[0])
                 if before == "half_open":
-                    assert store.change("m", partial(admit, terms)).epoch is None
+                    assert store.change("m", terms.admit)[0] is None
         elif what in ("succeeded", "failed", "released"):
             word: Word = what  # type: ignore[assignment]
             if out:
-                store.change("m", partial(hear, terms, word, out.pop(0)))
+                store.change("m", partial(terms.hear, word, out.pop(0)))
         else:
             now += timedelta(seconds={"wait": 10, "jump back": -1000, "jump on": 1000}[what])
     store = JournalBreakers(journal, ManualClock(now))
-    store.change("m", partial(look, terms))
+    store.change("m", terms.look)
     after = JournalBreakers(journal, ManualClock(now + timedelta(seconds=30)))
-    probe = after.change("m", partial(admit, terms))
-    assert probe.epoch is not None
-    after.change("m", partial(hear, terms, "succeeded", probe.epoch))
-    assert after.change("m", partial(look, terms)) == Sight("closed", 0)
+    probe = after.change("m", terms.admit)
+    assert probe[0] is not None
+    after.change("m", partial(terms.hear, "succeeded", probe[0]))
+    assert after.change("m", terms.look) == ("closed", 0)
     journal.close()
 
 
@@ -222,21 +218,21 @@ def test_a_shared_store_answers_as_the_state_of_one_process_does(
     out: list[int] = []
     for what in happens:
         if what == "ask":
-            expected = own.change("m", partial(admit, terms))
+            expected = own.change("m", terms.admit)
             for store in shared:
-                admission = store.change("m", partial(admit, terms))
-                assert admission.epoch == expected.epoch
-                assert admission.retry_in_s == pytest.approx(expected.retry_in_s)
-            out += [expected.epoch] if expected.epoch is not None else []
+                admission = store.change("m", terms.admit)
+                assert admission[0] == expected[0]
+                assert admission[1] == pytest.approx(expected[1])
+            out += [expected[0]] if expected[0] is not None else []
         elif what.startswith(("wait", "jump")):
             clock.advance(4)
         elif out:
             word: Word = what  # type: ignore[assignment]
             epoch = out.pop(0)
             for store in (own, *shared):
-                store.change("m", partial(hear, terms, word, epoch))
-        sight = own.change("m", partial(look, terms))
-        assert [store.change("m", partial(look, terms)) for store in shared] == [sight, sight]
+                store.change("m", partial(terms.hear, word, epoch))
+        sight = own.change("m", terms.look)
+        assert [store.change("m", terms.look) for store in shared] == [sight, sight]
     journal.close()
 
 
@@ -265,24 +261,23 @@ def in_redis(place: str, clock: Any = None) -> "Opened":
 
 
 _PROBER = """
-from functools import partial
-from parsimony_kernel.limits.breaker_store import Terms, admit
+from parsimony_kernel.limits.breaker_store import Terms
 store, close = opened(place)
 wait()
-admission = store.change("m", partial(admit, Terms(5, 60, 300)))
-print("waits" if admission.epoch is None else "probes")
+admission = store.change("m", Terms(5, 60, 300).admit)
+print("waits" if admission[0] is None else "probes")
 close()
 """
 
 _FAILER = """
 from functools import partial
-from parsimony_kernel.limits.breaker_store import Terms, admit, hear
+from parsimony_kernel.limits.breaker_store import Terms
 store, close = opened(place)
 terms = Terms(1000, 60, 300)
 wait()
 for _ in range(20):
-    epoch = store.change("m", partial(admit, terms)).epoch
-    store.change("m", partial(hear, terms, "failed", epoch))
+    epoch = store.change("m", terms.admit)[0]
+    store.change("m", partial(terms.hear, "failed", epoch))
 print("done")
 close()
 """
@@ -291,11 +286,10 @@ close()
 _DOOMED = """
 import sys
 from datetime import datetime
-from functools import partial
-from parsimony_kernel.limits.breaker_store import Terms, admit
+from parsimony_kernel.limits.breaker_store import Terms
 from parsimony_kernel.testing.clock import ManualClock
 store, _ = opened(sys.argv[1], ManualClock(datetime.fromisoformat(sys.argv[2])))
-print(store.change("m", partial(admit, Terms(5, 60, 300))).epoch, flush=True)
+print(store.change("m", Terms(5, 60, 300).admit)[0], flush=True)
 sys.stdin.readline()
 """
 
@@ -340,7 +334,7 @@ def test_of_eight_processes_one_probes(common: Common, race: Race) -> None:
 
 def test_no_failure_of_eight_processes_is_lost(common: Common, race: Race) -> None:
     assert race(common.opening + _FAILER, common.path) == ["done"] * 8
-    assert see(common.opened()).failures == 160
+    assert see(common.opened())[1] == 160
 
 
 def test_a_probe_that_is_killed_frees_its_place_after_its_lease(common: Common) -> None:
@@ -364,9 +358,9 @@ def test_a_probe_that_is_killed_frees_its_place_after_its_lease(common: Common) 
         assert doomed.stdout.readline() == "2\n"
         os.kill(doomed.pid, signal.SIGKILL)
     clock.advance(299)
-    assert ask(store).epoch is None
+    assert ask(store)[0] is None
     clock.advance(1)
-    assert ask(store).epoch == 3
+    assert ask(store)[0] == 3
 
 
 # -- the file
@@ -380,7 +374,7 @@ def test_the_state_outlives_the_process_and_leaves_the_chain_of_events_whole(
     fail(JournalBreakers(first, ManualClock()))
     first.close()
     second = SqliteJournal(path)
-    assert see(JournalBreakers(second, ManualClock())) == Sight("open", 5)
+    assert see(JournalBreakers(second, ManualClock())) == ("open", 5)
     assert second.verify() is None
     second.close()
 
@@ -395,10 +389,10 @@ def test_a_damaged_state_starts_anew_with_a_warning(
     store = JournalBreakers(journal, ManualClock())
     fail(store)
     journal.database._db.execute("UPDATE breakers SET state = ?", (damaged,))
-    assert ask(store).epoch == 0
+    assert ask(store)[0] == 0
     assert "'m' is damaged" in caplog.text
     fail(store)
-    assert see(store).state == "open"
+    assert see(store)[0] == "open"
     journal.close()
 
 
@@ -409,7 +403,7 @@ def test_a_journal_that_was_taken_away_is_made_again(tmp_path: Path) -> None:
     fail(store)
     for part in tmp_path.iterdir():
         part.unlink()
-    assert see(store) == Sight("closed", 0)
+    assert see(store) == ("closed", 0)
     journal.close()
 
 
@@ -446,10 +440,10 @@ def test_without_the_shared_state_a_process_counts_for_itself_and_warns_once(
     store = SharedOrOwn(patchy, clock)
     patchy.works = False
     fail(store)
-    assert see(store).state == "open"
+    assert see(store)[0] == "open"
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     patchy.works = True
-    assert see(store).state == "closed"
+    assert see(store)[0] == "closed"
 
 
 def test_a_probe_whose_word_cannot_be_told_holds_its_place_no_longer_than_its_lease() -> None:
@@ -461,11 +455,11 @@ def test_a_probe_whose_word_cannot_be_told_holds_its_place_no_longer_than_its_le
     clock.advance(60)
     probe = ask(store)
     patchy.works = False
-    tell(store, "succeeded", probe.epoch)
+    tell(store, "succeeded", probe[0])
     patchy.works = True
-    assert ask(store).epoch is None
+    assert ask(store)[0] is None
     clock.advance(300)
-    assert ask(store).epoch is not None
+    assert ask(store)[0] is not None
 
 
 @pytest.mark.parametrize("word", ["succeeded", "failed", "released"])
@@ -478,13 +472,13 @@ def test_a_word_on_a_permit_of_the_other_store_changes_nothing(word: Word) -> No
     patchy.works = False
     given_instead = ask(store)
     patchy.works = True
-    tell(store, word, given_instead.epoch)
-    assert see(shared) == Sight("closed", 3)
+    tell(store, word, given_instead[0])
+    assert see(shared) == ("closed", 3)
     given_shared = ask(store)
     patchy.works = False
     fail(store, 2)
-    tell(store, word, given_shared.epoch)
-    assert see(instead) == Sight("closed", 2)
+    tell(store, word, given_shared[0])
+    assert see(instead) == ("closed", 2)
 
 
 def test_of_three_stores_none_hears_a_word_on_a_permit_of_another() -> None:
@@ -495,13 +489,13 @@ def test_of_three_stores_none_hears_a_word_on_a_permit_of_another() -> None:
     permits = []
     for serving in range(3):
         first.works, second.works = serving == 0, serving <= 1
-        permits.append(ask(chain).epoch)
+        permits.append(ask(chain)[0])
     for serving in range(3):
         first.works, second.works = serving == 0, serving <= 1
         for giver, epoch in enumerate(permits):
             if giver != serving:
                 tell(chain, "failed", epoch)
-    assert [see(store).failures for store in stores] == [0, 0, 0]
+    assert [see(store)[1] for store in stores] == [0, 0, 0]
 
 
 def test_what_serves_instead_keeps_what_it_heard_and_is_named_in_the_one_warning(
@@ -511,7 +505,7 @@ def test_what_serves_instead_keeps_what_it_heard_and_is_named_in_the_one_warning
     patchy, instead = Patchy(OwnStore(clock)), OwnStore(clock)
     patchy.works = False
     fail(SharedOrOwn(patchy, clock, instead=instead, meanwhile="the other one serves"))
-    assert see(instead).state == "open"
+    assert see(instead)[0] == "open"
     (said,) = caplog.records
     assert said.getMessage() == (
         "The state cannot be reached: check the server. Until then the other one serves."
@@ -534,5 +528,5 @@ def test_a_store_that_is_dear_to_ask_is_left_alone_for_a_while_and_warned_of_per
         assert patchy.asked == asked + 2
         patchy.works = True
         clock.advance(30)
-        assert see(store) == Sight("closed", 0)
+        assert see(store) == ("closed", 0)
         assert len(caplog.records) == outage

@@ -69,8 +69,6 @@ async def test_a_request_that_fits_is_let_through_and_a_near_one_is_told() -> No
          "1,812 of 2,500 tokens"),
         ({"cumulative_cost_usd": 0.0099}, {"max_cost_usd": 0.01}, Action.ask_user, "$0.0099 of"),
         ({}, {"max_tokens": 1_000}, Action.handoff, "Allow more than 2,0"),
-        ({"cumulative_cost_usd": 0.0099}, {"max_cost_usd": 0.01, "ceiling_cost_usd": 0.01},
-         Action.stop, "The ceiling of the cost is reached"),
     ],
 )  # fmt: skip
 async def test_a_request_that_would_go_over_is_answered_before_it_is_made(
@@ -198,8 +196,7 @@ async def test_an_answer_that_broke_off_is_charged_for_what_was_heard() -> None:
 
 @pytest.mark.parametrize(
     ("limits", "is_limited"),
-    [({}, False), ({"max_tokens": 1}, True), ({"max_cost_usd": 1}, True),
-     ({"ceiling_cost_usd": 1}, True)],
+    [({}, False), ({"max_tokens": 1}, True), ({"max_cost_usd": 1}, True)],
 )  # fmt: skip
 def test_a_budget_is_reckoned_where_there_is_a_limit(limits: Any, is_limited: bool) -> None:
     assert budget(**limits).is_limited is is_limited

@@ -12,7 +12,7 @@ from lineage_desk import Desk
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.diff import Diff
-from parsimony_kernel.session.changes import Changes
+from parsimony_kernel.session.past import Changes
 
 CORPUS = Path(__file__).parents[1] / "corpora" / "undo.toml"
 Row = dict[str, Any]

@@ -12,9 +12,8 @@ from parsimony_kernel.execution.notebook import NotebookExecutor
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import PutBack
-from parsimony_kernel.session import changes as limits
-from parsimony_kernel.session.changes import Changes
-from parsimony_kernel.session.past import Past
+from parsimony_kernel.session import past as limits
+from parsimony_kernel.session.past import Changes, Past
 from parsimony_kernel.storage.store import SqliteJournal
 
 

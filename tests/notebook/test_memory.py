@@ -25,7 +25,7 @@ from parsimony_kernel.core.events import (
 from parsimony_kernel.execution.notebook import NotebookExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.offline.transcript import read
-from parsimony_kernel.session import changes, memory
+from parsimony_kernel.session import memory, past
 from parsimony_kernel.session.memory import earlier_turns
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turns import SessionError
@@ -414,7 +414,7 @@ async def test_what_a_later_cell_changed_too_is_left_and_taken_back_once_that_is
 async def test_beyond_the_turns_that_are_remembered_its_names_may_be_bound_again(
     scripted: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes, "MOST_TURNS", 1)
+    monkeypatch.setattr(past, "MOST_TURNS", 1)
     session = scripted(run("x = 1"), DONE, run("y = 1"), DONE, DONE)
     await turn(session, "a")
     await turn(session, "b")

@@ -1,5 +1,4 @@
-"""What went to models is on record to the letter before it goes, what a notebook says first, and
-what all its turns together may cost."""
+"""What went to models is on record to the letter before it goes, and what a notebook says first."""
 
 import json
 import sqlite3
@@ -12,13 +11,13 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.core.chat import ChatModel, ModelRequest
-from parsimony_kernel.core.events import AgentEvent, Handoff, RunCompleted, RunStarted
+from parsimony_kernel.core.events import AgentEvent, Handoff, RunStarted
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.llm.cassette_mode import CassetteMode
-from parsimony_kernel.session.sent import noting
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
-from parsimony_kernel.session.turns import SessionError, TurnOptions
+from parsimony_kernel.session.turn_models import noting
+from parsimony_kernel.session.turns import TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
 
 ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}
@@ -210,93 +209,3 @@ async def test_a_recording_is_sent_nothing_and_does_not_use_up_the_notice(
     assert replayed.notice == ""
     assert elsewhere.sent(replayed.run_id) == ()
     assert "are sent to scripted, with " in (await turn(elsewhere, "another")).notice
-
-
-# -- what all turns may cost
-
-
-class Metered(ScriptedModel):
-    """Each answer costs ten cents, and is reckoned so before."""
-
-    async def estimate_cost_usd(self, prompt_tokens: int, answer_tokens: int) -> float:
-        return 0.1 if answer_tokens else 0.05
-
-
-def paid(step: Any) -> Any:
-    return replace(step, cost_usd=0.1)
-
-
-STEP = paid(call("run_code", code="1"))
-END = paid(DONE)
-
-
-async def test_what_a_notebook_has_cost_is_what_all_its_turns_have(start: Start) -> None:
-    session = start(model=Metered([STEP, END, END, END]))
-    assert session.spent_usd() == 0.0
-    await gather(session.turn("one", cell_key="a"))
-    await gather(session.turn("one again", cell_key="a"))
-    begun, *_ = await gather(session.turn("two", cell_key="b"))
-    assert isinstance(begun, RunStarted)
-    session.forget(begun.run_id)
-    assert session.spent_usd() == pytest.approx(0.4)
-
-
-async def test_at_its_budget_a_notebook_begins_no_turn(start: Start) -> None:
-    model = Metered([STEP, END])
-    session = start(model=model)
-    await turn(session, "one")
-    with pytest.raises(SessionError) as told:
-        await turn(session, "two", notebook_cost_usd=0.2)
-    for part in ("$0.2000", "$0.20", "Nothing was run", "notebook_budget = 5"):
-        assert part in str(told.value)
-    assert len(session.turns()) == 1
-    assert len(model.requests) == 2
-
-
-async def test_a_turn_ends_where_the_notebooks_budget_does(start: Start) -> None:
-    session = start(model=Metered([END, STEP, STEP]))
-    await turn(session, "one")
-    options = TurnOptions(notebook_cost_usd=0.35)
-    events = await gather(session.turn("two", cell_key="b", options=options))
-    end = events[-1]
-    assert end.type == "partial_run_summary"  # type: ignore[attr-defined]
-    assert "$0.35" in end.missing  # type: ignore[attr-defined]
-    assert "notebook_budget = 5" in str(end.next_step_plan)  # type: ignore[attr-defined]
-    assert session.spent_usd() == pytest.approx(0.3)
-    with pytest.raises(SessionError, match="No question"):
-        await gather(session.resume("Go on"))
-
-
-async def test_a_person_who_always_goes_on_never_passes_the_notebooks_budget(
-    start: Start,
-) -> None:
-    session = start(model=Metered([STEP] * 40))
-    options = TurnOptions(max_cost_usd=0.2, notebook_cost_usd=1.05)
-    events = await gather(session.turn("for ever", cell_key="a", options=options))
-    answers = 0
-    while events[-1].type == "user_input_requested":  # type: ignore[attr-defined]
-        answers += 1
-        events = await gather(session.resume("Go on"))
-    assert answers > 1
-    assert events[-1].type == "partial_run_summary"  # type: ignore[attr-defined]
-    assert session.spent_usd() == pytest.approx(1.0)
-
-
-async def test_an_answer_goes_on_with_the_budget_of_now(start: Start) -> None:
-    session = start(model=Metered([paid(ASK), END, END]))
-    await turn(session, "ask", notebook_cost_usd=0.15)
-    await turn(session, "beside")
-    with pytest.raises(SessionError, match=r"\$0\.15"):
-        await gather(session.resume("north"))
-    events = await gather(session.resume("north", notebook_cost_usd=0.5))
-    assert isinstance(events[-1], RunCompleted)
-    assert session.spent_usd() == pytest.approx(0.3)
-
-
-async def test_without_a_price_a_budget_of_the_notebook_is_not_begun_upon(start: Start) -> None:
-    model = ScriptedModel([DONE])
-    options = TurnOptions(notebook_cost_usd=1.0)
-    events = await gather(start(model=model).turn("go", cell_key="a", options=options))
-    assert isinstance(events[-1], Handoff)
-    assert "price" in events[-1].rationale
-    assert model.requests == []

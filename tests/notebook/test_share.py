@@ -461,11 +461,8 @@ async def test_a_classifier_that_may_ask_a_model_is_told_no_more_than_one() -> N
 @pytest.mark.parametrize(
     ("message", "code", "told"),
     [
-        ("name 'slaes' is not defined", "slaes.sum()", "slaes"),
-        ("'mpg'", "cars['mpg']", "mpg"),
+        ("name 'slaes' is not defined", "slaes.sum()", ""),
         ("'secret'", "cars[key]", ""),
-        ("'DataFrame' object has no attribute 'pivott'", "cars.pivott()", "DataFrame, pivott"),
-        ("'secret' object has no attribute 'x'", "f\"'{v}' object has no attribute 'x'\"", "x"),
         ("no rows", "raise ValueError('no rows')", "no rows"),
         ("no secret", "raise ValueError(f'no {v}')", ""),
         ("a b b a", "raise ValueError(' '.join(['a', 'b']))", ""),

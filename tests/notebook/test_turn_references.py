@@ -46,12 +46,13 @@ def test_number_or_six_characters_of_an_id_find_the_turn(named: str | None, mean
         ("7fabd0", "There is no turn '7fabd0' in this notebook. See %agent history."),
         (
             "7fabc0",
-            "2 turns have ids that begin with '7fabc0': 7fabc00000, 7fabc01111. Give more of it.",
+            "'7fabc0' means 2 turns: 7fabc00000 of 'a.ipynb', 7fabc01111 of 'a.ipynb'. "
+            "Give more of the id.",
         ),
         (
             "3",
-            "Several notebooks have a turn 3: 1234567890e of 'a.ipynb', cc400000 of 'b.ipynb'. "
-            "Give the id.",
+            "'3' means 2 turns: 1234567890e of 'a.ipynb', cc400000 of 'b.ipynb'. "
+            "Give more of the id.",
         ),
     ],
 )

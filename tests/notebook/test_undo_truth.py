@@ -17,7 +17,7 @@ from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.copies import Room
-from parsimony_kernel.session.changes import Changes
+from parsimony_kernel.session.past import Changes
 from tests.tiers import sampled
 
 USER = RunScope("", "n.ipynb", "mine", actor="user")

@@ -131,10 +131,10 @@ ALLOWED = {
     "approve": "auto",
     "share": "full",
     "max_cost_usd": 1_000.0,
-    "notebook_cost_usd": 1_000.0,
+    "max_tokens": 1_000_000,
     "max_iterations": 1_000_000,
     "procedure": "other.yaml",
-    "classifier": "llm",
+    "effort": "high",
 }
 
 

@@ -13,20 +13,18 @@ from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.core.chat import Completion, ModelRequest
 from parsimony_kernel.core.events import (
     ArtifactPublished,
-    LLMCallCompleted,
     RunCompleted,
     RunStarted,
     ToolEvent,
     ToolResultObserved,
     UserInputRequested,
 )
-from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.identity import object_pool_path
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turns import SessionError, TurnOptions
-from parsimony_kernel.testing.scripted import call, say
+from parsimony_kernel.testing.scripted import call
 from parsimony_kernel.tools import Tool, tool
 
 from .session_steps import DONE, gather
@@ -308,38 +306,6 @@ async def test_a_frame_that_cannot_be_kept_is_answered_all_the_same(start: Any) 
     (answer,) = [e.content for e in events if isinstance(e, ToolResultObserved)][:1]
     assert "It is not kept. 'odd' has no columns" in answer
     assert isinstance(events[-1], RunCompleted)
-
-
-VERDICT = say(json.dumps({"type": "goal_drift", "quote": "the moon is wrong"}))
-
-
-@pytest.mark.parametrize(
-    ("options", "is_asked"),
-    [
-        ({}, False),
-        ({"classifier": "hybrid"}, True),
-        ({"classifier": "llm"}, True),
-    ],
-)
-async def test_a_notebook_chooses_what_tells_why_a_step_failed(
-    start: Any, options: dict[str, Any], is_asked: bool
-) -> None:
-    def moon() -> str:
-        raise ValueError("the moon is wrong")
-
-    verdicts = [VERDICT] if is_asked else []
-    session = start([call("moon"), *verdicts, DONE])
-    bind(session, "moon", moon)
-    session.tools.add("moon")
-    given = TurnOptions(approve=Approval.auto, **options)
-    events = await gather(session.turn("look", cell_key="a", options=given))
-    assert isinstance(events[-1], RunCompleted)
-    failed = next(e.failure for e in events if isinstance(e, ToolEvent) and e.failure)
-    assert (failed.type is FailureType.GOAL_DRIFT) == is_asked
-    # The question is one of the turn's requests: told, and paid for.
-    asked = [event for event in events if isinstance(event, LLMCallCompleted)]
-    assert len(asked) == len(session._model.requests) == 2 + is_asked
-    assert len(session.sent(session.turns()[0].run_id)) == len(asked)
 
 
 @pytest.mark.parametrize("approve", Approval)

@@ -1,17 +1,14 @@
 """Files where a host keeps them: a run reads and writes them through ``FileStore`` alone."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from parsimony_kernel.agent.agent import Agent
 from parsimony_kernel.agent.loop import run_loop
-from parsimony_kernel.core.events import AgentEvent, ArtifactPublished, ToolResultObserved
-from parsimony_kernel.execution.private import CodeExecutor
+from parsimony_kernel.core.events import AgentEvent, ToolResultObserved
 from parsimony_kernel.gate.gate import Gate
-from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.toolbox.files import stored_file_tools
 
@@ -104,28 +101,3 @@ async def test_an_agent_with_a_store_reads_and_writes_there_and_so_does_its_stat
         events = await gather(run_loop(agent, state))
         assert all(each.ok for each in events if isinstance(each, ToolResultObserved))
         assert shelf.files["note.txt"] == b"1"
-
-
-async def test_a_session_with_a_store_keeps_what_is_published_there_too(tmp_path: Path) -> None:
-    shelf = Shelf()
-    code = "import pandas as pd\nsales = pd.DataFrame({'n': [1]})"
-    publish = call("return_dataset", variable="sales", title="Sales")
-    report = call("return_report", title="Summary", body="![Sales](artifact:sales)")
-    note = call("write_file", path="note.txt", content="done")
-    session = NotebookSession(
-        executor=CodeExecutor(cwd=str(tmp_path)),
-        notebook="a.ipynb",
-        folder=tmp_path,
-        model=ScriptedModel([call("run_code", code=code), publish, report, note, DONE]),
-        environ={"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"},
-        file_store=shelf,
-    )
-    try:
-        events = await gather(session.turn("publish it", cell_key="a"))
-    finally:
-        session.close()
-    published = [event for event in events if isinstance(event, ArtifactPublished)]
-    kept = [each.path for each in published] + [each.page for each in published if each.page]
-    assert set(shelf.files) == {*kept, "note.txt"}
-    assert all(shelf.files[path] == (tmp_path / path).read_bytes() for path in kept)
-    assert not (tmp_path / "note.txt").exists()

@@ -1,16 +1,19 @@
-"""Which models answer a notebook's turns, and which recording those are written to or played from.
+"""Which models answer a notebook's turns, from which recording, and what they get, on record.
 
 A turn is known by its words and by which of the notebook's cells with these words it is, so that
 the same notebook finds its recording again without the front end's ids, and whatever flags stand
-in the cell. The rule of the place: where a replay is asked for, no provider is.
+in the cell. The rules of the place: where a replay is asked for, no provider is; and what cannot
+be put on record is not sent.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from parsimony_kernel.agent.resolve import EFFORT, check_models, names_in, resolve_models
-from parsimony_kernel.core.chat import OFFLINE, ChatModel
+from parsimony_kernel.core.causes import CAPABILITY_GAP
+from parsimony_kernel.core.chat import OFFLINE, ChatModel, ModelRequest
+from parsimony_kernel.core.kinds import FailureRaised
 from parsimony_kernel.llm.cassette import (
     FOLDER,
     Player,
@@ -20,11 +23,18 @@ from parsimony_kernel.llm.cassette import (
 )
 from parsimony_kernel.llm.cassette_file import RecordedTurn, Tape
 from parsimony_kernel.llm.cassette_mode import SAVED_BY, CassetteMode, mode_in
+from parsimony_kernel.llm.credentials import provider_of
+from parsimony_kernel.llm.providers import price_in_words
 from parsimony_kernel.llm.request_key import Place, normal_words
 from parsimony_kernel.llm.secrets import Secrets
+from parsimony_kernel.llm.wrapper import WrapperModel
 from parsimony_kernel.session.identity import NAMELESS, plain_name
+from parsimony_kernel.session.share import WORDS, Share
 from parsimony_kernel.session.turns import SessionError, sentence
 from parsimony_kernel.storage import durable
+from parsimony_kernel.storage import sent as record
+from parsimony_kernel.storage.database import JournalError
+from parsimony_kernel.storage.store import SqliteJournal
 
 Models = tuple[ChatModel, ...]
 
@@ -196,3 +206,58 @@ class Cassettes:
                 f"{named!r}. Record the cell again with --record, or leave its model out."
             )
         return player
+
+
+# -- what goes to them
+
+
+def noting(
+    models: Sequence[ChatModel], journal: SqliteJournal, run_id: str
+) -> tuple[ChatModel, ...]:
+    """``models``, with each request on record before it is sent, but for those that send nothing.
+
+    What cannot be put on record is a ``FailureRaised``, and is not sent.
+    """
+
+    log = record.SentLog(journal.database, run_id)
+
+    def put_down(name: str, request: ModelRequest) -> None:
+        try:
+            log.put_down(journal.clock.now().isoformat(), name, request)
+        except JournalError as exc:
+            sentence = f"Nothing was sent, for it could not be put on record. {exc}"
+            raise FailureRaised(CAPABILITY_GAP.failure(sentence, blockers=(sentence,))) from exc
+
+    return tuple(
+        model if _is_stand_in(model) else WrapperModel(model, asked=partial(put_down, model.name))
+        for model in models
+    )
+
+
+def first_notice(
+    models: Sequence[ChatModel], share: Share, journal: SqliteJournal, history: str
+) -> str:
+    """What leaves the machine and at what price, where ``models`` are the first that it leaves
+    for; else empty.
+
+    Args:
+        history: the name under which ``journal`` keeps the turns of the notebook.
+    """
+    names = [each.name for each in models if each.name != OFFLINE and not _is_stand_in(each)]
+    away = [f"{name} ({price_in_words(name)})" if provider_of(name) else name for name in names]
+    if not away:
+        return ""
+    runs = {row.run_id for row in journal.turns(history)}
+    if record.models_asked(journal.database, runs) - {OFFLINE}:
+        return ""
+    return (
+        f"From now on, requests in this notebook are sent to {' or '.join(away)}, with "
+        f"{WORDS[share]} (`--share {share.value}`). `%agent context` shows what would be sent and "
+        "`%agent sent` what was; `--share schema` or `--share none` sends less, and "
+        "`%config ParsimonyAgent.share = 'schema'` does so always."
+    )
+
+
+def _is_stand_in(model: ChatModel) -> bool:
+    """Whether nobody is behind it: a recording, or code that was written elsewhere."""
+    return getattr(model, "is_stand_in", False)
