@@ -7,7 +7,6 @@ was.
 """
 
 import functools
-import hashlib
 import operator
 import pickle
 import sys
@@ -531,20 +530,6 @@ def changes_arguments(value: Any) -> bool:
 
 
 # Instances
-
-
-def fields(held: Any) -> dict[str, Any] | None:
-    """What an instance or a function held, by name, its items together; ``None`` for the rest."""
-    if not isinstance(held, Held):
-        return None
-    items: dict[str, Any] = {}
-    if isinstance(held.items, State):
-        digest = hashlib.sha256(held.items.content).hexdigest()
-        items["its state"] = f"{len(held.items.content):,} bytes, {digest[:8]}"
-    elif type(held.items) is not tuple or held.items:
-        items["its items"] = held.items
-    slots = {member.__name__: each for member, each in held.slots.items()}
-    return {**items, **slots, **held.attributes}
 
 
 def _native_kind(kind: type) -> Kind | None:
