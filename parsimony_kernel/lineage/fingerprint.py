@@ -6,14 +6,13 @@ depend on the size. No code of a person's runs: nothing is asked for its repr, e
 
 import enum
 import functools
-import gc
 import operator
 import sys
 from abc import ABCMeta
 from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import islice
-from types import FunctionType, GeneratorType, ModuleType
+from types import FunctionType, GeneratorType
 from typing import Any
 
 from parsimony_kernel.lineage.buffers import arrays_inside, plain_array
@@ -24,6 +23,7 @@ from parsimony_kernel.lineage.classes import (
     is_theirs,
     loaded,
     module_of,
+    referents,
 )
 from parsimony_kernel.lineage.copiers import MAPPING, STATE, kind_of, parts_of
 from parsimony_kernel.lineage.copies import COMMON
@@ -163,8 +163,7 @@ class _Look:
             return ()
         if module_of(kind) == "builtins" and hasattr(kind, "__length_hint__"):
             self.seen.append(operator.length_hint(value))
-        some = gc.get_referents(value)[:_MOST_WHOLE]
-        return [each for each in some if not issubclass(type(each), type | ModuleType)]
+        return referents(value)[:_MOST_WHOLE]
 
     def _array(self, value: Any, points: int) -> Collection[Any]:
         numpy = sys.modules["numpy"]

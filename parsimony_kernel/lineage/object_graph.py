@@ -18,7 +18,6 @@ from types import (
     FunctionType,
     GeneratorType,
     MappingProxyType,
-    MemberDescriptorType,
     MethodType,
     ModuleType,
     TracebackType,
@@ -27,7 +26,14 @@ from typing import Any
 
 from parsimony_kernel.analysis.roots import Steps
 from parsimony_kernel.lineage import buffers, classes
-from parsimony_kernel.lineage.classes import ATOMS, SIMPLE, is_atomic, is_tabular, is_theirs
+from parsimony_kernel.lineage.classes import (
+    ATOMS,
+    SIMPLE,
+    attributes_of,
+    is_atomic,
+    is_tabular,
+    is_theirs,
+)
 from parsimony_kernel.lineage.copiers import OUTSIDE, kind_of, parts_of, variable_of
 from parsimony_kernel.lineage.copies import COMMON, Copies
 
@@ -35,7 +41,6 @@ from parsimony_kernel.lineage.copies import COMMON, Copies
 MOST_LOOKED_INTO = 300
 DEEPEST = 3
 _MOST_OF_ONE = 1_000
-_HAS_GC = 1 << 14
 _CALLABLES = (FunctionType, MethodType, BuiltinFunctionType, GeneratorType, CoroutineType)
 # What holds no variable, or leads to everything that there is, as what runs does.
 _LEAVES = (str, bytes, int, float, complex, ModuleType, FrameType, TracebackType, CodeType)
@@ -91,18 +96,9 @@ def _parts(value: Any) -> Iterable[Any]:
         return type.__dict__["__dict__"].__get__(value).values() if is_theirs(value) else ()
     module = classes.module_of(kind)
     has_parts = id(kind) in _VIEWS or is_theirs(kind) or issubclass(kind, _CALLABLES)
-    if has_parts or (
-        type.__dict__["__flags__"].__get__(kind) & _HAS_GC
-        and module != "builtins"
-        and not module.startswith(_HOLD_NOTHING)
-    ):
-        # Modules and classes lead anywhere.
-        return [
-            each
-            for each in gc.get_referents(value)
-            if not issubclass(type(each), type | ModuleType)
-        ]
-    return ()
+    if not has_parts and (module == "builtins" or module.startswith(_HOLD_NOTHING)):
+        return ()
+    return classes.referents(value)
 
 
 def _memory(view: Any) -> Sequence[Any]:
@@ -161,45 +157,19 @@ def part_at(value: Any, path: Steps) -> Any:
     for step in path:
         if step is None or is_tabular(value):
             return value
-        inner = _item(value, step[0]) if isinstance(step, tuple) else _attribute(value, step)
-        if inner is value:
+        try:
+            value = _item(value, step[0]) if isinstance(step, tuple) else attributes_of(value)[step]
+        except (AttributeError, LookupError, TypeError):
             return value
-        value = inner
     return value
 
 
 def _item(value: Any, key: Any) -> Any:
-    """What a container has itself at ``key``; else ``value``."""
+    """What a container has itself at ``key``."""
     if issubclass(type(value), dict):
-        return dict.get(value, key, value)
-    for base in (list, tuple):
-        if issubclass(type(value), base):
-            try:
-                return base.__getitem__(value, key)
-            except (IndexError, TypeError):
-                return value
-    return value
-
-
-def _attribute(value: Any, name: str) -> Any:
-    """What an instance has itself as ``name``; else ``value``."""
-    kind = type(value)
-    if issubclass(kind, type | ModuleType):
-        return value
-    for base in type.__dict__["__mro__"].__get__(kind):
-        defined = type.__dict__["__dict__"].__get__(base).get(name)
-        if type(defined) is MemberDescriptorType:
-            try:
-                return defined.__get__(value)
-            except AttributeError:  # not set
-                return value
-        if type(defined) is property or (defined is not None and not is_theirs(base)):
-            return value
-    try:
-        attributes = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return value
-    return attributes.get(name, value) if type(attributes) is dict else value
+        return dict.get(value, key, value)  # which makes no item that is missing
+    base = list if issubclass(type(value), list) else tuple
+    return base.__getitem__(value, key)
 
 
 # Places in objects that are looked at in all: about half a second. What holds many comes last, so
@@ -207,8 +177,6 @@ def _attribute(value: Any, name: str) -> Any:
 # the object itself is put back all the same.
 MOST_LOOKED_AT = 300_000
 _MANY = 1_000
-# A list whose first items, as many as are ever copied, are plain values has no others.
-_MOST_ITEMS = 2 * 2**20
 
 
 class Holding:
@@ -300,13 +268,11 @@ class Holding:
                 yield from run
 
     def _parts_of(self, value: Any) -> list[Any]:
+        """What may change of what an object holds, or has the memory of."""
         copy = self._copies.by_id.get(id(value))
-        try:
-            held = _now_held(value) if copy is None else copy.held
-        except Exception:  # boundary: user object - what it holds may be anything
-            held = gc.get_referents(value)
-        parts = (*parts_of(held), *(held if isinstance(held, dict) else ()))
-        found = [part for part in parts if type(part) not in ATOMS]
+        held = _now_held(value) if copy is None else parts_of(copy.held)
+        keys = copy.held if copy is not None and isinstance(copy.held, dict) else ()
+        found = [part for part in (*held, *keys) if type(part) not in ATOMS]
         base = value.base if buffers.is_array(value) else None
         return found if base is None else [*found, base]
 
@@ -325,17 +291,12 @@ class Holding:
         return views
 
 
-def _now_held(value: Any) -> Any:
-    """What ``value`` holds now, as a copy would tell it."""
-    if type(value) is dict:
-        return value.copy()  # its keys are looked at too
-    if type(value) in COMMON:
-        # A copy: what is looked at may be a list that grows with the looking.
-        return list(islice(_CONTAINERS[type(value)](value), _MOST_ITEMS))
-    known = kind_of(value)
-    if known is None or known.instances_of:
-        return gc.get_referents(value)
-    return (known.look or known.get)(value)
+def _now_held(value: Any) -> Iterable[Any]:
+    """What ``value`` holds now; of a function not the namespace, which leads everywhere."""
+    kind = (
+        kind_of(value) if type(value) is FunctionType or buffers.has_memory(type(value)) else None
+    )
+    return gc.get_referents(value) if kind is None else parts_of((kind.look or kind.get)(value))
 
 
 def _leading_to(targets: Mapping[int, Any], parts: dict[int, list[int]]) -> set[int]:
@@ -418,10 +379,6 @@ def names_of(
 def _is_written(value: Any, written: Mapping[int, Sequence[tuple[Any, int]]]) -> bool:
     """Whether some memory of ``value`` was written to: by its owner, arrays in it, each with the
     record by which pandas has copied first what another frame shares."""
-    if written.keys().isdisjoint(
-        id(buffers.owner(array)) for array in buffers.arrays_of(value) or ()
-    ):
-        return False
     arrays = buffers.arrays_of(value) or ()
     if written.keys().isdisjoint(id(buffers.owner(array)) for array in arrays):
         return False
