@@ -296,7 +296,7 @@ def _now_held(value: Any) -> Iterable[Any]:
     kind = (
         kind_of(value) if type(value) is FunctionType or buffers.has_memory(type(value)) else None
     )
-    return gc.get_referents(value) if kind is None else parts_of((kind.look or kind.get)(value))
+    return gc.get_referents(value) if kind is None else parts_of(kind.now(value))
 
 
 def _leading_to(targets: Mapping[int, Any], parts: dict[int, list[int]]) -> set[int]:
