@@ -26,7 +26,6 @@ from parsimony_kernel.lineage.fingerprint import (
     MOST_STEPS,
     MOST_STEPS_OF_A_CELL,
     Fingerprint,
-    fingerprint,
 )
 from parsimony_kernel.lineage.may_mutate import (
     changes_of,
@@ -141,7 +140,7 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     seen, left = dict[str, Fingerprint](), MOST_STEPS_OF_A_CELL
     for name, value in (may_change | unnamed).items():
         if left > 0:
-            seen[name] = fingerprint(value, min(left, MOST_STEPS))
+            seen[name] = Fingerprint(value, min(left, MOST_STEPS))
             left -= seen[name].taken
     values = {
         name: value
