@@ -15,7 +15,6 @@ from typing import Any
 
 from parsimony_kernel.analysis.calls import READS_FILES
 from parsimony_kernel.analysis.cell import Cell
-from parsimony_kernel.analysis.columns import columns_only
 from parsimony_kernel.analysis.parse import is_table
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.analysis.values import Ref, Text
@@ -148,10 +147,7 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         if name in likely | seen.keys()
     }
     likely |= seen.keys() & set(map(str, own))
-    columns = frozenset[str]()
-    if names.mutated and not (functions or own or names.opaque or names.reached):
-        columns = columns_only(code)
-        columns = columns if names.mutated <= columns else frozenset()
+    is_told = not (functions or own or names.opaque or names.reached or names.changes_inside)
     resizes = _RESIZE in code or says(_RESIZE, functions)
     return Looked(
         namespace,
@@ -166,7 +162,7 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         resizes,
         frozenset(through),
         by_argument,
-        columns,
+        names.mutated if is_told else frozenset(),
     )
 
 
