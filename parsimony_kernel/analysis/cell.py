@@ -94,6 +94,7 @@ class Names:
         opaque: it may bind and change names that the text does not show.
         changes_all: it may change in place anything that it reads.
         changes_any: it may change in place anything at all.
+        changes_inside: it changes an object otherwise than by setting an item or an attribute.
         columns: labels that are certainly looked up in what may be data frames.
         imported: every imported module and member, with its parent packages; this and the
             following fields ignore scopes.
@@ -122,6 +123,7 @@ class Names:
     opaque: bool = False
     changes_all: bool = False
     changes_any: bool = False
+    changes_inside: bool = False
     columns: tuple[Lookup, ...] = ()
     imported: frozenset[str] = frozenset()
     defined: frozenset[str] = frozenset()

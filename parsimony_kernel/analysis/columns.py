@@ -1,15 +1,11 @@
 """The columns of frames that code looks up by labels that stand in its text."""
 
 import ast
-import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from parsimony_kernel.analysis import calls
-from parsimony_kernel.analysis.parse import tree
 
-# Methods of a frame that read it.
-_READERS = frozenset({"head", "tail", "describe", "info", "sum", "mean", "count", "groupby"})
 # What gives rows of a frame where it stands between brackets: a slice, or conditions joined.
 _ROWS = (ast.Slice, ast.Compare)
 _JOINING = (ast.BitAnd, ast.BitOr, ast.Invert)
@@ -111,31 +107,3 @@ def _aggregated(node: ast.Call) -> Iterator[ast.expr | None]:
                 yield column
             case ast.Call(keywords=given):
                 yield from (each.value for each in given if each.arg == "column")
-
-
-@functools.lru_cache(maxsize=128)
-def columns_only(code: str) -> frozenset[str]:
-    """The names with which ``code`` does no more than to read or set columns by a label that
-    stands there, to set an attribute, to call what only reads, or to show them."""
-    nodes = list(ast.walk(tree(code)))
-    uses = {each: node for node in nodes for each in ast.iter_child_nodes(node)}
-    every = [each for each in nodes if isinstance(each, ast.Name)]
-    others = {each.id for each in every if not _is_of_columns(each, uses)}
-    return frozenset(each.id for each in every) - others
-
-
-def _is_of_columns(node: ast.Name, uses: Mapping[ast.AST, ast.AST]) -> bool:
-    use = uses[node]
-    above = uses.get(use)
-    match use:
-        case ast.Expr():
-            return True
-        case ast.Subscript(value=value, slice=ast.Constant(value=str())) if value is node:
-            if isinstance(use.ctx, ast.Load):
-                return isinstance(above, ast.BinOp | ast.Compare | ast.UnaryOp)
-            return not isinstance(above, ast.AugAssign)
-        case ast.Attribute(attr=name, ctx=ast.Store()):
-            return name in ("columns", "index") and isinstance(above, ast.Assign)
-        case ast.Attribute(attr=name):
-            return name in _READERS and isinstance(above, ast.Call) and above.func is use
-    return False

@@ -116,9 +116,11 @@ class State:
             self.found.may_mutate.update(names_in(node))
             self.doubted.update(names_in(node))
 
-    def mutate(self, target: ast.expr) -> None:
-        """Note that the object of ``target`` is changed in place."""
+    def mutate(self, target: ast.expr, *, sets: bool = False) -> None:
+        """Note that the object of ``target`` is changed in place; ``sets`` says that no more is
+        done than to set an item or an attribute of it by name."""
         found = self.found
+        found.changes_inside |= not (sets and isinstance(target, ast.Name))
         self.may_mutate(holder_of(target))
         for root in roots_of(target):
             if not root.is_call and not self.is_local(root.name):

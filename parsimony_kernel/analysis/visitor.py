@@ -75,7 +75,7 @@ class Visitor(State):
     def visit_Attribute(self, node: ast.Attribute, is_called: bool = False) -> None:
         is_read = isinstance(node.ctx, ast.Load)
         if not is_read:
-            self.mutate(node.value)
+            self.mutate(node.value, sets=True)
         elif isinstance(node.value, ast.Name) and node.attr not in calls.READS_COLUMNS:
             self.doubted.add(f"{node.value.id}.{node.attr}")
         if node.attr in MUTATES:
@@ -99,7 +99,8 @@ class Visitor(State):
         if isinstance(node.ctx, ast.Load):
             self._item(node, "__getitem__")
         else:
-            self.mutate(node.value)
+            label = getattr(node.slice, "value", None)
+            self.mutate(node.value, sets=isinstance(label, str))
         self._parts(node)
         if isinstance(node.ctx, ast.Load):
             self.look_up(item_lookup(node))
@@ -161,6 +162,7 @@ class Visitor(State):
             self.mutate(node.target)
         elif isinstance(node.target, ast.Subscript):
             self.look_up(item_lookup(node.target))
+        self.found.changes_inside = True
         # A container that is added to keeps what it held.
         self.maybe += 1
         self._bind(node.target, made, self._value(made))

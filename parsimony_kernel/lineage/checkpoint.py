@@ -171,8 +171,8 @@ class Change:
 
     Enough to take it back later, when other cells may have run; it holds only what differs.
     ``after`` is what the names were bound to then, ``images`` what the changed objects held,
-    ``runs`` how many runs of cells were on record, and ``size`` the memory in bytes that it keeps,
-    as far as that is known.
+    ``runs`` how many runs of cells were on record, and ``size`` the memory in bytes that it keeps
+    at most, as far as that is known.
     """
 
     before: State
@@ -181,6 +181,18 @@ class Change:
     versions: Mapping[str, int]
     runs: int
     size: int
+
+    def narrowed(self, names: Collection[str], objects: Collection[int]) -> "Change":
+        """What of it became of ``names`` and, by id, ``objects``."""
+        before = self.before.narrowed(names)
+        kept = before.copies.by_id.keys() & set(objects)
+        return replace(
+            self,
+            before=before,
+            after={name: each for name, each in self.after.items() if name in names},
+            images={key: each for key, each in self.images.items() if key in kept},
+            versions={name: self.versions[name] for name in names},
+        )
 
 
 def change_since(place: "Checkpoints", before: State, changed: Mapping[int, Copy]) -> Change | None:
@@ -261,24 +273,8 @@ def take_back(place: "Checkpoints", change: Change) -> TakenBack:
     back = replace(done, kept=kept, reasons=reasons, stale=stale)
     if not done:
         return TakenBack(back, None, change if kept else None)
-    return TakenBack(back, _inverse(place, change, changed, stood), _rest(change, since))
-
-
-def _rest(change: Change, since: "_Since") -> Change | None:
-    """What of ``change`` was left."""
-    before, names = change.before, change.versions.keys() & since.later
-    if not names:
-        return None
-    state = before.narrowed(names)
-    kept = since.touched & state.copies.by_id.keys()
-    return Change(
-        state,
-        {name: each for name, each in change.after.items() if name in names},
-        {key: each for key, each in change.images.items() if key in kept},
-        {name: change.versions[name] for name in names},
-        change.runs,
-        _size(state.bindings.values(), state.copies.by_id.values()),
-    )
+    left = change.narrowed(change.versions.keys() & since.later, since.touched)
+    return TakenBack(back, _inverse(place, change, changed, stood), left if left.versions else None)
 
 
 def _inverse(

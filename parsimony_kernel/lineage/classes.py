@@ -5,6 +5,7 @@ import decimal
 import enum
 import fractions
 import functools
+import gc
 import logging
 import operator
 import pathlib
@@ -70,6 +71,13 @@ def attributes_of(value: Any) -> dict[str, Any]:
     """The attributes of an instance, past what its class makes of them."""
     attributes: dict[str, Any] = object.__getattribute__(value, "__dict__")
     return attributes
+
+
+def referents(value: Any) -> list[Any]:
+    """What the collector of garbage says that an object holds, without modules and classes, which
+    lead anywhere."""
+    held = gc.get_referents(value)
+    return [each for each in held if not issubclass(type(each), type | ModuleType)]
 
 
 def is_theirs(kind: type) -> bool:

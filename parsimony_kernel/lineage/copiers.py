@@ -7,7 +7,6 @@ was.
 """
 
 import functools
-import hashlib
 import operator
 import pickle
 import sys
@@ -50,8 +49,6 @@ OUTSIDE = frozenset(
     {"parsimony_kernel", "parsimony_agent", "IPython", "ipykernel", "ipywidgets", "anywidget",
      "asyncio", "concurrent", "multiprocessing", "threading", "zmq", "tornado"}
 )  # fmt: skip
-# The attribute in which instances of these keep what their properties gave.
-_FILLED, _FILLING = "_cache", frozenset({"pandas", "statsmodels"})
 # Flags of types: made by a class statement or the like; attributes and weak references are kept
 # before the object, where they do not count.
 _HEAP, _MANAGED_DICT, _MANAGED_WEAKREF = 1 << 9, 1 << 4, 1 << 3
@@ -83,9 +80,13 @@ class Kind(NamedTuple):
     instances_of: type | None = None
     base: "Kind | None" = None
 
+    def now(self, value: Any) -> Any:
+        """What ``value`` holds now, to be compared with a copy; an array or a frame is itself."""
+        return (self.look or self.get)(value)
+
     def is_same(self, value: Any, held: Any) -> bool:
         """Whether ``value`` still holds ``held``."""
-        return _same((self.look or self.get)(value), held)
+        return _same(self.now(value), held)
 
     def set_back(self, value: Any, held: Any) -> Any:
         """``value`` holding that again, or what takes its place where it cannot be mended."""
@@ -203,14 +204,12 @@ def _ordered(value: Any) -> dict[Any, Any]:
     return dict(OrderedDict.items(value))
 
 
-def _put_set(value: Any, held: Any) -> None:
-    set.clear(value)
-    set.update(value, held)
+def _refill(kind: Any, fill: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+    def put(value: Any, held: Any) -> None:
+        kind.clear(value)
+        fill(value, held)
 
-
-def _put_deque(value: Any, held: Any) -> None:
-    deque.clear(value)
-    deque.extend(value, held)
+    return put
 
 
 def _sequence(kind: Any) -> Kind:
@@ -329,7 +328,7 @@ def _parts_of_frame(held: Any) -> list[Any]:
 
 
 # Frames and series of polars. Columns are shared until one is written to, so that a copy takes no
-# room, and one whose memory begins where it did has not changed.
+# room.
 
 
 def _is_polars(kind: type) -> bool:
@@ -337,32 +336,13 @@ def _is_polars(kind: type) -> bool:
 
 
 def _same_polars(value: Any, held: Any) -> bool:
-    pairs = zip(_columns(value), _columns(held), strict=False)
-    return value.shape == held.shape and all(starmap(_same_series, pairs))
+    one, other = (each.to_frame() if hasattr(each, "to_frame") else each for each in (value, held))
+    return bool(one.schema == other.schema and one.equals(other))
 
 
 def _put_polars(value: Any, held: Any) -> None:
     inner = "_s" if type(value) in loaded("polars", "Series") else "_df"
     setattr(value, inner, getattr(held.clone(), inner))
-
-
-def _columns(value: Any) -> list[Any]:
-    return [value] if type(value) in loaded("polars", "Series") else value.get_columns()
-
-
-def _same_series(one: Any, other: Any) -> bool:
-    if one.name != other.name or one.dtype != other.dtype:
-        return False
-    place = _place(one)
-    return bool(place == _place(other) if place else one.equals(other))
-
-
-def _place(series: Any) -> Any:
-    """Where its values begin and end in memory, where they are plain and lie in one piece."""
-    try:
-        return series._get_buffer_info()
-    except Exception:  # boundary: user object - polars tells of plain values in one piece only
-        return None
 
 
 # Objects of C code, by the state that they pickle
@@ -465,8 +445,8 @@ _BUILTINS: dict[type, Kind] = {
     dict: MAPPING,
     defaultdict: MAPPING,
     OrderedDict: Kind(_ordered, _put_ordered),
-    set: Kind(lambda value: set[Any]().union(value), _put_set),
-    deque: Kind(lambda value: list(deque.__iter__(value)), _put_deque),
+    set: Kind(lambda value: set[Any]().union(value), _refill(set, set.update)),
+    deque: Kind(lambda value: list(deque.__iter__(value)), _refill(deque, deque.extend)),
     tuple: _TUPLE,
 }
 _BOUND_TYPES = (functools.partial, MethodType, BuiltinFunctionType)
@@ -533,20 +513,6 @@ def changes_arguments(value: Any) -> bool:
 # Instances
 
 
-def fields(held: Any) -> dict[str, Any] | None:
-    """What an instance or a function held, by name, its items together; ``None`` for the rest."""
-    if not isinstance(held, Held):
-        return None
-    items: dict[str, Any] = {}
-    if isinstance(held.items, State):
-        digest = hashlib.sha256(held.items.content).hexdigest()
-        items["its state"] = f"{len(held.items.content):,} bytes, {digest[:8]}"
-    elif type(held.items) is not tuple or held.items:
-        items["its items"] = held.items
-    slots = {member.__name__: each for member, each in held.slots.items()}
-    return {**items, **slots, **held.attributes}
-
-
 def _native_kind(kind: type) -> Kind | None:
     if (known := _BUILTINS.get(kind, _BARE if kind in _BARES else None)) is not None:
         return known
@@ -571,12 +537,9 @@ def _instances_of(kind: type) -> Kind | None:
     members = tuple(member for each in kind.__mro__ for member in _slots_of(each))
     has_attributes = kind.__dictoffset__ != 0
     own = (kind,) if is_theirs(kind) else ()
-    caches = frozenset[str]() if own else _caches(kind)
 
     def held(value: Any, items: Any) -> Held:
         attributes = attributes_of(value).copy() if has_attributes else {}
-        for name in caches & attributes.keys():
-            del attributes[name]
         now = type(value)  # which code may have changed
         whose = own if now is kind else (now,)
         return Held(items, _filled(value, members) if members else {}, attributes, whose)
@@ -593,9 +556,7 @@ def _instances_of(kind: type) -> Kind | None:
         for member in now.keys() - held.slots.keys():
             member.__delete__(value)
         if has_attributes:
-            own_now = attributes_of(value)
-            emptied: dict[str, Any] = {name: {} for name in caches & {_FILLED} & own_now.keys()}
-            _put_dict(own_now, held.attributes | emptied)
+            _put_dict(attributes_of(value), held.attributes)
 
     return Kind(
         lambda value: held(value, native.get(value)),
@@ -603,7 +564,7 @@ def _instances_of(kind: type) -> Kind | None:
         lambda value: (
             native.size(value) + (sys.getsizeof(attributes_of(value)) if has_attributes else 0)
         ),
-        lambda value: held(value, (native.look or native.get)(value)),
+        lambda value: held(value, native.now(value)),
         kind,
         native,
     )
@@ -648,14 +609,3 @@ def _filled(value: Any, members: Collection[Any]) -> dict[Any, Any]:
         except AttributeError:  # not set
             continue
     return found
-
-
-def _caches(kind: type) -> frozenset[str]:
-    """The attributes in which instances keep what they can work out again."""
-    names = {
-        name
-        for each in kind.__mro__
-        for name, made in vars(each).items()
-        if type(made) is functools.cached_property
-    }
-    return frozenset(names | {_FILLED} if package_of(kind) in _FILLING else names)

@@ -1,4 +1,5 @@
-"""What a change did to the variables, in lines for people: names, and what differs inside them.
+"""What a change did to the variables, in lines for people: names, and for tables, arrays and
+containers what differs inside them, by counting.
 
 Bounded in time and size, and no code of a person's is run: what cannot be compared that way counts
 as different from all but itself.
@@ -7,8 +8,7 @@ as different from all but itself.
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import zip_longest
+from dataclasses import dataclass
 from typing import Any
 
 from parsimony_kernel.core.text import plural
@@ -25,8 +25,8 @@ from parsimony_kernel.lineage.classes import (
     module_of,
     package_of,
 )
-from parsimony_kernel.lineage.copiers import fields, kind_of
-from parsimony_kernel.lineage.copies import Copy
+from parsimony_kernel.lineage.copiers import kind_of
+from parsimony_kernel.lineage.copies import Copies, Copy
 from parsimony_kernel.lineage.files import FileState
 
 # Labels that are matched one by one.
@@ -40,8 +40,6 @@ _MOST_DEPTH = 50
 _MOST_NAMES = 40
 _MOST_CHARS = 60
 _MOST_SHOWN = 5
-# Longer numbers are not written out.
-_MOST_BITS = 512
 # What numpy compares by value: numbers, times and texts.
 _COMPARED = frozenset("biufcmMSU")
 _SIZED = frozenset({list, tuple, dict, set, frozenset, bytearray})
@@ -75,35 +73,29 @@ class Diff:
         return [*lines, f"And {more} more."] if more > 0 else lines
 
 
-@dataclass(frozen=True)
-class State:
-    """What names were bound to at one time, and what objects held that hold something else now."""
-
-    bindings: Mapping[str, Any] = field(default_factory=dict)
-    contents: Mapping[int, Copy] = field(default_factory=dict)
-    uncertain: frozenset[str] = frozenset()
-
-
 def of_changes(changes: Sequence[Change], files: Sequence[FileState] = ()) -> Diff:
-    """What ``changes``, oldest first, did together, and what became of ``files``."""
-    before, after, uncertain = dict[str, Any](), dict[str, Any](), set[str]()
+    """What ``changes``, oldest first, did together, and what became of ``files``; private names
+    are left out."""
+    before, after = dict[str, Any](), dict[str, Any]()
     held, images = dict[int, Copy](), dict[int, Copy]()
+    touched, uncertain = set[str](), set[str]()
     for change in changes:
         for name in change.versions:
             before.setdefault(name, change.before.bindings.get(name, ABSENT))
             after[name] = change.after[name]() if name in change.after else ABSENT
         held = {**change.before.copies.by_id, **held}
         images.update(change.images)
+        touched |= {name for name, objects in change.before.holds.items() if objects}
         uncertain |= change.before.uncertain()
-    found = difference(
-        State({name: value for name, value in before.items() if value is not ABSENT}, held),
-        State(
-            {name: value for name, value in after.items() if value is not ABSENT},
-            {**held, **images},
-            frozenset(uncertain),
-        ),
-    )
-    return Diff((*found.bindings, *map(_of_file, sorted(files, key=lambda each: each.path))))
+    compare, found = Comparison(held, images), list[BindingDifference]()
+    for name in sorted(each for each in before if not each.startswith("_")):
+        one, other = before[name], after[name]
+        if name in uncertain and (one is ABSENT or one is other):
+            line = f"? {name}: perhaps changed, for there was no copy"
+            found.append(BindingDifference(name, (line,)))
+        elif one is not other or name in touched:
+            found.append(BindingDifference(name, compare.binding(name, one, other)))
+    return Diff((*found, *map(_of_file, sorted(files, key=lambda each: each.path))))
 
 
 def _of_file(state: FileState) -> BindingDifference:
@@ -114,182 +106,84 @@ def _of_file(state: FileState) -> BindingDifference:
     return BindingDifference(name, (f"~ {name}: {was} → file, {size:,} bytes",))
 
 
-def difference(before: State, after: State) -> Diff:
-    """What differs between two states, by name; private names are left out."""
-    compare = _Comparison(before, after)
-    names = sorted({*before.bindings, *after.bindings})
-    found = (_binding(name, compare) for name in names if not name.startswith("_"))
-    return Diff(tuple(each for each in found if each is not None))
-
-
-def _binding(name: str, compare: "_Comparison") -> BindingDifference | None:
-    before, after = compare.before, compare.after
-    one, other = before.bindings.get(name, ABSENT), after.bindings.get(name, ABSENT)
-    if name in after.uncertain and (one is ABSENT or one is other):
-        return BindingDifference(name, (f"? {name}: perhaps changed, for there was no copy",))
-    was, now = (_words(each, state) for each, state in ((one, before), (other, after)))
-    if one is ABSENT:
-        return BindingDifference(name, (f"+ {name}: {now}",))
-    if other is ABSENT:
-        return BindingDifference(name, (f"- {name}: {was}",))
-    lines = compare.lines(one, other)
-    if one is other and not lines and not compare.is_changed(one):
-        return None
-    how = ", changed in place" if one is other else ""
-    if one is not other and was == now and not lines:
-        how = ", bound anew"
-    line = f"~ {name}: {now if was == now else f'{was} → {now}'}{how}"
-    return BindingDifference(name, (line, *(f"    {each}" for each in lines)))
-
-
-def _words(value: Any, state: State) -> str:
-    if value is ABSENT or value is GONE:
-        return "no longer there"
-    held = _held(value, state)
-    return short(held if type(held) is type(value) or is_frame(type(held)) else value)
-
-
-def _held(value: Any, state: State) -> Any:
-    """What ``value`` held in ``state``: a frame, an array, or a container; of an instance its
-    attributes. ``None`` for what holds nothing that is known."""
-    kind, copy = kind_of(value), state.contents.get(id(value))
-    if kind is None or is_atomic(value):
-        return None
-    try:
-        held: Any = kind.get(value) if copy is None else copy.held
-    except Exception:  # boundary: user object - such as an open file
-        return None
-    if (named := fields(held)) is not None:
-        return named
-    if is_array(held) and held.dtype.kind == "O":
-        return held.ravel().tolist()
-    return [bytes(held)] if isinstance(held, bytearray) else held
-
-
 class _TooMany(Exception):
     """There is more to compare than the limit allows."""
 
 
-class _Comparison:
-    """Two states of variables, within what may be looked at."""
+class Comparison:
+    """Values before and after, within what may be looked at.
 
-    def __init__(self, before: State, after: State) -> None:
-        self.before, self.after = before, after
+    Args:
+        before: what objects held before, by id.
+        after: what those held after that hold something else by then.
+    """
+
+    def __init__(self, before: Mapping[int, Copy], after: Mapping[int, Copy]) -> None:
+        self._before = Copies(dict(before))
+        self._after = after
         self._left = MOST
-        # What came of each pair of objects; of one that is being looked at nothing yet.
-        self._pairs = dict[tuple[int, int], bool]()
-        self._depth = 0
-        # What has the id of an object here must not be given to another.
-        self._alive: list[Any] = []
 
-    def is_changed(self, value: Any) -> bool:
-        """Whether an object itself, or one that it holds, holds something else."""
-        try:
-            return self._holds_other(value) or self._differ(value, value)
-        except Exception:  # boundary: user object - or too much to compare
-            return True
+    def binding(self, name: str, one: Any, other: Any) -> tuple[str, ...]:
+        """The lines of a name that was bound to ``one`` and is to ``other``, which was changed if
+        it is the same; either may be ``ABSENT`` or ``GONE``."""
+        was, now = self._words(one, {}), self._words(other, self._after)
+        if one is ABSENT:
+            return (f"+ {name}: {now}",)
+        if other is ABSENT:
+            return (f"- {name}: {was}",)
+        lines = self._lines(one, other)
+        how = ", changed in place" if one is other else ""
+        if one is not other and was == now and not lines:
+            how = ", bound anew"
+        line = f"~ {name}: {now if was == now else f'{was} → {now}'}{how}"
+        return (line, *(f"    {each}" for each in lines))
 
-    def _holds_other(self, value: Any) -> bool:
-        key = id(value)
-        return self.before.contents.get(key) is not self.after.contents.get(key)
+    def _copy(self, value: Any, later: Mapping[int, Copy]) -> Copy | None:
+        return later.get(id(value), self._before.by_id.get(id(value)))
 
-    def lines(self, one: Any, other: Any) -> list[str]:
+    def _words(self, value: Any, later: Mapping[int, Copy]) -> str:
+        if value is ABSENT or value is GONE:
+            return "no longer there"
+        copy = self._copy(value, later)
+        held = value if copy is None else copy.held
+        return short(held if type(held) is type(value) or is_frame(type(held)) else value)
+
+    def _held(self, value: Any, later: Mapping[int, Copy]) -> Any:
+        """What ``value`` held, then or ``later``; ``None`` for what cannot be copied."""
+        if (copy := self._copy(value, later)) is not None:
+            return copy.held
+        kind = kind_of(value)
+        if kind is None or is_atomic(value):
+            return None
+        return value if is_array(value) else kind.get(value)
+
+    def _lines(self, one: Any, other: Any) -> list[str]:
         """What differs inside, as far as that can be told."""
-        self._left, self._depth = max(self._left, MOST // _LEAST), 0
+        self._left = max(self._left, MOST // _LEAST)
         try:
-            return list(self._inside(one, other) or ())
+            a, b = _table(self._held(one, {})), _table(self._held(other, self._after))
+            if is_frame(type(a)) and is_frame(type(b)):
+                return list(self._frame_lines(a, b))
+            if is_array(a) and is_array(b) and a.shape == b.shape:
+                return list(self._array_lines(a.reshape(-1), b.reshape(-1)))
+            return list(self._item_lines(a, b)) if _are_containers(a, b) else []
         except _TooMany:
             return ["Not compared: it is too big."]
         except Exception:  # boundary: user object - what it holds may be anything
             return []
 
-    def _inside(self, one: Any, other: Any) -> Iterator[str] | None:
-        """What differs inside, each as it was in its state; ``None`` where that cannot be told."""
-        states = ((one, self.before), (other, self.after))
-        a, b = (_table(each, _held(each, state)) for each, state in states)
-        self._alive += [a, b]
-        if is_frame(type(a)) and is_frame(type(b)):
-            return self._frame_lines(a, b)
-        if is_array(a) and is_array(b):
-            can_be_compared = a.shape == b.shape and {a.dtype.kind, b.dtype.kind} <= _COMPARED
-            return self._array_lines(a, b) if can_be_compared else None
-        is_same_kind = type(one) is type(other) and type(a) is type(b)
-        if is_same_kind and isinstance(a, dict | set | list | tuple):
-            return self._item_lines(a, b)
-        return None
-
-    def _differ(self, one: Any, other: Any) -> bool:
-        """Whether two objects hold something else; each as it was in its state."""
+    def _differ(self, one: Any, other: Any, depth: int = 0) -> bool:
+        """Whether two values differ, each as it was: plain values and containers of those by what
+        they hold, the others where they are no longer the same or hold something else."""
         self._take()
-        if is_atomic(one) or is_atomic(other) or (one is other and kind_of(one) is None):
+        if is_atomic(one) or is_atomic(other):
             return differs_from(one, other)
-        if type(one) is not type(other):
+        if one is other:
+            return not self._after.keys().isdisjoint({id(one), *self._before.reachable([one])})
+        a, b = self._held(one, {}), self._held(other, self._after)
+        if type(one) is not type(other) or not _are_containers(a, b) or depth > _MOST_DEPTH:
             return True
-        pair = (id(one), id(other))
-        if pair in self._pairs:
-            return self._pairs[pair]
-        if self._depth > _MOST_DEPTH:
-            raise _TooMany
-        self._pairs[pair] = False
-        self._alive += [one, other]
-        self._depth += 1
-        lines = self._inside(one, other)
-        is_frame_changed = is_frame(type(one)) and one is other and self._holds_other(one)
-        if lines is None or is_frame_changed:
-            found = one is not other or self._holds_other(one)
-        else:
-            found = next(lines, None) is not None
-        self._pairs[pair] = found
-        self._depth -= 1
-        return found
-
-    # Containers, and the attributes of instances
-
-    def _item_lines(self, one: Any, other: Any) -> Iterator[str]:
-        counts, first = Counter[str](), list[str]()
-        for how, place, was, now in self._items(one, other):
-            counts[how] += 1
-            if len(first) < _MOST_SHOWN:
-                first.append(_item(place, was, now))
-        if counts:
-            yield ", ".join(
-                f"{counts[how]:,} {plural('item', counts[how])} {how}"
-                for how in ("added", "removed", "changed")
-                if counts[how]
-            )
-        yield from first
-
-    def _items(self, one: Any, other: Any) -> Iterator[tuple[str, Any, Any, Any]]:
-        """How each item that differs does, its place and its values, as they are found."""
-        if isinstance(one, dict | set):
-            yield from self._keyed(one, other)
-            return
-        shorter, start, end = min(len(one), len(other)), 0, 0
-        while start < shorter and not self._differ(one[start], other[start]):
-            start += 1
-        while end < shorter - start and not self._differ(one[-1 - end], other[-1 - end]):
-            end += 1
-        places = (range(start, len(each) - end) for each in (one, other))
-        for was, now in zip_longest(*places):
-            if was is None:
-                yield "added", now, ABSENT, other[now]
-            elif now is None:
-                yield "removed", was, one[was], ABSENT
-            elif self._differ(one[was], other[now]):
-                yield "changed", now, one[was], other[now]
-
-    def _keyed(self, one: Any, other: Any) -> Iterator[tuple[str, Any, Any, Any]]:
-        # Keys that only their own code could compare: the same objects are the same keys.
-        self._take(len(one) + len(other))
-        by_value = all(map(is_known, (*one, *other)))
-        a, b = ({key if by_value else id(key): key for key in each} for each in (one, other))
-        is_set = isinstance(one, set)
-        for mark, key in {**b, **a}.items():
-            was = ABSENT if mark not in a else key if is_set else one[key]
-            now = ABSENT if mark not in b else b[mark] if is_set else other[b[mark]]
-            how = "added" if was is ABSENT else "removed" if now is ABSENT else "changed"
-            if how != "changed" or (not is_set and self._differ(was, now)):
-                yield how, ABSENT if is_set else key, was, now
+        return next(self._items(a, b, depth + 1), None) is not None
 
     def _take(self, count: int = 1) -> None:
         """Ask to compare ``count`` values."""
@@ -297,20 +191,35 @@ class _Comparison:
         if self._left < 0:
             raise _TooMany
 
-    # Arrays and frames
+    # Containers, arrays and frames
+
+    def _item_lines(self, one: Any, other: Any) -> Iterator[str]:
+        counts = Counter(self._items(one, other, 0))
+        told = [f"{many:,} {plural('item', many)} {how}" for how, many in sorted(counts.items())]
+        if told:
+            yield ", ".join(told)
+
+    def _items(self, one: Any, other: Any, depth: int) -> Iterator[str]:
+        """What became of each item that differs: it was added, changed or removed."""
+        self._take(len(one) + len(other))
+        a, b = _by_place(one), _by_place(other)
+        for place in a.keys() | b.keys():
+            if place not in a:
+                yield "added"
+            elif place not in b:
+                yield "removed"
+            elif self._differ(a[place], b[place], depth):
+                yield "changed"
 
     def _array_lines(self, one: Any, other: Any) -> Iterator[str]:
-        """What differs in two arrays of one shape."""
+        """What differs in two flat arrays of one length."""
         self._take(one.size // _PLAIN)
         if one.dtype != other.dtype:
             yield f"{one.dtype} → {other.dtype}"
-        a, b = one.reshape(-1), other.reshape(-1)
-        places = self._differing(a, b)
-        if len(places):
-            yield f"{len(places):,} {plural('item', len(places))} changed"
-        for each in places[:_MOST_SHOWN]:
-            place = tuple(map(int, sys.modules["numpy"].unravel_index(each, one.shape)))
-            yield f"  {place[0] if len(place) == 1 else place}: {_arrow(a[each], b[each])}"
+        if {one.dtype.kind, other.dtype.kind} <= _COMPARED and (
+            many := len(self._differing(one, other))
+        ):
+            yield f"{many:,} {plural('item', many)} changed"
 
     def _frame_lines(self, one: Any, other: Any) -> Iterator[str]:
         """What differs in the columns, types, rows and cells of two frames.
@@ -336,12 +245,9 @@ class _Comparison:
         if rows is None:
             yield "The rows cannot be matched, so their cells are not compared."
             return
-        added, removed = (len(each.index) - len(rows[0]) for each in (other, one))
-        is_in_place = bool((rows[0] == rows[1]).all())
+        added, removed = (len(each) - len(rows[0]) for each in (other, one))
         if added or removed:
             yield f"rows: {added:,} added, {removed:,} removed"
-        elif is_in_place and not _are_same(one.index, other.index):
-            yield "row labels changed"
         if (rows[0][1:] < rows[0][:-1]).any():
             yield "rows in another order"
         yield from self._cell_lines(one, other, pairs, rows)
@@ -352,24 +258,32 @@ class _Comparison:
         for n, m in pairs:
             was, now = one.iloc[:, n], other.iloc[:, m]
             # What lies in a column of objects may have changed where it is.
-            if is_aligned and was.dtype != object and same_memory(_inside(was), _inside(now)):
+            if is_aligned and was.dtype != object and same_memory(*map(_inside, (was, now))):
                 continue
             try:
-                self._take(len(rows[0]) // (_PLAIN if _is_plain(was) and _is_plain(now) else 1))
-                old, new = _values(was.iloc[rows[0]]), _values(now.iloc[rows[1]])
+                old, new = self._values(was.iloc[rows[0]]), self._values(now.iloc[rows[1]])
+                places = self._differing(old, new)
             except Exception:  # boundary: user object - or too many, or a column unknown to pandas
                 rest = ["The other cells are too many to compare."]
                 continue
-            places = self._differing(old, new)
             found += len(places)
             for each in places[: _MOST_SHOWN - len(first)]:
                 label, column = short(other.index[rows[1][each]]), short(other.columns[m])
-                first.append(f"  row {label}, column {column}: {_arrow(old[each], new[each])}")
+                how = f"{short(old[each])} → {short(new[each])}"
+                first.append(f"  row {label}, column {column}: {how}")
         if found:
             yield f"{found:,} {plural('cell', found)} changed"
-            yield from first[:-1]
-            yield first[-1] + (" …" if found > len(first) else "")
-        yield from rest
+        yield from (*first, *rest)
+
+    def _values(self, column: Any) -> Any:
+        """What a column holds: numbers and times as numpy compares them, the rest one by one."""
+        if is_array(held := _inside(column)):
+            self._take(len(held) // (2 * _PLAIN))
+            return held
+        if package_of(type(column.array)) != "pandas":
+            raise TypeError("only its own class could say what is in it")
+        self._take(len(column) // 2)
+        return column.tolist()
 
     def _differing(self, one: Any, other: Any) -> Any:
         """The places at which two columns of one length differ; both missing is no difference."""
@@ -385,18 +299,27 @@ class _Comparison:
         return [place for place, pair in pairs if self._differ(*pair)]
 
 
-def _item(place: Any, was: Any, now: Any) -> str:
-    sign = "+ " if was is ABSENT else "- " if now is ABSENT else ""
-    where = "" if place is ABSENT else f"{short(place)}: "
-    return f"  {sign}{where}" + " → ".join(short(each) for each in (was, now) if each is not ABSENT)
+def _inside(column: Any) -> Any:
+    """A column of numbers or times as an array of numpy, another as pandas keeps it."""
+    is_plain = isinstance(column.dtype, loaded("numpy", "dtype"))
+    return column.to_numpy() if is_plain and column.dtype.kind in _COMPARED else column.array
 
 
-def _table(value: Any, held: Any) -> Any:
-    """What ``value`` held, as a frame where it is a table or a column of any library."""
-    if type(value) in loaded("pyarrow", "Table", "RecordBatch"):
-        import pandas
+def _are_containers(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and type(one) in (dict, set, list, tuple)
 
-        return value.to_pandas(types_mapper=pandas.ArrowDtype)
+
+def _by_place(held: Any) -> dict[Any, Any]:
+    """The items of a container by their place or key, those of a set by themselves; what only its
+    own code could compare is told by its identity."""
+    if isinstance(held, set):
+        held = dict.fromkeys(held)
+    pairs = held.items() if isinstance(held, dict) else enumerate(held)
+    return {place if is_known(place) else id(place): each for place, each in pairs}
+
+
+def _table(held: Any) -> Any:
+    """A table or a column as a frame of pandas."""
     if type(held) in loaded("polars", "DataFrame"):
         return held.to_pandas(use_pyarrow_extension_array=True)
     return held.to_frame(held.name) if type(held) in loaded("pandas", "Series") else held
@@ -406,12 +329,8 @@ def _matched(before: Any, after: Any) -> tuple[Any, Any] | None:
     """The places in each of the labels that both have; by place where labels do not tell, ``None``
     where neither does, or too many labels would have to be compared."""
     is_as_many = len(before) == len(after)
-    can_tell = _is_safe(before) and _is_safe(after)
-    if before is after or before.is_(after) or (can_tell and before.equals(after)):
-        return _in_order(len(before))
-    if max(len(before), len(after)) > _MOST_LABELS:
-        return None
-    if can_tell:
+    can_tell = max(len(before), len(after)) <= _MOST_LABELS and _is_safe(before) and _is_safe(after)
+    if can_tell and not before.is_(after):
         try:
             if before.is_unique and after.is_unique:
                 places = before.get_indexer(after)
@@ -424,44 +343,17 @@ def _matched(before: Any, after: Any) -> tuple[Any, Any] | None:
     return _in_order(len(before)) if is_as_many else None
 
 
-def _are_same(one: Any, other: Any) -> bool:
-    """Whether two indexes hold the same; ``True`` where only code of a person's could tell."""
-    if one is other or one.is_(other) or not (_is_safe(one) and _is_safe(other)):
-        return True
-    return bool(one.equals(other))
-
-
 def _in_order(count: int) -> tuple[Any, Any]:
     places = sys.modules["numpy"].arange(count)
     return places, places
 
 
 def _is_safe(index: Any) -> bool:
-    """Whether comparing the labels of ``index`` runs no code of a person's, nor too long."""
+    """Whether comparing the labels of ``index`` runs no code of a person's."""
     if hasattr(index, "levels"):
         return all(map(_is_safe, index.levels))
-    if index.dtype.kind in "biufcmM":
-        return True
     is_of_pandas = package_of(type(index.array)) == "pandas"
-    return is_of_pandas and len(index) <= _MOST_LABELS and all(map(is_known, index))
-
-
-def _is_plain(column: Any) -> bool:
-    """Whether a column holds numbers or times that numpy compares."""
-    return isinstance(column.dtype, loaded("numpy", "dtype")) and column.dtype.kind in "biufcmM"
-
-
-def _inside(column: Any) -> Any:
-    """What same memory is told by."""
-    return column.to_numpy() if _is_plain(column) else column.array
-
-
-def _values(column: Any) -> Any:
-    if _is_plain(column):
-        return column.to_numpy()
-    if package_of(type(column.array)) != "pandas":
-        raise TypeError("only its own class could say what is in it")
-    return column.tolist()
+    return index.dtype.kind in "biufcmM" or (is_of_pandas and all(map(is_known, index)))
 
 
 # Single values, in words and compared
@@ -480,8 +372,6 @@ def _told(value: Any, kind: type) -> str:
     name = str(_name_of(kind))
     if is_missing(value) and value is not None:
         return "missing"
-    if kind is int and value.bit_length() > _MOST_BITS:
-        return f"a number of {value.bit_length():,} bits"
     if kind in (str, bytes):
         return repr(value[: _MOST_CHARS + 1])
     if kind in _SIZED:
@@ -503,10 +393,6 @@ def _told(value: Any, kind: type) -> str:
 
 def _by(shape: Iterable[int]) -> str:
     return " × ".join(f"{each:,}" for each in shape)
-
-
-def _arrow(was: Any, now: Any) -> str:
-    return f"{short(was)} → {short(now)}"
 
 
 def differs_from(one: Any, other: Any) -> bool:

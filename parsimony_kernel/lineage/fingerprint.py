@@ -6,14 +6,12 @@ depend on the size. No code of a person's runs: nothing is asked for its repr, e
 
 import enum
 import functools
-import gc
 import operator
 import sys
 from abc import ABCMeta
 from collections.abc import Collection
-from dataclasses import dataclass
 from itertools import islice
-from types import FunctionType, GeneratorType, ModuleType
+from types import FunctionType, GeneratorType
 from typing import Any
 
 from parsimony_kernel.lineage.buffers import arrays_inside, plain_array
@@ -24,6 +22,7 @@ from parsimony_kernel.lineage.classes import (
     is_theirs,
     loaded,
     module_of,
+    referents,
 )
 from parsimony_kernel.lineage.copiers import MAPPING, STATE, kind_of, parts_of
 from parsimony_kernel.lineage.copies import COMMON
@@ -41,57 +40,40 @@ _MOST_BLOCKS = 32
 # Other classes of classes may have a hash or attributes of a person's making.
 _METACLASSES = (type, ABCMeta, enum.EnumMeta)
 _COMMON_IDS = frozenset(map(id, COMMON))
-_CONSTANT_MODULES = ("pandas.core.indexes.", "polars.series")
 
 
-@dataclass(frozen=True, eq=False)
 class Fingerprint:
     """What was seen of a value within so many steps.
 
-    ``is_whole`` says that it was all there is to see, ``taken`` how many steps it took. ``alive``
-    keeps constants alive, so that no other gets their ids.
+    ``is_whole`` says that it was all there is to see, ``taken`` how many steps it took.
     """
 
-    seen: tuple[Any, ...]
-    is_whole: bool
-    steps: int
-    taken: int
-    alive: tuple[Any, ...] = ()
+    def __init__(self, value: Any, steps: int = MOST_STEPS) -> None:
+        self._steps = self._left = steps
+        self.seen: list[Any] = []
+        # Constants are kept alive, so that no other gets their ids.
+        self._alive: list[Any] = []
+        self.is_whole = True
+        try:
+            self._look(value)
+        except Exception:  # boundary: user object - it may be anything
+            self.is_whole = False
+        self.taken = steps - self._left
 
     def differs_from(self, value: Any) -> bool:
         """Whether ``value`` looks otherwise."""
-        return fingerprint(value, self.steps).seen != self.seen
+        return Fingerprint(value, self._steps).seen != self.seen
 
-
-def fingerprint(value: Any, steps: int = MOST_STEPS) -> Fingerprint:
-    """What can be seen of ``value`` within ``steps``."""
-    look = _Look(steps)
-    try:
-        look.at(value)
-    except Exception:  # boundary: user object - it may be anything
-        look.is_whole = False
-    return Fingerprint(
-        tuple(look.seen), look.is_whole, steps, steps - look.steps, tuple(look.alive)
-    )
-
-
-class _Look:
-    def __init__(self, steps: int) -> None:
-        self.steps = steps
-        self.seen: list[Any] = []
-        self.alive: list[Any] = []
-        self.is_whole = True
-
-    def at(self, value: Any) -> None:
+    def _look(self, value: Any) -> None:
         """Look at ``value`` and at what it holds, the nearest first."""
         level, known = self._hold([value]), {id(value)}
         for _ in range(_DEEPEST):
             deeper: list[Any] = []
             for each in level:
-                if self.steps <= 0:
+                if self._left <= 0:
                     self.is_whole = False
                     return
-                self.steps -= 1
+                self._left -= 1
                 if found := self._hold(self._inside(each)):
                     deeper += [part for part in found if id(part) not in known]
                     known.update(map(id, found))
@@ -100,12 +82,12 @@ class _Look:
 
     def _hold(self, parts: Collection[Any]) -> list[Any]:
         """Note the identity of ``parts``; those of them that may change."""
-        self.steps -= len(parts) // 40
+        self._left -= len(parts) // 40
         self.seen.append([*map(id, parts)])
         if ATOM_IDS.issuperset(map(id, map(type, parts))):
-            self.alive.append(parts)
+            self._alive.append(parts)
             return []
-        self.alive.append([each for each in parts if id(type(each)) in ATOM_IDS])
+        self._alive.append([each for each in parts if id(type(each)) in ATOM_IDS])
         return [each for each in parts if id(type(each)) in _COMMON_IDS or not is_atomic(each)]
 
     def _inside(self, value: Any) -> Collection[Any]:
@@ -117,10 +99,14 @@ class _Look:
             return self._array(value, _POINTS)
         if is_frame(kind):
             return self._frame(value)
-        if module_of(kind).startswith(_CONSTANT_MODULES):
+        module = module_of(kind)
+        if module.startswith("pandas.core.indexes."):
+            return ()  # which is constant
+        if module.startswith("polars.") and hasattr(kind, "shape"):
+            self._left -= 40
+            self.is_whole = False
+            self.seen.append(str(value))  # its columns and types, the first rows and the last
             return ()
-        if issubclass(kind, loaded("polars", "DataFrame")):
-            return self._polars(value)
         if kind is FunctionType:
             self._hold(around(value))  # the variables around it, but not what is in these
             kept = (value.__defaults__, value.__kwdefaults__, value.__dict__)
@@ -133,8 +119,9 @@ class _Look:
             if known.size(value) > 8 * _MOST_WHOLE:
                 return self._opaque(value, kind)
         held: Any = known.get(value)
-        if isinstance(held, bytes | bytearray):
-            return self._bytes(held)
+        if isinstance(held, bytearray):
+            self.is_whole = self.is_whole and len(held) <= _WHOLE_BYTES
+            self.seen += [len(held), bytes(held[:: len(held) // _WHOLE_BYTES + 1])]
         return [*parts_of(held), *(held if known is MAPPING else ())]
 
     def _items(self, value: Any) -> Collection[Any]:
@@ -149,12 +136,6 @@ class _Look:
         ways = (value, value.values()) if isinstance(value, dict) else (value,)
         return [each for way in ways for each in islice(way, _MOST_ITEMS)]
 
-    def _bytes(self, data: Any) -> Collection[Any]:
-        is_small = len(data) <= _WHOLE_BYTES
-        self.is_whole = self.is_whole and is_small
-        self.seen += [len(data), bytes(data if is_small else data[:: len(data) // _POINTS])]
-        return ()
-
     def _opaque(self, value: Any, kind: type) -> Collection[Any]:
         """What C code keeps is not seen, but for how far an iterator has come."""
         self.is_whole = False
@@ -163,8 +144,7 @@ class _Look:
             return ()
         if module_of(kind) == "builtins" and hasattr(kind, "__length_hint__"):
             self.seen.append(operator.length_hint(value))
-        some = gc.get_referents(value)[:_MOST_WHOLE]
-        return [each for each in some if not issubclass(type(each), type | ModuleType)]
+        return referents(value)[:_MOST_WHOLE]
 
     def _array(self, value: Any, points: int) -> Collection[Any]:
         numpy = sys.modules["numpy"]
@@ -172,7 +152,7 @@ class _Look:
             self.is_whole = False
             value = plain_array(value)
         self.seen += [value.shape, value.dtype.str, value.dtype.names]
-        self.steps -= 8
+        self._left -= 8
         is_small = value.nbytes <= _WHOLE_BYTES and not value.dtype.hasobject
         if is_small or (value.dtype.char == "O" and value.size <= _MOST_ITEMS):
             some = value
@@ -195,14 +175,14 @@ class _Look:
             blocks = blocks[:: len(blocks) // _MOST_BLOCKS + 1]
         for axis in manager.axes:
             # Its labels cannot change; its names can.
-            self.steps -= 4
+            self._left -= 4
             parts += getattr(axis, "_names", None) or [getattr(axis, "_name", None)]
             self.seen.append(id(axis))
         points = max(_POINTS // max(len(blocks), 1), 8)
         for block in blocks:
             arrays = [block.values]
             if type(block.values) not in loaded("numpy", "ndarray"):
-                self.steps -= 4
+                self._left -= 4
                 arrays = [each for each in arrays_inside(block.values) if each is not block.values]
                 self.seen.append(id(getattr(block.values, "_dtype", None)))
                 self.is_whole = self.is_whole and bool(arrays)
@@ -211,20 +191,10 @@ class _Look:
                     parts += self._array(each, points)
                 else:
                     self.seen.append(id(each))
-                    self.alive.append(each)  # which cannot be changed, and shares its memory
+                    self._alive.append(each)  # which cannot be changed, and shares its memory
         own = object.__getattribute__(value, "__dict__")
         named = {name: each for name, each in own.items() if name == "_name" or name[0] != "_"}
         return [*parts, *named.values(), *(own.get("_attrs") or {}).values()]
-
-    def _polars(self, value: Any) -> Collection[Any]:
-        self.steps -= 40
-        height, width = value.shape
-        self.seen += [height, width, tuple(value.columns), str(value.dtypes)]
-        is_small = height * width <= 2_000
-        self.is_whole = self.is_whole and is_small
-        rows = range(0, height, 1 if is_small else height // 8 + 1)
-        self.seen.append(repr([value.row(row) for row in rows]) if width < 200 else "")
-        return ()
 
 
 @functools.lru_cache(maxsize=64)

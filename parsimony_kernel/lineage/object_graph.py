@@ -18,7 +18,6 @@ from types import (
     FunctionType,
     GeneratorType,
     MappingProxyType,
-    MemberDescriptorType,
     MethodType,
     ModuleType,
     TracebackType,
@@ -27,7 +26,14 @@ from typing import Any
 
 from parsimony_kernel.analysis.roots import Steps
 from parsimony_kernel.lineage import buffers, classes
-from parsimony_kernel.lineage.classes import ATOMS, SIMPLE, is_atomic, is_tabular, is_theirs
+from parsimony_kernel.lineage.classes import (
+    ATOMS,
+    SIMPLE,
+    attributes_of,
+    is_atomic,
+    is_tabular,
+    is_theirs,
+)
 from parsimony_kernel.lineage.copiers import OUTSIDE, kind_of, parts_of, variable_of
 from parsimony_kernel.lineage.copies import COMMON, Copies
 
@@ -35,7 +41,6 @@ from parsimony_kernel.lineage.copies import COMMON, Copies
 MOST_LOOKED_INTO = 300
 DEEPEST = 3
 _MOST_OF_ONE = 1_000
-_HAS_GC = 1 << 14
 _CALLABLES = (FunctionType, MethodType, BuiltinFunctionType, GeneratorType, CoroutineType)
 # What holds no variable, or leads to everything that there is, as what runs does.
 _LEAVES = (str, bytes, int, float, complex, ModuleType, FrameType, TracebackType, CodeType)
@@ -91,18 +96,9 @@ def _parts(value: Any) -> Iterable[Any]:
         return type.__dict__["__dict__"].__get__(value).values() if is_theirs(value) else ()
     module = classes.module_of(kind)
     has_parts = id(kind) in _VIEWS or is_theirs(kind) or issubclass(kind, _CALLABLES)
-    if has_parts or (
-        type.__dict__["__flags__"].__get__(kind) & _HAS_GC
-        and module != "builtins"
-        and not module.startswith(_HOLD_NOTHING)
-    ):
-        # Modules and classes lead anywhere.
-        return [
-            each
-            for each in gc.get_referents(value)
-            if not issubclass(type(each), type | ModuleType)
-        ]
-    return ()
+    if not has_parts and (module == "builtins" or module.startswith(_HOLD_NOTHING)):
+        return ()
+    return classes.referents(value)
 
 
 def _memory(view: Any) -> Sequence[Any]:
@@ -117,35 +113,26 @@ def around(function: Any) -> list[Any]:
     return [each for cell in function.__closure__ or () for each in variable_of(cell)]
 
 
-def levels_of(
-    values: Iterable[Any], parts_of: Callable[[Any], Sequence[Any]]
-) -> Iterator[list[tuple[int, Sequence[Any]]]]:
-    """The ids of containers and objects of the notebook with what they hold, a few levels down."""
-    room, seen = MOST_LOOKED_INTO, set[int]()
-    level = list(values)
+def held_by(
+    values: Iterable[Any],
+    parts_of: Callable[[Any], Sequence[Any]],
+    most: int = MOST_LOOKED_INTO,
+) -> dict[int, Any]:
+    """What containers and objects of the notebook hold, a few levels down, by id; ``most`` of them
+    are looked into."""
+    found, level = dict[int, Any](), list(values)
     for _ in range(DEEPEST):
-        held = list[tuple[int, Sequence[Any]]]()
+        inside = dict[int, Any]()
         for each in level:
-            if room <= 0:
+            if most <= 0:
                 break
             parts = parts_of(each)
-            room -= 1 + len(parts) // 16
-            if parts and not classes.are_simple(parts):
-                held.append((id(each), [part for part in parts if id(type(part)) not in SIMPLE]))
-        yield held
-        inside = {id(part): part for _, parts in held for part in parts}
-        level = [part for key, part in inside.items() if key not in seen]
-        seen |= inside.keys()
-
-
-def held_by(values: Iterable[Any], parts_of: Callable[[Any], Sequence[Any]]) -> dict[int, Any]:
-    """What containers and objects of the notebook hold, a few levels down, by id."""
-    return {
-        id(part): part
-        for held in levels_of(values, parts_of)
-        for _, parts in held
-        for part in parts
-    }
+            most -= 1 + len(parts) // 16
+            if not classes.are_simple(parts):
+                inside.update({id(part): part for part in parts if id(type(part)) not in SIMPLE})
+        level = [part for key, part in inside.items() if key not in found]
+        found |= inside
+    return found
 
 
 def holds_objects(value: Any) -> bool:
@@ -161,45 +148,19 @@ def part_at(value: Any, path: Steps) -> Any:
     for step in path:
         if step is None or is_tabular(value):
             return value
-        inner = _item(value, step[0]) if isinstance(step, tuple) else _attribute(value, step)
-        if inner is value:
+        try:
+            value = _item(value, step[0]) if isinstance(step, tuple) else attributes_of(value)[step]
+        except (AttributeError, LookupError, TypeError):
             return value
-        value = inner
     return value
 
 
 def _item(value: Any, key: Any) -> Any:
-    """What a container has itself at ``key``; else ``value``."""
+    """What a container has itself at ``key``."""
     if issubclass(type(value), dict):
-        return dict.get(value, key, value)
-    for base in (list, tuple):
-        if issubclass(type(value), base):
-            try:
-                return base.__getitem__(value, key)
-            except (IndexError, TypeError):
-                return value
-    return value
-
-
-def _attribute(value: Any, name: str) -> Any:
-    """What an instance has itself as ``name``; else ``value``."""
-    kind = type(value)
-    if issubclass(kind, type | ModuleType):
-        return value
-    for base in type.__dict__["__mro__"].__get__(kind):
-        defined = type.__dict__["__dict__"].__get__(base).get(name)
-        if type(defined) is MemberDescriptorType:
-            try:
-                return defined.__get__(value)
-            except AttributeError:  # not set
-                return value
-        if type(defined) is property or (defined is not None and not is_theirs(base)):
-            return value
-    try:
-        attributes = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return value
-    return attributes.get(name, value) if type(attributes) is dict else value
+        return dict.get(value, key, value)  # which makes no item that is missing
+    base = list if issubclass(type(value), list) else tuple
+    return base.__getitem__(value, key)
 
 
 # Places in objects that are looked at in all: about half a second. What holds many comes last, so
@@ -207,8 +168,6 @@ def _attribute(value: Any, name: str) -> Any:
 # the object itself is put back all the same.
 MOST_LOOKED_AT = 300_000
 _MANY = 1_000
-# A list whose first items, as many as are ever copied, are plain values has no others.
-_MOST_ITEMS = 2 * 2**20
 
 
 class Holding:
@@ -300,13 +259,11 @@ class Holding:
                 yield from run
 
     def _parts_of(self, value: Any) -> list[Any]:
+        """What may change of what an object holds, or has the memory of."""
         copy = self._copies.by_id.get(id(value))
-        try:
-            held = _now_held(value) if copy is None else copy.held
-        except Exception:  # boundary: user object - what it holds may be anything
-            held = gc.get_referents(value)
-        parts = (*parts_of(held), *(held if isinstance(held, dict) else ()))
-        found = [part for part in parts if type(part) not in ATOMS]
+        held = _now_held(value) if copy is None else parts_of(copy.held)
+        keys = copy.held if copy is not None and isinstance(copy.held, dict) else ()
+        found = [part for part in (*held, *keys) if type(part) not in ATOMS]
         base = value.base if buffers.is_array(value) else None
         return found if base is None else [*found, base]
 
@@ -325,17 +282,12 @@ class Holding:
         return views
 
 
-def _now_held(value: Any) -> Any:
-    """What ``value`` holds now, as a copy would tell it."""
-    if type(value) is dict:
-        return value.copy()  # its keys are looked at too
-    if type(value) in COMMON:
-        # A copy: what is looked at may be a list that grows with the looking.
-        return list(islice(_CONTAINERS[type(value)](value), _MOST_ITEMS))
-    known = kind_of(value)
-    if known is None or known.instances_of:
-        return gc.get_referents(value)
-    return (known.look or known.get)(value)
+def _now_held(value: Any) -> Iterable[Any]:
+    """What ``value`` holds now; of a function not the namespace, which leads everywhere."""
+    kind = (
+        kind_of(value) if type(value) is FunctionType or buffers.has_memory(type(value)) else None
+    )
+    return gc.get_referents(value) if kind is None else parts_of(kind.now(value))
 
 
 def _leading_to(targets: Mapping[int, Any], parts: dict[int, list[int]]) -> set[int]:
@@ -402,26 +354,26 @@ def names_of(
         for key, kind in distinct.items()
         if key not in SIMPLE and not issubclass(kind, (*_LEAVES, *_CALLABLES))
     }
-    holders = [
-        (name, parts)
+    holders = {
+        name: parts
         for (name, value), kind in zip(after.items(), kinds, strict=True)
         if kind in holding
         and name not in found
-        and (parts := reachable_from(value))
-        and not classes.are_simple(parts)
-    ]
+        and not classes.are_simple(parts := reachable_from(value))
+    }
     changed = touched.keys() | written.keys() | {id(after[name]) for name in found}
-    leading = _lead_to_one_of(changed, [parts for _, parts in holders])
-    return found | {name for name, parts in holders if not leading.isdisjoint(map(id, parts))}
+    # Into each as much is looked as into the others.
+    share = max(MOST_LOOKED_INTO // max(len(holders), 1), 1)
+    return found | {
+        name
+        for name, parts in holders.items()
+        if not changed.isdisjoint(chain(map(id, parts), held_by(parts, parts_in, share)))
+    }
 
 
 def _is_written(value: Any, written: Mapping[int, Sequence[tuple[Any, int]]]) -> bool:
     """Whether some memory of ``value`` was written to: by its owner, arrays in it, each with the
     record by which pandas has copied first what another frame shares."""
-    if written.keys().isdisjoint(
-        id(buffers.owner(array)) for array in buffers.arrays_of(value) or ()
-    ):
-        return False
     arrays = buffers.arrays_of(value) or ()
     if written.keys().isdisjoint(id(buffers.owner(array)) for array in arrays):
         return False
@@ -460,21 +412,6 @@ def _are_only_bound(
         if getrefcount(touched[key]) - 2 > known:
             return False
     return True
-
-
-def _lead_to_one_of(changed: Set[int], groups: Sequence[Sequence[Any]]) -> set[int]:
-    """``changed`` and the ids of what holds one of them, a few levels down in ``groups``.
-
-    Of each group as many are looked into as of the others.
-    """
-    leading = set(changed)
-    share = slice(None, max(MOST_LOOKED_INTO // max(len(groups), 1), 1))
-    inside = {
-        id(part): part for parts in groups for part in parts[share] if id(type(part)) not in SIMPLE
-    }
-    for held in reversed(list(levels_of(inside.values(), parts_in))):
-        leading |= {key for key, parts in held if not leading.isdisjoint(map(id, parts))}
-    return leading
 
 
 def _writes_nothing(value: Any) -> bool:

@@ -15,7 +15,6 @@ from typing import Any
 
 from parsimony_kernel.analysis.calls import READS_FILES
 from parsimony_kernel.analysis.cell import Cell
-from parsimony_kernel.analysis.columns import columns_only
 from parsimony_kernel.analysis.parse import is_table
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.analysis.values import Ref, Text
@@ -26,7 +25,6 @@ from parsimony_kernel.lineage.fingerprint import (
     MOST_STEPS,
     MOST_STEPS_OF_A_CELL,
     Fingerprint,
-    fingerprint,
 )
 from parsimony_kernel.lineage.may_mutate import (
     changes_of,
@@ -44,8 +42,6 @@ from parsimony_kernel.lineage.object_graph import (
 from parsimony_kernel.lineage.snapshot import Snapshot, difference
 
 _MOST_UNNAMED = 64
-_MOST_PLAIN = 8
-_MOST_OF_PLAIN = 100
 _RESIZE = "resize"
 
 
@@ -95,83 +91,63 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     """
     names = read(code)
     used, functions = reached_by(names.reads | names.called, namespace)
-    through, by_argument = changes_of(functions, namespace)
-    likely = set(names.reached) | through
-    maybe = set(names.touched) | {
-        name for name in names.reads if name in namespace and _may_change_when_read(namespace[name])
+    # Names whose parts are changed, or may be by what the cell calls by a name of its own.
+    reached = names.reached | _linked(names)
+    maybe = reached | names.touched
+    maybe |= {
+        each for each in names.reads & namespace.keys() if _changes_when_read(namespace[each])
     }
     if names.opaque:
         maybe |= {name for name in namespace if type(name) is str and not name.startswith("_")}
-    # Names whose parts are changed, or may be by what the cell calls by a name of its own.
-    reached = names.reached | _linked(names)
-    maybe |= reached
-    called = maybe | names.called
-    held = held_by([namespace[name] for name in called if name in namespace], reachable_from)
-    bound = [
-        value
-        for name in called
-        if is_bound(value := namespace.get(name)) or type(value) is FunctionType
-    ]
-    for function in _functions_among(held, [namespace.get(name) for name in called]):
-        functions.append(function)
-        used |= used_by(function, namespace)
-        globals_, hands = changes_of([function], namespace)
-        through |= globals_
-        by_argument = by_argument or hands
-    likely |= through
-    inside = _named(held, namespace)
-    maybe |= names.called | inside
+    maybe |= names.called
+    called = [namespace[name] for name in maybe if name in namespace]
+    held = held_by(called, reachable_from)
+    inside = [each for each in (*held.values(), *called) if _is_function(each)]
+    functions += inside
+    used = used.union(*(used_by(function, namespace) for function in inside))
+    through, by_argument = changes_of(functions, namespace)
+    likely = names.reached | through
+    maybe |= _named(held, namespace)
+    if by_argument:
+        likely |= names.touched | _named(held, namespace)
     if functions:
         maybe |= used
-    if by_argument:
-        likely |= names.touched | inside
-    unclear = {name for name, path in names.paths if None in path}
-    unknown = [
-        end
+    # Of what is changed in a part that the text does not tell, anything may be that.
+    unclear = {
+        name
         for name, path in names.paths
-        if path and name in namespace and (end := part_at(namespace[name], path)) is namespace[name]
-    ]
-    maybe |= _named(held_by(unknown, parts_in), namespace)
+        if name in namespace and path and part_at(namespace[name], path) is namespace[name]
+    } | {name for name, path in names.paths if None in path}
     roots = [namespace[name] for name in likely | unclear if name in namespace]
     likely |= _named(held_by(roots, parts_in), namespace)
-    seen: dict[str, Fingerprint] = {}
-    values: dict[str, Any] = {}
-    left = MOST_STEPS_OF_A_CELL
-
-    def see(name: str, value: Any, most: int = MOST_STEPS) -> None:
-        nonlocal left
-        if left > 0:
-            seen[name] = fingerprint(value, min(left, most))
-            left -= seen[name].taken
-
-    for name in (*sorted(likely), *sorted(maybe - likely - names.mutated)):
-        value = namespace.get(name)
-        if name not in namespace or is_immutable(value):
-            continue
-        if left <= 0 and name not in likely:
-            break
-        values[name] = value
-        see(name, value)
+    may_change = {
+        name: namespace[name]
+        for name in (*sorted(likely), *sorted((maybe | names.mutated) - likely))
+        if name in namespace and not is_immutable(namespace[name])
+    }
     # The objects on which its methods and functions are called.
+    bound = [each for each in called if is_bound(each) or type(each) is FunctionType]
     own = {id(part): part for value in bound for part in reachable_from(value)}
     # What a name is handed to, or a way that no text tells, may change what only parts hold.
     parts = own | held if by_argument or reached or names.defined else own
-    named = set(map(id, values.values()))
-    for number, (key, value) in enumerate(islice(parts.items(), _MOST_UNNAMED)):
-        if left > 0 and key not in named and not is_immutable(value):
-            name = f"{number}"  # that no variable has
-            values[name] = value
-            see(name, value)
-            if key in own:
-                likely.add(name)
-    # What the text of the cell changes, and can be seen whole, may be seen not to have changed.
-    for name in sorted(names.mutated - seen.keys())[:_MOST_PLAIN]:
-        if name in namespace and not is_immutable(namespace[name]):
-            see(name, namespace[name], _MOST_OF_PLAIN)
-    columns = frozenset[str]()
-    if names.mutated and not (functions or own or names.opaque or names.reached):
-        columns = columns_only(code)
-        columns = columns if names.mutated <= columns else frozenset()
+    known = set(map(id, may_change.values()))
+    unnamed = {
+        f"{key}": value  # a name that no variable has
+        for key, value in islice(parts.items(), _MOST_UNNAMED)
+        if key not in known and not is_immutable(value)
+    }
+    seen, left = dict[str, Fingerprint](), MOST_STEPS_OF_A_CELL
+    for name, value in (may_change | unnamed).items():
+        if left > 0:
+            seen[name] = Fingerprint(value, min(left, MOST_STEPS))
+            left -= seen[name].taken
+    values = {
+        name: value
+        for name, value in (may_change | unnamed).items()
+        if name in likely | seen.keys()
+    }
+    likely |= seen.keys() & set(map(str, own))
+    is_told = not (functions or own or names.opaque or names.reached or names.changes_inside)
     resizes = _RESIZE in code or says(_RESIZE, functions)
     return Looked(
         namespace,
@@ -186,7 +162,7 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         resizes,
         frozenset(through),
         by_argument,
-        columns,
+        names.mutated if is_told else frozenset(),
     )
 
 
@@ -209,16 +185,12 @@ def _linked(names: Cell) -> set[str]:
     return found
 
 
-def _functions_among(held: Mapping[int, Any], values: Iterable[Any]) -> list[Any]:
-    """The functions that are held, and the generators, of the notebook."""
-    return [
-        each
-        for each in (*held.values(), *values)
-        if (type(each) is FunctionType and not is_immutable(each)) or type(each) is GeneratorType
-    ]
+def _is_function(value: Any) -> bool:
+    """Whether ``value`` is a function or a generator of the notebook."""
+    return type(value) is GeneratorType or (type(value) is FunctionType and not is_immutable(value))
 
 
-def _may_change_when_read(value: Any) -> bool:
+def _changes_when_read(value: Any) -> bool:
     kind = type(value)
     return issubclass(kind, defaultdict) or is_theirs(kind)
 
@@ -351,8 +323,8 @@ def _touched(
     others = looked.namespace
     same = {
         name
-        for name in {name for name, _ in names.paths}
-        if name in before and after.get(name) is before[name] and looked.is_same(name, after[name])
+        for name in names.mutated & before.keys()
+        if after.get(name) is before[name] and looked.is_same(name, after[name])
     }
     touched: dict[int, Any] = {}
     roots = set[str]()

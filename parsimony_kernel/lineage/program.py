@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from parsimony_kernel.analysis.calls import (
-    ATOMIC_FUNCTIONS,
     HARMLESS,
     MUTATES,
     PURE_METHODS,
@@ -47,8 +46,6 @@ BUILTINS = frozenset(vars(builtins)) | {"__name__", "__builtins__"}
 # Stands for the random numbers that libraries keep for all.
 RANDOM = "*random"
 
-# What these are handed they only measure.
-_MEASURING = ATOMIC_FUNCTIONS - {"any", "all"}
 _TEXT_MAGICS = names("magics", "text")
 _DRAWING = frozenset({"sample", "rvs", "fit", "fit_transform", "fit_predict"})
 _RANDOM_MODULES = frozenset({"random", "sklearn", "scipy"})
@@ -168,7 +165,7 @@ class Program:
             if is_opaque(statement) or statement.changes_all:
                 touches.add("*")
             if self._streams:
-                moves = self.streams_of(_used_up(statement) | through)
+                moves = self.streams_of(statement.now | through)
             if self._is_seeded:
                 random = self._related.of(RANDOM)
                 if random in moves or any(map(self._draws, statement.calls)):
@@ -281,17 +278,6 @@ def _of_magic(statement: Statement) -> Iterator[Statement]:
             yield from (replace(each, lines=statement.lines) for each in inner)
         case _:
             yield statement
-
-
-def _used_up(statement: Statement) -> frozenset[str]:
-    """The names that a statement uses, but for what it only hands on or measures."""
-    if not statement.calls and statement.rebinds:
-        linked = {root.name for _, root in statement.links if root.is_same}
-        return statement.now - linked
-    is_measured = statement.calls and all(each.last in _MEASURING for each in statement.calls)
-    if is_measured and "*" not in statement.source:
-        return frozenset()
-    return statement.now
 
 
 def is_opaque(statement: Statement) -> bool:

@@ -55,7 +55,6 @@ def stamp_effect(
     # Versions as they were when the cell began; 0 for a variable from before anybody looked.
     known = {name for name in effect.asked if ledger.version(name)}
     reads = {*effect.reads, *known}
-    reads |= _reads_of_functions(ledger, reads)
     inputs = tuple(InputRef(name=name, version=ledger.version(name)) for name in sorted(reads))
     # A value that equals the old one by identity is no change, but its origin is known only now.
     bound = {name for name in effect.bound if not ledger.version(name)}
@@ -103,22 +102,6 @@ def stamp_effect(
 def _home(origin: VariableOrigin | None, name: str) -> str:
     """What the code of ``origin`` imports as ``name``."""
     return dict(read(origin.code).modules).get(name, "") if origin is not None else ""
-
-
-def _reads_of_functions(ledger: OriginLedger, names: Iterable[str]) -> set[str]:
-    """The names that the functions and classes among ``names`` use, by the code that made them."""
-    found = set[str]()
-    pending = list(names)
-    while pending:
-        origin = ledger.get(pending.pop())
-        if origin is None or ("def " not in origin.code and "class " not in origin.code):
-            continue
-        for statement in read(origin.code).statements:
-            if origin.name in statement.writes and statement.defines:
-                more = {each for each in statement.reads if ledger.version(each)} - found
-                found |= more
-                pending.extend(more)
-    return found
 
 
 _HARMLESS = PURE_METHODS | ATOMIC_FUNCTIONS

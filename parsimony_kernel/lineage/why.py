@@ -4,37 +4,31 @@ Pure: the ledger in, an ``Explanation`` out. What is not known is said, never fi
 """
 
 import difflib
-import textwrap
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.text import plural
-from parsimony_kernel.lineage.ledger import InputRef, OriginLedger, VariableOrigin
+from parsimony_kernel.lineage.ledger import CellRun, InputRef, OriginLedger, VariableOrigin
 
 MOST_STEPS = 20
 _MOST_CODE = 200
 _MOST_STATEMENTS = 3
 _MOST_INPUTS = 8
-_WIDTH = 80
 _NEAREST = 3
 
 
 @dataclass(frozen=True)
 class Input:
-    """A variable that went into a step. ``now`` is the version at which it stands, 0 when it is
-    gone; ``is_stale`` says that what was made of it is behind."""
+    """A variable that went into a step, at a version that is 0 where nobody knows its origin.
+    ``now`` is the version at which it stands, 0 when it is gone; ``is_stale`` says that what was
+    made of it is behind."""
 
     name: str
     version: int
     now: int
     is_stale: bool = False
-
-    @property
-    def is_unknown(self) -> bool:
-        """Whether nobody knows where it came from."""
-        return not self.version
 
 
 @dataclass(frozen=True)
@@ -76,9 +70,20 @@ class Explanation:
             dict.fromkeys(each for step in self.steps for each in step.inputs if each.is_stale)
         )
 
-    def text(self, width: int = _WIDTH) -> str:
-        """The chain for a terminal of ``width`` columns."""
-        return _text(self, width)
+    def text(self) -> str:
+        """The chain, a step below the other, with what made each beside its name."""
+        if self.problem:
+            near = ", ".join(_safe(each) for each in self.nearest)
+            return self.problem + (f" Did you mean {near}?" if near else "")
+        names = [f"{_safe(step.name)} v{step.version}" for step in self.steps]
+        beside = max(map(len, names)) + 2
+        lines = [_heading(self), ""]
+        for name, step in zip(names, self.steps, strict=True):
+            lines.append(f"{name:<{beside}}{step.place}{_time(step.at)}")
+            lines += [" " * beside + detail for detail in _details(step)]
+        if self.left_out:
+            lines.append(f"and {self.left_out:,} earlier {plural('step', self.left_out)}")
+        return "\n".join(lines)
 
 
 def why(
@@ -119,13 +124,11 @@ def why(
 def _inputs(
     ledger: OriginLedger, origin: VariableOrigin, stale: frozenset[InputRef]
 ) -> tuple[Input, ...]:
-    found = []
-    for ref in origin.inputs:
-        made = ledger.at_version(ref)
-        if made is not None and _is_import(made):
-            continue
-        found.append(Input(ref.name, ref.version, ledger.version(ref.name), ref in stale))
-    return tuple(found)
+    return tuple(
+        Input(ref.name, ref.version, ledger.version(ref.name), ref in stale)
+        for ref in origin.inputs
+        if (made := ledger.at_version(ref)) is None or not _is_import(made)
+    )
 
 
 def _is_import(origin: VariableOrigin) -> bool:
@@ -165,11 +168,10 @@ def _places(ledger: OriginLedger, turns: Mapping[str, int]) -> dict[int, str]:
     return found
 
 
-def _place(ran: object, turns: Mapping[str, int], step: int) -> str:
-    run_id = getattr(ran, "run_id", "")
-    if getattr(ran, "actor", "") == "user":
+def _place(ran: CellRun | VariableOrigin, turns: Mapping[str, int], step: int) -> str:
+    if ran.actor == "user":
         return "your cell"
-    turn = f"turn {turns[run_id]}" if run_id in turns else "the agent"
+    turn = f"turn {turns[ran.run_id]}" if ran.run_id in turns else "the agent"
     return f"{turn}, step {step}" if step else turn
 
 
@@ -204,32 +206,6 @@ def _safe(text: str) -> str:
 # The text
 
 
-def _text(told: Explanation, width: int) -> str:
-    if told.problem:
-        near = ", ".join(_safe(each) for each in told.nearest)
-        return told.problem + (f" Did you mean {near}?" if near else "")
-    names = [f"{_safe(step.name)} v{step.version}" for step in told.steps]
-    first = min(max(map(len, names)), width // 3) + 2
-    lines = [*textwrap.wrap(_heading(told), width), ""]
-    for name, step in zip(names, told.steps, strict=True):
-        head = f"{step.place}{_time(step.at)}"
-        if len(name) < first and first + len(head) <= width:
-            lines.append(f"{name:<{first}}{head}")
-        else:
-            lines += [*textwrap.wrap(name, width), *textwrap.wrap(head, width)]
-        for text in _details(step):
-            lines += textwrap.wrap(
-                text,
-                width=width,
-                initial_indent=" " * first,
-                subsequent_indent=" " * (first + 4),
-                break_on_hyphens=False,
-            )
-    if told.left_out:
-        lines.append(f"and {told.left_out:,} earlier {plural('step', told.left_out)}")
-    return "\n".join(lines)
-
-
 def _heading(told: Explanation) -> str:
     steps = len(told.steps) + told.left_out
     line = f"{_safe(told.name)} comes from {steps:,} {plural('step', steps)}"
@@ -242,13 +218,15 @@ def _heading(told: Explanation) -> str:
 
 def _details(step: Step) -> Iterable[str]:
     yield from step.code.splitlines()
-    inputs = [f"{_safe(each.name)} v{each.version}" for each in step.inputs if not each.is_unknown]
+    inputs = [f"{_safe(each.name)} v{each.version}" for each in step.inputs if each.version]
     if inputs:
         yield f"made from {_listed(inputs)}"
     for each in step.inputs:
-        if each.is_stale and not each.is_unknown:
-            yield f"! {stale_words(each)}"
-    unknown = [_safe(each.name) for each in step.inputs if each.is_unknown]
+        if each.is_stale and each.version:
+            name = _safe(each.name)
+            now = f"at version {each.now} now" if each.now else "gone now"
+            yield f"! made from {name} version {each.version}; {name} is {now}"
+    unknown = [_safe(each.name) for each in step.inputs if not each.version]
     if unknown:
         yield f"? made from {_listed(unknown)}, whose origin is not known"
     for source in step.sources[:_MOST_INPUTS]:
@@ -256,14 +234,6 @@ def _details(step: Step) -> Iterable[str]:
     if len(step.sources) > _MOST_INPUTS:
         more = len(step.sources) - _MOST_INPUTS
         yield f"reads {more:,} more {plural('source', more)}"
-
-
-def stale_words(each: Input) -> str:
-    """What became of an input that is stale."""
-    name = _safe(each.name)
-    if not each.now:
-        return f"made from {name} version {each.version}; {name} is gone now"
-    return f"made from {name} version {each.version}; {name} is at version {each.now} now"
 
 
 def _listed(names: Collection[str]) -> str:

@@ -35,7 +35,7 @@ CASES: dict[str, tuple[tuple[str, ...], str, dict[str, int]]] = {
                                       {"f": 1, "k": 1}),
     "a function in a wrapper": (
         ("import functools\nk = 1\n@functools.cache\ndef f():\n    return k", "y = f()"), "y",
-        {"f": 1, "functools": 1, "k": 1},
+        {"f": 1, "k": 1},
     ),
     "a default": (("k = 1", "def f(x=k):\n    return x\nz = 0"), "f", {"k": 1}),
     "a comprehension": ((X_AND_Y, "a = [x + i for i in range(3)]\nb = y"), "a", {"x": 1}),

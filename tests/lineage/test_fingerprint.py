@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from parsimony_kernel.lineage.fingerprint import MOST_STEPS, fingerprint
+from parsimony_kernel.lineage.fingerprint import MOST_STEPS, Fingerprint
 
 
 class Thing:
@@ -69,7 +69,7 @@ CHANGES: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
 def test_a_change_is_seen_and_no_change_is_none(case: str) -> None:
     make, change = CHANGES[case]
     value = make()
-    before = fingerprint(value)
+    before = Fingerprint(value)
     assert not before.differs_from(value)
     change(value)
     assert before.differs_from(value)
@@ -81,7 +81,7 @@ def test_a_change_is_seen_and_no_change_is_none(case: str) -> None:
     ids=lambda each: type(each).__name__,
 )
 def test_a_small_value_is_seen_whole(value: Any) -> None:
-    assert fingerprint(value).is_whole
+    assert Fingerprint(value).is_whole
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_small_value_is_seen_whole(value: Any) -> None:
     ids=["array", "frame", "list", "dict", "wide", "objects"],
 )  # fmt: skip
 def test_what_it_takes_has_a_bound_and_what_was_left_out_is_said(value: Any) -> None:
-    seen = fingerprint(value)
+    seen = Fingerprint(value)
     assert not seen.is_whole
     assert seen.taken < 2 * MOST_STEPS
     assert len(seen.seen) < 4 * MOST_STEPS
@@ -107,7 +107,7 @@ def test_what_it_takes_has_a_bound_and_what_was_left_out_is_said(value: Any) -> 
 def test_a_value_that_holds_itself_ends() -> None:
     value: list[Any] = [1]
     value.append(value)
-    before = fingerprint(value)
+    before = Fingerprint(value)
     assert not before.differs_from(value)
     value[0] = 2
     assert before.differs_from(value)

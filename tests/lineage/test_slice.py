@@ -71,13 +71,6 @@ async def test_what_a_call_changes_below_the_top_is_changed_for_all_that_share_i
     assert rebuilt(desk, "m", tmp_path) == desk.names["m"] == [[1, 5]]
 
 
-async def test_what_only_names_or_measures_an_iterator_is_left_out(desk: Desk) -> None:
-    await desk.run(
-        "it = iter([1, 2])\nsame = it\nprint(it)\nok = isinstance(it, list)\nm = list(it)"
-    )
-    assert kept(sliced(desk, "m")) == ["it = iter([1, 2])", "m = list(it)"]
-
-
 async def test_without_a_seed_other_random_numbers_are_left_out(desk: Desk) -> None:
     await desk.run("a = np.random.rand(2)\nm = np.random.rand(2)")
     assert kept(sliced(desk, "m")) == ["m = np.random.rand(2)"]

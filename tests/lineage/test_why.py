@@ -118,13 +118,6 @@ async def test_a_long_chain_is_cut_and_counted(desk: Desk) -> None:
     assert f"comes from {MOST_STEPS + 5} steps" in told.text()
 
 
-@pytest.mark.parametrize("width", [40, 80, 120])
-async def test_the_text_fits_the_terminal(desk: Desk, width: int) -> None:
-    words = " + ".join(f"['word {i}']" for i in range(40))
-    await desk.run(f"a_rather_long_name = {words}", "b = a_rather_long_name * 2")
-    assert max(map(len, explained(desk, "b").text(width).splitlines())) <= width
-
-
 async def test_nothing_that_a_terminal_obeys_is_told(desk: Desk) -> None:
     await desk.run("x = 'a\x1b[2J\u202eb'")
     told = explained(desk, "x").text()
