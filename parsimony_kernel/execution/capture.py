@@ -158,7 +158,6 @@ class Capture:
 
 _here: ContextVar[Capture | None] = ContextVar("parsimony_capture", default=None)
 _open: list[Capture] = []
-_at_work: list[Capture] = []
 _lock = threading.RLock()
 
 
@@ -280,7 +279,6 @@ class _Interception:
         self._undo: list[Callable[[], None]] = []
         self._streams: dict[str, _RoutedStream] = {}
         self._shells: list[Any] = []
-        self._is_after_code = True
 
     def install(self, shell: Any) -> None:
         if not self._undo:
@@ -292,26 +290,14 @@ class _Interception:
             if "getpass" in sys.modules:
                 self._replace(sys.modules["getpass"], "getpass", no_input)
         for name in ("stdout", "stderr"):
-            self._route(name)
+            stream, routed = getattr(sys, name), self._streams.get(name)
+            # While no cell runs the host has put it there. Who kept the one before has its way.
+            if routed is None or (stream is not routed and all(each.is_closed for each in _open)):
+                routed = self._streams[name] = _RoutedStream(name, stream)
+            setattr(sys, name, routed)
         if shell is not None and all(shell is not each for each in self._shells):
             self._shells.append(shell)
             self._attach(shell)
-
-    def _route(self, name: str) -> None:
-        stream = getattr(sys, name)
-        routed = self._streams.get(name)
-        if routed is None:
-            routed = self._streams[name] = _RoutedStream(name, stream)
-            self._undo.append(lambda: self._restore(name))
-        elif not _open and stream is not routed:
-            # No cell runs, so the host has put it there. Who kept the one before has its way.
-            routed = self._streams[name] = _RoutedStream(name, stream)
-        setattr(sys, name, routed)
-
-    def _restore(self, name: str) -> None:
-        routed = self._streams.pop(name)
-        if self._is_after_code or getattr(sys, name) is routed:
-            setattr(sys, name, routed.fallback)
 
     def _replace(self, owner: Any, name: str, inside: Callable[..., Any]) -> None:
         """Route a function of a module, or a method by what hides it in the instance."""
@@ -322,9 +308,8 @@ class _Interception:
         setattr(owner, name, chosen)
 
         def undo() -> None:
-            # What code has put in the place of ours is to last, but for what belongs to the cell.
-            is_the_cells = owner is sys and self._is_after_code
-            if not is_the_cells and vars(owner).get(name) is not chosen:
+            # What code has put in the place of ours is to last, but for how values are shown.
+            if owner is not sys and vars(owner).get(name) is not chosen:
                 return
             if hidden is None:
                 delattr(owner, name)
@@ -353,14 +338,17 @@ class _Interception:
         self._replace(shell, "ask_exit", no_exit)
         self._replace(getattr(shell, "payload_manager", None), "write_payload", _page)
 
-    def remove(self, *, is_after_code: bool) -> None:
-        """Put everything back. Not right after code of a cell, what stands in ``sys`` may be the
-        host's, which is to last."""
-        self._is_after_code = is_after_code
-        for undo in reversed(self._undo):
-            undo()
-        self._undo.clear()
-        self._shells.clear()
+    def release(self, *, is_after_code: bool) -> None:
+        """Put the streams back, and with the last capture everything. Not right after code of a
+        cell, what stands in ``sys`` may be the host's, which is to last."""
+        for name, stream in self._streams.items():
+            if is_after_code or getattr(sys, name) is stream:
+                setattr(sys, name, stream if _open else stream.fallback)
+        if not _open:
+            for undo in reversed(self._undo):
+                undo()
+            for each in (self._undo, self._streams, self._shells):
+                each.clear()
 
 
 def _printing(python_print: Callable[..., None]) -> Callable[..., None]:
@@ -444,10 +432,7 @@ def capturing(capture: Capture, shell: Any = None) -> Iterator[Capture]:
         capture.is_closed = True
         with _lock:
             _open.remove(capture)
-            if _open or _at_work:
-                _interception.install(None)
-            else:
-                _interception.remove(is_after_code=True)
+            _interception.release(is_after_code=True)
 
 
 @contextmanager
@@ -455,14 +440,14 @@ def working(capture: Capture) -> Iterator[None]:
     """Within an open capture, in another thread: the routers stay for the body even if it is left
     behind and the capture closed meanwhile."""
     with _lock:
-        _at_work.append(capture)
+        _open.append(capture)
     try:
         yield
     finally:
         with _lock:
-            _at_work.remove(capture)
-            if not _open and not _at_work:
-                _interception.remove(is_after_code=False)
+            _open.remove(capture)
+            if not _open:
+                _interception.release(is_after_code=False)
 
 
 def live_shell() -> Any:

@@ -20,7 +20,7 @@ import secrets
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -245,40 +245,3 @@ DESCRIPTORS = Descriptors()
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=DESCRIPTORS.before_fork, after_in_child=DESCRIPTORS.in_fork)
-
-
-class StandardDescriptors:
-    """Where the descriptors 0, 1 and 2 lead when it is made.
-
-    Of what a process has one of, only these and the working folder are put back after a cell.
-
-    Args:
-        note: is told, one line each, what was put back.
-    """
-
-    def __init__(self, note: Callable[[str], None]) -> None:
-        self._note = note
-        self._copies: dict[int, tuple[int, os.stat_result]] = {}
-        for number in (0, 1, 2):
-            with suppress(OSError):  # a process may have none of them
-                self._copies[number] = os.dup(number), os.fstat(number)
-        self._turn = threading.Lock()
-
-    def put_back(self) -> None:
-        """Lead them there again. Once: who asks a second time may be late."""
-        if not self._turn.acquire(blocking=False):
-            return
-        for number, (copy, leads) in self._copies.items():
-            if not _leads(copy, leads):
-                continue  # code has closed what is not its own
-            if not _leads(number, leads):
-                os.dup2(copy, number)
-                self._note(f"Restored file descriptor {number} after the cell.\n")
-            os.close(copy)
-
-
-def _leads(number: int, where: os.stat_result) -> bool:
-    try:
-        return os.path.samestat(os.fstat(number), where)
-    except OSError:
-        return False

@@ -27,7 +27,7 @@ from parsimony_kernel.execution.cell import (
     evaluate,
     evaluate_awaiting,
 )
-from parsimony_kernel.execution.children import DESCRIPTORS, StandardDescriptors
+from parsimony_kernel.execution.children import DESCRIPTORS
 from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.inprocess import LOOK_S, CellExecution, InProcessExecutor
 from parsimony_kernel.execution.interrupt import CodeGuard
@@ -99,7 +99,6 @@ class CodeExecutor(InProcessExecutor):
         guard = CodeGuard(run.seconds)
         loop = asyncio.get_running_loop()
         ran, compared, looked = (loop.create_future() for _ in range(3))
-        standard = StandardDescriptors(run.capture.stderr.write)
 
         def settle(stage: asyncio.Future[None]) -> None:
             def done() -> None:
@@ -114,7 +113,6 @@ class CodeExecutor(InProcessExecutor):
                 with working(run.capture):
                     with guard:
                         run.error = self._work(run, guard)
-                    standard.put_back()
                     settle(ran)
                     if not run.capture.is_closed:
                         run.compare()
@@ -146,7 +144,6 @@ class CodeExecutor(InProcessExecutor):
         if not ran.done():
             run.is_late, run.reason = True, run.reason or "deadline"
             self._fence()
-        standard.put_back()
 
     async def _wait(
         self, stage: asyncio.Future[None], guard: CodeGuard, seconds: float | None

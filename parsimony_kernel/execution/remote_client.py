@@ -69,21 +69,17 @@ class _Heard:
 
     def __init__(self) -> None:
         self._streams = {"stdout": BoundedText(), "stderr": BoundedText()}
-        self._has_gaps = False
 
     def hear(self, kind: str, content: dict[str, Any]) -> None:
         stream = self._streams.get(content.get("name", "")) if kind == "stream" else None
         if stream is not None:
-            if content.get("cut"):
-                self._has_gaps = True
-                stream.write(f"\n… {content['cut']:,} characters cut …\n")
             stream.write(content["text"])
 
     def output(self, *outputs: ExceptionObject) -> KernelOutput:
         return KernelOutput(
             **{name: stream.text() for name, stream in self._streams.items()},
             outputs=outputs,
-            truncated=self._has_gaps or any(each.is_cut for each in self._streams.values()),
+            truncated=any(each.is_cut for each in self._streams.values()),
         )
 
 
