@@ -18,6 +18,7 @@ import traceback
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures.thread import _threads_queues
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TextIO
@@ -26,7 +27,7 @@ from parsimony_kernel.core.outputs import KernelOutputType
 from parsimony_kernel.execution import figures, frames
 from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.inspection import comes_from, type_name
-from parsimony_kernel.execution.interrupt import Held
+from parsimony_kernel.execution.interrupt import Held, OwnThread
 
 STREAM_CHARS = 20_000
 MAX_OUTPUTS = 20
@@ -77,7 +78,8 @@ class BoundedText:
 class Capture:
     """What one execution printed and displayed. Written to from any thread until it is closed.
 
-    ``threads`` are those that its code has started. ``is_forked`` is set in a process that it
+    ``threads`` are those that its code has started, and each of them knows its capture; ``older``
+    are those that were there before. ``is_forked`` is set in a process that it
     forks: what is printed there goes to the descriptors, since nobody would see it here.
     """
 
@@ -91,7 +93,7 @@ class Capture:
         self._printed_before: list[int] = []
         self._formatted: list[tuple[Any, Any]] = []
         # The threads themselves: an ident is given again once its thread has ended.
-        self._older = weakref.WeakSet(threading.enumerate())
+        self.older = weakref.WeakSet(threading.enumerate())
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         self.is_closed = False
         self.is_forked = False
@@ -111,13 +113,6 @@ class Capture:
         """Whether anything was too much to keep."""
         kept = len(self._first) + len(self._last)
         return self.stdout.is_cut or self.stderr.is_cut or self._shown > kept
-
-    def owns_thread(self, thread: threading.Thread) -> bool:
-        """Whether the code has started the thread, or it may have: of one that Python did not
-        start nothing is known but that it was born while this capture was open."""
-        if isinstance(thread, threading._DummyThread):
-            return thread not in self._older
-        return thread in self.threads
 
     def write(self, stream: str, text: str) -> None:
         """Append to ``stdout`` or ``stderr``."""
@@ -170,21 +165,27 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_note_fork)
 
 
-def capture_in_context() -> Capture | None:
-    """The capture in whose context the calling code runs, of a cell or of a task of it."""
-    return _here.get()
+def capture_of_code() -> Capture | None:
+    """The capture whose code is running: in its context, or in a thread that it has started.
+
+    A thread of a pool that an earlier cell has started works for the cell that runs now.
+    """
+    capture = _here.get()
+    if capture is None:
+        thread = threading.current_thread()
+        capture = getattr(thread, "parsimony_capture", None)
+        if capture is not None and capture.is_closed and thread in _threads_queues:
+            return next((each for each in _open if not each.is_closed), capture)
+    return capture
 
 
 def capture_here() -> Capture | None:
-    """The capture to which the calling code belongs, or ``None``."""
-    capture = _here.get()
-    if capture is not None:
-        return capture
-    thread = threading.current_thread()
-    for each in reversed(_open):
-        if each.owns_thread(thread):
-            return each
-    return None
+    """The capture to which the calling code belongs, or may: of a thread that Python did not start
+    nothing is known but that it was born while a capture was open."""
+    capture, thread = capture_of_code(), threading.current_thread()
+    if capture is None and isinstance(thread, threading._DummyThread):
+        return next((each for each in reversed(_open) if thread not in each.older), None)
+    return capture
 
 
 class _Bytes(io.RawIOBase):
@@ -382,7 +383,9 @@ def _starting(start: Callable[[threading.Thread], None]) -> Callable[..., None]:
     """``Thread.start``, by which a thread is known to be of the code that starts it."""
 
     def start_of_code(capture: Capture, thread: threading.Thread) -> None:
-        capture.threads.add(thread)
+        if not isinstance(thread, OwnThread):
+            capture.threads.add(thread)
+            vars(thread)["parsimony_capture"] = capture
         start(thread)
 
     return start_of_code

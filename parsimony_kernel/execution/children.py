@@ -26,6 +26,7 @@ from typing import Any
 
 from parsimony_kernel.execution.capture import BoundedText, Capture, capture_here, is_routed, routed
 from parsimony_kernel.execution.guard import ours
+from parsimony_kernel.execution.interrupt import OwnThread
 
 _SETTLE_S = 0.5
 _CHUNK = 65_536
@@ -148,7 +149,7 @@ class Descriptors:
             self._pipes = {number: _Pipe() for number in (1, 2)}
             for number, pipe in self._pipes.items():
                 name = f"parsimony-pipe-{number}"
-                threading.Thread(target=pipe.empty, name=name, daemon=True).start()
+                OwnThread(target=pipe.empty, name=name, daemon=True).start()
         return self._pipes
 
     def before_fork(self) -> None:

@@ -108,6 +108,10 @@ def _is_collecting() -> bool:
     return bool(gc.get_stats()[0]["collections"] == before)
 
 
+class OwnThread(threading.Thread):
+    """A thread of ours, which is not of the code that runs while it starts."""
+
+
 class CodeGuard:
     """Lets a deadline, a stop and a cancel reach one execution of code.
 
@@ -154,7 +158,7 @@ class CodeGuard:
             if _sigint.turns and _sigint.turns[-1].cancellation.is_set:
                 # Pressed between the decision to run the code and this moment.
                 self.reason = "stop"
-        self._watcher = threading.Thread(target=self._watch, name="parsimony-deadline", daemon=True)
+        self._watcher = OwnThread(target=self._watch, name="parsimony-deadline", daemon=True)
         self._watcher.start()
         return self
 

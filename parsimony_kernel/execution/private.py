@@ -3,7 +3,6 @@
 import asyncio
 import builtins
 import contextvars
-import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
@@ -30,7 +29,7 @@ from parsimony_kernel.execution.cell import (
 from parsimony_kernel.execution.children import DESCRIPTORS
 from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.inprocess import LOOK_S, CellExecution, InProcessExecutor
-from parsimony_kernel.execution.interrupt import CodeGuard
+from parsimony_kernel.execution.interrupt import CodeGuard, OwnThread
 from parsimony_kernel.lineage.program import SEEDS
 
 T = TypeVar("T")
@@ -124,7 +123,7 @@ class CodeExecutor(InProcessExecutor):
 
         with capturing(run.capture, live_shell()), DESCRIPTORS.inherited() as started:
             context = contextvars.copy_context()
-            threading.Thread(
+            OwnThread(
                 target=context.run, args=(thread,), name="parsimony-cell", daemon=True
             ).start()
             await self._wait(ran, guard, None if run.seconds is None else run.seconds + _GRACE_S)
