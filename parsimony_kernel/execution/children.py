@@ -98,9 +98,22 @@ class Descriptors:
         self._pipes: dict[int, _Pipe] = {}
         self._for_forks = False
 
-    def redirected(self) -> "_Redirected":
+    # No generator, which would set an attribute of the exception that leaves the body: the class
+    # of the exception may be a user's, and have something to run there.
+
+    def __enter__(self) -> None:
         """Lead descriptors 1 and 2 into the pipes for the body, which does not await."""
-        return _Redirected(self)
+        self._saved = {number: os.dup(number) for number in self.pipes()}
+        for number, pipe in self._pipes.items():
+            os.dup2(pipe.entry, number)
+
+    def __exit__(self, *_: object) -> None:
+        # The C library buffers what goes to a pipe; unflushed it would come out much later.
+        if _FLUSH_C is not None:
+            _FLUSH_C(None)
+        for number, copy in self._saved.items():
+            os.dup2(copy, number)
+            os.close(copy)
 
     @contextmanager
     def inherited(self) -> Iterator[Started]:
@@ -169,31 +182,6 @@ class Descriptors:
             text = pipe.take()
             if text:
                 capture.write("stdout" if number == 1 else "stderr", text)
-
-
-class _Redirected:
-    """A body in which the descriptors lead into the pipes.
-
-    No generator, which would set an attribute of the exception that leaves the body: the class of
-    the exception may be a user's, and have something to run there.
-    """
-
-    def __init__(self, descriptors: Descriptors) -> None:
-        self._descriptors = descriptors
-
-    def __enter__(self) -> None:
-        pipes = self._descriptors.pipes()
-        self._saved = {number: os.dup(number) for number in pipes}
-        for number, pipe in pipes.items():
-            os.dup2(pipe.entry, number)
-
-    def __exit__(self, *_: object) -> None:
-        # The C library buffers what goes to a pipe; unflushed it would come out much later.
-        if _FLUSH_C is not None:
-            _FLUSH_C(None)
-        for number, copy in self._saved.items():
-            os.dup2(copy, number)
-            os.close(copy)
 
 
 class _Pipe:

@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from parsimony_kernel.analysis.cell import Call, Names
 from parsimony_kernel.analysis.read import read
@@ -32,11 +32,9 @@ from parsimony_kernel.execution.statement_guard import (
     QUERIES,
     WRITERS,
     WRITING_QUERY,
+    Running,
     process_state,
 )
-
-if TYPE_CHECKING:
-    from parsimony_kernel.execution.inprocess import CellExecution
 
 _ABSENT = object()
 _MOST_NAMES = 10
@@ -49,7 +47,7 @@ class DryRunError(PermissionError):
 
 
 @contextmanager
-def leaving_nothing(run: "CellExecution") -> Iterator[None]:
+def leaving_nothing(run: Running) -> Iterator[None]:
     """Whatever the cell does in the body is taken back; what could not be is told in stderr.
 
     Raises:

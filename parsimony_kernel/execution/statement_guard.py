@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType, GeneratorType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, COPYING_FUNCTIONS, PATTERNS, names
 from parsimony_kernel.analysis.cell import Call, Names
@@ -25,6 +25,7 @@ from parsimony_kernel.analysis.cell import Cell as Code
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.reach import ACTING, Reach, ReachKind
+from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.cell import Cell, Part
 from parsimony_kernel.execution.figures import addresses, is_altair
 from parsimony_kernel.execution.guard import Keeper, keep, ours
@@ -35,6 +36,7 @@ from parsimony_kernel.execution.side_effects import (
     LISTS,
     Caller,
     GuardedEnvironment,
+    Judge,
     Target,
     host_of,
     ip_address_of,
@@ -43,9 +45,6 @@ from parsimony_kernel.execution.side_effects import (
 from parsimony_kernel.execution.workers import Workers
 from parsimony_kernel.lineage.checkpoint import Change, Checkpoints
 from parsimony_kernel.lineage.files import FileState
-
-if TYPE_CHECKING:
-    from parsimony_kernel.execution.inprocess import CellExecution
 
 _MAX_SOURCE = 200
 _PLAIN_FUNCTIONS = ATOMIC_FUNCTIONS | COPYING_FUNCTIONS
@@ -80,10 +79,22 @@ class Paused:
     files: list[FileState] = field(default_factory=list)
 
 
+class Running(Protocol):
+    """A cell that runs, in an executor of this process."""
+
+    cell: Cell
+    capture: Capture
+    folder: Path
+    executor: Any
+    before_statement: Callable[[Part], None]
+
+    def judge(self, workspace: Path, *given: Any, **named: Any) -> Judge: ...
+
+
 class StatementGuard:
     """Lets one run of a cell go as far as it may."""
 
-    def __init__(self, permit: Permit, run: "CellExecution") -> None:
+    def __init__(self, permit: Permit, run: Running) -> None:
         self.permit = permit
         self.held: Reach | None = None
         # Which statement of the cell runs.

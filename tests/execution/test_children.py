@@ -154,7 +154,7 @@ def test_pipes_are_emptied_where_select_knows_sockets_only(
     monkeypatch.setattr(selectors.DefaultSelector, "register", refuses)
     descriptors, capture = Descriptors(), Capture(OutputFactory())
     more_than_a_pipe_holds = 200_000
-    with descriptors.redirected():
+    with descriptors:
         child = f"import sys; print('x' * {more_than_a_pipe_holds}); print('no', file=sys.stderr)"
         subprocess.run([sys.executable, "-c", child], check=True, timeout=60)
         os.write(1, b"end\n")
