@@ -8,14 +8,14 @@ if TYPE_CHECKING:
     from parsimony_kernel.execution.factory import OutputFactory as OutputFactory
     from parsimony_kernel.execution.notebook import NotebookExecutor as NotebookExecutor
     from parsimony_kernel.execution.private import CodeExecutor as CodeExecutor
-    from parsimony_kernel.execution.remote import RemoteExecutor as RemoteExecutor
+    from parsimony_kernel.execution.remote_client import RemoteExecutor as RemoteExecutor
 
 _HOME = {
     "BaseCodeExecutor": "base",
     "CodeExecutor": "private",
     "NotebookExecutor": "notebook",
     "OutputFactory": "factory",
-    "RemoteExecutor": "remote",
+    "RemoteExecutor": "remote_client",
 }
 
 __all__ = [

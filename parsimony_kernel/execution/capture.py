@@ -18,6 +18,7 @@ import traceback
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures.thread import _threads_queues
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TextIO
@@ -26,7 +27,7 @@ from parsimony_kernel.core.outputs import KernelOutputType
 from parsimony_kernel.execution import figures, frames
 from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.inspection import comes_from, type_name
-from parsimony_kernel.execution.interrupt import Held
+from parsimony_kernel.execution.interrupt import Held, OwnThread
 
 STREAM_CHARS = 20_000
 MAX_OUTPUTS = 20
@@ -77,7 +78,8 @@ class BoundedText:
 class Capture:
     """What one execution printed and displayed. Written to from any thread until it is closed.
 
-    ``threads`` are those that its code has started. ``is_forked`` is set in a process that it
+    ``threads`` are those that its code has started, and each of them knows its capture; ``older``
+    are those that were there before. ``is_forked`` is set in a process that it
     forks: what is printed there goes to the descriptors, since nobody would see it here.
     """
 
@@ -91,7 +93,7 @@ class Capture:
         self._printed_before: list[int] = []
         self._formatted: list[tuple[Any, Any]] = []
         # The threads themselves: an ident is given again once its thread has ended.
-        self._older = weakref.WeakSet(threading.enumerate())
+        self.older = weakref.WeakSet(threading.enumerate())
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         self.is_closed = False
         self.is_forked = False
@@ -111,13 +113,6 @@ class Capture:
         """Whether anything was too much to keep."""
         kept = len(self._first) + len(self._last)
         return self.stdout.is_cut or self.stderr.is_cut or self._shown > kept
-
-    def owns_thread(self, thread: threading.Thread) -> bool:
-        """Whether the code has started the thread, or it may have: of one that Python did not
-        start nothing is known but that it was born while this capture was open."""
-        if isinstance(thread, threading._DummyThread):
-            return thread not in self._older
-        return thread in self.threads
 
     def write(self, stream: str, text: str) -> None:
         """Append to ``stdout`` or ``stderr``."""
@@ -158,7 +153,6 @@ class Capture:
 
 _here: ContextVar[Capture | None] = ContextVar("parsimony_capture", default=None)
 _open: list[Capture] = []
-_at_work: list[Capture] = []
 _lock = threading.RLock()
 
 
@@ -171,21 +165,27 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_note_fork)
 
 
-def capture_in_context() -> Capture | None:
-    """The capture in whose context the calling code runs, of a cell or of a task of it."""
-    return _here.get()
+def capture_of_code() -> Capture | None:
+    """The capture whose code is running: in its context, or in a thread that it has started.
+
+    A thread of a pool that an earlier cell has started works for the cell that runs now.
+    """
+    capture = _here.get()
+    if capture is None:
+        thread = threading.current_thread()
+        capture = getattr(thread, "parsimony_capture", None)
+        if capture is not None and capture.is_closed and thread in _threads_queues:
+            return next((each for each in _open if not each.is_closed), capture)
+    return capture
 
 
 def capture_here() -> Capture | None:
-    """The capture to which the calling code belongs, or ``None``."""
-    capture = _here.get()
-    if capture is not None:
-        return capture
-    thread = threading.current_thread()
-    for each in reversed(_open):
-        if each.owns_thread(thread):
-            return each
-    return None
+    """The capture to which the calling code belongs, or may: of a thread that Python did not start
+    nothing is known but that it was born while a capture was open."""
+    capture, thread = capture_of_code(), threading.current_thread()
+    if capture is None and isinstance(thread, threading._DummyThread):
+        return next((each for each in reversed(_open) if thread not in each.older), None)
+    return capture
 
 
 class _Bytes(io.RawIOBase):
@@ -280,7 +280,6 @@ class _Interception:
         self._undo: list[Callable[[], None]] = []
         self._streams: dict[str, _RoutedStream] = {}
         self._shells: list[Any] = []
-        self._is_after_code = True
 
     def install(self, shell: Any) -> None:
         if not self._undo:
@@ -292,26 +291,14 @@ class _Interception:
             if "getpass" in sys.modules:
                 self._replace(sys.modules["getpass"], "getpass", no_input)
         for name in ("stdout", "stderr"):
-            self._route(name)
+            stream, routed = getattr(sys, name), self._streams.get(name)
+            # While no cell runs the host has put it there. Who kept the one before has its way.
+            if routed is None or (stream is not routed and all(each.is_closed for each in _open)):
+                routed = self._streams[name] = _RoutedStream(name, stream)
+            setattr(sys, name, routed)
         if shell is not None and all(shell is not each for each in self._shells):
             self._shells.append(shell)
             self._attach(shell)
-
-    def _route(self, name: str) -> None:
-        stream = getattr(sys, name)
-        routed = self._streams.get(name)
-        if routed is None:
-            routed = self._streams[name] = _RoutedStream(name, stream)
-            self._undo.append(lambda: self._restore(name))
-        elif not _open and stream is not routed:
-            # No cell runs, so the host has put it there. Who kept the one before has its way.
-            routed = self._streams[name] = _RoutedStream(name, stream)
-        setattr(sys, name, routed)
-
-    def _restore(self, name: str) -> None:
-        routed = self._streams.pop(name)
-        if self._is_after_code or getattr(sys, name) is routed:
-            setattr(sys, name, routed.fallback)
 
     def _replace(self, owner: Any, name: str, inside: Callable[..., Any]) -> None:
         """Route a function of a module, or a method by what hides it in the instance."""
@@ -322,9 +309,8 @@ class _Interception:
         setattr(owner, name, chosen)
 
         def undo() -> None:
-            # What code has put in the place of ours is to last, but for what belongs to the cell.
-            is_the_cells = owner is sys and self._is_after_code
-            if not is_the_cells and vars(owner).get(name) is not chosen:
+            # What code has put in the place of ours is to last, but for how values are shown.
+            if owner is not sys and vars(owner).get(name) is not chosen:
                 return
             if hidden is None:
                 delattr(owner, name)
@@ -353,14 +339,17 @@ class _Interception:
         self._replace(shell, "ask_exit", no_exit)
         self._replace(getattr(shell, "payload_manager", None), "write_payload", _page)
 
-    def remove(self, *, is_after_code: bool) -> None:
-        """Put everything back. Not right after code of a cell, what stands in ``sys`` may be the
-        host's, which is to last."""
-        self._is_after_code = is_after_code
-        for undo in reversed(self._undo):
-            undo()
-        self._undo.clear()
-        self._shells.clear()
+    def release(self, *, is_after_code: bool) -> None:
+        """Put the streams back, and with the last capture everything. Not right after code of a
+        cell, what stands in ``sys`` may be the host's, which is to last."""
+        for name, stream in self._streams.items():
+            if is_after_code or getattr(sys, name) is stream:
+                setattr(sys, name, stream if _open else stream.fallback)
+        if not _open:
+            for undo in reversed(self._undo):
+                undo()
+            for each in (self._undo, self._streams, self._shells):
+                each.clear()
 
 
 def _printing(python_print: Callable[..., None]) -> Callable[..., None]:
@@ -394,7 +383,9 @@ def _starting(start: Callable[[threading.Thread], None]) -> Callable[..., None]:
     """``Thread.start``, by which a thread is known to be of the code that starts it."""
 
     def start_of_code(capture: Capture, thread: threading.Thread) -> None:
-        capture.threads.add(thread)
+        if not isinstance(thread, OwnThread):
+            capture.threads.add(thread)
+            vars(thread)["parsimony_capture"] = capture
         start(thread)
 
     return start_of_code
@@ -444,10 +435,7 @@ def capturing(capture: Capture, shell: Any = None) -> Iterator[Capture]:
         capture.is_closed = True
         with _lock:
             _open.remove(capture)
-            if _open or _at_work:
-                _interception.install(None)
-            else:
-                _interception.remove(is_after_code=True)
+            _interception.release(is_after_code=True)
 
 
 @contextmanager
@@ -455,14 +443,14 @@ def working(capture: Capture) -> Iterator[None]:
     """Within an open capture, in another thread: the routers stay for the body even if it is left
     behind and the capture closed meanwhile."""
     with _lock:
-        _at_work.append(capture)
+        _open.append(capture)
     try:
         yield
     finally:
         with _lock:
-            _at_work.remove(capture)
-            if not _open and not _at_work:
-                _interception.remove(is_after_code=False)
+            _open.remove(capture)
+            if not _open:
+                _interception.release(is_after_code=False)
 
 
 def live_shell() -> Any:

@@ -20,12 +20,13 @@ import secrets
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from parsimony_kernel.execution.capture import BoundedText, Capture, capture_here, is_routed, routed
 from parsimony_kernel.execution.guard import ours
+from parsimony_kernel.execution.interrupt import OwnThread
 
 _SETTLE_S = 0.5
 _CHUNK = 65_536
@@ -97,9 +98,22 @@ class Descriptors:
         self._pipes: dict[int, _Pipe] = {}
         self._for_forks = False
 
-    def redirected(self) -> "_Redirected":
+    # No generator, which would set an attribute of the exception that leaves the body: the class
+    # of the exception may be a user's, and have something to run there.
+
+    def __enter__(self) -> None:
         """Lead descriptors 1 and 2 into the pipes for the body, which does not await."""
-        return _Redirected(self)
+        self._saved = {number: os.dup(number) for number in self.pipes()}
+        for number, pipe in self._pipes.items():
+            os.dup2(pipe.entry, number)
+
+    def __exit__(self, *_: object) -> None:
+        # The C library buffers what goes to a pipe; unflushed it would come out much later.
+        if _FLUSH_C is not None:
+            _FLUSH_C(None)
+        for number, copy in self._saved.items():
+            os.dup2(copy, number)
+            os.close(copy)
 
     @contextmanager
     def inherited(self) -> Iterator[Started]:
@@ -148,7 +162,7 @@ class Descriptors:
             self._pipes = {number: _Pipe() for number in (1, 2)}
             for number, pipe in self._pipes.items():
                 name = f"parsimony-pipe-{number}"
-                threading.Thread(target=pipe.empty, name=name, daemon=True).start()
+                OwnThread(target=pipe.empty, name=name, daemon=True).start()
         return self._pipes
 
     def before_fork(self) -> None:
@@ -168,31 +182,6 @@ class Descriptors:
             text = pipe.take()
             if text:
                 capture.write("stdout" if number == 1 else "stderr", text)
-
-
-class _Redirected:
-    """A body in which the descriptors lead into the pipes.
-
-    No generator, which would set an attribute of the exception that leaves the body: the class of
-    the exception may be a user's, and have something to run there.
-    """
-
-    def __init__(self, descriptors: Descriptors) -> None:
-        self._descriptors = descriptors
-
-    def __enter__(self) -> None:
-        pipes = self._descriptors.pipes()
-        self._saved = {number: os.dup(number) for number in pipes}
-        for number, pipe in pipes.items():
-            os.dup2(pipe.entry, number)
-
-    def __exit__(self, *_: object) -> None:
-        # The C library buffers what goes to a pipe; unflushed it would come out much later.
-        if _FLUSH_C is not None:
-            _FLUSH_C(None)
-        for number, copy in self._saved.items():
-            os.dup2(copy, number)
-            os.close(copy)
 
 
 class _Pipe:
@@ -245,40 +234,3 @@ DESCRIPTORS = Descriptors()
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=DESCRIPTORS.before_fork, after_in_child=DESCRIPTORS.in_fork)
-
-
-class StandardDescriptors:
-    """Where the descriptors 0, 1 and 2 lead when it is made.
-
-    Of what a process has one of, only these and the working folder are put back after a cell.
-
-    Args:
-        note: is told, one line each, what was put back.
-    """
-
-    def __init__(self, note: Callable[[str], None]) -> None:
-        self._note = note
-        self._copies: dict[int, tuple[int, os.stat_result]] = {}
-        for number in (0, 1, 2):
-            with suppress(OSError):  # a process may have none of them
-                self._copies[number] = os.dup(number), os.fstat(number)
-        self._turn = threading.Lock()
-
-    def put_back(self) -> None:
-        """Lead them there again. Once: who asks a second time may be late."""
-        if not self._turn.acquire(blocking=False):
-            return
-        for number, (copy, leads) in self._copies.items():
-            if not _leads(copy, leads):
-                continue  # code has closed what is not its own
-            if not _leads(number, leads):
-                os.dup2(copy, number)
-                self._note(f"Restored file descriptor {number} after the cell.\n")
-            os.close(copy)
-
-
-def _leads(number: int, where: os.stat_result) -> bool:
-    try:
-        return os.path.samestat(os.fstat(number), where)
-    except OSError:
-        return False

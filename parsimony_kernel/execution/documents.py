@@ -1,10 +1,9 @@
 """The text and the tables of Excel, PDF and PowerPoint files.
 
-The rule of the place: nothing is unpacked or built without a limit. A file's size, what its
-container unpacks to and at what ratio are known before it is read; the cells of a sheet and the
-text of pages and slides are counted while it is read, and entities in its XML are never expanded.
-A file that is not what its name says, empty, cut short or encrypted is one ``DocumentError`` that
-says what to do. Files are opened with ``open``, so that what was read is known as a source.
+The rule of the place: nothing is unpacked without a limit, see ``_check_package``, and entities in
+the XML are never expanded. A file that is not what its name says, empty, cut short or encrypted is
+one ``DocumentError`` that says what to do. Files are opened with ``open``, so that what was read is
+known as a source.
 """
 
 import io
@@ -20,14 +19,8 @@ UNPACKED_BYTES = 500_000_000
 RATIO = 200
 # What is small when unpacked may be packed however well.
 RATIO_FREE_BYTES = 20_000_000
-MEMBERS = 20_000
-CELLS = 20_000_000
-ROWS = 1_048_576  # Excel has no more; one without cells still takes memory
-TEXT_CHARS = 50_000_000
 
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
-_GROUP_DEPTH = 20
 
 _Path = str | PathLike[str]
 
@@ -55,8 +48,7 @@ def read_excel(
         A pandas ``DataFrame``; for all or a list of sheets, a dict of frames by sheet.
 
     Raises:
-        DocumentError: it is no such workbook, there is no such sheet, or it is over a limit
-            (20 million cells, empty ones between filled ones among them, and 1,048,576 rows).
+        DocumentError: it is no such workbook, there is no such sheet, or it is over a limit.
     """
     import pandas
 
@@ -66,31 +58,23 @@ def read_excel(
     with _parsing(path, "an .xlsx workbook"), pandas.ExcelFile(content, engine="openpyxl") as book:
         names = book.sheet_names
         for each in chosen if isinstance(chosen, list | tuple) else [chosen]:
-            numbers = range(-len(names), len(names))
-            if each is not None and each not in names and each not in numbers:
-                has = ", ".join(map(repr, names[:20]))
-                _refuse(path, f"has no sheet {each!r}: it has {has}.")
-        _count_cells(path, book.book)
+            if each is not None and each not in (*names, *range(-len(names), len(names))):
+                _refuse(path, f"has no sheet {each!r}: it has {', '.join(map(repr, names[:20]))}.")
         return pandas.read_excel(book, sheet_name=chosen, **options)
 
 
-def read_pdf_text(
-    path: _Path, *, first: int = 1, last: int | None = None, password: str = ""
-) -> list[str]:
+def read_pdf_text(path: _Path, *, password: str = "") -> list[str]:
     """Read the text of a PDF file.
 
     Args:
         path: the file.
-        first: the first page to read, from 1 on.
-        last: the last page to read; the last of the file by default.
         password: for an encrypted file.
 
     Returns:
         One string for each page, empty for one that is a picture, as in a scan.
 
     Raises:
-        DocumentError: it is no such file, it is encrypted, or it is over a limit (50 million
-            characters of text).
+        DocumentError: it is no such file, it is encrypted, or it is over a limit.
         ModuleNotFoundError: pypdf is missing; the message says how to install it.
     """
     pypdf = _library("pypdf", "pypdf")
@@ -101,17 +85,14 @@ def read_pdf_text(
         reader = pypdf.PdfReader(content)
         if reader.is_encrypted and not reader.decrypt(password):
             _refuse(path, "is encrypted: hand in the password, read_pdf_text(path, password=...).")
-        wanted = _range(path, first, last, len(reader.pages), "page")
-        return _within(path, (reader.pages[each].extract_text() or "" for each in wanted))
+        return [page.extract_text() or "" for page in reader.pages]
 
 
-def read_pptx_text(path: _Path, *, first: int = 1, last: int | None = None) -> list[str]:
+def read_pptx_text(path: _Path) -> list[str]:
     """Read the text of a PowerPoint ``.pptx`` file.
 
     Args:
         path: the file.
-        first: the first slide to read, from 1 on.
-        last: the last slide to read; the last of the file by default.
 
     Returns:
         One string for each slide. Its lines are the texts in the order of the shapes, tables' rows
@@ -125,9 +106,7 @@ def read_pptx_text(path: _Path, *, first: int = 1, last: int | None = None) -> l
     content = _content(path)
     _check_package(path, content, "ppt/presentation.xml", "a .pptx presentation")
     with _parsing(path, "a .pptx presentation"):
-        slides = list(pptx.Presentation(content).slides)
-        wanted = _range(path, first, last, len(slides), "slide")
-        return _within(path, (_slide_text(slides[each]) for each in wanted))
+        return ["\n".join(_lines(each)) for each in pptx.Presentation(content).slides]
 
 
 def _library(name: str, package: str) -> Any:
@@ -155,13 +134,11 @@ def _content(path: _Path) -> io.BytesIO:
 
 
 def _not_a(path: _Path, content: io.BytesIO, kind: str) -> NoReturn:
-    data = content.getvalue()
-    if not data.startswith(_OLE):
-        _refuse(path, f"is not {kind}, or cut short: save it again, or read it as what it is.")
-    if _ENCRYPTED in data:
-        _refuse(path, "is encrypted: open it with its password, and save it without one.")
-    suffix = kind.split(" ", 1)[1]
-    _refuse(path, f"is in the format of Office before 2007: open it there and save it as {suffix}.")
+    if content.getvalue().startswith(_OLE):
+        suffix = kind.split(" ", 1)[1]
+        why = "is encrypted, or in the format of Office before 2007"
+        _refuse(path, f"{why}: open it there and save it as {suffix}, without a password.")
+    _refuse(path, f"is not {kind}, or cut short: save it again, or read it as what it is.")
 
 
 @contextmanager
@@ -173,98 +150,47 @@ def _parsing(path: _Path, kind: str) -> Iterator[None]:
         raise
     except Exception as exc:
         if type(exc).__name__ == "LimitReachedError":  # of pypdf, before anything is unpacked whole
-            _too_large(path, "unpacks to more than a part of it may", "")
+            _too_large(path, "unpacks to more than a part of it may")
         reason = " ".join(f"{type(exc).__name__}: {exc}".split())[:200]
         remedy = "check the options, or save it again in the program that made it"
-        raise DocumentError(
-            f"{fspath(path)!r} cannot be read as {kind} ({reason}): {remedy}."
-        ) from exc
+        _refuse(path, f"cannot be read as {kind} ({reason}): {remedy}.")
 
 
 def _check_package(path: _Path, content: io.BytesIO, part: str, kind: str) -> None:
     """Refuse what is no such Office file, or unpacks to too much; nothing is unpacked for it."""
     with _parsing(path, kind):
         try:
-            package = zipfile.ZipFile(content)
+            members = zipfile.ZipFile(content).infolist()
         except zipfile.BadZipFile:
             _not_a(path, content, kind)
-        with package:
-            members = package.infolist()
-            # What a member says that it unpacks to is also all that is ever read of it.
-            unpacked = sum(each.file_size for each in members)
-            packed = content.getbuffer().nbytes
-            if unpacked > UNPACKED_BYTES or len(members) > MEMBERS:
-                size = f"{unpacked // 1_000_000:,} MB"
-                _too_large(path, f"unpacks to {size} in {len(members):,} parts")
-            if unpacked > RATIO_FREE_BYTES and unpacked > RATIO * packed:
-                _too_large(path, f"unpacks to {unpacked // packed:,} times its size")
-            if part not in package.namelist():
-                _not_a(path, content, kind)
+        # What a member says that it unpacks to is also all that is ever read of it.
+        unpacked, packed = sum(each.file_size for each in members), content.getbuffer().nbytes
+        if unpacked > UNPACKED_BYTES:
+            _too_large(path, f"unpacks to {unpacked // 1_000_000:,} MB")
+        if unpacked > RATIO_FREE_BYTES and unpacked > RATIO * packed:
+            _too_large(path, f"unpacks to {unpacked // packed:,} times its size")
+        if part not in (each.filename for each in members):
+            _not_a(path, content, kind)
     content.seek(0)
 
 
-def _too_large(
-    path: _Path, what: str, limit: str = f" ({UNPACKED_BYTES // 1_000_000} MB, {RATIO} times)"
-) -> NoReturn:
-    _refuse(
-        path, f"{what}, which is over the limit{limit}: save the part you need as a smaller file."
-    )
+def _too_large(path: _Path, what: str) -> NoReturn:
+    _refuse(path, f"{what}, which is over the limit: save the part you need as a smaller file.")
 
 
-def _count_cells(path: _Path, book: Any) -> None:
-    """Let no sheet of the workbook give more cells than the limit. They are counted as they come:
-    between cells that lie far apart the reader makes a value of every place."""
-    from openpyxl.worksheet._read_only import ReadOnlyWorksheet
-
-    class Counted(ReadOnlyWorksheet):
-        @property
-        def rows(self) -> Iterator[Any]:
-            width = 1
-            for count, row in enumerate(super().rows, 1):
-                width = max(width, len(row))
-                if count > ROWS or count * width > CELLS:
-                    size = f"more than {CELLS:,} cells, or than the {ROWS:,} rows of Excel"
-                    _refuse(path, f"has a sheet of {size}: remove far cells, or save it as CSV.")
-                yield row
-
-    for sheet in book.worksheets:
-        sheet.__class__ = Counted
-
-
-def _range(path: _Path, first: int, last: int | None, count: int, noun: str) -> range:
-    """The positions from 0 on of what is to be read."""
-    if first < 1 or (last is not None and last < first) or (count and first > count):
-        asked = f"there is no {first} to {last or count}"
-        _refuse(path, f"has {count:,} {noun}s, numbered from 1: {asked}.")
-    return range(first - 1, count if last is None else min(last, count))
-
-
-def _within(path: _Path, texts: Iterator[str]) -> list[str]:
-    kept: list[str] = []
-    room = TEXT_CHARS
-    for text in texts:
-        room -= len(text)
-        if room < 0:
-            less = f"read less of it at once, with last={max(1, len(kept))}"
-            _refuse(path, f"has more than {TEXT_CHARS:,} characters of text: {less}.")
-        kept.append(text)
-    return kept
-
-
-def _slide_text(slide: Any) -> str:
-    lines = [line for shape in slide.shapes for line in _shape_lines(shape)]
+def _lines(slide: Any) -> Iterator[str]:
+    for shape in slide.shapes:
+        yield from _shape_lines(shape)
     if slide.has_notes_slide:
         frame = slide.notes_slide.notes_text_frame
         if frame is not None and frame.text.strip():
-            lines.append(f"Notes: {frame.text}")
-    return "\n".join(lines)
+            yield f"Notes: {frame.text}"
 
 
-def _shape_lines(shape: Any, depth: int = 0) -> Iterator[str]:
+def _shape_lines(shape: Any) -> Iterator[str]:
     if hasattr(shape, "shapes"):  # a group
-        if depth < _GROUP_DEPTH:
-            for each in shape.shapes:
-                yield from _shape_lines(each, depth + 1)
+        for each in shape.shapes:
+            yield from _shape_lines(each)
     elif getattr(shape, "has_table", False):
         for row in shape.table.rows:
             yield "\t".join(cell.text for cell in row.cells)

@@ -26,10 +26,15 @@ from typing import Any, NoReturn
 from parsimony_kernel.analysis.cell import Call, Names
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.reach import ReachKind
-from parsimony_kernel.execution.guard import Refusing, keep
-from parsimony_kernel.execution.native_calls import QUERIES, WRITERS, WRITING_QUERY
-from parsimony_kernel.execution.side_effects import Target
-from parsimony_kernel.execution.statement_guard import Running, process_state
+from parsimony_kernel.execution.guard import Keeper, keep
+from parsimony_kernel.execution.side_effects import Caller, Target
+from parsimony_kernel.execution.statement_guard import (
+    QUERIES,
+    WRITERS,
+    WRITING_QUERY,
+    Running,
+    process_state,
+)
 
 _ABSENT = object()
 _MOST_NAMES = 10
@@ -64,7 +69,7 @@ def leaving_nothing(run: Running) -> Iterator[None]:
             "and cannot be copied first; work on a copy, or run the code for real"
         )
     before, files = dict(namespace()), _files(run.folder)
-    keep(run.capture, Refusing(run.judge(run.folder, is_dry=True), _refuse))
+    keep(run.capture, Keeper(run.judge(run.folder, is_dry=True), _refuse))
     process = process_state()
     try:
         with warnings.catch_warnings():
@@ -78,8 +83,9 @@ def leaving_nothing(run: Running) -> Iterator[None]:
                 "This dry run may have changed what could not be copied before it: "
                 f"{_listed(lost)}.\n"
             )
-        written = _differing(files, _files(run.folder))
-        if written:
+        now = _files(run.folder)
+        if files is not None and now is not None and files != now:
+            written = sorted({path for path, _ in files.items() ^ now.items()})
             run.capture.stderr.write(
                 "Files that changed during this dry run, past Python or by somebody else: "
                 f"{_listed(written)}.\n"
@@ -100,7 +106,7 @@ def _rebind(namespace: dict[str, Any], before: Mapping[str, Any]) -> None:
             namespace[name] = value
 
 
-def _refuse(event: str, found: Target) -> NoReturn:
+def _refuse(event: str, found: Target, by: Caller) -> NoReturn:
     if event == "sqlite3.connect":
         raise DryRunError(
             f"a dry run writes nothing: to read {found[1]!r}, open it as "
@@ -126,41 +132,19 @@ def _to_buffer(call: Call, namespace: Mapping[str, Any]) -> bool:
     return not _BUFFERS.isdisjoint(call.names) or any(hasattr(kind, "write") for kind in held)
 
 
-# What lies in each folder that was looked into, by name: time and size.
-_Files = dict[str, dict[str, tuple[int, int]]]
-
-
-def _files(folder: Path) -> _Files:
-    """The files and folders below ``folder``, of a bounded number, without hidden ones."""
-    found: _Files = {}
-    room = _MOST_FILES
+def _files(folder: Path) -> dict[str, tuple[int, int]] | None:
+    """Time and size of what lies below ``folder`` by its path, without hidden files; ``None`` where
+    that is too much to look at."""
+    found: dict[str, tuple[int, int]] = {}
     for place, folders, names in os.walk(folder):
-        folders[:] = sorted(each for each in folders if _is_looked_into(each))
-        shown = [*folders, *(each for each in names if not each.startswith("."))]
-        room -= len(shown)
-        if room < 0:
-            break
-        found[os.path.relpath(place, folder)] = {each: _seen(Path(place, each)) for each in shown}
-    return found
-
-
-def _is_looked_into(name: str) -> bool:
-    return not name.startswith(".") and name not in ("__pycache__", "node_modules")
-
-
-def _seen(path: Path) -> tuple[int, int]:
-    with suppress(OSError):
-        facts = path.lstat()
-        if not stat.S_ISDIR(facts.st_mode):
-            return facts.st_mtime_ns, facts.st_size
-    return 0, 0
-
-
-def _differing(before: _Files, now: _Files) -> list[str]:
-    """The paths that are there, gone, or other than before, of the folders seen both times."""
-    return sorted(
-        os.path.normpath(f"{place}/{name}")
-        for place in before.keys() & now.keys()
-        for name in before[place].keys() | now[place].keys()
-        if before[place].get(name) != now[place].get(name)
-    )
+        folders[:] = (each for each in folders if not each.startswith((".", "__pycache__")))
+        for name in (*folders, *names):
+            path = Path(place, name)
+            with suppress(OSError):
+                facts = path.lstat()
+                is_folder = stat.S_ISDIR(facts.st_mode)
+                seen = (0, 0) if is_folder else (facts.st_mtime_ns, facts.st_size)
+                found[str(path.relative_to(folder))] = seen
+        if len(found) > _MOST_FILES:
+            return None
+    return {path: seen for path, seen in found.items() if not Path(path).name.startswith(".")}

@@ -15,7 +15,7 @@ import reprlib
 import traceback
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType, TracebackType
@@ -136,42 +136,34 @@ class _CappedRepr(reprlib.Repr):
             return frames.in_words(x)
         if figures.is_plotly(x):
             return f"<{figures.in_words(x)}>"
-        if is_exactly(x, *_MAPPINGS):
-            return f"{type_name(x)}({self.repr_dict(x, level)})"
         if is_exactly(x, bytearray):
             return f"bytearray({self.repr_bytes(bytes(x[: self.maxstring + 1]), level)})"
-        if inherited := self._inherited(x, level):
-            return inherited
-        # The repr that dataclass() generates has no bound; one that the class defines is its own.
-        generated = hasattr(type(x).__repr__, "__wrapped__")
-        if dataclasses.is_dataclass(type(x)) and generated:
-            names = [each.name for each in dataclasses.fields(x) if each.repr]
-            return f"{type(x).__qualname__}({self._fields(x, names, level)})"
+        fields = _fields(x)
+        if fields is not None:
+            told = ", ".join(
+                f"{name}={self.repr1(getattr(x, name), level - 1)}"
+                for name in fields[: self.maxlist]
+                if hasattr(x, name)
+            )
+            return f"{type_name(x)}({told})"
+        for kind in _NESTING:
+            is_mapping = is_exactly(x, *_MAPPINGS)
+            if is_a(x, kind) and (is_mapping or type(x).__repr__ is kind.__repr__):
+                # Its own iteration is not asked for.
+                plainly: Any = dict.items if kind is dict else kind.__iter__
+                first = self.repr1(kind(itertools.islice(plainly(x), self.maxlist + 1)), level)
+                return f"{type_name(x)}({first})" if is_mapping else first
         return str.__str__(builtins.repr(x))[: self.maxother + 1]
 
-    def _fields(self, x: Any, names: Iterable[str], level: int) -> str:
-        return ", ".join(
-            f"{name}={self.repr1(getattr(x, name), level - 1)}"
-            for name in itertools.islice(names, self.maxlist)
-            if hasattr(x, name)
-        )
 
-    def _inherited(self, x: Any, level: int) -> str:
-        """Of a class without a repr of its own, what it holds as the kind it inherits from."""
-        shown_by: Any = type(x).__repr__
-        if is_a(x, tuple) and getattr(shown_by, "__code__", None) == _NAMED_TUPLE:
-            names = type(x)._fields  # type: ignore[attr-defined]
-            return f"{type_name(x)}({self._fields(x, names, level)})"
-        for kind in _NESTING:
-            if shown_by is kind.__repr__ and is_a(x, kind):
-                # Its own iteration is not asked for.
-                first = kind(itertools.islice(_plainly(x, kind), self.maxlist + 1))
-                return self.repr1(first, level)
-        return ""
-
-
-def _plainly(x: Any, kind: type) -> Iterable[Any]:
-    return dict.items(x) if kind is dict else kind.__iter__(x)  # type: ignore[attr-defined]
+def _fields(x: Any) -> list[str] | None:
+    """The fields of a named tuple or a dataclass whose repr was generated and has no bound."""
+    shown_by: Any = type(x).__repr__
+    if is_a(x, tuple) and getattr(shown_by, "__code__", None) == _NAMED_TUPLE:
+        return list(type(x)._fields)  # type: ignore[attr-defined]
+    if dataclasses.is_dataclass(type(x)) and hasattr(shown_by, "__wrapped__"):
+        return [each.name for each in dataclasses.fields(x) if each.repr]
+    return None
 
 
 class OutputFactory:
@@ -226,16 +218,13 @@ class OutputFactory:
     def convert_bundle(
         self, bundle: Mapping[str, Any], source: type | None = None
     ) -> KernelOutputType:
-        """The output of a mime bundle: its picture, or else its text."""
-        for mime, content in bundle.items():
-            if mime.startswith("application/vnd.vegalite") and is_a(content, dict):
-                drawn = attempt(partial(figures.from_spec, content), lambda _: None)
-                if drawn is not None:
-                    return drawn
-        drawing: Any = bundle.get(figures.PLOTLY_MIME)
+        """The output of a mime bundle: its chart or its picture, or else its text."""
         words = None
-        if is_exactly(drawing, dict):
-            words = attempt(partial(figures.from_plotly, drawing), lambda _: None)
+        for mime, content in bundle.items():
+            is_chart = mime.startswith("application/vnd.vegalite")
+            if (is_chart or mime == figures.PLOTLY_MIME) and is_exactly(content, dict):
+                read = figures.from_spec if is_chart else figures.from_plotly
+                words = attempt(partial(read, content), lambda _: None) or words
         for mime, key in (("image/png", "png_base64"), ("image/svg+xml", "svg")):
             made = figures.from_bytes(bundle.get(mime), key, source)
             if made is not None:

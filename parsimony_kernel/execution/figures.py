@@ -5,7 +5,6 @@ A chart is asked for without importing the library that defines it.
 
 import base64
 import io
-import itertools
 import json
 import re
 from collections import Counter
@@ -19,7 +18,6 @@ from parsimony_kernel.execution.inspection import attempt, class_name, comes_fro
 from parsimony_kernel.lineage.classes import package_of
 
 PLOTLY_MIME = "application/vnd.plotly.v1+json"
-TRACES = 20
 
 _PNG = b"\x89PNG"
 _REMOTE = re.compile(r"\s*(?:https?:)?//", re.IGNORECASE)
@@ -130,11 +128,9 @@ def _matplotlib(drawing: Any, name: str | None, drawn: bool) -> FigureObject:
 
 
 def _plotly(drawing: Any, name: str | None, drawn: bool) -> FigureObject:
-    """In words of its first traces, and as a PNG where kaleido is, which plotly draws with."""
-    first = itertools.islice(drawing.data, TRACES)
-    traces = [{"type": each.type, "name": each.name} for each in first]
-    light = {"data": traces, "layout": drawing.layout.to_plotly_json()}
-    made = from_plotly(light, name, traces=len(drawing.data))
+    """In words, and as a PNG where kaleido is, which plotly draws with."""
+    traces = [{"type": each.type} for each in drawing.data]
+    made = from_plotly({"data": traces, "layout": drawing.layout.to_plotly_json()}, name)
     if not drawn or find_spec("kaleido") is None:
         return made
     # Kaleido draws in a browser, which may be missing where kaleido is not.
@@ -150,26 +146,16 @@ _DRAWERS: dict[tuple[str, str], Callable[[Any, str | None, bool], FigureObject]]
 }
 
 
-def from_plotly(
-    drawing: Mapping[str, Any], name: str | None = None, *, traces: int | None = None
-) -> FigureObject:
-    """The words of a plotly figure as JSON, of which ``traces`` may not all be there."""
+def from_plotly(drawing: Mapping[str, Any], name: str | None = None) -> FigureObject:
+    """The words of a plotly figure as JSON: its title, its axes, and what it is made of."""
     data, layout = drawing.get("data") or (), drawing.get("layout") or {}
-    count = len(data) if traces is None else traces
-    first = data[:TRACES]
-    kinds = Counter(plain(str(each.get("type") or "scatter")) for each in first)
-    named = [plain(str(each["name"])) for each in first if each.get("name")]
-    axes = [_plotly_title(layout.get(axis)) for axis in ("yaxis", "xaxis")]
-    told = " by ".join(each for each in axes if each)
-    words = f"plotly figure of {told}" if told else "plotly figure"
-    if count:
-        noun = "trace" if count == 1 else "traces"
-        words += f": {count} {noun} ({', '.join(kinds)})"
-    if named:
-        words += " named " + ", ".join(named) + (", …" if count > len(first) else "")
-    return FigureObject(
-        name=name, library="plotly", title=_plotly_title(layout)[:200], description=words[:500]
-    )
+    kinds = Counter(plain(str(each.get("type") or "scatter")) for each in data)
+    axes = (_plotly_title(layout.get(axis)) for axis in ("yaxis", "xaxis"))
+    told = " by ".join(filter(None, axes)) or "unlabelled axes"
+    traces = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    words = f"plotly figure of {told}: {traces}" if traces else "empty plotly figure"
+    title = _plotly_title(layout)[:200]
+    return FigureObject(name=name, library="plotly", title=title, description=words[:500])
 
 
 def _plotly_title(holder: Any) -> str:

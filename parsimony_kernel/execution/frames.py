@@ -400,32 +400,26 @@ def _size(table: DataFrameObject) -> int:
 
 def _within(table: DataFrameObject, budget: int) -> DataFrameObject:
     """Fewer samples, then fewer columns in full, then fewer names, until the model's form fits."""
-    for samples in (3, 1, 0):
-        if _size(table) <= budget:
-            return table
-        columns = tuple(
-            each.model_copy(update={"samples": each.samples[:samples]}) for each in table.columns
-        )
-        table = table.model_copy(update={"columns": columns})
     names = (*(each.name for each in table.columns), *table.more_columns)
-    full, named = len(table.columns), len(names)
+    samples, full, named = SAMPLES, len(table.columns), len(names)
     # Where not all names are told anyway, some columns are told in full instead.
-    while table.columns_left_out and len(json.dumps(names[full:named])) > budget // 2:
-        named -= max(1, (named - full) // 8)
-    while _size(made := _shaped(table, names, full, named)) > budget and named > 1:
-        if full > 1:
+    spread = 2 if table.columns_left_out else len(names)
+    while _size(table) > budget and named > 1:
+        if samples:
+            samples -= min(samples, 2)
+        elif full > 1 and named <= spread * full:
             full -= max(1, full // 8)
         else:
             named -= max(1, named // 8)
-    return made
-
-
-def _shaped(table: DataFrameObject, names: Sequence[str], full: int, named: int) -> DataFrameObject:
-    """The first columns in full, and the names of those behind them."""
-    return table.model_copy(
-        update={
-            "columns": table.columns[:full],
-            "more_columns": tuple(names[full:named]),
-            "columns_left_out": table.column_count - named,
-        }
-    )
+        columns = [
+            each.model_copy(update={"samples": each.samples[:samples]})
+            for each in table.columns[:full]
+        ]
+        table = table.model_copy(
+            update={
+                "columns": tuple(columns),
+                "more_columns": names[full:named],
+                "columns_left_out": table.column_count - named,
+            }
+        )
+    return table

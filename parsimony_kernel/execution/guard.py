@@ -4,7 +4,6 @@ A keeper hears only what the code of one capture does, in its tasks and threads 
 raise to prevent it.
 """
 
-import concurrent.futures.thread
 import sys
 import threading
 import weakref
@@ -13,28 +12,32 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 from parsimony_kernel.core.audit import listen, listening
-from parsimony_kernel.execution.capture import Capture, capture_in_context, capturing
+from parsimony_kernel.execution.capture import Capture, capture_of_code, capturing
 from parsimony_kernel.execution.factory import OutputFactory
-from parsimony_kernel.execution.side_effects import EVENTS, Judge, Target
+from parsimony_kernel.execution.side_effects import EVENTS, Caller, Judge, Target
 from parsimony_kernel.execution.workers import Workers, watch_workers
 
 
-class Keeper(Protocol):
-    """Judges what code is about to do, and may raise to prevent it."""
+@dataclass
+class Keeper:
+    """Judges what code is about to do.
 
-    @property
-    def workers(self) -> Workers | None:
-        """The processes that the code may start to compute, if it may."""
+    Args:
+        judge: finds what an event reaches, if anything.
+        check: is given the event, what it reaches and who raises it, and may raise to prevent it.
+        workers: the processes that the code may start to compute, if it may.
+    """
 
-    def hear(self, event: str, arguments: tuple[Any, ...]) -> None: ...
+    judge: Judge
+    check: Callable[[str, Target, Caller], None]
+    workers: Workers | None = None
 
 
-# For as long as anything of the capture's code runs: its context keeps the capture alive.
+# For as long as anything of the capture's code runs: its context and its threads keep it alive.
 _keepers: weakref.WeakKeyDictionary[Capture, Keeper] = weakref.WeakKeyDictionary()
-_outlived: list[Capture] = []
 _ours: ContextVar[bool] = ContextVar("parsimony_ours", default=False)
 _lock = threading.Lock()
 _PROBE = "parsimony.probe"
@@ -45,32 +48,11 @@ def keep(capture: Capture, keeper: Keeper) -> None:
     """From now on ``keeper`` judges what belongs to ``capture``, for as long as any of it runs."""
     global _is_listening
     with _lock:
-        _outlived[:] = filter(_has_threads, _outlived)
         _keepers[capture] = keeper
         if not _is_listening:
             _is_listening = True
             listen(_hear)
             watch_workers(_workers_here)
-
-
-@dataclass
-class Refusing:
-    """Refuses whatever its judge finds, where nobody can be asked.
-
-    Args:
-        refuse: raises, given the event and what it reaches.
-        workers: the processes that the code may start to compute, if it may.
-    """
-
-    judge: Judge
-    refuse: Callable[[str, Target], NoReturn]
-    workers: Workers | None = None
-
-    def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        with ours():
-            found = self.judge.target(event, arguments, self.judge.caller())
-        if found is not None:
-            self.refuse(event, found)
 
 
 @contextmanager
@@ -81,27 +63,13 @@ def computing(workspace: Path) -> Iterator[None]:
         PermissionError: where it would.
     """
 
-    def refuse(_: str, found: Target) -> NoReturn:
+    def refuse(_: str, found: Target, by: Caller) -> NoReturn:
         raise PermissionError(f"it may not reach {found[1]}: compute it in code, which asks")
 
     judge = Judge(workspace)
     with capturing(Capture(OutputFactory())) as capture:
-        keep(capture, Refusing(judge, refuse, Workers(workspace, judge.made)))
-        try:
-            yield
-        finally:
-            ended(capture)
-
-
-def ended(capture: Capture) -> None:
-    """The code of ``capture`` has ended; threads that it left are judged while they run."""
-    if _has_threads(capture):
-        with _lock:
-            _outlived.append(capture)
-
-
-def _has_threads(capture: Capture) -> bool:
-    return any(each.is_alive() for each in tuple(capture.threads))
+        keep(capture, Keeper(judge, refuse, Workers(workspace, judge.made)))
+        yield
 
 
 @contextmanager
@@ -115,19 +83,9 @@ def ours() -> Iterator[None]:
 
 
 def keeper_here() -> Keeper | None:
-    """Who judges the code that is running now.
-
-    Not by when its thread was born, as for what is printed: others start threads meanwhile. A
-    thread of a pool that an earlier cell started works for the cell that runs now.
-    """
-    capture = capture_in_context()
-    if capture is not None:
-        return _keepers.get(capture)
-    thread = threading.current_thread()
-    theirs = [each for each in tuple(_keepers) if thread in each.threads]
-    if theirs and thread in concurrent.futures.thread._threads_queues:
-        theirs = [each for each in tuple(_keepers) if not each.is_closed] or theirs
-    return _keepers[theirs[0]] if theirs else None
+    """Who judges the code that is running now."""
+    capture = capture_of_code()
+    return None if capture is None else _keepers.get(capture)
 
 
 def _workers_here() -> Workers | None:
@@ -152,4 +110,8 @@ def _hear(event: str, arguments: tuple[Any, ...]) -> None:
     if _keepers and event in EVENTS and not _ours.get():
         keeper = keeper_here()
         if keeper is not None:
-            keeper.hear(event, arguments)
+            with ours():
+                by = keeper.judge.caller()
+                found = keeper.judge.target(event, arguments, by)
+            if found is not None:
+                keeper.check(event, found, by)

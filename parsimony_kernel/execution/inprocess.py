@@ -332,10 +332,7 @@ class CellExecution:
                 "variables: it may still write files, what it binds is lost, and functions defined "
                 "before must be defined again"
             )
-        theirs = any(
-            each.is_alive() and not each.name.startswith("parsimony-")
-            for each in tuple(self.capture.threads)
-        )
+        theirs = any(each.is_alive() for each in tuple(self.capture.threads))
         return "; threads that it started still run, and may write files" if theirs else ""
 
     def _recording(self, step: Callable[[], T], otherwise: T) -> T:

@@ -45,9 +45,8 @@ _ENDING_S = 0.2
 # How often, and how long each time, a strike waits for a collection of garbage to end.
 _COLLECTIONS = 100
 _COLLECTION_S = 0.01
-# How many cancelled awaits code may survive, and how often it is then killed.
+# How many cancelled awaits code may survive before it is left.
 _PATIENCE = 1
-_THROWS = 5
 _HARD_PRESSES = 3
 _FRAGILE = frozenset({"_read_csv_parallel"})
 
@@ -108,6 +107,10 @@ def _is_collecting() -> bool:
     return bool(gc.get_stats()[0]["collections"] == before)
 
 
+class OwnThread(threading.Thread):
+    """A thread of ours, which is not of the code that runs while it starts."""
+
+
 class CodeGuard:
     """Lets a deadline, a stop and a cancel reach one execution of code.
 
@@ -124,10 +127,10 @@ class CodeGuard:
         self,
         seconds: float | None = None,
         *,
-        around: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        around: AbstractContextManager[Any] | None = None,
     ) -> None:
         self.seconds = seconds
-        self._around = around
+        self._around = around or nullcontext()
         self.reason: Reason | None = None
         self._strikes = 0
         # Of these, how many the code of another thread has met.
@@ -154,7 +157,7 @@ class CodeGuard:
             if _sigint.turns and _sigint.turns[-1].cancellation.is_set:
                 # Pressed between the decision to run the code and this moment.
                 self.reason = "stop"
-        self._watcher = threading.Thread(target=self._watch, name="parsimony-deadline", daemon=True)
+        self._watcher = OwnThread(target=self._watch, name="parsimony-deadline", daemon=True)
         self._watcher.start()
         return self
 
@@ -195,7 +198,7 @@ class CodeGuard:
 
         A child that it forks ends here at the latest: what comes next is the notebook's.
         """
-        with _EndingForks(), self._around():
+        with _EndingForks(), self._around:
             if self._in_main:
                 return self._call_in_main(function, *arguments)
             return self._call_elsewhere(function, *arguments)
@@ -245,12 +248,6 @@ class CodeGuard:
         except BaseException as exc:  # boundary: tool - the cell's code
             return exc
         return None
-
-    def translate(self, exc: BaseException) -> BaseException:
-        """What the code sees in place of ``exc``, which an await of it raised."""
-        if isinstance(exc, asyncio.CancelledError) and self.reason not in (None, "cancel"):
-            return self.exception()
-        return exc
 
     # The code is on the stack of the main thread: a signal reaches it even in sleep.
 
@@ -302,38 +299,6 @@ class CodeGuard:
     def exception(self) -> BaseException:
         """What the code is interrupted with."""
         return _EXCEPTION[self.reason or "stop"]()
-
-    def kill(self, coroutine: Coroutine[Any, Any, Any]) -> None:
-        """End a suspended coroutine that has outlasted its interruptions. It raises.
-
-        The exception is thrown in again and again under a tracer that raises it anew on the
-        first line of whatever handler has caught it. Not once only: since 3.12 a frame that is
-        suspended is traced from its next loop or call on, and not yet in the handler.
-        """
-        raised_at: dict[FrameType, int] = {}
-
-        def anew(frame: FrameType, event: str, argument: Any) -> Any:
-            if not frame.f_code.co_filename.startswith(NAME_PREFIX):
-                return None
-            if event == "exception":
-                raised_at[frame] = frame.f_lineno
-            elif event == "line" and raised_at.get(frame, frame.f_lineno) != frame.f_lineno:
-                raise self.exception()
-            return anew
-
-        tracer = sys.gettrace()
-        suspended: Any = coroutine
-        while (frame := getattr(suspended, "cr_frame", None)) is not None:
-            frame.f_trace, frame.f_trace_lines = anew, True
-            suspended = suspended.cr_await
-        try:
-            for _ in range(_THROWS):
-                _set_tracer(anew)
-                coroutine.throw(self.exception())
-        finally:
-            _set_tracer(tracer)
-        # Its clean-up when it is forgotten could run for ever, so it is not forgotten.
-        _undying.append(coroutine)
 
     def _again(self, frame: FrameType, event: str, argument: Any) -> Any:
         # Only in the agent's own lines: a tracer that has raised is gone, and the clean-up of some
@@ -533,10 +498,28 @@ class _Driven:
                 coroutine.close()
                 raise
             except BaseException as exc:  # boundary: tool - the cell's code
+                is_ours = guard.reason not in (None, "cancel")
+                if isinstance(exc, asyncio.CancelledError) and is_ours:
+                    exc = guard.exception()
                 if guard._cancels > _PATIENCE:  # it goes on awaiting, again and again
-                    guard.call(guard.kill, coroutine)
-                    raise
-                resume, argument = coroutine.throw, guard.translate(exc)
+                    raise exc.with_traceback(_left(coroutine)) from None
+                resume, argument = coroutine.throw, exc
+
+
+def _left(coroutine: Any) -> TracebackType | None:
+    """Leave a coroutine where it waits, for good; the traceback of that place.
+
+    It has outlasted its interruptions, and its clean-up when it is forgotten could run for ever.
+    """
+    _undying.append(coroutine)
+    frames = list[FrameType]()
+    while (frame := getattr(coroutine, "cr_frame", None)) is not None:
+        frames.append(frame)
+        coroutine = coroutine.cr_await
+    raised: TracebackType | None = None
+    for frame in reversed(frames):
+        raised = TracebackType(raised, frame, frame.f_lasti, frame.f_lineno)
+    return raised
 
 
 class _EndingForks:

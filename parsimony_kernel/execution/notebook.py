@@ -8,7 +8,7 @@ and output stay as they were. The shell's own run of a cell keeps all of these, 
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 from parsimony_kernel.analysis.parse import Module
@@ -76,7 +76,7 @@ class NotebookExecutor(InProcessExecutor):
         is_shells = run.namespace is shell.user_ns
         module = shell.user_global_ns if is_shells else run.namespace
         in_main = threading.current_thread() is threading.main_thread()
-        guard = CodeGuard(run.seconds, around=DESCRIPTORS.redirected if in_main else nullcontext)
+        guard = CodeGuard(run.seconds, around=DESCRIPTORS if in_main else None)
         given = run.parts(guard), module, run.namespace, capture.show
         with capturing(capture, shell), DESCRIPTORS.inherited() as started:
             with guard, shell.builtin_trap, _users_state(shell):

@@ -3,7 +3,6 @@
 import asyncio
 import builtins
 import contextvars
-import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
@@ -27,10 +26,10 @@ from parsimony_kernel.execution.cell import (
     evaluate,
     evaluate_awaiting,
 )
-from parsimony_kernel.execution.children import DESCRIPTORS, StandardDescriptors
+from parsimony_kernel.execution.children import DESCRIPTORS
 from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.inprocess import LOOK_S, CellExecution, InProcessExecutor
-from parsimony_kernel.execution.interrupt import CodeGuard
+from parsimony_kernel.execution.interrupt import CodeGuard, OwnThread
 from parsimony_kernel.lineage.program import SEEDS
 
 T = TypeVar("T")
@@ -99,7 +98,6 @@ class CodeExecutor(InProcessExecutor):
         guard = CodeGuard(run.seconds)
         loop = asyncio.get_running_loop()
         ran, compared, looked = (loop.create_future() for _ in range(3))
-        standard = StandardDescriptors(run.capture.stderr.write)
 
         def settle(stage: asyncio.Future[None]) -> None:
             def done() -> None:
@@ -114,7 +112,6 @@ class CodeExecutor(InProcessExecutor):
                 with working(run.capture):
                     with guard:
                         run.error = self._work(run, guard)
-                    standard.put_back()
                     settle(ran)
                     if not run.capture.is_closed:
                         run.compare()
@@ -126,7 +123,7 @@ class CodeExecutor(InProcessExecutor):
 
         with capturing(run.capture, live_shell()), DESCRIPTORS.inherited() as started:
             context = contextvars.copy_context()
-            threading.Thread(
+            OwnThread(
                 target=context.run, args=(thread,), name="parsimony-cell", daemon=True
             ).start()
             await self._wait(ran, guard, None if run.seconds is None else run.seconds + _GRACE_S)
@@ -146,7 +143,6 @@ class CodeExecutor(InProcessExecutor):
         if not ran.done():
             run.is_late, run.reason = True, run.reason or "deadline"
             self._fence()
-        standard.put_back()
 
     async def _wait(
         self, stage: asyncio.Future[None], guard: CodeGuard, seconds: float | None

@@ -7,6 +7,7 @@ for the case that no answer ever does.
 
 import asyncio
 import json
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -41,10 +42,7 @@ _ALL_PLAIN_BYTES = 200_000
 _FORWARD_S = 0.05
 # So many sends may follow one another at once before they are spaced out.
 _BURST = 20
-_FORWARD_CHARS = 10_000
-# What was printed has to leave the process before the code holds the GIL, or ends the process:
-# how long the code waits at most for the thread that sends it, and then for the socket below.
-_HAND_OVER_S = 0.2
+# How long the socket below a stream may need, before the code holds the GIL or ends the process.
 _SOCKET_S = 0.002
 # How long code waits for leave, in seconds; then it does without.
 _WAIT_S = 2.0
@@ -89,53 +87,28 @@ class Answer:
 
 
 class _Forwarded(BoundedText):
-    """A stream of a cell whose text is also sent ahead, on average at most twenty times a second.
+    """A stream of a cell whose text the kernel's own stream sends ahead as well.
 
-    Whole lines leave at once while that lasts, since the code may hold the GIL from its next line
-    on. Of what comes faster than that the newest is kept. Written to from any thread.
+    Whole lines leave at once, on average at most twenty times a second, since the code may hold
+    the GIL from its next line on. What comes faster leaves with the next of them, or a little
+    later by itself. Written to from any thread.
     """
 
-    def __init__(self, name: str, kernel: Any) -> None:
+    def __init__(self, stream: Any) -> None:
         super().__init__()
-        self._name, self._kernel = name, kernel
-        self._parent = kernel.get_parent("shell")
-        self._waiting, self._cut = "", 0
+        self._stream = stream
         self._burst, self._refilled_at = float(_BURST), time.monotonic()
-        self._lock = threading.RLock()
-        self._is_due = False
 
     def write(self, text: str) -> None:
         super().write(text)
-        thread = self._kernel.iopub_thread
-        with self._lock:
-            waiting = self._waiting + text
-            self._waiting = waiting[-_FORWARD_CHARS:]
-            self._cut += len(waiting) - len(self._waiting)
-            now = time.monotonic()
-            self._burst = min(_BURST, self._burst + (now - self._refilled_at) / _FORWARD_S)
-            self._refilled_at = now
-            if self._burst < 1 or not text.endswith("\n"):
-                if not self._is_due:
-                    self._is_due = True
-                    thread.schedule(lambda: thread.io_loop.call_later(_FORWARD_S, self._send))
-                return
+        self._stream.write(text)
+        now = time.monotonic()
+        self._burst = min(_BURST, self._burst + (now - self._refilled_at) / _FORWARD_S)
+        self._refilled_at = now
+        if self._burst >= 1 and text.endswith("\n"):
             self._burst -= 1
-        self._send()
-        gone = threading.Event()
-        thread.schedule(gone.set)
-        gone.wait(_HAND_OVER_S)
-        time.sleep(_SOCKET_S)
-
-    def _send(self) -> None:
-        with self._lock:
-            self._is_due = False
-            if not self._waiting:
-                return
-            content = {"name": self._name, "text": plain(self._waiting), "cut": self._cut}
-            ident = f"stream.{self._name}".encode()
-            socket = self._kernel.iopub_socket
-            self._kernel.session.send(socket, "stream", content, parent=self._parent, ident=ident)
-            self._waiting, self._cut = "", 0
+            self._stream.flush()
+            time.sleep(_SOCKET_S)
 
 
 class _ForwardingExecutor(NotebookExecutor):
@@ -152,8 +125,8 @@ class _ForwardingExecutor(NotebookExecutor):
 
     async def _run(self, run: CellExecution) -> None:
         self.capture = run.capture
-        self.capture.stdout = _Forwarded("stdout", self._shell.kernel)
-        self.capture.stderr = _Forwarded("stderr", self._shell.kernel)
+        self.capture.stdout = _Forwarded(sys.stdout)
+        self.capture.stderr = _Forwarded(sys.stderr)
         await super()._run(run)
 
 

@@ -7,6 +7,8 @@ ones before it stay done. Whoever allows it lets the code go on at that very sta
 import asyncio
 import os
 import random
+import re
+import sqlite3
 import sys
 import threading
 import weakref
@@ -14,27 +16,31 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import GeneratorType
+from types import FunctionType, GeneratorType, ModuleType
 from typing import Any, Protocol
 
-from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, COPYING_FUNCTIONS
-from parsimony_kernel.analysis.cell import Call
+from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, COPYING_FUNCTIONS, PATTERNS, names
+from parsimony_kernel.analysis.cell import Call, Names
 from parsimony_kernel.analysis.cell import Cell as Code
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.reach import ACTING, Reach, ReachKind
 from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.cell import Cell, Part
-from parsimony_kernel.execution.guard import ended, keep, ours
+from parsimony_kernel.execution.figures import addresses, is_altair
+from parsimony_kernel.execution.guard import Keeper, keep, ours
+from parsimony_kernel.execution.inspection import attempt
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Held
-from parsimony_kernel.execution.native_calls import fetches, only_reads, writes
 from parsimony_kernel.execution.permit import Permit
 from parsimony_kernel.execution.side_effects import (
-    EVENTS,
+    LISTS,
     Caller,
     GuardedEnvironment,
     Judge,
+    Target,
+    host_of,
     ip_address_of,
+    texts_of,
 )
 from parsimony_kernel.execution.workers import Workers
 from parsimony_kernel.lineage.checkpoint import Change, Checkpoints
@@ -43,6 +49,15 @@ from parsimony_kernel.lineage.files import FileState
 _MAX_SOURCE = 200
 _PLAIN_FUNCTIONS = ATOMIC_FUNCTIONS | COPYING_FUNCTIONS
 _PLAIN_TYPES = (list, dict, set, tuple, str, bytes, int, float, bool)
+WRITERS, QUERIES = LISTS["writers"], LISTS["queries"]
+WRITING_QUERY = re.compile(
+    r"(?is)(?:^|;)\s*(?:COPY\b.+\bTO\b|EXPORT\s+DATABASE\b|ATTACH\b|CHECKPOINT\b|VACUUM\b.+\bINTO\b)"
+)
+_READING = names("network", "gets")
+_SENDING = names("network", "sends")
+_CHANGING = re.compile(r"(?is)^\s*(?:INSERT|UPDATE|DELETE|REPLACE|CREATE|DROP|ALTER)\b")
+_READ_ONLY = re.compile(r"(?i)\bREAD_ONLY\b|mode=ro")
+_ADDRESS = re.compile(r"\b(?:https?|s3a?|gs|gcs|az|abfss?|ftp|hf|r2)://[^\s'\"),]+")
 # What ends a statement from outside: whether what it reached has happened is not known then.
 _INTERRUPTIONS = (DeadlineReached, KeyboardInterrupt, asyncio.CancelledError, Held)
 
@@ -110,7 +125,7 @@ class StatementGuard:
         self._guard = guard
         capture = self._capture()
         assert capture is not None
-        keep(capture, self)
+        keep(capture, Keeper(self._judge, self._check, self.workers))
         self._thread = threading.get_ident()
         self._is_over = False
         _watch_environment(1)
@@ -131,12 +146,13 @@ class StatementGuard:
             self._is_over = True
             _watch_environment(-1)
             if (capture := self._capture()) is not None:
-                ended(capture)
                 for each in self.workers.refused():
                     capture.stderr.write(f"{each[:1].upper()}{each[1:]}.\n")
         if error is not None and not isinstance(error, _INTERRUPTIONS):
             self._settle()
-        if self.held is not None and self._before is not None:
+        if self.held is None:
+            self._before = None
+        elif self._before is not None:
             self._process()
             self._before.put_back(0)
 
@@ -159,17 +175,8 @@ class StatementGuard:
     def _text(self) -> str:
         return self._cell.text(self._cell.parts[self.at])
 
-    def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _check(self, event: str, found: Target, by: Caller) -> None:
         """Stop the code before an event that it may not cause."""
-        if event not in EVENTS:
-            return
-        with ours():
-            by = self._judge.caller()
-            found = self._judge.target(event, arguments, by)
-        if found is not None:
-            self._check(found, by)
-
-    def _check(self, found: tuple[ReachKind, str], by: Caller) -> None:
         kind, what = found
         capture = self._capture()
         if capture is not None and capture.is_forked:
@@ -236,7 +243,7 @@ class StatementGuard:
                 found = [self._judge.writing(path, by) for path in writes(call, namespace)]
                 found += [(ReachKind.network, host) for host in fetches(call, namespace)]
             for each in filter(None, found):
-                self._check(each, by)
+                self._check("", each, by)
 
     def _begin(self, part: Part) -> Code:
         """Remember what the statement may change."""
@@ -309,3 +316,80 @@ def _watch_environment(by: int) -> None:
 
 
 _judging = 0
+
+
+# What libraries do with their own code when a statement calls them, where Python sees nothing. They
+# are known by the names of their functions, and what they are handed is looked up: texts in the
+# statement, and what the names in it hold when it is about to run.
+
+
+def writes(call: Call, namespace: Mapping[str, Any]) -> Iterator[str]:
+    """The paths to which a call writes past Python."""
+    texts = (*call.texts, *texts_of(call.names, namespace))
+    if call.last in QUERIES:
+        for text in texts:
+            if WRITING_QUERY.search(text) and not _READ_ONLY.search(text):
+                for found in PATTERNS["sql_file"].findall(text):
+                    yield from filter(None, found)
+    elif call.last in WRITERS or _is_duckdb(call, namespace) or _leads_on(call, namespace):
+        is_read = call.last in LISTS["openers"] and call.mode in (None, "r")
+        yield from (each for each in texts if not is_read and not each.startswith(":"))
+    if call.last == "to_sql" or any(map(_CHANGING.search, texts)):
+        for name in call.handed:
+            yield from _databases(namespace.get(name))
+
+
+def _is_duckdb(call: Call, namespace: Mapping[str, Any]) -> bool:
+    writes = call.last == "connect" and "read_only" not in call.keywords
+    writes = writes or call.last.startswith(("to_", "write_"))
+    return writes and _library(call, namespace) in ("duckdb", "_duckdb")
+
+
+def _leads_on(call: Call, namespace: Mapping[str, Any]) -> bool:
+    """Whether it is a function of the notebook that calls such a writer."""
+    function = namespace.get(call.name)
+    return type(function) is FunctionType and not WRITERS.isdisjoint(function.__code__.co_names)
+
+
+def _databases(value: Any) -> Iterator[str]:
+    """The files that a connection of SQLite, or a cursor of it, is open to."""
+    if type(value) is sqlite3.Cursor:
+        value = value.connection
+    if type(value) is sqlite3.Connection:
+        with suppress(sqlite3.Error):  # it is closed
+            yield from (path for _, _, path in value.execute("PRAGMA database_list") if path)
+
+
+def fetches(call: Call, namespace: Mapping[str, Any]) -> Iterator[str]:
+    """The hosts from which a call fetches past Python."""
+    if call.last in LISTS["clouds"]:
+        yield call.last
+    root: Any = namespace.get(call.root)
+    if call.last == "save" and is_altair(root):
+        for address in addresses(attempt(lambda: root.to_dict(validate=False), lambda _: {})):
+            yield host_of(address) or address
+    if call.last in QUERIES or _library(call, namespace) in LISTS["fetchers"]:
+        for text in (*call.texts, *texts_of(call.handed, namespace)):
+            for address in _ADDRESS.findall(text):
+                yield host_of(address) or address
+
+
+def _library(call: Call, namespace: Mapping[str, Any]) -> str:
+    """The library that the call belongs to, by what its name stands for now."""
+    root = namespace.get(call.root)
+    name = root.__name__ if type(root) is ModuleType else type(root).__module__
+    return name.partition(".")[0]
+
+
+def only_reads(statement: Names, namespace: Mapping[str, Any]) -> bool:
+    """Whether what a statement sends, if anything, only asks for what it reads.
+
+    A function of the notebook is known by what it calls; what is not known may be an effect.
+    """
+    called = {call.last for call in statement.calls}
+    for call in statement.calls:
+        function = namespace.get(call.name)
+        if type(function) is FunctionType:
+            called.update(function.__code__.co_names)
+    carries = any({"data", "json"} & call.keywords.keys() for call in statement.calls)
+    return not (called.isdisjoint(_READING) or carries) and called.isdisjoint(_SENDING)

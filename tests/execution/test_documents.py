@@ -126,23 +126,12 @@ def test_a_sheet_that_is_not_there_is_answered_with_those_that_are(workbook: Pat
 
 def test_a_pdf_gives_one_text_for_each_page(paper: Path) -> None:
     assert read_pdf_text(paper) == ["Page one", "", "Page three"]
-    assert read_pdf_text(paper, first=3) == ["Page three"]
-    assert read_pdf_text(paper, first=1, last=2) == ["Page one", ""]
 
 
 def test_a_presentation_gives_the_words_tables_groups_and_notes_of_each_slide(
     slides: Path,
 ) -> None:
     assert read_pptx_text(slides) == ["Growth\nNotes: say it slowly", "May\t3\nin a group"]
-    assert read_pptx_text(slides, first=2) == ["May\t3\nin a group"]
-
-
-@pytest.mark.parametrize(("first", "last"), [(0, None), (4, None), (2, 1)])
-def test_pages_that_are_not_there_are_answered_with_how_many_there_are(
-    paper: Path, first: int, last: int | None
-) -> None:
-    with pytest.raises(DocumentError, match="has 3 pages, numbered from 1"):
-        read_pdf_text(paper, first=first, last=last)
 
 
 def refusal(suffix: str, path: Path, data: bytes) -> str:
@@ -221,16 +210,10 @@ OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(504)
 
 @pytest.mark.parametrize("suffix", [".xlsx", ".pptx"])
 class TestAnOfficeFile:
-    def test_an_encrypted_one_says_how_to_go_on(self, suffix: str, tmp_path: Path) -> None:
+    def test_an_encrypted_or_old_one_says_how_to_go_on(self, suffix: str, tmp_path: Path) -> None:
         path = tmp_path / f"secret{suffix}"
-        path.write_bytes(OLE + "EncryptedPackage".encode("utf-16-le") + bytes(100))
-        with pytest.raises(DocumentError, match="is encrypted: open it with its password"):
-            READERS[suffix](path)
-
-    def test_one_of_before_2007_says_how_to_go_on(self, suffix: str, tmp_path: Path) -> None:
-        path = tmp_path / f"old{suffix}"
         path.write_bytes(OLE)
-        with pytest.raises(DocumentError, match=rf"before 2007: .* save it as {suffix}"):
+        with pytest.raises(DocumentError, match=rf"is encrypted, or .* save it as {suffix}"):
             READERS[suffix](path)
 
     def test_what_says_that_it_unpacks_to_a_gigabyte_is_refused_unread(
@@ -239,7 +222,7 @@ class TestAnOfficeFile:
         """The packed bytes are no deflate stream at all: who unpacked them would say so."""
         path = tmp_path / f"bomb{suffix}"
         path.write_bytes(archive("xl/workbook.xml", b"\xff" * 1_000_000, declared=1 << 30))
-        with pytest.raises(DocumentError, match=r"unpacks to 1,073 MB .*over the limit"):
+        with pytest.raises(DocumentError, match=r"unpacks to 1,073 MB, .*over the limit"):
             READERS[suffix](path)
 
     def test_what_unpacks_to_many_times_its_size_is_refused(
@@ -281,37 +264,6 @@ def archive(name: str, data: bytes, *, declared: int) -> bytes:
     return local + central + end
 
 
-SHEET = (
-    '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">{}</worksheet>'
-)
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        '<row r="1"><c r="A1"><v>1</v></c></row><row r="1048576"><c r="XFD1048576"/></row>',
-        '<row r="1"><c r="XFD1"/></row><row r="1048576"/>',
-        '<row r="9_999_999"><c r="E1"><v>1</v></c></row>',
-        '<row r="1040000"><c r="xfd1040000"><v>1</v></c></row>',
-        '<x><row r="1040000"><c r="XFD1"><v>1</v></c></row></x>',
-    ],
-    ids=["a far cell", "a far row", "underscores", "small letters", "a row that lies deeper"],
-)
-def test_a_sheet_of_few_cells_far_apart_is_refused(workbook: Path, rows: str) -> None:
-    """Between them the reader makes a value of every place."""
-    sheet = SHEET.format(f"<sheetData>{rows}</sheetData>").encode()
-    with pytest.raises(DocumentError, match="more than 20,000,000 cells"):
-        read_excel(changed(workbook, xl__worksheets__sheet1=sheet))
-
-
-def test_a_sheet_has_no_more_rows_than_those_of_excel(workbook: Path) -> None:
-    data = '<sheetData><row r=" {} "><c r="A1"><v>7</v></c></row></sheetData>'
-    for row in (documents.ROWS + 1, 9_999_999):
-        sheet = SHEET.format(data.format(row)).encode()
-        with pytest.raises(DocumentError, match="the 1,048,576 rows of Excel"):
-            read_excel(changed(workbook, xl__worksheets__sheet1=sheet))
-
-
 def test_an_encrypted_pdf_asks_for_its_password(tmp_path: Path) -> None:
     path = pdf(tmp_path / "secret.pdf", says("hidden"), password="open sesame")
     for password in ("", "wrong"):
@@ -325,13 +277,6 @@ def test_a_pdf_stream_that_inflates_hugely_is_refused(tmp_path: Path) -> None:
     assert path.stat().st_size < 200_000
     with pytest.raises(DocumentError, match="unpacks to more than a part of it may"):
         read_pdf_text(path)
-
-
-def test_too_much_text_says_how_to_read_less(paper: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "TEXT_CHARS", 12)
-    assert read_pdf_text(paper, last=2) == ["Page one", ""]
-    with pytest.raises(DocumentError, match="read less of it at once, with last=2"):
-        read_pdf_text(paper)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Charts and pictures as figures."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import altair as alt
@@ -68,7 +67,7 @@ def economy() -> go.Figure:
 
 
 class TestPlotly:
-    WORDS = "plotly figure of mpg by year: 2 traces (scatter) named city, highway"
+    WORDS = "plotly figure of mpg by year: 2 scatter"
 
     def test_a_figure_is_told_in_words(self) -> None:
         made = figure(economy(), "f")
@@ -97,34 +96,6 @@ class TestPlotly:
     def test_what_is_no_figure_is_shown_all_the_same(self, published: Any) -> None:
         bundle = {"application/vnd.plotly.v1+json": published, "text/plain": "a figure"}
         assert OutputFactory().convert_bundle(bundle).for_model()
-
-
-class Traces:
-    """Of a million traces, as an iteration that says how far it went."""
-
-    def __init__(self) -> None:
-        self.seen = 0
-
-    def __len__(self) -> int:
-        return 1_000_000
-
-    def __iter__(self) -> Iterator[Any]:
-        for _ in range(len(self)):
-            self.seen += 1
-            yield go.Scatter(name="s")
-
-
-def test_of_many_traces_the_first_are_told_and_all_are_counted() -> None:
-    traces = Traces()
-
-    class Many(go.Figure):
-        data = property(lambda self: traces)
-
-    made = figure(Many())
-    assert made is not None
-    assert made.description.startswith("plotly figure: 1000000 traces (scatter) named s, s")
-    assert made.description.endswith(", …")
-    assert traces.seen == 20
 
 
 @pytest.mark.parametrize(

@@ -303,7 +303,7 @@ class TestVariables:
         assert present["polar"].fetch().to_dict(as_series=False) == {"a": [1, 2]}
         assert present["arrow"].fetch().to_pydict() == {"a": [1]}
         assert present["chart"].fetch()["mark"] == {"type": "bar"}
-        assert await executor.fetch("long") == "x" * 20_000
+        assert await executor.value("long") == "x" * 20_000
 
     @pytest.mark.parametrize(
         ("name", "said"),
@@ -318,10 +318,12 @@ class TestVariables:
     ) -> None:
         await executor.execute(
             "import pandas as pd\ndf = pd.DataFrame({'a': range(1_000_000)})\n"
-            "class Thing: pass\nthing = Thing()"
+            "class Thing: pass\nthing = Thing()\nnothing = (1, 2)"
         )
+        value = executor.variables()[name]
+        await executor.execute("del nothing")
         with pytest.raises(RemoteKernelError, match=said):
-            await executor.fetch(name, 100_000)
+            await asyncio.to_thread(value.fetch, 100_000)
 
     async def test_a_value_whose_kernel_is_gone_says_so_and_the_next_code_too(
         self, executor: RemoteExecutor

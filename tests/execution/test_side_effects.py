@@ -3,6 +3,7 @@
 The numbers are those of the rules of approval.
 """
 
+import asyncio
 import gc
 import json
 import os
@@ -415,5 +416,8 @@ async def test_who_judged_a_cell_is_gone_with_it(desk: Desk) -> None:
         await desk.run(f"a = [{number}]\nb = sum(a)")
     await desk.run("open('OUTSIDE/x', 'w')")
     assert desk.permit.held is not None
+    for each in threading.enumerate():
+        if each.name == "parsimony-cell":
+            await asyncio.to_thread(each.join)
     gc.collect()
     assert len(guard._keepers) <= before  # others may have ended meanwhile
