@@ -5,21 +5,19 @@ import atexit
 import os
 import re
 import shlex
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from parsimony_kernel import KERNEL_NAME
-from parsimony_kernel.artifacts.places import Folder
-from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.cli import output
-from parsimony_kernel.llm.cassette import FOLDER, path_of
-from parsimony_kernel.llm.cassette_file import Tape
+from parsimony_kernel.core.deferred import defer_grammar_of_addresses
 from parsimony_kernel.storage import durable
 
 TIMEOUT_S = 300
@@ -103,9 +101,7 @@ def execute(
 
 
 def _read(path: Path) -> Any:
-    # jsonschema would compile the grammar of an address for a format that no notebook has, which
-    # takes longer than the whole run; without this module it leaves that format out.
-    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+    defer_grammar_of_addresses()
     import nbformat  # deferred: a second of imports that few commands need
 
     try:
@@ -193,6 +189,8 @@ def run_demo(
         "PARSIMONY_ARTIFACTS": "",
         "JPY_SESSION_NAME": str(executed.resolve()),
     }
+    # What tells of the run in the end is imported while the kernel works on another core.
+    Thread(target=import_module, args=("parsimony_kernel.artifacts.store",)).start()
     beside = folder if notebook is None else source.parent
     try:
         execute(content, source.name, folder=beside, environ=environ, kernel=KERNEL_NAME)
@@ -210,6 +208,9 @@ def run_demo(
 
 def _tell(content: Any, source: Path, executed: Path, say: Callable[[str], None]) -> None:
     """What each agent cell showed; then what ran, what was published, and how to open it."""
+    from parsimony_kernel.artifacts.places import Folder
+    from parsimony_kernel.artifacts.store import ArtifactStore
+
     cells = [cell for cell in content.cells if cell.cell_type == "code"]
     of_agent = [cell for cell in cells if cell.source.startswith("%%agent")]
     for cell in of_agent:
@@ -288,6 +289,9 @@ def replayed(notebook: Path, to: Path | None = None) -> tuple[Replayed, ...]:
         HeadlessError: the notebook or its recording is missing or cannot be read, the kernel does
             not start, dies, a cell takes longer than ``TIMEOUT_S``, or ``to`` cannot be written.
     """
+    from parsimony_kernel.llm.cassette import FOLDER, path_of
+    from parsimony_kernel.llm.cassette_file import Tape
+
     if not notebook.is_file():
         raise HeadlessError(f"There is no notebook {str(notebook)!r}.")
     notebook = notebook.resolve()

@@ -94,6 +94,22 @@ def _coloured(code: str) -> str:
 VEGALITE_MIME = "application/vnd.vegalite.v5+json"
 # What the menu of a chart offers: to save it, and not to send it to an editor on the web.
 _MENU = {"actions": {"export": True, "source": False, "compiled": False, "editor": False}}
+# A chart that says nothing of its ground has that of the page, and its words the colour of text,
+# in any theme; what it does say stands above this. Only SVG follows a change of the theme.
+_WORDS = ("guide-label", "guide-title", "group-title", "group-subtitle")
+_INK, _RULE = {"fill": "currentColor"}, "rgba(127, 127, 127, .28)"
+_ON_PAGE: dict[str, Any] = {
+    **_MENU,
+    "renderer": "svg",
+    "config": {
+        "background": "transparent",
+        "view": {"stroke": _RULE},
+        "axis": {"gridColor": _RULE, "domainColor": "#888", "tickColor": "#888"},
+        "style": dict.fromkeys(_WORDS, _INK),
+        "text": {"color": "currentColor"},
+        "rule": {"color": "currentColor"},
+    },
+}
 VEGALITE_SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 
 Bundle = tuple[dict[str, Any], dict[str, Any]]
@@ -146,7 +162,8 @@ def figure_bundle(figure: FigureBlock) -> Bundle:
     metadata: dict[str, Any] = {}
     if figure.spec is not None:
         data[VEGALITE_MIME] = {"$schema": VEGALITE_SCHEMA, **figure.spec}
-        metadata[VEGALITE_MIME] = {"embed_options": _MENU}
+        has_ground = "background" in {**figure.spec, **(figure.spec.get("config") or {})}
+        metadata[VEGALITE_MIME] = {"embed_options": _MENU if has_ground else _ON_PAGE}
     if png:
         data["image/png"] = png
         metadata["image/png"] = {"alt": inline(alternative(figure))}
