@@ -83,6 +83,21 @@ def test_a_session_does_without_the_provider_s_library(statement: str) -> None:
     assert "litellm" not in loaded_by(statement)
 
 
+@pytest.mark.parametrize(
+    ("then", "is_compiled"),
+    [("", False), ("; assert not jsonschema.FormatChecker().conforms('a b', 'iri')", True)],
+)
+def test_the_grammar_of_addresses_is_compiled_when_one_is_checked(
+    then: str, is_compiled: bool
+) -> None:
+    pytest.importorskip("rfc3987_syntax", reason="comes with JupyterLab")
+    loaded = loaded_by(
+        "from parsimony_kernel.core.deferred import defer_grammar_of_addresses as defer; defer(); "
+        f"import jsonschema, rfc3987_syntax{then}"
+    )
+    assert ("lark" in loaded) is is_compiled
+
+
 def test_every_public_name_resolves() -> None:
     import parsimony_kernel
 

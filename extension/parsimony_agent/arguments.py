@@ -264,7 +264,7 @@ def command_named(name: str, magic: str) -> Command:
     if name not in COMMANDS:
         raise Misuse(
             f"{magic} has no sub-command {name!r}.{nearest(_ELSEWHERE.get(name, name), COMMANDS)} "
-            f"It has {', '.join(COMMANDS)}. A request goes into a cell that begins with %{magic}."
+            f"{magic} help lists them. A request goes into a cell that begins with %{magic}."
         )
     return COMMANDS[name]
 

@@ -17,6 +17,7 @@ from parsimony_agent.magics import AgentMagics
 from parsimony_agent.pending import SilentStop, TurnError
 from parsimony_agent.settings import ParsimonyAgent, config_of_files
 from parsimony_agent.transform import asking, awaiting
+from parsimony_kernel.core.deferred import defer_grammar_of_addresses
 
 NAME = "agent"
 SECOND_NAME = "parsimony"
@@ -42,6 +43,7 @@ def install(shell: Any, session_factory: SessionFactory = open_in) -> AgentMagic
     taken."""
     if shell in _installed:
         return _installed[shell][0]
+    defer_grammar_of_addresses()
     known = shell.magics_manager
     taken = any(NAME in table for table in (*known.magics.values(), known.lazy_magics))
     name = SECOND_NAME if taken else NAME

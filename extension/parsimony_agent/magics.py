@@ -121,7 +121,7 @@ class AgentMagics:
             return asyncio.sleep(0)
         if not request.text:
             raise Misuse(
-                "The request is empty. Say below the first line what you want:\n"
+                "The request is empty. Write it below the first line:\n"
                 + arguments.EXAMPLE.replace("%%agent", f"%{self.name}")
             )
         cell_key = self.cells.next_turn(f"{line}\n{body}")

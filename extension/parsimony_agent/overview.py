@@ -125,9 +125,8 @@ def procedure(magics: AgentMagics, file: str) -> Told:
 def artifacts(magics: AgentMagics) -> Told:
     """What is published. No times: a notebook that lists it is compared with its outputs."""
     rows = [(each.kind, each.title, each.path) for each in magics.session.artifacts()]
-    head = ("kind", "title", "path")
     # A path is there to be copied.
-    empty = "Nothing has been published here yet."
+    head, empty = ("kind", "title", "path"), "Nothing has been published here yet."
     return table(head, rows, empty=empty, widest=_PATH, width=None)
 
 

@@ -4,7 +4,11 @@ A cell that stops Run All has to raise; what it raises shows one line or nothing
 traceback of ours.
 """
 
+import textwrap
 from typing import Any
+
+# Of a line, in columns: what a cell holds in a window of 700 pixels.
+_WIDTH = 72
 
 
 class OneLine(Exception):
@@ -20,6 +24,11 @@ class Misuse(OneLine):
     """A magic was written in a way that cannot be run; nothing was run."""
 
     label = "UsageError"
+
+    def _render_traceback_(self) -> list[str]:
+        # Front ends break the lines of an error anywhere, in the middle of words too.
+        fold = textwrap.TextWrapper(_WIDTH, break_long_words=False, break_on_hyphens=False).fill
+        return ["\n".join(map(fold, super()._render_traceback_()[0].split("\n")))]
 
 
 class TurnError(OneLine):

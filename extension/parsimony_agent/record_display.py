@@ -49,11 +49,7 @@ class Place:
     """
 
     def __init__(
-        self,
-        displays: Displays | None = None,
-        *,
-        elsewhere: bool = False,
-        goes_on: bool = False,
+        self, displays: Displays | None = None, *, elsewhere: bool = False, goes_on: bool = False
     ) -> None:
         is_terminal = displays is not None and displays.outlet.is_terminal
         self.is_live = displays is not None and displays.is_live

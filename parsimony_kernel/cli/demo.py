@@ -4,14 +4,14 @@ import argparse
 import atexit
 import os
 import shlex
-import sys
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from parsimony_kernel import KERNEL_NAME
-from parsimony_kernel.artifacts.places import Folder
-from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.cli import output
+from parsimony_kernel.core.deferred import defer_grammar_of_addresses
 from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.storage import durable
 
@@ -84,6 +84,8 @@ def run_demo(notebook: Path | None = None, out: Path | None = None) -> Path:
         "PARSIMONY_ARTIFACTS": "",
         "JPY_SESSION_NAME": str(executed.resolve()),
     }
+    # What tells of the run in the end is imported while the kernel works on another core.
+    Thread(target=import_module, args=("parsimony_kernel.artifacts.store",)).start()
     problem = _execute(content, source.name, folder if notebook is None else source.parent, environ)
     _write(content, executed)
     if problem:
@@ -132,9 +134,7 @@ def _last_line(text: str) -> str:
 
 
 def _read(path: Path) -> Any:
-    # jsonschema would compile the grammar of an address for a format that no notebook has, which
-    # takes longer than the whole run; without this module it leaves that format out.
-    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+    defer_grammar_of_addresses()
     import nbformat  # deferred: a second of imports that few commands need
 
     try:
@@ -162,6 +162,9 @@ def _unwritable(path: Path, problem: OSError) -> DemoError:
 
 def _tell(content: Any, source: Path, executed: Path) -> None:
     """What each agent cell showed; then what ran, what was published, and how to open it."""
+    from parsimony_kernel.artifacts.places import Folder
+    from parsimony_kernel.artifacts.store import ArtifactStore
+
     cells = [cell for cell in content.cells if cell.cell_type == "code"]
     of_agent = [cell for cell in cells if cell.source.startswith("%%agent")]
     for cell in of_agent:

@@ -37,9 +37,7 @@ def plain(text: str) -> str:
     text = _LINE_ENDS.sub("\n", _ANSI.sub("", text))
     if "\r" in text:
         text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
-    if "\t" in text:
-        text = text.expandtabs(4)
-    return _HIDDEN.sub("\ufffd", text)
+    return _HIDDEN.sub("\ufffd", text.expandtabs(4))
 
 
 def inline(text: str) -> str:
@@ -53,11 +51,8 @@ def steady(text: str) -> str:
     Recorded outputs are compared, so ``<Thing at 0x7f...>`` and the place where a library is
     installed must not be in them.
     """
-    if " at 0x" in text:
-        text = _ADDRESS.sub(r"\1…", text)
-    if ".py" in text:
-        text = _MODULE_PATH.sub(r"\1", _LIBRARY_PATH.sub("", text))
-    return text
+    text = _ADDRESS.sub(r"\1…", text)
+    return _MODULE_PATH.sub(r"\1", _LIBRARY_PATH.sub("", text)) if ".py" in text else text
 
 
 SENTENCE_CHARS = 2_000

@@ -11,6 +11,7 @@ notebooks are compared byte by byte. What does differ goes into metadata.
 """
 
 import re
+import tomllib
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
@@ -71,14 +72,11 @@ def _template() -> Any:
     return macros("view/record.html.j2", **known)
 
 
+@lru_cache(maxsize=256)
 def _highlighted(part: Verbatim) -> Markup:
     code = plain(part.text).strip("\n")
-    is_short_python = part.language == "python" and len(code) <= HIGHLIGHTED_CHARS
-    return Markup(_coloured(code) if is_short_python else html_text(code))
-
-
-@lru_cache(maxsize=256)
-def _coloured(code: str) -> str:
+    if part.language != "python" or len(code) > HIGHLIGHTED_CHARS:
+        return Markup(html_text(code))
     # Deferred: a record that is only read as text needs no highlighter.
     from pygments import highlight  # type: ignore[import-untyped]
     from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]
@@ -86,14 +84,13 @@ def _coloured(code: str) -> str:
 
     form = HtmlFormatter(nowrap=True, classprefix="pc-")
     coloured = highlight(code, PythonLexer(stripnl=False, ensurenl=False), form)
-    return _WITHOUT_LOOK.sub(r"\1", coloured).rstrip("\n")
+    return Markup(_WITHOUT_LOOK.sub(r"\1", coloured).rstrip("\n"))
 
 
 # -- outputs, each its data by MIME type and its metadata
 
 VEGALITE_MIME = "application/vnd.vegalite.v5+json"
-# What the menu of a chart offers: to save it, and not to send it to an editor on the web.
-_MENU = {"actions": {"export": True, "source": False, "compiled": False, "editor": False}}
+_EMBEDDED = tomllib.loads(Path(__file__).with_name("chart.toml").read_text(encoding="utf-8"))
 VEGALITE_SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 
 Bundle = tuple[dict[str, Any], dict[str, Any]]
@@ -107,11 +104,10 @@ def segment_bundles(segment: Segment) -> tuple[Bundle, Bundle, Bundle]:
 
     Each is its data and its metadata.
     """
-    nothing: Bundle = (NOTHING, {})
     return (
-        (bundle(segment.head), {}) if segment.head else nothing,
-        nothing if segment.figure is None else figure_bundle(segment.figure),
-        (bundle(segment.work, segment.summary), {}) if segment.work else nothing,
+        (bundle(segment.head) if segment.head else NOTHING, {}),
+        figure_bundle(segment.figure) if segment.figure else (NOTHING, {}),
+        (bundle(segment.work, segment.summary) if segment.work else NOTHING, {}),
     )
 
 
@@ -146,7 +142,9 @@ def figure_bundle(figure: FigureBlock) -> Bundle:
     metadata: dict[str, Any] = {}
     if figure.spec is not None:
         data[VEGALITE_MIME] = {"$schema": VEGALITE_SCHEMA, **figure.spec}
-        metadata[VEGALITE_MIME] = {"embed_options": _MENU}
+        has_ground = "background" in {**figure.spec, **(figure.spec.get("config") or {})}
+        told = {"actions": _EMBEDDED["actions"]} if has_ground else _EMBEDDED
+        metadata[VEGALITE_MIME] = {"embed_options": told}
     if png:
         data["image/png"] = png
         metadata["image/png"] = {"alt": inline(alternative(figure))}

@@ -222,14 +222,12 @@ def table_of(frame: DataFrameObject) -> Table:
     size = f"{rows}, {counted(frame.column_count, 'column')}"
     caption: Sentence = (Mono(cut(frame.name, 400)), f": {size}") if frame.name else (size,)
     if not frame.preview_columns:
-        listed = frame.columns[:COLUMNS]
-        told = tuple(
+        cells = tuple(
             cut_each((each.name, each.dtype, ", ".join(each.samples)), CELL_CHARS)
-            for each in listed
+            for each in frame.columns[:COLUMNS]
         )
         head = ("column", "type", "for example")
-        more = _more(0, frame.column_count - len(listed))
-        cells = tuple(cut_each(each, CELL_CHARS) for each in told)
+        more = _more(0, frame.column_count - len(cells))
         return Table(caption, head, cells, (False,) * 3, more)
     names = frame.preview_columns[:COLUMNS]
     shown = [cut_each(row[: len(names)], CELL_CHARS) for row in frame.preview[:ROWS]]

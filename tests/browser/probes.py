@@ -40,11 +40,14 @@ _CONTRASTS = """root => {
     while (walker.nextNode()) {
         const element = walker.currentNode.parentElement;
         const text = walker.currentNode.data.trim();
-        if (text === '' || element.closest('svg, style, script') || !element.checkVisibility()) {
+        const drawn = element.closest('svg');
+        if (text === '' || element.closest('style, script') || !element.checkVisibility()
+                || (drawn && !drawn.matches('.marks'))) {
             continue;
         }
         const under = ground(element);
-        const ink = over(parse(getComputedStyle(element).color), under);
+        const look = getComputedStyle(element);
+        const ink = over(parse(drawn ? look.fill : look.color), under);
         const [dark, bright] = [luminance(ink), luminance(under)].sort((a, b) => a - b);
         measured.push({ text: text.slice(0, 60), ratio: (bright + 0.05) / (dark + 0.05) });
     }
@@ -57,7 +60,8 @@ _OVERFLOWING = """root => {
     const found = [];
     for (const each of root.querySelectorAll('*')) {
         const holder = each.parentElement.closest('pre, .pk-scroll');
-        if (each.closest('svg, .jp-RenderedVegaCommon5') || !each.checkVisibility()) {
+        const drawn = each.closest('svg, .jp-RenderedVegaCommon5');
+        if ((drawn && !each.matches('.marks')) || !each.checkVisibility()) {
             continue;
         }
         const told = `${each.tagName} ${each.className} ${each.textContent.slice(0, 60)}`;
@@ -113,26 +117,6 @@ _FIRST_OUTPUT = """async () => {
     app.commands.execute('notebook:run-cell');
     return await shown - began;
 }"""
-
-
-# The darkest and the brightest of what a canvas shows; nothing where the page shines through.
-_SHADES = """canvas => {
-    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
-    let [dark, bright] = [255, 0];
-    for (let at = 0; at < data.length; at += 4) {
-        if (data[at + 3] < 255) return [0, 0];
-        const shade = (data[at] + data[at + 1] + data[at + 2]) / 3;
-        [dark, bright] = [Math.min(dark, shade), Math.max(bright, shade)];
-    }
-    return [dark, bright];
-}"""
-
-
-def shades(chart: Locator) -> tuple[float, float]:
-    """The darkest and the brightest grey of a drawn chart, 0 to 255; both 0 where the page shines
-    through, so that its theme decides what can be read."""
-    dark, bright = chart.locator("canvas").evaluate(_SHADES)
-    return dark, bright
 
 
 def contrasts(area: Locator) -> list[tuple[float, str]]:

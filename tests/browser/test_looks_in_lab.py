@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from .lab import Lab
-from .probes import READABLE, contrasts, focused, overflowing, shades
+from .probes import READABLE, contrasts, focused, overflowing
 
 pytestmark = pytest.mark.browser
 
@@ -40,9 +40,7 @@ def test_every_text_of_a_record_can_be_read_in_light_and_dark(lab: Lab) -> None:
         lab.picture(f"theme-{theme.split()[-1].lower()}", cell)
         assert len(measured) > 60
         assert [each for each in measured if each[0] < READABLE] == []
-        dark, bright = shades(output.locator(".vega-embed"))
-        assert dark < 60
-        assert bright > 240
+        assert "Rain in January" in [text for _, text in measured]
     lab.use_theme("JupyterLab Light")
     assert lab.complaints == []
 

@@ -35,7 +35,7 @@ def test_the_strip_of_the_readme_shows_ask_click_chart_and_undo(lab: Lab) -> Non
     button.hover()
     asked = lab.picture("strip-1", cell)
     button.click()
-    expect(cell.locator(".vega-embed canvas")).to_be_visible()
+    expect(cell.locator(".vega-embed svg.marks")).to_be_visible()
     expect(button).to_have_count(0)
     lab.wait_until_idle()
     drawn = lab.picture("strip-2", cell)

@@ -34,7 +34,7 @@ def given(line: str) -> dict[str, Any]:
             "go",
             CellRequest("go", {"model": "offline", "max_steps": 3}),
         ),
-        ("-o result --record", "go", CellRequest("go", {"out": "result", "record": True})),
+        ("--effort low --record", "go", CellRequest("go", {"effort": "low", "record": True})),
         ("--replay", "go", CellRequest("go", {"replay": True})),
         ("--share schema", "go", CellRequest("go", {"share": "schema"})),
         ("--context cars,a.csv", "go", CellRequest("go", {"context": ("cars", "a.csv")})),

@@ -20,9 +20,9 @@ from record_events import (
 
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.outputs import DataFrameObject
-from parsimony_kernel.view.blocks import lasting
+from parsimony_kernel.view.blocks import FigureBlock, lasting
 from parsimony_kernel.view.fold import replay
-from parsimony_kernel.view.html import segment_bundles
+from parsimony_kernel.view.html import VEGALITE_MIME, figure_bundle, segment_bundles
 from parsimony_kernel.view.outline import Segment, segment_of
 from parsimony_kernel.view.parts import format_column, table_of
 from parsimony_kernel.view.text import record_of, text_of
@@ -220,3 +220,21 @@ def test_the_commands_that_go_on_from_a_turn_stand_in_its_fold() -> None:
     assert "%agent undo" in work
     assert "%agent undo" not in head
     assert "%agent" not in words(segment(*code(), question()))[1]
+
+
+@pytest.mark.parametrize(
+    ("spec", "follows"),
+    [
+        ({}, True),
+        ({"config": {"view": {"continuousWidth": 300}}}, True),
+        ({"background": "white"}, False),
+        ({"config": {"background": "#222"}}, False),
+    ],
+)
+def test_a_chart_has_the_ground_of_the_page_unless_it_says_another(
+    spec: dict[str, Any], follows: bool
+) -> None:
+    _, metadata = figure_bundle(FigureBlock(1, spec={"mark": "bar", **spec}))
+    options = metadata[VEGALITE_MIME]["embed_options"]
+    assert ("config" in options, "renderer" in options) == (follows, follows)
+    assert options["actions"]["editor"] is False

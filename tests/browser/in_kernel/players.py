@@ -121,7 +121,7 @@ def tour() -> ScriptedModel:
             code("wettest = rain.sum().nlargest(1).index[3]", "Find the wettest month"),
             code(
                 "drawing = alt.Chart(rain.reset_index(), title='Rain in January').mark_bar()"
-                ".encode(x='index:N', y='precipitation_01:Q')\ndrawing",
+                ".encode(x='index:N', y='precipitation_01:Q').properties(width=900)\ndrawing",
                 "Draw it",
             ),
             call("return_dataset", variable="rain", title="Rain by station and month"),

@@ -1,9 +1,14 @@
 // Requests of agent cells are prose: below the magic's line, Python's colours are taken off.
+// A chart below them that is wider than its cell is drawn smaller.
 //
 // This is a container of webpack's module federation, written by hand so that nothing has to be
 // built: JupyterLab and Notebook 7 call `init` with the modules that they share, then `get`.
 (() => {
   const REQUEST = /^\s*%%(agent|parsimony)\b/;
+  const FITTING = `.jp-OutputArea:has(.parsimony-record) {
+    .jp-RenderedVegaCommon5 { margin-left: 0 }
+    svg.marks { max-width: 100%; height: auto }
+  }`;
   let shared = {};
 
   // A module that the front end shares. It holds one version of each of these.
@@ -22,13 +27,16 @@
     ];
     return {
       id: 'parsimony-agent:request',
-      description: 'Shows the requests of agent cells as prose.',
+      description: 'Shows the requests of agent cells as prose, and their charts whole.',
       autoStart: true,
       requires: [IEditorExtensionRegistry],
-      activate: (_, registry) => registry.addExtension({
-        name: 'parsimony-agent-request',
-        factory: () => EditorExtensionRegistry.createImmutableExtension(prose)
-      })
+      activate: (_, registry) => {
+        document.head.appendChild(document.createElement('style')).textContent = FITTING;
+        registry.addExtension({
+          name: 'parsimony-agent-request',
+          factory: () => EditorExtensionRegistry.createImmutableExtension(prose)
+        });
+      }
     };
   };
 
