@@ -220,6 +220,8 @@ def table_of(frame: DataFrameObject) -> Table:
     """``frame`` as a table; one without a preview as a list of its columns."""
     rows = "rows not counted" if frame.rows is None else counted(frame.rows, "row")
     size = f"{rows}, {counted(frame.column_count, 'column')}"
+    if frame.kind != "table":
+        size = f"{frame.kind}, {rows.replace('row', 'value')}"
     caption: Sentence = (Mono(cut(frame.name, 400)), f": {size}") if frame.name else (size,)
     if not frame.preview_columns:
         listed = frame.columns[:COLUMNS]
