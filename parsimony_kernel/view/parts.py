@@ -225,14 +225,10 @@ def table_of(frame: DataFrameObject) -> Table:
     caption: Sentence = (Mono(cut(frame.name, 400)), f": {size}") if frame.name else (size,)
     if not frame.preview_columns:
         listed = frame.columns[:COLUMNS]
-        told = tuple(
-            cut_each((each.name, each.dtype, ", ".join(each.samples)), CELL_CHARS)
-            for each in listed
-        )
-        head = ("column", "type", "for example")
-        more = _more(0, frame.column_count - len(listed))
+        told = ((each.name, each.dtype, ", ".join(each.samples)) for each in listed)
         cells = tuple(cut_each(each, CELL_CHARS) for each in told)
-        return Table(caption, head, cells, (False,) * 3, more)
+        more = _more(0, frame.column_count - len(listed))
+        return Table(caption, ("column", "type", "for example"), cells, (False,) * 3, more)
     names = frame.preview_columns[:COLUMNS]
     shown = [cut_each(row[: len(names)], CELL_CHARS) for row in frame.preview[:ROWS]]
     dtypes = {column.name: column.dtype for column in frame.columns}
