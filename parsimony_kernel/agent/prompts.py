@@ -52,16 +52,17 @@ def notebook_context(
     return block(CONTEXT_TAG, _data((secrets or Secrets()).of_json(inventory)))
 
 
-def context_in_text(message: str) -> str:
+def context_in_text(message: str, described: set[tuple[str, str]] | None = None) -> str:
     """The block of ``notebook_context`` with the columns of each table in one line.
 
-    What a model reads. The built-in one reads the block as it is.
+    What a model reads. The built-in one reads the block as it is. ``described`` are the columns
+    whose values have been told; it is added to.
     """
     begin, end = block(CONTEXT_TAG, "\0").split("\0")
     if not (message.startswith(begin) and message.endswith(end)):
         return message
     inventory = json.loads(message[len(begin) : -len(end)])
-    inventory["variables"] = [*map(variable_in_text, inventory["variables"])]
+    inventory["variables"] = [variable_in_text(e, described) for e in inventory["variables"]]
     return block(CONTEXT_TAG, _data(inventory))
 
 

@@ -140,7 +140,7 @@ class IncrementalRenderer:
     def _in_full(self, message: Any, in_text: bool) -> dict[str, Any]:
         told = _render(message, "default")
         if in_text and is_snapshot(message):
-            told["content"] = context_in_text(str(told["content"]))
+            told["content"] = context_in_text(str(told["content"]), self._columns)
         envelope = envelope_in(told["content"]) if in_text and told["role"] == "tool" else None
         if envelope is not None:
             following = envelope.get("valid_next_actions")

@@ -16,6 +16,8 @@ from parsimony_kernel.core.text import utf8
 # Of the rows of one table that a model reads.
 MAX_TABLE_TEXT = 3_900
 
+Kind = Literal["table", "series", "unnamed series"]
+
 # Code may print half of a character, which JSON cannot carry.
 Text = Annotated[str, AfterValidator(utf8)]
 
@@ -51,7 +53,8 @@ class ColumnSummary(_Output):
 
 
 class DataFrameObject(_Output):
-    """A table. ``rows`` is ``None`` for a lazy frame, which is never collected.
+    """A table, or as its ``kind`` says a series, whose name is that of its last column unless it is
+    unnamed. ``rows`` is ``None`` for a lazy frame, which is never collected.
 
     ``columns`` holds the first 40 in full; the rest are in ``more_columns`` by name alone, and of
     very many the last are only counted, in ``columns_left_out``. ``preview`` are the first rows as
@@ -62,6 +65,7 @@ class DataFrameObject(_Output):
     type: Literal["dataframe"] = "dataframe"
     name: Text | None = None
     library: Text = "pandas"
+    kind: Kind = "table"
     rows: int | None
     columns: tuple[ColumnSummary, ...] = ()
     more_columns: tuple[Text, ...] = ()
@@ -90,8 +94,9 @@ class DataFrameObject(_Output):
             "columns_left_out": self.columns_left_out,
         }
         library = None if self.library == "pandas" else self.library
+        kind = None if self.kind == "table" else self.kind
         told = {"type": self.type, "rows": self.rows, "columns": columns}
-        return {**told, **_if_any(name=self.name, library=library, **more)}
+        return {**told, **_if_any(name=self.name, kind=kind, library=library, **more)}
 
     def with_rows(self) -> dict[str, Any]:
         """The form for the model of a table that is shown: its rows, as lines of text."""

@@ -8,6 +8,7 @@ where that is news.
 import json
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from parsimony_kernel.core.refusals import GUIDANCE
@@ -35,7 +36,7 @@ _NO_ERRORS = frozenset({"not_run", "not_allowed", "cancelled"})
 _OF_CODE = frozenset({"stdout", "stderr", "outputs", "variables", "printed_before"})
 _OF_AN_OUTPUT = frozenset(
     {"type", "name", "rows", "columns", "more_columns", "columns_left_out", "text", "python_type"}
-    | {"library", "title", "description"}
+    | {"kind", "library", "title", "description"}
 )
 
 
@@ -78,16 +79,37 @@ def text_in_brief(text: str) -> str:
     return text if len(text) <= BRIEF_TEXT else f"{text[:BRIEF_TEXT]}… {_SHORTENED}"
 
 
-def variable_in_text(variable: dict[str, Any]) -> dict[str, Any]:
-    """A variable of the inventory; the columns of a table in one line, each with its dtype and a
-    few of its values."""
+def variable_in_text(
+    variable: dict[str, Any], described: set[tuple[str, str]] | None = None
+) -> dict[str, Any]:
+    """A variable of the inventory; the columns of a table in one line, each with its dtype and
+    those of its values that the first rows do not show.
+
+    ``described`` is added to, as in ``as_text``.
+    """
     if not isinstance(variable.get("columns"), list):
         return variable
-    told = (
-        _column(each) + (f": {_values(each['samples'])}" if each.get("samples") else "")
-        for each in _columns(variable)
-    )
-    return {**variable, "columns": "; ".join(told)}
+    told, columns = list[str](), _columns(variable)
+    shown = iter(_cells(variable.get("rows_begin")))
+    for column in columns:
+        seen = next(shown, frozenset())
+        more = [each for each in column.get("samples", ()) if str(each) not in seen]
+        told.append(_column(column) + (f": {_values(more)}" if more else ""))
+    if described is not None:
+        described.update(_sampled(columns))
+    kind = {"type": variable["kind"]} if "kind" in variable else {}
+    rest = {name: fact for name, fact in variable.items() if name != "kind"}
+    return {**rest, **kind, "columns": "; ".join(told)}
+
+
+def _cells(rows: Any) -> list[frozenset[str]]:
+    """The values of each column in lines that stand one below the other, the header first."""
+    if not isinstance(rows, list) or not rows:
+        return []
+    ends = [found.end() for found in re.finditer(r"\S+(?: \S+)*", rows[0])]
+    return [
+        frozenset(row[begin:end].strip() for row in rows[1:]) for begin, end in pairwise([0, *ends])
+    ]
 
 
 # The names and dtypes of columns whose values the model has seen; ``None`` for an older answer, of
@@ -148,11 +170,10 @@ def _of_code(result: dict[str, Any], described: _Described, *, failed: bool) -> 
     shown: list[tuple[str, dict[str, Any], str]] = []
     # The sentence of the failure says what was raised.
     outputs = [each for each in _dicts(result.get("outputs")) if each.get("type") != "exception"]
-    kinds = [str(each.get("type")) for each in outputs]
+    nouns = [_noun(each) for each in outputs]
     for index, output in enumerate(outputs):
-        kind = kinds[index]
-        nth = f"{_ordinal(kinds[: index + 1].count(kind))} " if kinds.count(kind) > 1 else ""
-        noun = {"dataframe": "table", "figure": "figure"}.get(kind)
+        noun = nouns[index]
+        nth = f"{_ordinal(nouns[: index + 1].count(noun))} " if nouns.count(noun) > 1 else ""
         if noun:
             shown.append((_likeness(output), output, f"the {nth}{noun} shown"))
         yield from _output(output, described)
@@ -202,7 +223,7 @@ def _likeness(output: dict[str, Any]) -> str:
     """What two descriptions of one table, or of one figure, have in common."""
     if output.get("type") == "figure":
         return json.dumps([output.get("title"), output.get("description")])
-    return f"{output.get('rows')} {_like_columns(output)}"
+    return f"{_size(output)} {_like_columns(output)}"
 
 
 def _holds(output: dict[str, Any], variable: dict[str, Any]) -> bool:
@@ -228,9 +249,16 @@ def _like_columns(table: dict[str, Any]) -> str:
 def _size(table: dict[str, Any]) -> str:
     """Its kind, with the library where that is not pandas, and its rows."""
     rows = table.get("rows")
-    kind = f"{table['library']} table" if table.get("library") else "table"
-    counted = "rows not counted" if rows is None else f"{rows:,} row{'s' * (rows != 1)}"
-    return f"{kind}, {counted}"
+    of = f"{table['library']} " if table.get("library") else ""
+    noun = "row" if table.get("kind") is None else "value"
+    counted = f"{noun}s not counted" if rows is None else f"{rows:,} {noun}{'s' * (rows != 1)}"
+    return f"{of}{_noun(table)}, {counted}"
+
+
+def _noun(output: dict[str, Any]) -> str:
+    """What a table or a figure is called; empty for anything else."""
+    nouns = {"dataframe": output.get("kind", "table"), "figure": "figure"}
+    return str(nouns.get(str(output.get("type")), ""))
 
 
 def _ordinal(number: int) -> str:
@@ -274,13 +302,19 @@ def _table(table: dict[str, Any], described: _Described) -> Iterator[str]:
         yield "\n".join([*rows[:BRIEF_LINES], "…"]) if is_cut else text
     if described is None:
         return
-    sampled = {(str(c["name"]), str(c.get("dtype"))): c for c in columns if c.get("samples")}
+    sampled = _sampled(columns)
     new = [sampled[each] for each in sampled if each not in described]
-    # That nothing was there says nothing of what will be.
-    described.update(each for each in sampled if sampled[each]["samples"] != ["NaT"])
+    described.update(sampled)
     if new:
         told = "; ".join(f"{c['name']}: {_values(c['samples'])}" for c in new)
         yield f"Distinct values, not rows: {told}"
+
+
+def _sampled(columns: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
+    """The columns of which values are told, by name and dtype. That nothing was there (NaT) says
+    nothing of what will be."""
+    told = (each for each in columns if each.get("samples") not in (None, [], ["NaT"]))
+    return {(str(each["name"]), str(each.get("dtype"))): each for each in told}
 
 
 def _plain(text: str) -> str:

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any
 
-from parsimony_kernel.core.outputs import ColumnSummary, DataFrameObject
+from parsimony_kernel.core.outputs import ColumnSummary, DataFrameObject, Kind
 from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.execution.inspection import attempt, comes_from, is_a, plain, type_name
 from parsimony_kernel.lineage.classes import TABLES, is_missing, package_among
@@ -66,6 +66,7 @@ class _Head:
     columns: Sequence[_Column]
     levels: int = 0
     library: str = "pandas"
+    kind: Kind = "table"
 
 
 def frame(value: Any, name: str | None = None, *, preview: bool = True) -> DataFrameObject | None:
@@ -76,6 +77,7 @@ def frame(value: Any, name: str | None = None, *, preview: bool = True) -> DataF
     table = DataFrameObject(
         name=name,
         library=head.library,
+        kind=head.kind,
         rows=head.rows,
         columns=tuple(
             ColumnSummary(
@@ -158,9 +160,9 @@ def _head(value: Any) -> _Head | None:
     if comes_from(value, "pandas", "DataFrame"):
         return _pandas_head(pandas, value)
     if comes_from(value, "pandas", "Series"):
-        return _pandas_head(
-            pandas, value.to_frame(name="value" if value.name is None else value.name)
-        )
+        name = value.name
+        made = _pandas_head(pandas, value.to_frame(name="value" if name is None else name))
+        return replace(made, kind="unnamed series" if name is None else "series")
     if comes_from(value, "pandas", "Index"):
         columns, labels = _levels(value[:SAMPLE_ROWS])
         last = _levels(value[-LAST_ROWS:])[0] if len(value) > WHOLE_ROWS else []
@@ -265,8 +267,9 @@ def _narwhals_head(value: Any) -> _Head | None:
 
     native = nw.from_native(value, pass_through=True, allow_series=True)
     rows: int | None
+    kind: Kind = "table"
     if isinstance(native, nw.Series):
-        rows = len(native)
+        rows, kind = len(native), "series" if native.name else "unnamed series"
         native = native.alias(native.name or "value").to_frame()
     elif isinstance(native, nw.DataFrame):
         rows = native.shape[0]
@@ -275,7 +278,7 @@ def _narwhals_head(value: Any) -> _Head | None:
     else:
         return None
     schema = native.collect_schema()
-    return _of_narwhals(native, schema, list(schema), rows)
+    return replace(_of_narwhals(native, schema, list(schema), rows), kind=kind)
 
 
 def _arrow_head(value: Any) -> _Head | None:

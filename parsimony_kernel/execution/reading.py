@@ -7,16 +7,18 @@ shows how it was read.
 
 import csv
 import io
-import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 _HEAD = 256 * 1024
 _LINES = 400
+# So many lines at most stand above the header.
+_TITLES = 20
 _BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _SIGNS = re.compile(r"[$€£¥%\s]|EUR|USD|GBP|CHF")
 _NUMBER = re.compile(r"-?\d[\d.,]*")
@@ -40,27 +42,45 @@ class Reading:
     signed: tuple[str, ...] = ()
     says: str = ""
 
+    def __str__(self) -> str:
+        given = {"sep": ",", **self.options}
+        told = ", ".join(f"{name}={value!r}" for name, value in given.items())
+        signs = f"numbers with a sign in {', '.join(self.signed)}" if self.signed else ""
+        comment = "; ".join(filter(None, (self.says, signs)))
+        return f"{told}  # {comment}" if comment else told
+
 
 def sniff(path: str) -> str:
-    """The readings of a file as JSON, likeliest first; more than one where the text leaves it open.
+    """How a file is written, as the keyword arguments of ``pandas.read_csv``, in Python.
 
     Args:
         path: a text file of data, separated by commas, semicolons, tabs or pipes.
 
+    Returns:
+        Such as ``sep=';', skiprows=2, decimal=','``. Where the text leaves two readings open there
+        is a line for each, the likeliest first, with what it means in a comment.
+
     Raises:
         OSError: when it cannot be read.
     """
+    return "\n".join(map(str, readings_of(path)))
+
+
+def readings_of(path: str) -> list[Reading]:
+    """The readings of a file, likeliest first; ``OSError`` when it cannot be read."""
     with Path(path).open("rb") as stream:
-        return json.dumps([asdict(each) for each in readings(stream.read(_HEAD))])
+        return readings(stream.read(_HEAD))
 
 
 def readings(head: bytes) -> list[Reading]:
     """The readings of a file that begins with ``head``."""
     encoding = _encoding(head)
-    separator, rows = _rows(head.decode(encoding, "replace"))
+    separator, titles, rows = _rows(head.decode(encoding, "replace"))
     options: dict[str, Any] = {}
     if separator != ",":
         options["sep"] = separator
+    if titles:
+        options["skiprows"] = titles
     if not encoding.startswith("utf-8"):
         options["encoding"] = encoding
     columns = list(_columns(rows))
@@ -139,20 +159,47 @@ def _encoding(head: bytes) -> str:
     return "latin-1"
 
 
-def _rows(text: str) -> tuple[str, list[list[str]]]:
-    """The separator that cuts most lines into as many fields as the first, and the rows."""
+def _rows(text: str) -> tuple[str, int, list[list[str]]]:
+    """The separator that cuts most lines into as many fields as the header, how many lines of
+    titles stand above that, and the rows from it on."""
     lines = text.splitlines()[:_LINES]
-    best: tuple[float, str, list[list[str]]] = (0.0, ",", [[each] for each in lines])
+    best: tuple[Any, ...] = ()
+    found = ",", 0, [[each] for each in lines]
     for separator in (",", ";", "\t", "|"):
         try:
             rows = list(csv.reader(io.StringIO("\n".join(lines)), delimiter=separator))
         except csv.Error:
             continue
-        width = len(rows[0]) if rows else 0
-        even = sum(len(row) == width for row in rows) / max(len(rows), 1)
-        if width > 1 and even > 0.8 and even * width**0.5 > best[0]:
-            best = (even * width**0.5, separator, rows)
-    return best[1], best[2]
+        titles = _titles(rows)
+        width = len(rows[titles]) if rows else 0
+        below = [row for row in rows[titles:] if row]
+        even = sum(len(row) == width for row in below) / max(len(below), 1)
+        # Decimal commas cut evenly, too; but then the line of the header counts as a title.
+        worth = (even == 1 and not titles, even * width**0.5, -titles)
+        if width > 1 and even > 0.8 and worth > best:
+            best, found = worth, (separator, titles, below)
+    return found
+
+
+def _titles(rows: Sequence[Sequence[str]]) -> int:
+    """How many rows stand above the header: those of another width than most, and those that are
+    filled up to it."""
+    widths = Counter(len(row) for row in rows if len(row) > 1)
+    width = max(widths, key=lambda each: (widths[each], each), default=0)
+    for at, row in enumerate(rows[:_TITLES]):
+        filled = [cell for cell in row if cell.strip()]
+        if len(row) != width or not filled:
+            continue
+        # The column of an index may have no name.
+        is_whole = len(filled) == width or not row[0].strip()
+        if is_whole or (2 * len(filled) > width and not any(map(_is_amount, filled))):
+            # What begins with a number is no header, but the first of the data.
+            return 0 if at and _is_amount(row[0]) else at
+    return 0
+
+
+def _is_amount(cell: str) -> bool:
+    return bool(_DATE.fullmatch(cell.strip()) or _NUMBER.fullmatch(_SIGNS.sub("", cell)))
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> Iterator[tuple[str, list[str]]]:

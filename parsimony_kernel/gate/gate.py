@@ -6,6 +6,7 @@ after its deadline changes what the gate has answered.
 
 import hashlib
 import inspect
+import marshal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -250,17 +251,10 @@ def service_of(tool: Tool) -> str:
     function = inspect.unwrap(tool.function)
     code = getattr(getattr(function, "func", function), "__code__", None)
     given = (getattr(function, each, None) for each in ("__defaults__", "__kwdefaults__"))
-    made_of = repr((_does(code), *given, tool.timeout_s)).encode()
+    # Wherever it stands; the second format doesn't depend on what else holds the same constants.
+    does = marshal.dumps(code and code.replace(co_filename="", co_firstlineno=1), 2)
+    made_of = does + repr((*given, tool.timeout_s)).encode()
     return f"tool:{tool.name}:{hashlib.sha256(made_of).hexdigest()[:16]}"
-
-
-def _does(made: Any) -> Any:
-    """What code and constants are, in words that do not depend on the process."""
-    if inspect.iscode(made):
-        return made.co_code, made.co_names, [_does(each) for each in made.co_consts]
-    if isinstance(made, frozenset):
-        return sorted(map(repr, made))
-    return made
 
 
 def _is_of_service(tool: Tool, failure: Failure) -> bool:

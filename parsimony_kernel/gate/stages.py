@@ -113,9 +113,7 @@ def _misfit(tool: Tool, error: Any) -> tuple[str, dict[str, Any]]:
 
 def _told(value: Any) -> Any:
     """What was sent, as it stands in JSON and short."""
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    return (value if isinstance(value, str) else repr(value))[:_GOT]
+    return value if value is None or isinstance(value, str | int | float) else repr(value)[:_GOT]
 
 
 def _invalid(attempt: Attempt, reason: str, details: Sequence[Any]) -> Failure:

@@ -134,6 +134,19 @@ class Results:
         sources = (self._follow(cells), _derive(said or [0.0], sum(said) or 1.0))
         return any(_among(_sizes(source), n) for source in sources)
 
+    def is_part(self, n: Numeral, rows: Iterable[Mention]) -> bool:
+        """Whether ``n`` is a share of a column of the rows that bear one name, such as those of a
+        year, or the sum or mean of it."""
+        parts: list[float] = []
+        for _, alike in groupby(sorted(rows), key=lambda row: row.start):
+            cells = sorted(self.part(alike), key=lambda cell: cell.column)
+            for _, column in groupby(cells, key=lambda cell: cell.column):
+                values = [cell.value for cell in column]
+                whole = sum(values) or 1.0
+                parts += (value / whole for value in values) if values[1:] else ()
+                parts += (whole, whole / len(values))
+        return bool(_among(_sizes(parts), n))
+
     def _follow(self, cells: Iterable[Cell]) -> Iterator[float]:
         """What follows from ``cells``: by column, and by row."""
         lines: dict[Line, list[float]] = defaultdict(list)
@@ -173,12 +186,14 @@ def unsupported(text: str, results: Results) -> list[str]:
         seen = [n.values[0][0] for n, cells in shown.items() if cells or not n.is_claim]
         exact = (cells[0].value for cells in shown.values() if cells and cells[0].row == (0, 0))
         said = [*dict.fromkeys((*said, *seen, *exact))][-MAX_SAID:]
-        rows = results.part(m for m in mentions if m.line[1] >= 0)
+        rows = [m for m in mentions if m.line[1] >= 0]
+        part = results.part(rows)
         excused = {what: PATTERNS[what].search(words) for what in ("others", "supposed")}
         for n, cells in shown.items():
             is_misplaced = cells and _is_misplaced(n, shown, mentions, said, results)
-            is_unfounded = not cells and n.is_claim and not results.follows(n, said, rows)
-            if (is_misplaced or is_unfounded) and not excused["others" if cells else "supposed"]:
+            is_found = cells or not n.is_claim or results.follows(n, said, part)
+            is_wrong = is_misplaced or not (is_found or results.is_part(n, rows))
+            if is_wrong and not excused["others" if cells else "supposed"]:
                 found.append(n.text)
         if len(found) > MAX_FOUND:
             break
@@ -217,9 +232,12 @@ def _numerals(text: str) -> Iterator[Numeral]:
         given = [*dict.fromkeys(_readings(found[0]))]
         digits = len(re.sub(r"\D", "", found[0]).strip("0"))
         is_percent = PATTERNS["percent"].match(bare, found.end()) is not None
+        is_claim = digits > 2 or is_percent
         if given and (digits > 1 or is_percent):
-            values = [(n * by + plus, worth * by) for by, plus in conversions for n, worth in given]
-            yield Numeral(found[0], found.start(), tuple(values), digits > 2 or is_percent)
+            # A short number is as likely a count: of 17 years, not 17 GWh.
+            known = conversions if is_claim else conversions[:1]
+            values = [(n * by + plus, worth * by) for by, plus in known for n, worth in given]
+            yield Numeral(found[0], found.start(), tuple(values), is_claim)
 
 
 def _readings(token: str) -> Iterator[tuple[float, float]]:
@@ -234,9 +252,9 @@ def _readings(token: str) -> Iterator[tuple[float, float]]:
 
 @lru_cache(maxsize=2_000)
 def _form_of(label: str) -> re.Pattern[str]:
-    """``label`` with endings; of a name as code has it its first word, too."""
+    """``label`` with endings; of a name as code has it, and of a date, its first word, too."""
     words = [rf"{word}[^\W_]{{0,3}}" for word in re.findall(r"[^\W_]+", label)]
-    short = rf"|{words[0]}" if re.match(r"[^\W_]{4,}_", label) else ""
+    short = rf"|{words[0]}" if re.match(r"[^\W_]{4,}_|(?:19|20)\d\d-\d\d", label) else ""
     form = r"[\W_]+".join(words) + short
     return re.compile(rf"(?<!\w)(?:{form})(?!\w)", re.IGNORECASE)
 

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, NoReturn
 
 import yaml
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo
 
 from parsimony_kernel.core.config import MAX_PINNED, MAX_PINNED_LENGTH
 from parsimony_kernel.core.contract import ActionContract
@@ -186,11 +186,18 @@ class EdgeFields(Fields):
     guard: Name | None = None
 
 
+def _allowed(names: frozenset[str], info: ValidationInfo) -> frozenset[str]:
+    tools = info.data.get("tools")
+    for name in sorted(names - (names if tools is None else tools)):
+        raise ValueError(f"{name!r} is none of the contract's tools; add it there, or take it out")
+    return names
+
+
 class ContractFields(Fields):
-    """What the task allows: tools, those that serve it, and what it is about."""
+    """What the task allows: tools, those of them that serve it, and what it is about."""
 
     tools: ToolSet | None = None
-    intent_tools: ToolSet | None = None
+    intent_tools: Annotated[ToolSet, AfterValidator(_allowed)] | None = None
     identifiers: dict[Name, Name] = Field(default_factory=dict)
 
 
@@ -237,11 +244,12 @@ def _in_words(error: Any) -> str:
 def _procedure(written: _Written, task: TaskFile, guards: Mapping[str, Guard]) -> Procedure | None:
     name = task.name or written.source
     missing = [each for each in _OF_PROCEDURE if each not in task.model_fields_set]
-    if len(missing) == len(_OF_PROCEDURE):
+    if len(missing) == len(_OF_PROCEDURE) and task.model_fields_set != {"name"}:
         return None
     if missing:
-        place = written.place(written.line(()))
-        raise ProcedureError(name, [f"{place}: the procedure lacks {missing[0]!r}; add it."])
+        place, lacks = written.place(written.line(())), ", ".join(map(repr, missing))
+        them = "them" if missing[1:] else "it"
+        raise ProcedureError(name, [f"{place}: the procedure lacks {lacks}; add {them}."])
     edges = tuple(
         Edge(each.action, start, each.to, each.guard, written.place(written.line(("edges", n))))
         for n, each in enumerate(task.edges)

@@ -59,7 +59,8 @@ def arguments(options: dict[str, Any]) -> list[str]:
 
 def sniffed(path: str) -> Cell:
     """Look how a text file is written."""
-    code = f"from parsimony_kernel.execution.reading import sniff\n\nprint(sniff({literal(path)}))"
+    told = f"print(json.dumps([vars(each) for each in readings_of({literal(path)})]))"
+    code = f"import json\n\nfrom parsimony_kernel.execution.reading import readings_of\n\n{told}"
     return Cell(code, f"Look how {path} is written")
 
 

@@ -94,7 +94,7 @@ def shape_of(summary: Mapping[str, Any], code: str | None = None) -> dict[str, A
     The names of columns are told, but for those that are values: see ``_names_kept``. Those that
     stand in ``code`` are known to who wrote it.
     """
-    shape = _some(summary, "type", "name", "library", "rows", "python_type")
+    shape = _some(summary, "type", "kind", "name", "library", "rows", "python_type")
     shape |= _some(summary, "columns_left_out")
     columns = summary.get("columns")
     if isinstance(columns, list):

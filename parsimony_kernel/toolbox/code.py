@@ -42,10 +42,10 @@ def code_tools(
         description=(
             "Run Python in the notebook's namespace. You and the person see what it prints and the "
             "value of its last expression; you are told which variables it bound. `purpose` is a "
-            "short phrase that heads the step in the record. How a CSV file is written (separator, "
-            "decimal mark, dates, encoding) says `parsimony_kernel.execution.reading.sniff(path)`, "
-            "as arguments of read_csv. A step may take "
-            f"{timeout_s:,.0f} s."
+            "short phrase that heads the step in the record. "
+            "`parsimony_kernel.execution.reading.sniff(path)` gives the keyword arguments of "
+            "read_csv for a text file (lines above the header, separator, decimal mark, dates, "
+            f"encoding), as text to paste. A step may take {timeout_s:,.0f} s."
         ),
         tool_type="code",
         timeout_s=timeout_s + _MARGIN_S,

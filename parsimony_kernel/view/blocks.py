@@ -63,7 +63,7 @@ class StepBlock(Block):
 
     ``code`` is whole, as it ran. ``shown`` is what it printed and displayed, and what became of
     variables; a chart stands in a block of its own, and here by its number. ``error`` is
-    why it failed, and where.
+    why it failed, and where, ``made`` the variables that it made or changed.
     """
 
     number: int
@@ -75,6 +75,7 @@ class StepBlock(Block):
     arguments: tuple[tuple[str, str], ...] = ()
     state: StepState = "running"
     shown: tuple[Part, ...] = ()
+    made: tuple[str, ...] = ()
     note: str = ""
     error: str = ""
 
@@ -118,10 +119,12 @@ class QuestionBlock(Block):
 
 @dataclass(frozen=True)
 class ReplyBlock(Block):
-    """Where a run goes on after an answer. ``gone`` are variables that no longer exist."""
+    """Where a run goes on after an answer. ``gone`` are variables that no longer exist, ``made``
+    those that the run had made before."""
 
     reply: str
     gone: tuple[str, ...] = ()
+    made: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -271,6 +274,7 @@ def metadata_of(view: RunView) -> dict[str, Any]:
     facts: dict[str, Any] = {"run_id": view.run_id, "status": view.status}
     for name in ("model", "steps", "prompt_tokens", "completion_tokens", "cost_usd", "elapsed_s"):
         fact = getattr(view.used, name)
-        is_absurd = isinstance(fact, float) and not math.isfinite(fact)
-        facts[name] = None if is_absurd else encodable(fact)
+        if isinstance(fact, float):
+            fact = round(fact, 6 if name == "cost_usd" else 3) if math.isfinite(fact) else None
+        facts[name] = encodable(fact)
     return {"parsimony": facts}

@@ -76,13 +76,13 @@ def cut_each(texts: Iterable[str], limit: int = ARGUMENT_CHARS) -> tuple[str, ..
     return tuple(cut(text, limit) for text in texts)
 
 
-def both_ends(text: str, limit: int, *, tail: int = 0, unread: int = 0) -> str:
+def both_ends(text: str, limit: int, *, tail: int = 0) -> str:
     """``text`` in about ``limit`` characters, of which the last ``tail`` are its end; between them
-    stands how many are missing, ``unread`` of them already."""
+    stands how many are missing."""
     if len(text) <= limit:
         return text
     head, end = text[: limit - tail].rstrip("\n"), text[len(text) - tail :].lstrip("\n")
-    return f"{head}\n… {len(text) - limit + unread:,} characters left out …\n{end}"
+    return f"{head}\n… {len(text) - limit:,} characters left out …\n{end}"
 
 
 def html_text(text: str) -> str:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
+from itertools import accumulate, pairwise, zip_longest
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -18,7 +19,7 @@ from parsimony_kernel.core import events as ev
 from parsimony_kernel.core import outputs as out
 from parsimony_kernel.core.choices import ids_of
 from parsimony_kernel.core.refusals import GUIDANCE
-from parsimony_kernel.core.text import counted, encodable
+from parsimony_kernel.core.text import encodable
 from parsimony_kernel.view import blocks as bl
 from parsimony_kernel.view import escape as esc
 from parsimony_kernel.view import parts as pt
@@ -29,14 +30,11 @@ from parsimony_kernel.view.outline import published, recovery_state
 PROSE_CHARS = 20_000
 _LIMITS = ("max_iterations", "max_execution_time_s", "max_tokens", "max_cost_usd")
 STREAM_CHARS = 4_000
-VALUE_CHARS = 4_000
-OUTPUTS = 20
 
 Value = TypeVar("Value", bound=BaseModel)
 
 # What is shown in a place of its own, not in the list of arguments.
 _CODE_ARGUMENTS = frozenset({"code", "purpose"})
-_WRITTEN = "The model wrote this call into its words."
 
 
 def replay(events: Iterable[ev.AgentEvent]) -> RunView:
@@ -118,7 +116,7 @@ def _started(view: RunView, event: ev.RunStarted) -> RunView:
             view.put(asked, reply=reply, chosen=chosen)
         # What waited waits no more; it was allowed if its call begins again.
         view.mark("waiting", "answered")
-        view.add(bl.ReplyBlock(reply, cut_each(event.gone)))
+        view.add(bl.ReplyBlock(reply, cut_each(event.gone), view.variables))
         view.activity = "Going on with your answer"
     view.status = "running"
     limits = {name: limit for name in _LIMITS if (limit := getattr(event, name))}
@@ -209,7 +207,7 @@ def _add_step(view: RunView, event: ev.ToolEvent, number: int = 0) -> bl.StepBlo
     view.use(steps=max(view.used.steps, number))
     view.activity = f"Step {number} is running" + (f": {purpose}" if purpose else "")
     step = bl.StepBlock(number, tool, event.tool_call_id, event.tool_type, purpose, code)
-    note = "" if event.around is None else _WRITTEN
+    note = "The model wrote this call into its words." if event.around is not None else ""
     return view.add(replace(step, arguments=tuple(arguments), note=note))
 
 
@@ -260,43 +258,45 @@ def _end_step(view: RunView, event: ev.ToolEvent) -> None:
     view.activity = "Thinking"
     answer = envelope.get("result")
     if output is not None:
-        view.put(step, shown=tuple(_shown(view, output, is_noted=bool(step.note))))
+        shown = tuple(_shown(view, output, is_noted=bool(step.note)))
+        view.put(step, shown=shown, made=cut_each(output.changed))
     elif event.tool_type == "function" and answer not in (None, {}, []):
-        view.put(step, shown=(*step.shown, pt.Verbatim("Output", _bounded(_as_text(answer)))))
+        view.put(step, shown=(*step.shown, *_stream("Output", _as_text(answer))))
 
 
 def _shown(view: RunView, output: out.KernelOutput, *, is_noted: bool) -> Iterator[pt.Part]:
-    """What code printed and displayed, and what became of variables, unless a note says it."""
-    for label, text in (("Printed", output.stdout), ("Messages on stderr", output.stderr)):
-        if text.strip():
-            yield pt.Verbatim(label, _printed(text))
-    for each in output.shown[:OUTPUTS]:
+    """What code printed and displayed, in the order in which it came, and what became of
+    variables, unless a note says it."""
+    before, *behind = _printed(output)
+    yield from (*before, *_stream("Messages on stderr", output.stderr))
+    for each, printed in zip_longest(output.shown, behind, fillvalue=()):
         match each:
             case out.FigureObject():
                 yield _mention(_draw(view, each))
             case out.PrimitiveObject():
-                yield pt.Verbatim("Output", _bounded(each.text, is_cut=each.truncated))
+                yield from _stream("Output", each.text)
             case out.DataFrameObject():
                 yield pt.table_of(each)
-    if len(output.shown) > OUTPUTS:
-        yield pt.note(f"… {counted(len(output.shown) - OUTPUTS, 'more output')} …")
+        yield from printed
     yield from pt.names_note("Deleted: ", cut_each(output.deleted))
     if not is_noted:
         yield from pt.names_note("Changed, and yours: ", cut_each(output.overwritten))
 
 
-def _bounded(text: str, *, is_cut: bool = False) -> str:
-    shown = esc.steady(text[: esc.READ_CHARS])
-    is_cut = is_cut or len(text) > esc.READ_CHARS or len(shown) > VALUE_CHARS
-    return shown[:VALUE_CHARS] + "\n… the rest of this output is left out …" * is_cut
+def _printed(output: out.KernelOutput) -> list[tuple[pt.Verbatim, ...]]:
+    """What was printed before the first output that was shown, and behind each of them. Where that
+    is not known all of it stands first."""
+    ends = () if output.truncated else output.printed_before[: len(output.shown)]
+    marks = [0, *accumulate(ends, max), len(output.stdout)]
+    pieces = [output.stdout[begin:end] for begin, end in pairwise(marks)]
+    most = STREAM_CHARS // max(1, sum(map(bool, pieces)))
+    return [_stream("Printed", each, most) for each in pieces]
 
 
-def _printed(text: str) -> str:
-    """Both ends of ``text``; what is far from them is only counted."""
-    unread = max(0, len(text) - 2 * esc.READ_CHARS)
-    if unread:
-        text = text[: esc.READ_CHARS] + text[-esc.READ_CHARS :]
-    return esc.both_ends(esc.steady(text), STREAM_CHARS, tail=STREAM_CHARS // 2, unread=unread)
+def _stream(label: str, text: str, most: int = STREAM_CHARS) -> tuple[pt.Verbatim, ...]:
+    """Both ends of ``text``, which is nothing where it is white space alone."""
+    kept = esc.both_ends(esc.steady(text), most, tail=most // 2)
+    return (pt.Verbatim(label, kept),) if text.strip() else ()
 
 
 def _state(envelope: dict[str, Any], *, failed: bool) -> bl.StepState:
@@ -391,9 +391,7 @@ def _canonical(spec: dict[str, Any] | None) -> str:
     The schema's address and the embedding options say nothing about the drawing, and the latter
     could make a viewer load something.
     """
-    drawn = {
-        key: value for key, value in (spec or {}).items() if key not in ("$schema", "usermeta")
-    }
+    drawn = {k: v for k, v in (spec or {}).items() if k not in ("$schema", "usermeta")}
     return _json(drawn, sort_keys=True) if drawn else ""
 
 

@@ -82,7 +82,8 @@ def _end(block: bl.EndBlock) -> Iterator[pt.Part]:
         yield from _labelled("Missing", block.words)
     elif block.kind != "cancelled":
         yield from pt.written(block.words)
-    yield from _labelled("Not found in a result", ", ".join(block.not_found))
+    if block.not_found:
+        yield pt.note(f"Not found in a result: {', '.join(block.not_found)}")
     for name, texts in block.lists:
         if texts:
             yield pt.Paragraph((pt.Strong(name),))
@@ -249,7 +250,6 @@ def cost_words(cost_usd: float | None, *, partial: bool = False) -> str:
 OUTCOMES = (bl.QuestionBlock, bl.EndBlock)
 _WORK = (bl.ProseBlock, bl.FigureBlock, bl.RecoveryBlock, *OUTCOMES)
 _COMMANDS = "While this is the newest turn: `%agent code` shows its code, `%agent undo` undoes it."
-_TIMES = {1: "once", 2: "twice"}
 _NAMED = 6
 # A request of more lines, such as one to fix an error with its code, would push the answer away.
 _REQUEST_LINES = 4
@@ -305,14 +305,14 @@ def segment_of(
     behind: list[bl.Block] = [*long]
     behind += [each for each in blocks if each.key not in elsewhere and _is_work(each)]
     work = [_without(table, outline(each)) for each in behind]
-    if work:
+    if work or outcome is not None:
         work += [notes(*lines) for each in questions if (lines := _asked(each))]
         work += [outline(replace(each, words="")) for each in requests if each.shared]
     is_over = isinstance(outcome, bl.EndBlock)
     if is_over and any(each.tool_type == "code" and each.state == "done" for each in steps):
         work.append(notes(_COMMANDS))
     work += [outline(each) for each in _of(bl.FooterBlock, blocks) if each.model != OFFLINE]
-    return Segment(tuple(head), figure, tuple(work), _summary(steps, outcome) if work else ())
+    return Segment(tuple(head), figure, tuple(work), _summary(blocks, outcome) if work else ())
 
 
 def _of(kind: type[bl.Kind], blocks: Sequence[bl.Block]) -> list[bl.Kind]:
@@ -382,13 +382,14 @@ def _recovered(block: bl.RecoveryBlock, *, is_under_way: bool) -> Iterator[str]:
     if block.fallback:
         yield f"Went on with {block.fallback}: {why}"
     elif block.kind in _FELT:
-        times = _TIMES.get(block.retries, f"{block.retries} times")
+        times = {1: "once", 2: "twice"}.get(block.retries, f"{block.retries} times")
         done = "Trying again" if is_under_way else f"Retried {times}"
         yield f"{done}: {why}" if block.retries else why
 
 
-def _summary(steps: Sequence[bl.StepBlock], outcome: bl.Block | None) -> pt.Sentence:
+def _summary(blocks: Sequence[bl.Block], outcome: bl.Block | None) -> pt.Sentence:
     """How much work there was, and what it made, as far as the answer doesn't name it."""
+    steps = _of(bl.StepBlock, blocks)
     shown = {step.number for step in steps if _is_work(step)}
     told = counted(len(shown), "step") if shown else "Details"
     if not isinstance(outcome, bl.EndBlock):
@@ -396,5 +397,8 @@ def _summary(steps: Sequence[bl.StepBlock], outcome: bl.Block | None) -> pt.Sent
     if outcome.kind != "result":
         return (f"{told} tried" if shown and outcome.kind == "handoff" else told,)
     said = set(_NAME.findall(outcome.words))
-    made = [(pt.Mono(name),) for name in outcome.variables if name not in said]
+    # What the steps before an answer made stands in the fold of those.
+    older = {name for each in _of(bl.ReplyBlock, blocks) for name in each.made}
+    older -= {name for step in steps for name in step.made}
+    made = [(pt.Mono(name),) for name in outcome.variables if name not in said | older]
     return (told, " · ", *pt.enumerated(made, _NAMED)) if made else (told,)

@@ -220,15 +220,15 @@ def table_of(frame: DataFrameObject) -> Table:
     """``frame`` as a table; one without a preview as a list of its columns."""
     rows = "rows not counted" if frame.rows is None else counted(frame.rows, "row")
     size = f"{rows}, {counted(frame.column_count, 'column')}"
+    if frame.kind != "table":
+        size = f"{frame.kind}, {rows.replace('row', 'value')}"
     caption: Sentence = (Mono(cut(frame.name, 400)), f": {size}") if frame.name else (size,)
     if not frame.preview_columns:
-        cells = tuple(
-            cut_each((each.name, each.dtype, ", ".join(each.samples)), CELL_CHARS)
-            for each in frame.columns[:COLUMNS]
-        )
-        head = ("column", "type", "for example")
-        more = _more(0, frame.column_count - len(cells))
-        return Table(caption, head, cells, (False,) * 3, more)
+        listed = frame.columns[:COLUMNS]
+        told = ((each.name, each.dtype, ", ".join(each.samples)) for each in listed)
+        cells = tuple(cut_each(each, CELL_CHARS) for each in told)
+        more = _more(0, frame.column_count - len(listed))
+        return Table(caption, ("column", "type", "for example"), cells, (False,) * 3, more)
     names = frame.preview_columns[:COLUMNS]
     shown = [cut_each(row[: len(names)], CELL_CHARS) for row in frame.preview[:ROWS]]
     dtypes = {column.name: column.dtype for column in frame.columns}

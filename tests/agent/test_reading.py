@@ -60,12 +60,19 @@ async def test_forty_rows_are_the_most_of_a_whole_table(rows: int) -> None:
          "a\ntable, 1 row: x (float64)\n  x\n1.5\nb"),
         ("print(pd.DataFrame({'x': [1.5]}))", "table, 1 row: x (float64)\n  x\n1.5"),
         ("n = 3\nn", "3 (int)\n`n`: 3 (int)"),
-        ("pd.Series({'a': 2}, name='n')", "table, 1 row: index (index, str), n (int64)\n"
+        ("pd.Series({'a': 2}, name='n')", "series, 1 value: index (index, str), n (int64)\n"
                                           "index  n\n    a  2"),
         ("pd.DataFrame({'s': ['sales ']})", "table, 1 row: s (str)\n       s\n'sales '"),
         ("pd.DataFrame({'sales ': [1.5]})", "table, 1 row: 'sales ' (float64)\n'sales '\n     1.5"),
         ("1234567.25", "1234567.25 (float)"),
-        ("pd.Series([1234567.256], name='x')", "table, 1 row: x (float64)\n         x\n1234567.26"),
+        ("pd.Series([1234567.256], name='x')",
+         "series, 1 value: x (float64)\n         x\n1234567.26"),
+        ("s = pd.Series([1, 2])\ns",
+         "unnamed series, 2 values: value (int64)\nvalue\n    1\n    2\n"
+         "`s`: the unnamed series shown"),
+        ("df = pd.DataFrame({'a': [1]})\ns = df.a\ndf",
+         "table, 1 row: a (int64)\na\n1\n`df`: the table shown\n"
+         "`s`: series, 1 value, columns as `df`"),
         ("None", "Done."),
     ],
 )  # fmt: skip

@@ -1,6 +1,5 @@
 """How a file of data is written is found in its text, or left to a person."""
 
-import json
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from parsimony_kernel.execution.reading import readings, sniff
+from parsimony_kernel.execution.reading import readings, readings_of, sniff
 
 FOUND = [
     ("a,b\n1.5,x\n2,y\n", {}),
@@ -22,6 +21,16 @@ FOUND = [
      {"parse_dates": ["day"], "date_format": {"day": "%m/%d/%Y %H:%M"}}),
     ("day,n\n2024-12-24,1\n", {}),
     ('name,text\nAnn,"one, two"\nBo,three\n', {}),
+    ("Sales by branch\nas of 2026\na,b\n1.5,x\n2,y\n", {"skiprows": 2}),
+    ("Sales;;\n01.02.2026;;\n\nday;shop;n\n24.12.2024;x, y;1,5\n25.12.2024;z;2.000,25\n",
+     {"sep": ";", "skiprows": 3, "decimal": ",", "thousands": ".",
+      "parse_dates": ["day"], "date_format": {"day": "%d.%m.%Y"}}),
+    ("Sales, 2025\nshop;n\nx;1,5\ny;2,5\nz;3,5\n", {"sep": ";", "skiprows": 1, "decimal": ","}),
+    ("Sales in 2025\nland;2019;2020\nx;1;5\ny;2;5\n", {"sep": ";", "skiprows": 1}),
+    ("shop, town;m;n\nx, y;1,5;2,5\nz, u;2,5;3,5\n", {"sep": ";", "decimal": ","}),
+    ("shop;m;n\nx, y;1,5;2,5\nz, u;2,5;3,5\n", {"sep": ";", "decimal": ","}),
+    ("a,b,c\n1,2\n3,4,5\n6,7,8\n9,0,1\n2,3,4\n", {}),
+    (",town\nAnn,Rome\nBo,Oslo\n", {}),
 ]  # fmt: skip
 
 
@@ -55,9 +64,24 @@ def test_the_encoding_is_found(encoding: str) -> None:
     assert frame.to_dict("list") == {"stadt": ["Köln"], "größe €": [405]}
 
 
-def test_numbers_with_signs_are_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a,n\nx,1\n", "sep=','"),
+        ("Umsatz;;\nStand: 2026;;\nTag;Ort;n\n24.12.2024;Köln;1,5\n",
+         "sep=';', skiprows=2, encoding='cp1252', decimal=',', parse_dates=['Tag'], "
+         "date_format={'Tag': '%d.%m.%Y'}"),
+        ('price,n\n"$1,200.50",47%\n$3.00,5%\n',
+         "sep=',', thousands=','  # numbers with a sign in price, n"),
+        ("a;n\nx;1.234\n",
+         "sep=';', thousands='.'  # 1.234 means 1,234\nsep=';'  # 1.234 has three decimals"),
+    ],
+)  # fmt: skip
+def test_a_model_is_told_the_arguments_to_paste(tmp_path: Path, text: str, told: str) -> None:
     path = tmp_path / "prices.csv"
-    path.write_text('price,share\n"$1,200.50",47%\n$3.00,5%\n')
-    (only,) = json.loads(sniff(str(path)))
-    assert only["signed"] == ["price", "share"]
-    assert only["options"] == {"thousands": ","}
+    path.write_text(text, encoding="cp1252")
+    assert sniff(str(path)) == told
+    for line in told.splitlines():
+        frame = eval(f"pd.read_csv({str(path)!r}, {line}\n)")
+        assert frame.columns[-1] == "n"
+    assert len(readings_of(str(path))) == len(told.splitlines())

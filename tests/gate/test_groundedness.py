@@ -204,6 +204,40 @@ def test_what_follows_from_totals_shares_and_means_is_supported(summary: str) ->
     assert unsupported(summary, Results([TABLE])) == []
 
 
+LONG = """\
+         year          source  net_generation
+0  2001-01-01    Fossil Fuels           35361
+1  2001-01-01  Nuclear Energy            3853
+2  2001-01-01      Renewables            1437
+3  2017-01-01    Fossil Fuels           29329
+4  2017-01-01  Nuclear Energy            5214
+5  2017-01-01      Renewables           21933
+"""
+
+
+@pytest.mark.parametrize(
+    ("summary", "marks"),
+    [
+        ("The share of renewables rose from 3.5 % in 2001 to 38.8 % in 2017.", []),
+        ("Renewables made up 3.5 % of net generation in 2001.", []),
+        ("In 2017 the sources generated 18,825 on average, 56,476 together.", []),
+        ("The share of renewables rose from 3.7 % in 2001 to 38.8 % in 2017.", ["3.7"]),
+        ("Renewables made up 40.8 % of net generation in 2017.", ["40.8"]),
+    ],
+)
+def test_a_share_or_a_mean_of_the_rows_of_one_name_is_supported(
+    summary: str, marks: list[str]
+) -> None:
+    assert unsupported(summary, Results([LONG])) == marks
+
+
+def test_a_mean_over_a_column_that_was_shown_whole_is_supported() -> None:
+    rows = "\n".join(f"{2001 + n}  {1437 + n * n * 71}" for n in range(17))
+    held = Results([f"year  generation\n{rows}"])
+    assert unsupported("The average over the 17 years is 7,685 GWh.", held) == []
+    assert unsupported("The average over the 17 years is 7,885 GWh.", held) == ["7,885"]
+
+
 @pytest.mark.parametrize(
     ("claim", "did"),
     [

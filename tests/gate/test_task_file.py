@@ -170,6 +170,14 @@ def test_a_single_rule_and_an_identifier_alone_are_enough() -> None:
         ("#" * 300_000, "task.yaml: it has more than 262144 characters; shorten it."),
         ("contract:", "line 1: contract: Input should be a valid dictionary"),
         ("classifier: llm", "line 1: 'classifier' is not a field; "),
+        (
+            "name: orders",
+            "line 1: the procedure lacks 'start', 'final', 'states', 'edges'; add them.",
+        ),
+        (
+            WHOLE.replace("intent_tools: query_db", "intent_tools: [query_db, return_done]"),
+            "line 9: 'return_done' is none of the contract's tools; add it there, or take it out",
+        ),
         ("contract: {tools: []}", "line 1: nothing stands in here; write it"),
         ("constraints: []", "line 1: nothing stands in here; write it"),
         ("constraints:", "line 1: constraints: String should have at least 1 char"),

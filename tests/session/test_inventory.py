@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from parsimony_kernel.core.reading import variable_in_text
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.session.inventory import data_files, notebook_in_words
 from parsimony_kernel.session.share import Share
@@ -81,11 +82,30 @@ def test_a_folder_that_is_one_table_is_told_as_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [Share.samples, Share.schema])
-def test_a_table_that_is_not_of_pandas_names_its_library(tmp_path: Path, share: Share) -> None:
+def test_what_is_no_table_of_pandas_is_called_what_it_is(tmp_path: Path, share: Share) -> None:
     polars = pytest.importorskip("polars")
-    tables = {"cars": polars.DataFrame({"a": [1]}), "carts": pd.DataFrame({"a": [1]})}
-    variables = told(tmp_path, "cars", share, **tables)["variables"]
-    assert {each["name"]: each.get("library") for each in variables} == {
-        "cars": "polars",
-        "carts": None,
+    tables = {
+        "cars": polars.DataFrame({"a": [1]}),
+        "carts": pd.DataFrame({"a": [1]}),
+        "ages": pd.Series([1], name="age"),
+        "years": polars.Series([1]),
     }
+    variables = told(tmp_path, "cars", share, **tables)["variables"]
+    assert {each["name"]: (each.get("library"), each.get("kind")) for each in variables} == {
+        "cars": ("polars", None),
+        "carts": (None, None),
+        "ages": (None, "series"),
+        "years": ("polars", "unnamed series"),
+    }
+
+
+def test_a_value_that_the_first_rows_show_is_told_once(tmp_path: Path) -> None:
+    ages = pd.DataFrame({"full name": ["A B", None, "C"] * 9, "n": range(27), "is_old": 0})
+    ages.loc[7, "is_old"] = 1
+    [variable] = told(tmp_path, "mean of ages", ages=ages)["variables"]
+    seen: set[tuple[str, str]] = set()
+    columns = variable_in_text(variable, seen)["columns"]
+    assert columns == "full name (str, 9 missing); n (int64); is_old (int64): 1"
+    assert seen == {("full name", "str"), ("n", "int64"), ("is_old", "int64")}
+    [unnamed] = told(tmp_path, "", ages=ages)["variables"]
+    assert variable_in_text(unnamed)["columns"].startswith("full name (str, 9 missing): A B, C; n")

@@ -62,6 +62,52 @@ def test_the_answer_stands_first_then_its_table_and_the_work_is_put_away() -> No
     assert "5,076" not in work
 
 
+def test_what_was_printed_and_shown_stands_in_the_order_in_which_it_came() -> None:
+    first, second = frame(["first"], [["1"]]), frame(["second"], [["2"]])
+    printed: dict[str, Any] = {
+        "stdout": "before\nbetween\nbehind\n",
+        "printed_before": [7, 15],
+        "outputs": [first, second],
+    }
+    work = words(segment(*code(**printed), question()))[1]
+    order = [work.index(each) for each in ("before", "first", "between", "second", "behind")]
+    assert order == sorted(order)
+    work = words(segment(*code(**printed, truncated=True), question()))[1]
+    assert work.index("behind") < work.index("first")
+
+
+def test_a_fold_names_what_its_own_steps_made() -> None:
+    asked = [*code(changed=["a"]), ev.StateSnapshot(iteration=1, variables=("a",)), question()]
+    done = ev.RunCompleted(summary="Done.", variables=("a", "b"))
+    blocks = lasting(
+        replay(
+            [started(), *asked, started(reply="1"), *code("b = 1", "c2", changed=["b"]), done]
+        ).blocks
+    )
+    assert text_of([], summary=segment_of(blocks[3:]).summary) == "1 step · b"
+    assert text_of([], summary=segment_of(blocks).summary) == "2 steps · a, b"
+
+
+def test_what_was_read_from_the_notebook_is_told_of_a_cell_that_only_asks() -> None:
+    read = started(shared=("variables with samples: df",))
+    found = segment_of(lasting(replay([read, asked_model(), question()]).blocks))
+    assert "Read from your notebook: variables with samples: df" in words(found)[1]
+
+
+def test_what_is_not_found_in_a_result_is_a_note_under_the_answer() -> None:
+    answered = ev.ToolEvent(
+        tool_name="return_done",
+        tool_call_id="d",
+        tool_type="termination",
+        arguments={"summary": DONE.summary},
+        completed=True,
+        ok=True,
+        result={"not_found": ["5,076"]},
+    )
+    shown = segment_bundles(segment(answered, DONE))[0][0]
+    assert '<p class="pk-note">Not found in a result: 5,076</p>' in str(shown["text/html"])
+
+
 def test_a_chart_answers_in_the_place_of_a_table() -> None:
     found = segment(*code(outputs=[FRAME, figure()]), DONE)
     assert found.figure is not None
@@ -195,6 +241,7 @@ def test_a_column_has_one_format(name: str, dtype: str, cells: list[str], shown:
         (1, 2, "1 row, 2 columns", ""),
         (344, 1, "344 rows, 1 column", "… 334 more rows"),
         (11, 42, "11 rows, 42 columns", "… 1 more row, 2 more columns"),
+        (12, 2, "series, 12 values", "… 2 more rows"),
     ],
 )
 def test_a_table_shows_ten_rows_and_counts_the_rest(
@@ -202,6 +249,7 @@ def test_a_table_shows_ten_rows_and_counts_the_rest(
 ) -> None:
     names = [f"c{at}" for at in range(columns)]
     given = frame(names, [["1"] * columns] * min(rows, 20)) | {"rows": rows}
+    given["kind"] = "series" if "series" in caption else "table"
     table = table_of(DataFrameObject.model_validate(given))
     assert (table.caption, table.note) == ((caption,), note)
     assert len(table.rows) == min(rows, 10)

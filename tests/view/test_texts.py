@@ -116,6 +116,9 @@ def test_an_absurd_number_of_a_provider_is_null_in_the_metadata(absurd: float) -
     view.use(priced_usd=absurd, elapsed_s=absurd, model="\ud800")
     written = json.dumps(metadata_of(view), allow_nan=False, ensure_ascii=False).encode()
     assert json.loads(written)["parsimony"]["cost_usd"] is None
+    view.use(priced_usd=0.00002, elapsed_s=1.1 + 2.2)
+    facts = metadata_of(view)["parsimony"]
+    assert (facts["cost_usd"], facts["elapsed_s"]) == (0.00002, 3.3)
 
 
 def test_the_same_run_gives_the_same_bytes() -> None:
