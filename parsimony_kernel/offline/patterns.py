@@ -24,16 +24,14 @@ def rows() -> list[tuple[re.Pattern[str], Row]]:
     macros = {
         "the": "(?:(?:the|a|an|its|their|all|my|each|only) )*",
         "agg": f"(?:{'|'.join(table()['words'].values())})",
-        "op": f"(?:{'|'.join(map(_escaped, operators()))})",
-        "superlative": f"(?:{'|'.join(_adjectives())})",
+        "op": f"(?:{'|'.join(map(re.escape, operators()))})",
         # The second letter of a column's mark says what it holds.
-        "C": r"C[mtfk]\d+",
-        **{f"C{kind}": rf"C{kind}\d+" for kind in "mtf"},
-        **{each: rf"{each}\d+" for each in "VNTQPDM"},
-        "unit": r"(?: (?P<unit>P\d+|kg|g|lbs|cm|m|km|min|minutes|h|mm))?",
+        "C": r"C[mtk]\d+",
+        **{f"C{kind}": rf"C{kind}\d+" for kind in "mtk"},
+        **{each: rf"{each}\d+" for each in "VNTQPD"},
     }
     macros |= {f"{each}s": macros[each] + several.format(macros[each]) for each in "CV"}
-    macros["Gs"] = r"(?:C[mtfk]|P)\d+(?: (?:,|and|&|, and|by|, by) (?:the |by )*(?:C[mtfk]|P)\d+)*"
+    macros["Gs"] = r"(?:C[mtk]|P)\d+(?: (?:,|and|&|, and|by|, by) (?:the |by )*(?:C[mtk]|P)\d+)*"
     texts = ((re.sub(r"\{(\w+)\}", lambda m: macros[m[1]], r["re"]), r) for r in _listed("row"))
     return [(re.compile(rf"(?<![^ ])(?:{text})(?![^ ])"), row) for text, row in texts]
 
@@ -62,15 +60,6 @@ def operators() -> dict[str, str]:
     return {word: operator for operator, words in listed for word in words.split("|")}
 
 
-def _adjectives() -> list[str]:
-    sides = [side for _, *sides in table()["adjectives"].values() for side in sides]
-    return [word for side in sides for word in side.split("|")]
-
-
-def _escaped(word: str) -> str:
-    return word if word.replace(" ", "").isalpha() else re.escape(word)
-
-
 def clause(kind: str, text: str) -> bool:
     """Whether ``text`` is wholly what ``clauses`` describes."""
     return bool(re.fullmatch(table()["clauses"][kind], text, re.DOTALL))
@@ -85,7 +74,7 @@ def filler(kind: str) -> frozenset[str]:
 def keywords() -> frozenset[str]:
     """List the words that the patterns are made of: no part of a name is guessed from them."""
     texts = [row["re"] for row in _listed("row")]
-    texts += [*table()["words"].values(), *operators(), *_adjectives()]
+    texts += [*table()["words"].values(), *operators()]
     texts += [part.get("words", "") for part in table()["parts"].values()]
     plain = re.sub(r"\(\?P<\w+>|\{\w+\}|\\\w", " ", " ".join(texts))
     whole = re.findall(r"[a-z]{2,}", plain.replace("?", "") + " " + re.sub(r"\w\?", "", plain))

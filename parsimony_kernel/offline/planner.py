@@ -15,23 +15,13 @@ from rapidfuzz import fuzz
 from parsimony_kernel.core.text import counted
 from parsimony_kernel.offline import code
 from parsimony_kernel.offline.code import Cell
-from parsimony_kernel.offline.marks import STOP, Ask, Look, No, Stopped, choose
+from parsimony_kernel.offline.marks import Ask, No, choose
 from parsimony_kernel.offline.patterns import asides, clause, examples
 from parsimony_kernel.offline.query import Query
 from parsimony_kernel.offline.reader import Reader
 from parsimony_kernel.offline.schema import Table, read_table
 from parsimony_kernel.offline.transcript import Call, Transcript
-from parsimony_kernel.offline.words import (
-    Token,
-    fold,
-    for_markdown,
-    identifier,
-    is_data_file,
-    literal,
-    sentence,
-    spoken,
-    tokenize,
-)
+from parsimony_kernel.offline.words import Token, fold, is_data_file, sentence, spoken, tokenize
 
 MAX_REQUEST = 2_000
 REAL_MODEL = (
@@ -44,9 +34,9 @@ _ODD = re.compile(r"[-$€£ ]*\d[\d.,]*[ ]?[€$£%]?|\d{1,2}[./-]\d{1,2}[./-]\
 _SEPARATORS = re.compile(r"[;\t|]")
 
 
-@dataclass(frozen=True)
-class Step:
-    """What to say, or which tool to call."""
+@dataclass(eq=False)
+class Step(Exception):
+    """What to say, or which tool to call; raised where nothing goes on before its answer."""
 
     text: str = ""
     tool: str = ""
@@ -61,15 +51,6 @@ class _Made:
     table: str = ""
     chart: str = ""
     told: str = ""
-    source: str = ""
-
-
-@dataclass(eq=False)
-class _First(Exception):
-    """This tool has to be called first."""
-
-    tool: str
-    arguments: dict[str, Any]
 
 
 def next_step(turn: Transcript, tools: Sequence[str]) -> Step:
@@ -77,14 +58,12 @@ def next_step(turn: Transcript, tools: Sequence[str]) -> Step:
     planner = _Planner(turn, frozenset(tools))
     try:
         return planner.end("return_done", planner.plan())
-    except _First as first:
-        return Step("", first.tool, first.arguments)
+    except Step as first:
+        return first
     except Ask as ask:
         return planner.ask(ask)
     except No as no:
         return planner.unable(str(no))
-    except Stopped:
-        return planner.end("return_done", "Stopped, as you said. Nothing more was done.")
 
 
 @dataclass
@@ -96,7 +75,6 @@ class _Planner:
     notes: list[str] = field(default_factory=list)
     published: list[str] = field(default_factory=list)
     subject: str = ""
-    understood: int = 0
 
     def __post_init__(self) -> None:
         self.taken = self.turn.taken
@@ -127,12 +105,11 @@ class _Planner:
 
     def _suggestions(self) -> list[str]:
         """Two requests that would work, of the person's own columns."""
-        about = self.turn.tables().get(self.subject)
-        for each in filter(None, (about, *self._originals())):
-            measures = [c.name for c in each.measures]
-            kinds = [c.name for c in sorted(each.texts, key=lambda c: c.is_code)]
-            if measures and kinds:
-                return [f"mean {measures[0]} by {kinds[0]}", f"top 5 {each.name} by {measures[0]}"]
+        for each in filter(None, (self.turn.tables().get(self.subject), *self._originals())):
+            kinds = sorted(each.texts, key=lambda c: c.is_code)
+            if each.measures and kinds:
+                value = each.measures[0].name
+                return [f"mean {value} by {kinds[0].name}", f"top 5 {each.name} by {value}"]
             return [f"describe {each.name}", f"show the first 5 rows of {each.name}"]
         files = [each for each in self.turn.files if is_data_file(each)][:2]
         return [f"load {each}" for each in files] or examples()[-2:]
@@ -142,9 +119,6 @@ class _Planner:
     def plan(self) -> str:
         """Give the summary, once everything is done."""
         request = self.turn.request
-        stops = ("stop", "cancel", STOP.casefold())
-        if any(each.strip().casefold() in stops for each in self.turn.remarks):
-            raise Stopped
         if not request:
             raise No("The request is empty.")
         if len(request) > MAX_REQUEST:
@@ -152,9 +126,13 @@ class _Planner:
                      f"{MAX_REQUEST:,} at most.")  # fmt: skip
         if clause("fix", request):
             raise No("Fixing code takes a model that reads and writes Python.")
-        self._restore()
+        # What has gone with its kernel is loaded again, where its file is known.
+        for file in filter(is_data_file, self.turn.files):
+            name = code.name_for_file(file)
+            if name in self.turn.gone and name in request:
+                self._load_file(file, name, set())
         before: Query | None = None
-        for part in _clauses(tokenize(request, self.turn.files)):
+        for part in _clauses(tokenize(request)):
             before = self._do(part, before) or before
         return self._summary()
 
@@ -169,7 +147,7 @@ class _Planner:
             return None
         if aside:
             rest = aside.groupdict().get("rest") or ""
-            part = [] if clause("it", rest) else tokenize(rest, self.turn.files)
+            part = [] if clause("it", rest) else tokenize(rest)
         part, query = self._load(part), None
         if any(t.kind in ("word", "quoted", "number") for t in part):
             query = self._read(part, before)
@@ -180,23 +158,15 @@ class _Planner:
             self._publish(kind, aside.groupdict())
         return query
 
-    def _restore(self) -> None:
-        """Load again what has gone with its kernel, where the request names it."""
-        for name in sorted(name for name in self.turn.gone if name in self.turn.request):
-            found = re.findall(rf"Loaded `{name}` from (\S+):", self.turn.told)[-1:]
-            found = found or [f for f in self.turn.files if code.name_for_file(f) == name]
-            if len(found) == 1:
-                self._load_file(found[0], name, set())
-
     def _choose(self, question: str, choices: Sequence[str]) -> str:
         return choose(self.turn.answers, question, choices)
 
     # -- files -------------------------------------------------------------------------------
 
     def _load(self, part: list[Token]) -> list[Token]:
-        """Load the files that a part names; what is left of it."""
-        left, files = _apart(part)
-        for path, name in files:
+        """Load the file that a part names; what is left of it."""
+        left, path, name = _apart(part)
+        if path:
             self._load_file(self._path(path), name, {t.low for t in part})
         names = {t.name.casefold() for _, t in self.loaded}
         words = {t.low for t in left if t.kind == "word"} - names
@@ -206,15 +176,14 @@ class _Planner:
         suffix = path.casefold().rpartition(".")[2]
         options: dict[str, Any] = {}
         if suffix in ("xlsx", "xls"):
-            heads = f"pd.read_excel({literal(path)}, sheet_name=None, nrows=0)"
-            of = f'pd.Series(list({heads})).to_json(orient="values")'
-            look = code.looked(of, f"Look which sheets {path} has")
-            listed = json.loads(self._done(self._ran(look)).printed)
+            listed = self._looked(code.sheets(path), f"Look which sheets {path} has")
+            if listed is None:
+                raise No(f"The model is not shown here which sheets {path} has: load it in a cell.")
             if len(listed) > 1:
                 sheets = [each for each in listed if str(each).casefold() in said]
                 question = f"{path} has several sheets. Which one do you mean?"
                 sheet = sheets[0] if len(sheets) == 1 else self._choose(question, listed)
-                options, name = {"sheet_name": sheet}, name or identifier(sheet)
+                options, name = {"sheet_name": sheet}, name or code.name_for_file(sheet)
         name = name or code.name_for_file(path)
         call = self._ran(code.load(path, name, options))
         table = self._table_of(call, name)
@@ -237,46 +206,39 @@ class _Planner:
         self.taken.add(name)
 
     def _table_of(self, call: Call, name: str) -> Table | None:
+        # What the call itself told: the same name may have been loaded in another way since.
         told = {t.name: t for t in map(read_table, call.variables) if t is not None}
         return told.get(name) or self.turn.tables().get(name) if call.ok else None
 
     def _sniffed(self, path: str) -> dict[str, Any]:
         """How a text file is written."""
-        try:
-            readings = json.loads(self._ran(code.sniffed(path)).printed)
-        except ValueError:
-            return {}
-        says = [each.pop("says") for each in readings]
-        if len(says) == 1:
-            return dict(readings[0])
+        readings = self._looked(code.sniffed(path), f"Look how {path} is written")
+        says = [each.pop("says") for each in readings or ()]
         question = f"{path} can be read in {len(says)} ways. Which one?"
-        return dict(readings[says.index(self._choose(question, says))])
+        chosen = says.index(self._choose(question, says)) if len(says) > 1 else 0
+        return dict(readings[chosen]) if readings else {}
 
     def _path(self, path: str) -> str:
         """Find where a file lies, as far as the listing tells; a near miss is a question."""
         low, listed = path.casefold(), [f for f in self.turn.files if is_data_file(f)]
         found = [f for f in listed if f"/{f}".casefold().endswith(f"/{low}")]
-        if len(found) == 1:
-            return found[0]
-        base = low.rpartition("/")[2]
         names = {f: f.casefold().rpartition("/")[2] for f in listed}
-        if not path.startswith(("/", "..", "~")) and base not in names.values():
-            near = [f for f, other in names.items() if fuzz.ratio(base, other) >= 80]
-            if near:
-                return self._choose(f"There is no file {path!r}. Which one do you mean?", near)
-        return path
+        base, is_outside = low.rpartition("/")[2], path.startswith(("/", "..", "~"))
+        near = [f for f, other in names.items() if fuzz.ratio(base, other) >= 80]
+        if near and base not in names.values() and not is_outside:
+            return self._choose(f"There is no file {path!r}. Which one do you mean?", near)
+        return found[0] if len(found) == 1 else path
 
     # -- code --------------------------------------------------------------------------------
 
     def _called(self, tool: str, arguments: dict[str, Any]) -> Call:
-        """The call of a tool, whatever came of it; raises ``_First`` until it was answered."""
+        """The call of a tool, whatever came of it; raises ``Step`` until it was answered."""
         if tool not in self.tools:
             raise No(f"There is no tool {tool} here.")
         known = [c for c in self.turn.calls if c.name == tool and c.arguments == arguments]
-        answered = [c for c in known[-1:] if c.answer and not c.void]
-        if not answered:
-            raise _First(tool, arguments)
-        return answered[0]
+        if not known or not known[-1].answer:
+            raise Step("", tool, arguments)
+        return known[-1]
 
     def _ran(self, cell: Cell) -> Call:
         return self._called("run_code", {"code": cell.code, "purpose": cell.purpose})
@@ -285,6 +247,13 @@ class _Planner:
         if not call.ok:
             raise No(f"{call.arguments.get('purpose', call.name)}: {call.error[:300]}")
         return call
+
+    def _looked(self, expression: str, why: str) -> Any:
+        """What an expression comes to, as JSON; ``None`` where the model is not told."""
+        printed = self._done(self._ran(code.looked(expression, why))).printed
+        with suppress(ValueError):
+            return json.loads(printed)
+        return None
 
     def _originals(self) -> list[Table]:
         """The tables that this model has not computed, as far as can be told."""
@@ -297,9 +266,9 @@ class _Planner:
     def _read(self, part: Sequence[Token], before: Query | None) -> Query:
         """Read a part about the table that it names, or the one in hand, or one that it fits."""
         known, said = self.turn.tables(), {t.low for t in part if t.kind in ("word", "quoted")}
-        subject = self.subject or (before.table if before else "")
         named = [t for t in known.values() if t.name.casefold() in said]
         named = named or [t for t in self._originals() if set(fold(t.name)) <= said]
+        subject = self.subject or (before.table if before else "")
         first = named[:1] or [t for t in known.values() if t.name == subject]
         others = [t for t in self._originals() if t not in first]
         if not (first or others):
@@ -310,14 +279,15 @@ class _Planner:
         found: list[Query] = []
         left: list[tuple[int, bool, str, Exception]] = []
         for about in (*first, *others):
+            reader = self._reader(about, part, before)
             try:
-                found.append(self._read_about(about, part, before))
-            except (Ask, No, Stopped) as no:
-                left.append((self.understood, not isinstance(no, No), about.name, no))
+                found.append(reader.read())
+            except (Ask, No) as no:
+                left.append((len(reader.marks), isinstance(no, Ask), about.name, no))
             if about in first and (found or left[-1][1]):
                 break
         if not found:
-            _, _, self.subject, error = max(left, key=lambda each: each[:2])
+            *_, self.subject, error = max(left, key=lambda each: each[:2])
             raise error
         # The one whose names are said is meant; else the newest that has all that the others have.
         fewest = min(len(query.notes) for query in found)
@@ -326,32 +296,20 @@ class _Planner:
         wide = [name for name in fit if all(names[name] >= each for each in names.values())]
         return fit[wide[-1] if wide else self._choose("Which table do you mean?", list(fit))]
 
-    def _read_about(self, about: Table, part: Sequence[Token], before: Query | None) -> Query:
-        known: dict[str, Any] = {}
-        while True:
-            reader = Reader(
-                part, about, self.turn, known,
-                lambda: before or (None if self.loaded else self._before(about)),
-            )  # fmt: skip
-            try:
-                return reader.read()
-            except Look as look:
-                call = self._done(self._ran(code.looked(look.expression, look.why)))
-                known[look.expression] = None
-                with suppress(ValueError):
-                    known[look.expression] = json.loads(call.printed)
-            finally:
-                self.understood = len(reader.marks)
+    def _reader(self, about: Table, part: Sequence[Token], before: Query | None) -> Reader:
+        def earlier() -> Query | None:
+            return before or (None if self.loaded else self._before(about))
+
+        return Reader(part, about, self.turn, self._looked, earlier)
 
     def _before(self, about: Table) -> Query | None:
         """The request before, where this one may go on from it."""
         query: Query | None = None
         for request, _ in self.turn.earlier[-4:]:
-            for part in _clauses(tokenize(request, self.turn.files)):
-                left, _ = _apart(part)
-                with suppress(Ask, No, Stopped):
+            for part in _clauses(tokenize(request)):
+                with suppress(Ask, No):
                     # The first of them goes on from nothing.
-                    query = self._read_about(about, left, query or Query(about.name))
+                    query = self._reader(about, _apart(part)[0], query or Query(about.name)).read()
         return query
 
     def _compute(self, query: Query) -> None:
@@ -369,9 +327,9 @@ class _Planner:
         units = [cell.unit, *[""] * len(lines)]
         told = " ".join(map(sentence, lines, units, [periods] * len(lines)))
         if not (told or cell.table or cell.chart) and query.do != "head":
-            told = f"{query.title}: see the step below."
-        self.made.append(_Made(query.title, cell.table, cell.chart, told, about.name))
-        if query.do in ("rows", "rename", "dropna") and cell.table:
+            told = f"{cell.purpose}: see the step below."
+        self.made.append(_Made(cell.purpose, cell.table, cell.chart, told))
+        if query.do in ("rows", "rename") and cell.table:
             self.subject = cell.table
 
     # -- afterwards --------------------------------------------------------------------------
@@ -395,29 +353,26 @@ class _Planner:
             name = self._latest(chart=False).table
             suffix = (given.get("suffix") or "csv").casefold().replace("excel", "xlsx")
             path = title if "." in title else f"{title or name}.{suffix}"
-            is_drawn = re.search("chart|plot|graph", given.get("rest") or "")
-            if not path.casefold().endswith((".csv", ".xlsx")) or is_drawn:
+            is_chart = bool(re.search("chart|plot|graph", given.get("rest") or ""))
+            if is_chart or not path.casefold().endswith((".csv", ".xlsx")):
                 raise No("The built-in model writes tables, to CSV and Excel files.")
             self._done(self._ran(code.export(name, path)))
             self.published.append(f"Wrote `{name}` to {path}.")
             return
         has_chart = any(m.chart for m in self.made) or (not self.made and self.turn.figures())
-        as_kind = kind if kind == "dataset" else "chart" if has_chart else "dataset"
-        made = self._latest(chart=as_kind == "chart")
-        variable = made.chart if as_kind == "chart" else made.table
+        is_chart = kind != "dataset" and bool(has_chart)
+        made = self._latest(chart=is_chart)
+        as_kind, variable = ("chart", made.chart) if is_chart else ("dataset", made.table)
         own = made.title if kind == "report" else title or made.title
         self._done(self._called(f"return_{as_kind}", {"variable": variable, "title": own}))
-        if kind != "report":
-            self.published.append(f"Published the {as_kind} {own!r}.")
-            return
-        files = [p for p, t in self.loaded if t.name == made.source] or [made.source or variable]
-        how = f"The {as_kind} `{variable}` was made from {for_markdown(spoken(files))}."
-        body = [f"![{for_markdown(own)}](artifact:{variable})", for_markdown(made.told)]
-        text = "\n\n".join(filter(None, [*body, f"## How it was made\n\n{how}"]))
-        report = {"title": title or own, "body": text, "language": "en"}
-        call = self._done(self._called("return_report", report))
-        place = call.result.get("page") or call.result.get("path") or ""
-        self.published.append(f"Published the report {title or own!r}{f': {place}' * bool(place)}.")
+        told = f"Published the {as_kind} {own!r}."
+        if kind == "report":
+            body = f"![{_escaped(own)}](artifact:{variable})\n\n{_escaped(made.told)}"
+            report = {"title": title or own, "body": body.strip(), "language": "en"}
+            result = self._done(self._called("return_report", report)).result
+            place = result.get("page") or result.get("path")
+            told = f"Published the report {title or own!r}{f': {place}' if place else ''}."
+        self.published.append(told)
 
     def _summary(self) -> str:
         parts = [made.told or f"{made.title}." for made in self.made]
@@ -426,9 +381,8 @@ class _Planner:
             size = ", ".join([*rows, counted(len(each.columns), "column")])
             parts.append(f"Loaded `{each.name}` from {path}: {size}.")
         for made in self.made:
-            names = [
-                f"`{n}`" for n in (made.table, made.chart) if n and n not in self.turn.variables
-            ]
+            bound = (made.table, made.chart)
+            names = [f"`{n}`" for n in bound if n and n not in self.turn.variables]
             parts += [f"Saved as {spoken(names)}."] if names else []
         parts += [*self.published, *(f"{note}." for note in dict.fromkeys(self.notes))]
         return " ".join(each if each.endswith((".", "?", ":")) else f"{each}." for each in parts)
@@ -448,22 +402,17 @@ def _clauses(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     yield part
 
 
-def _apart(part: Sequence[Token]) -> tuple[list[Token], list[tuple[str, str]]]:
-    """A part without its loading, and the files to load with the names they are given."""
-    left, files, at = list[Token](), list[tuple[str, str]](), 0
-    while at < len(part):
-        token = part[at]
-        at += 1
-        if token.kind != "file" or (left and left[-1].low in ("to", "as", "into")):
-            left.append(token)
-            continue
-        name = ""
-        if at + 1 < len(part) and part[at].low in ("as", "into"):
-            name, at = part[at + 1].bare, at + 2
-        while left and clause("loading", left[-1].low):
-            left.pop()
-        files.append((token.bare, name))
-    return left, files
+def _apart(part: Sequence[Token]) -> tuple[list[Token], str, str]:
+    """A part without its loading, the file to load, and the name that it is given."""
+    for at, token in enumerate(part):
+        left = list(part[:at])
+        if token.kind == "file" and not (left and left[-1].low in ("to", "as", "into")):
+            while left and clause("loading", left[-1].low):
+                left.pop()
+            is_named = at + 2 < len(part) and part[at + 1].low in ("as", "into")
+            rest = at + 3 if is_named else at + 1
+            return [*left, *part[rest:]], token.bare, part[at + 2].bare if is_named else ""
+    return list(part), "", ""
 
 
 def _is_odd(table: Table) -> bool:
@@ -473,3 +422,8 @@ def _is_odd(table: Table) -> bool:
         return True
     texts = [c for c in table.columns if c.kind == "text" and c.samples]
     return any(all(map(_ODD.fullmatch, c.samples)) for c in texts)
+
+
+def _escaped(text: str) -> str:
+    """Text of data for a report, which reads Markdown."""
+    return re.sub(r"([\\`*_{}\[\]<>#|!])", r"\\\1", text)

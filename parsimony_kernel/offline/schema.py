@@ -4,23 +4,17 @@ Read from the summaries in the context and in tool results; nothing is looked up
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 from parsimony_kernel.offline.patterns import table as patterns
 from parsimony_kernel.offline.words import fold, literal
 
-Kind = Literal["number", "date", "boolean", "text"]
-
 _UNIT = re.compile(patterns()["spellings"]["unit"])
-_KINDS: tuple[tuple[str, Kind], ...] = (
-    ("date|timestamp", "date"),
-    ("bool", "boolean"),
-    ("u?int|float|double|decimal|number", "number"),
-)
-_YES_NO = ({"yes", "no"}, {"y", "n"}, {"true", "false"})
+_KIND = re.compile("(?P<date>date|timestamp)|(?P<boolean>bool)|(?P<number>u?int|float|decimal)")
+CODES = frozenset({"id", "code", "number", "zip", "index", "no", "nr"})
 _MISSING = frozenset({"nan", "none", "nat", "<na>", "null", ""})
 
 
@@ -29,13 +23,14 @@ class Column:
     """A column of a table, or one that code computes from others.
 
     Args:
+        kind: ``number``, ``date``, ``boolean`` or ``text``.
         dates: the arguments that read its text as dates, ``None`` where it is no such text.
         made_of: the columns that it is computed from, by the template ``how``.
         part: the part of a date that it is, by its row in the table of patterns.
     """
 
     name: str
-    kind: Kind
+    kind: str
     dtype: str = ""
     samples: tuple[str, ...] = ()
     dates: str | None = None
@@ -60,14 +55,13 @@ class Column:
     @property
     def plain(self) -> str:
         """Its name without the unit."""
-        return _UNIT.sub("", self.name).strip() or self.name
+        return _UNIT.sub("", self.name)
 
     @property
     def unit(self) -> str:
         """The unit that its name ends with; empty without one."""
-        name = self.made_of[0].name if self.made_of else self.name
-        found = _UNIT.search(name)
-        return found[1] if found and not self.part and _UNIT.sub("", name) else ""
+        found = _UNIT.search(self.made_of[0].name if self.made_of else self.name)
+        return found[1] if found and not self.part else ""
 
     @property
     def label(self) -> str:
@@ -77,19 +71,6 @@ class Column:
         if self.made_of:
             return " - ".join(each.label for each in self.made_of)
         return " ".join(self.plain.replace("_", " ").split()) or self.name
-
-    @property
-    def yes_no(self) -> tuple[str, ...]:
-        """The text for yes and the one for no, of a column that holds nothing else."""
-        low = {each.casefold(): each for each in self.samples}
-        is_flag = self.kind == "text" and set(low) in _YES_NO
-        ordered = sorted(low, key=lambda each: each[0] not in "yt")
-        return tuple(low[each] for each in ordered) if is_flag else ()
-
-    @property
-    def is_flag(self) -> bool:
-        """Whether it says of each row that something is so, or is not."""
-        return self.kind == "boolean" or bool(self.yes_no)
 
     @property
     def is_date(self) -> bool:
@@ -115,27 +96,21 @@ class Column:
     @property
     def is_ordered(self) -> bool:
         """Whether its values have an order of their own."""
-        return self.is_time or self.is_cycle or self.kind == "number"
+        return self.is_date or self.kind == "number"
 
     @property
     def is_code(self) -> bool:
         """Whether it names or numbers things, by its name or because it counts up."""
-        last = fold(self.name)[-1:]
-        ends = [re.search(r"(\d+)$", each) for each in self.samples]
-        numbers = [int(each[1]) for each in ends if each]
-        steps = {after - before for before, after in pairwise(numbers)}
-        counts = len(ends) == len(numbers) > 3 and steps == {1}
         is_whole = self.kind == "text" or self.dtype.startswith(("int", "uint"))
-        return bool({"id", "code", "zip", "index", "no", "nr"} & set(last)) or (counts and is_whole)
+        ends = [re.search(r"\d+$", each) for each in self.samples if is_whole]
+        numbers = [int(each[0]) for each in ends if each]
+        counts = len(numbers) == len(ends) > 3 and {b - a for a, b in pairwise(numbers)} == {1}
+        return counts or bool(CODES & {*fold(self.name)[-1:]})
 
     @property
     def is_measure(self) -> bool:
         """Numbers of which a sum or a mean says something."""
         return self.kind == "number" and not self.is_code and "year" not in fold(self.name)[-1:]
-
-    def has_word(self, words: Sequence[str]) -> bool:
-        """Whether its name has one of the words."""
-        return bool(set(fold(self.name)) & set(words))
 
 
 def part_of(column: Column, part: str) -> Column:
@@ -178,27 +153,21 @@ class Table:
 
 def read_table(summary: Mapping[str, Any]) -> Table | None:
     """Read the table that a summary describes; ``None`` when it is not one."""
-    columns, rows = summary.get("columns"), summary.get("rows")
-    if summary.get("type") != "dataframe" or not isinstance(columns, list):
+    listed, rows = summary.get("columns"), summary.get("rows")
+    if summary.get("type") != "dataframe" or not isinstance(listed, list):
         return None
-    known = [
-        _column(str(each["name"]), str(each.get("dtype", "")), each.get("samples"))
-        for each in columns
-        if isinstance(each, dict) and "name" in each
-    ]
-    more = summary.get("more_columns")
-    known += [Column(str(each), "text") for each in more] if isinstance(more, list) else []
+    more = [Column(str(each), "text") for each in summary.get("more_columns") or ()]
     whole = rows if isinstance(rows, int) else None
-    library = str(summary.get("library") or "")
-    return Table(str(summary.get("name") or ""), whole, tuple(known), library)
+    name, library = str(summary.get("name") or ""), str(summary.get("library") or "")
+    return Table(name, whole, (*map(_column, listed), *more), library)
 
 
-def _column(name: str, dtype: str, samples: Any) -> Column:
-    listed = samples if isinstance(samples, list | tuple) else ()
-    seen = tuple(each for each in map(str, listed) if each.strip().casefold() not in _MISSING)
-    kind: Kind = next((kind for begins, kind in _KINDS if re.match(begins, dtype.lower())), "text")
-    if kind != "text":
-        return Column(name, kind, dtype, seen)
-    dates = patterns()["dates"].items()
-    shapes = (how for shape, how in dates if seen and all(re.fullmatch(shape, s) for s in seen))
-    return Column(name, "text", dtype, seen, next(shapes, None))
+def _column(summary: Mapping[str, Any]) -> Column:
+    name, dtype = str(summary["name"]), str(summary.get("dtype", ""))
+    samples = map(str, summary.get("samples") or ())
+    seen = tuple(each for each in samples if each.strip().casefold() not in _MISSING)
+    found = _KIND.match(dtype.lower())
+    kind = str(found.lastgroup) if found else "text"
+    shapes = patterns()["dates"].items() if kind == "text" and seen else ()
+    dates = (how for shape, how in shapes if all(re.fullmatch(shape, each) for each in seen))
+    return Column(name, kind, dtype, seen, next(dates, None))

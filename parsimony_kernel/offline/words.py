@@ -1,4 +1,4 @@
-"""Text becomes tokens and comparable words, and names become Python."""
+"""Text becomes tokens and comparable words, names become Python, printed lines become sentences."""
 
 import builtins
 import json
@@ -11,21 +11,25 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, count
 
+from parsimony_kernel.identity import slug_from_title
 from parsimony_kernel.offline.patterns import table
 
 DATA_SUFFIXES = ("csv", "tsv", "txt", "parquet", "pq", "xlsx", "xls", "json", "jsonl", "ndjson")
-_ANY = "|".join(DATA_SUFFIXES)
-_TOKEN = rf"""
+_TOKEN = re.compile(
+    rf"""
       (?P<quoted>"[^"\n]{{1,200}}"|“[^”\n]{{1,200}}”|`[^`\n]{{1,200}}`
         |(?<!\w)['‘][^'’\n]{{1,200}}['’](?!\w))
-    | (?P<file>(?:(?<!\w)(?:/|(?:\.{{1,2}}/)+))?[\w~][\w\-./~]{{0,250}}\.(?:{_ANY})(?!\w|\.\w))
+    | (?P<file>(?:(?<!\w)(?:/|(?:\.{{1,2}}/)+))?[\w~][\w\-./~]{{0,250}}
+        \.(?:{"|".join(DATA_SUFFIXES)})(?!\w|\.\w))
     | (?P<date>\d{{4}}-\d{{1,2}}(?:-\d{{1,2}})?(?![\w-]))
-    | (?P<number>(?<![\w.])\d+,\d{{1,2}}(?![\w,])
-        |(?<![\w.])[$€£]?(?:(?<=\s)-|^-)?\d(?:\d|,(?=\d{{3}}(?!\d))){{0,30}}
-        (?:\.\d{{1,30}})?(?:[kK](?!\w))?(?=[mM]?(?:st|nd|rd|th)?(?!\w)))
-    | (?P<word>[^\W\d]\w*(?:['’](?!s\b)[a-z]+)?|\d+\w+)
+    | (?P<number>(?<![\w.])(?:(?<=\s)-|^-)?\d(?:\d|,(?=\d{{3}}(?!\d))){{0,30}}
+        (?:\.\d{{1,30}})?(?=(?:st|nd|rd|th)?(?!\w)))
+    | (?P<of>(?<=\w)['’]s\b)
+    | (?P<word>[^\W\d]\w*(?:-[^\W\d]\w*)*(?:['’](?!s\b)[a-z]+)?|\d+\w+)
     | (?P<sign>>=|<=|==|!=|<>|[-<>=≥≤≠%,&+*/^();:?!.\n])
-    """
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -45,26 +49,15 @@ class Token:
         """The text for comparing."""
         return self.text.casefold()
 
-    @property
-    def number(self) -> float | int:
-        """The value of a number."""
-        text = self.text.strip("$€£kK")
-        comma = "." if re.fullmatch(r"\d+,\d{1,2}", text) else ""
-        value = float(text.replace(",", comma)) * (1_000 if self.low.endswith("k") else 1)
-        return int(value) if value.is_integer() else value
 
-
-def tokenize(text: str, files: Iterable[str] = ()) -> list[Token]:
-    """The tokens of ``text``; a file of ``files`` is one token, whatever is in its name."""
-    odd = sorted((f for f in files if re.search(r"[^\w.\-/]", f)), key=len, reverse=True)
-    named = "|".join(map(re.escape, odd)) or "(?!)"
-    whole = rf"(?P<named>{named})|(?P<of>(?<=\w)['’]s\b)|{_TOKEN}"
-    tokens = []
-    for found in re.finditer(whole, text, re.VERBOSE | re.IGNORECASE):
-        token = Token(str(found.lastgroup), found[0])
-        is_file = token.kind == "named" or (token.kind == "quoted" and is_data_file(token.bare))
-        tokens += [Token("file", token.bare) if is_file else token] * (token.kind != "of")
-    return tokens
+def tokenize(text: str) -> list[Token]:
+    """Split ``text`` into tokens; a quoted name of a data file is a file."""
+    tokens = [Token(str(found.lastgroup), found[0]) for found in _TOKEN.finditer(text)]
+    return [
+        Token("file", each.bare) if each.kind == "quoted" and is_data_file(each.bare) else each
+        for each in tokens
+        if each.kind != "of"
+    ]
 
 
 def is_data_file(name: str) -> bool:
@@ -86,9 +79,8 @@ def singular(word: str) -> str:
         return word[:-3] + "y"
     if len(word) > 4 and word.endswith(("sses", "shes", "ches", "xes")):
         return word[:-2]
-    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        return word[:-1]
-    return word
+    is_plural = len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is"))
+    return word[:-1] if is_plural else word
 
 
 def canonical(words: Iterable[str]) -> tuple[str, ...]:
@@ -114,14 +106,9 @@ def literal(value: object) -> str:
     return text if text.isprintable() and not isinstance(value, bool) else repr(value)
 
 
-def slug(text: str, limit: int = 40) -> str:
-    """``text`` as the inner part of an identifier."""
-    return "_".join(fold(text))[:limit].strip("_")
-
-
 def identifier(text: str, fallback: str = "table") -> str:
     """A valid name that reads like ``text``, of no builtin and no module."""
-    name = re.sub(r"\W+", "_", slug(text, 60)) or fallback
+    name = slug_from_title(text)
     name = f"{fallback}_{name}" if name[0].isdigit() else name
     if keyword.iskeyword(name) or keyword.issoftkeyword(name) or name in _RESERVED:
         name = f"{name}_{fallback if fallback not in name else 'data'}"
@@ -139,16 +126,22 @@ _NUMBER = re.compile(r"(?<![\w.-])-?\d{1,15}(?:\.\d+)?(?:e[+-]?\d+)?(?![\w-]|\.\
 
 
 def sentence(line: str, unit: str, periods: Collection[str] = ()) -> str:
-    """A printed line as people say it: "Highest mean mass: Gentoo, 5,076 g."."""
+    """A printed line as people say it: "Highest mean mass: Gentoo, 5,076 g.".
+
+    Args:
+        line: a label, a colon and values.
+        unit: that of the last value; empty without one.
+        periods: the parts of dates among the values, which end there: "2012-05", "2012".
+    """
     label, colon, rest = " ".join(line.split()).partition(": ")
     rest = re.sub(r"(\d{4}-\d\d-\d\d) 00:00:00", r"\1", rest if colon else label)
     if "month" in periods:
         rest = re.sub(r"(\d{4}-\d\d)-01", r"\1", rest)
     if "year" in periods:
         rest = re.sub(r"(\d{4})-01-01", r"\1", rest)
-    before, space, last = rest.rpartition(" ")
     if label.endswith(" year"):
         return f"{label}: {rest}."
+    before, space, last = rest.rpartition(" ")
     if not colon or label.startswith("Rows") or not _NUMBER.fullmatch(last):
         return f"{label}{colon}{_NUMBER.sub(_rounded, rest) if colon else ''}."
     value = _NUMBER.sub(_rounded, last) + (f" {unit}" if unit else "")
@@ -164,8 +157,3 @@ def _rounded(found: re.Match[str]) -> str:
         return f"{value:.3g}"
     digits = max(0, 4 - len(str(int(abs(value))))) if abs(value) >= 1 else 3
     return f"{value:,.{digits}f}".rstrip("0").rstrip(".") if digits else f"{value:,.0f}"
-
-
-def for_markdown(text: str) -> str:
-    """Text of data for a report, which reads Markdown."""
-    return re.sub(r"([\\`*_{}\[\]<>#|!])", r"\\\1", text)
