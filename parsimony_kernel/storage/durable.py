@@ -183,7 +183,11 @@ def _make_like(handle: int, like: os.stat_result) -> None:
     try:
         os.fchown(handle, like.st_uid, like.st_gid)
     except OSError:
-        mode &= 0o700  # who owns it now is not to be taken for who owned it
+        mode &= 0o777  # who owns it now is not to be taken for who owned it
+        try:
+            os.fchown(handle, -1, like.st_gid)
+        except OSError:
+            mode &= 0o707
     os.fchmod(handle, mode)
 
 
