@@ -257,7 +257,8 @@ def make_folder(folder: Path, *, mode: int = 0o777) -> None:
 
 
 def create(path: Path, data: bytes, *, mode: int = 0o666) -> bool:
-    """Create ``path`` with ``data`` unless it exists; of many callers exactly one succeeds.
+    """Create ``path`` with ``data`` unless it exists; of many callers exactly one succeeds, where
+    the file system has hard links or locks.
 
     Returns whether this call made the file. An existing one is neither read nor changed.
     """
