@@ -74,19 +74,21 @@ def test_a_rewritten_file_keeps_its_mode_and_its_owner(mode: int, tmp_path: Path
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such owners")
+@pytest.mark.parametrize(("group_too", "mode"), [(False, 0o770), (True, 0o700)])
 def test_a_file_whose_owner_cannot_be_kept_is_opened_to_nobody_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    group_too: bool, mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"one")
     path.chmod(0o4770)
 
-    def forbidden(_handle: int, _user: int, _group: int) -> None:
-        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+    def forbidden(_handle: int, user: int, _group: int) -> None:
+        if user != -1 or group_too:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
     monkeypatch.setattr(os, "fchown", forbidden)
     durable.rewrite(path, bytes.upper)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    assert stat.S_IMODE(path.stat().st_mode) == mode
 
 
 def test_whoever_refuses_to_rewrite_leaves_the_file_and_is_heard(tmp_path: Path) -> None:

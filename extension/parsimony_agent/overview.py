@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +20,14 @@ from parsimony_agent.options import check_context, options_of
 from parsimony_agent.pending import TurnError
 from parsimony_agent.tables import note, steps_table, table, words
 from parsimony_kernel.core.chat import OFFLINE, ModelRequest
-from parsimony_kernel.core.events import RunStarted
+from parsimony_kernel.core.events import AgentEvent, LLMCallCompleted, RunStarted
 from parsimony_kernel.core.pictures import pictures_in, size_of, tokens_of
 from parsimony_kernel.core.text import counted
 from parsimony_kernel.doctor.checks import run_checks, to_text
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.metrics import alerts, figures
 from parsimony_kernel.session.maintenance import RECENT_TURNS, report_of
-from parsimony_kernel.session.turns import Used, resolve_turn, used
+from parsimony_kernel.session.turns import resolve_turn
 from parsimony_kernel.view.escape import fit, html_text
 from parsimony_kernel.view.history import story
 from parsimony_kernel.view.outline import cost_words
@@ -192,19 +192,26 @@ def usage(magics: AgentMagics, topic: str = "") -> Told:
 def cost(magics: AgentMagics) -> Told:
     """What each turn has used of its model, those that were replaced among them, and the sum."""
     session = magics.session
-    turns = [(turn, used(session.events(turn.run_id))) for turn in session.turns()]
-    whole = sum((each for _, each in turns), Used())
+    turns = [(turn, _calls(session.events(turn.run_id))) for turn in session.turns()]
+    whole = [each for _, calls in turns for each in calls]
     rows = [_row(str(turn.ordinal), turn.model, each) for turn, each in turns]
     rows += [_row("all", "", whole)] * (len(rows) > 1)
     head = ("turn", "model", "calls", "tokens in", "cached", "tokens out", "cost", "time")
     return table(head, rows, empty="No turn of this notebook has asked a model yet.")
 
 
-def _row(turn: str, model: str, spent: Used) -> tuple[str, ...]:
-    is_unknown = spent.calls > 0 and spent.unpriced == spent.calls
-    counts = (spent.calls, spent.prompt_tokens, spent.cached_tokens, spent.completion_tokens)
-    price = cost_words(None if is_unknown else spent.cost_usd, partial=spent.unpriced > 0)
-    return (turn, model, *(f"{each:,}" for each in counts), price, f"{spent.seconds:.0f} s")
+def _calls(events: Iterable[AgentEvent]) -> list[LLMCallCompleted]:
+    return [event for event in events if isinstance(event, LLMCallCompleted)]
+
+
+def _row(turn: str, model: str, calls: Sequence[LLMCallCompleted]) -> tuple[str, ...]:
+    tokens = ((each.prompt_tokens, each.cached_tokens, each.completion_tokens) for each in calls)
+    counts = (len(calls), *(map(sum, zip(*tokens, strict=True)) if calls else (0, 0, 0)))
+    priced = [each.cost_usd for each in calls if each.cost_usd is not None]
+    is_unknown = calls and not priced
+    price = cost_words(None if is_unknown else sum(priced), partial=len(priced) < len(calls))
+    seconds = sum(each.duration_s for each in calls)
+    return (turn, model, *(f"{each:,}" for each in counts), price, f"{seconds:.0f} s")
 
 
 # -- what goes to models

@@ -3,14 +3,13 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass
-from operator import add
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from parsimony_kernel.core.config import AgentGuardrails
 from parsimony_kernel.core.errors import SessionError as SessionError
-from parsimony_kernel.core.events import AgentEvent, LLMCallCompleted, RunStarted
+from parsimony_kernel.core.events import RunStarted
 from parsimony_kernel.core.state import HeldCall, RunState, SuspensionRecord
 from parsimony_kernel.gate.approval import EVERY_STEP, Approval
 from parsimony_kernel.llm.cassette_mode import CassetteMode
@@ -198,43 +197,4 @@ def options_of(begun: RunStarted | None) -> TurnOptions:
         procedure=begun.procedure,
         share=Share(begun.share or Share.samples),
         **{name: getattr(begun, name) for name in KEPT},
-    )
-
-
-# -- what turns have used
-
-
-@dataclass(frozen=True)
-class Used:
-    """Calls of models, their tokens, and US dollars; ``unpriced`` calls have no known price."""
-
-    calls: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost_usd: float = 0.0
-    unpriced: int = 0
-    seconds: float = 0.0
-    cached_tokens: int = 0
-
-    def __add__(self, other: "Used") -> "Used":
-        return Used(*map(add, astuple(self), astuple(other)))
-
-
-def used(events: Iterable[AgentEvent]) -> Used:
-    """What the events say that was used. ``seconds`` are those of waiting for models."""
-    return sum(
-        (
-            Used(
-                1,
-                event.prompt_tokens,
-                event.completion_tokens,
-                event.cost_usd or 0.0,
-                event.cost_usd is None,
-                event.duration_s,
-                event.cached_tokens,
-            )
-            for event in events
-            if isinstance(event, LLMCallCompleted)
-        ),
-        Used(),
     )

@@ -205,8 +205,13 @@ class Database:
                 db.execute("ROLLBACK")
 
     def broken_seal(self) -> str:
-        """Why its seal does not vouch for it, inside a ``snapshot``; empty where it does."""
+        """What does not fit its seal, inside a ``snapshot``; empty where all does."""
         return self._seal.problem()
+
+    def sealed_elsewhere(self) -> str:
+        """Why the rows cannot be held against the seal here; empty where they can."""
+        with self.reading("check"):
+            return self._seal.stranger()
 
     def seal_as_it_is(self) -> None:
         """Seal what is there now with the key that signs now; synced."""

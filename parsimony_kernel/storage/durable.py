@@ -183,7 +183,11 @@ def _make_like(handle: int, like: os.stat_result) -> None:
     try:
         os.fchown(handle, like.st_uid, like.st_gid)
     except OSError:
-        mode &= 0o700  # who owns it now is not to be taken for who owned it
+        mode &= 0o777  # who owns it now is not to be taken for who owned it
+        try:
+            os.fchown(handle, -1, like.st_gid)
+        except OSError:
+            mode &= 0o707
     os.fchmod(handle, mode)
 
 
@@ -253,7 +257,8 @@ def make_folder(folder: Path, *, mode: int = 0o777) -> None:
 
 
 def create(path: Path, data: bytes, *, mode: int = 0o666) -> bool:
-    """Create ``path`` with ``data`` unless it exists; of many callers exactly one succeeds.
+    """Create ``path`` with ``data`` unless it exists; of many callers exactly one succeeds, where
+    the file system has hard links or locks.
 
     Returns whether this call made the file. An existing one is neither read nor changed.
     """

@@ -90,9 +90,18 @@ class Seal:
         self._db.execute(_CREATE)
         self._put(self._keyring.sealing(), self._rows(), {})
 
+    def stranger(self) -> str:
+        """Why what is there cannot be held against the seal; empty where it can.
+
+        As with ``problem``, the end of a sentence about the journal.
+        """
+        key_id = self._kept()[0]
+        if key_id in (_FRESH, _NOBODY, _GONE) or self._key(key_id) is not None:
+            return ""
+        return f"the key that sealed it is not here; {_ACCEPT}"
+
     def problem(self) -> str:
-        """What does not fit, or why that cannot be told here, as the end of a sentence about the
-        journal; empty where all fits."""
+        """What does not fit, as far as the key is here; empty where all does."""
         key_id, text, mac = self._kept()
         if key_id == _FRESH and not any(True for _ in self._rows()):
             return ""
@@ -102,7 +111,7 @@ class Seal:
             return f"its seal was taken away; {_ACCEPT}"
         key = self._key(key_id)
         if key is None:
-            return f"the key that sealed it is not here; {_ACCEPT}"
+            return ""
         if not hmac.compare_digest(_mac(key, text), mac):
             return f"its seal was not made with its key; {_ACCEPT}"
         sealed, found = json.loads(text), _summed(key, self._rows(), {})

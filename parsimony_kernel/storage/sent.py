@@ -9,6 +9,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic_core import to_json
+
 from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.storage.database import Database, JournalError, storable
 
@@ -41,12 +43,12 @@ class SentLog:
     database: Database
     run_id: str
     _newest: int = 0
-    _written: dict[str, list[str]] = field(default_factory=dict)
+    _written: dict[str, list[bytes]] = field(default_factory=dict)
 
     def put_down(self, at: str, model: str, request: ModelRequest) -> None:
         """Write down that ``request`` is sent. ``JournalError`` when that cannot be done."""
         try:
-            texts = {name: [json.dumps(each) for each in getattr(request, name)] for name in _LISTS}
+            texts = {name: [*map(_text, getattr(request, name))] for name in _LISTS}
             rest = {name: each for name, each in vars(request).items() if name not in _LISTS}
             json.dumps(rest)
         except (TypeError, ValueError, RecursionError) as exc:
@@ -96,7 +98,14 @@ def models_asked(database: Database, run_ids: Collection[str]) -> frozenset[str]
     return frozenset(model for run_id, model in rows if run_id in run_ids)
 
 
-def _news(before: list[str], texts: list[str]) -> list[Any]:
+def _text(value: Any) -> bytes:
+    try:
+        return to_json(value)
+    except ValueError:  # half a character, which UTF-8 does not have
+        return json.dumps(value).encode()
+
+
+def _news(before: list[bytes], texts: list[bytes]) -> list[Any]:
     """``texts`` as values, by their place in ``before`` where they stand there."""
     known = {text: place for place, text in enumerate(before)}
     return [known[text] if text in known else json.loads(text) for text in texts]

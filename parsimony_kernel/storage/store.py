@@ -382,7 +382,8 @@ class SqliteJournal:
     def verify(self) -> tuple[int, str] | None:
         """Check the chain and the seal: ``None``, or the first bad entry and what is wrong with it.
 
-        The entry is 0 where the chain is sound and the seal does not fit, or its key is not here.
+        The entry is 0 where the chain is sound and the seal does not fit. Where the key of the
+        seal is not here, the chain alone is checked.
         """
         with self.database.snapshot("check") as db:
             bad = chain.first_bad(db)

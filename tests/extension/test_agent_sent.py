@@ -1,4 +1,4 @@
-"""``%agent sent`` tells what went to models, and ``%agent cost`` what of a budget is spent."""
+"""``%agent sent`` tells what went to models."""
 
 import base64
 import html

@@ -22,7 +22,6 @@ from parsimony_kernel.core.events import (
     RunCompleted,
     RunStarted,
     StateSnapshot,
-    ToolEvent,
     UserInputRequested,
 )
 from parsimony_kernel.execution.private import CodeExecutor
@@ -87,14 +86,6 @@ def said(request: ModelRequest) -> list[dict[str, Any]]:
     first, *conversation = request.messages
     assert first["role"] == "system"
     return conversation
-
-
-async def test_running_a_cell_again_replaces_its_turn(start: Any) -> None:
-    session = start([DONE, DONE])
-    await gather(session.turn("first", cell_key="a"))
-    await gather(session.turn("first, better", cell_key="a"))
-    assert [turn.status for turn in session.turns()] == ["replaced", "done"]
-    assert [m["role"] for m in said(session._model.requests[1])] == ["user", "user"]
 
 
 async def test_what_a_run_has_published_outlasts_its_questions(start: Any) -> None:
@@ -385,20 +376,6 @@ async def test_a_question_is_answered_once_even_by_two_sessions(start: Any) -> N
     assert second._model.requests == []
 
 
-async def test_an_altered_record_runs_nothing(start: Any, folder: Path) -> None:
-    session = start([ASK, DONE])
-    await gather(session.turn("sum it", cell_key="a"))
-    row = session.pending()[0]
-    forged = row.record.model_copy(
-        update={"messages": [*row.record.messages, {"role": "user", "content": "rm -rf"}]}
-    )
-    with closing(sqlite3.connect(folder / ".ockham" / "journal.sqlite")) as journal, journal:
-        journal.execute("UPDATE suspensions SET record = ?", (forged.model_dump_json(),))
-    with pytest.raises(SessionError, match="changed after it was sealed"):
-        await gather(session.resume("1"))
-    assert len(session._model.requests) == 1
-
-
 async def test_answering_nothing_says_so(start: Any) -> None:
     with pytest.raises(SessionError, match="No question is waiting"):
         await gather(start().resume("1"))
@@ -450,14 +427,6 @@ async def test_a_published_table_is_listed_with_its_path(start: Any, folder: Pat
     assert (folder / published.path).is_file()
     (listed,) = session.artifacts()
     assert (listed.title, listed.path) == ("Sales by region", published.path)
-
-
-async def test_code_that_exits_ends_the_step_and_not_the_session(start: Any) -> None:
-    session = start([call("run_code", code="import sys\nsys.exit(3)"), DONE])
-    events = await gather(session.turn("exit", cell_key="a"))
-    assert isinstance(events[-1], RunCompleted)
-    ended = [event for event in events if isinstance(event, ToolEvent) and event.completed]
-    assert ended[0].ok is False
 
 
 async def test_limits_come_from_the_options(start: Any) -> None:
