@@ -87,8 +87,8 @@ class Capture:
         self.factory = factory
         self.stdout = BoundedText()
         self.stderr = BoundedText()
-        self._first: list[KernelOutputType] = []
-        self._last: deque[KernelOutputType] = deque(maxlen=MAX_OUTPUTS // 2)
+        # The displays in order; of too many, the first and the last.
+        self.outputs: list[KernelOutputType] = []
         self._shown = 0
         self._printed_before: list[int] = []
         self._formatted: list[tuple[Any, Any]] = []
@@ -99,11 +99,6 @@ class Capture:
         self.is_forked = False
 
     @property
-    def outputs(self) -> list[KernelOutputType]:
-        """The displays in order; of too many, the first and the last."""
-        return [*self._first, *self._last]
-
-    @property
     def printed_before(self) -> tuple[int, ...]:
         """Of each display, the characters that were printed before it; of too many, nothing."""
         return tuple(self._printed_before) if self._shown == len(self.outputs) else ()
@@ -111,8 +106,7 @@ class Capture:
     @property
     def is_cut(self) -> bool:
         """Whether anything was too much to keep."""
-        kept = len(self._first) + len(self._last)
-        return self.stdout.is_cut or self.stderr.is_cut or self._shown > kept
+        return self.stdout.is_cut or self.stderr.is_cut or self._shown > len(self.outputs)
 
     def write(self, stream: str, text: str) -> None:
         """Append to ``stdout`` or ``stderr``."""
@@ -131,10 +125,9 @@ class Capture:
         self._shown += 1
         if self._shown <= MAX_OUTPUTS:
             self._printed_before.append(len(self.stdout.text()))
-        if len(self._first) < MAX_OUTPUTS // 2:
-            self._first.append(output)
-        else:
-            self._last.append(output)
+        self.outputs.append(output)
+        if len(self.outputs) > MAX_OUTPUTS:
+            del self.outputs[MAX_OUTPUTS // 2]
 
     def remember(self, bundle: Any, value: Any) -> None:
         """``bundle`` was made from ``value``: should it be published, the value is what counts."""
