@@ -270,7 +270,7 @@ class _Interception:
     """The replacements, installed with the first capture and removed with the last."""
 
     def __init__(self) -> None:
-        self._undo: list[Callable[[], None]] = []
+        self._undo: list[Callable[[bool], None]] = []
         self._streams: dict[str, _RoutedStream] = {}
         self._shells: list[Any] = []
 
@@ -301,9 +301,10 @@ class _Interception:
         chosen = routed(inside, getattr(owner, name, inside))
         setattr(owner, name, chosen)
 
-        def undo() -> None:
-            # What code has put in the place of ours is to last, but for how values are shown.
-            if owner is not sys and vars(owner).get(name) is not chosen:
+        def undo(is_after_code: bool) -> None:
+            # What code has put in the place of ours is to last, but for what belongs to the cell.
+            is_the_cells = owner is sys and is_after_code
+            if not is_the_cells and vars(owner).get(name) is not chosen:
                 return
             if hidden is None:
                 delattr(owner, name)
@@ -340,7 +341,7 @@ class _Interception:
                 setattr(sys, name, stream if _open else stream.fallback)
         if not _open:
             for undo in reversed(self._undo):
-                undo()
+                undo(is_after_code)
             for each in (self._undo, self._streams, self._shells):
                 each.clear()
 

@@ -137,14 +137,15 @@ def _files(folder: Path) -> dict[str, tuple[int, int]] | None:
     that is too much to look at."""
     found: dict[str, tuple[int, int]] = {}
     for place, folders, names in os.walk(folder):
-        folders[:] = (each for each in folders if not each.startswith((".", "__pycache__")))
-        for name in (*folders, *names):
+        folders[:] = (each for each in folders if each not in ("__pycache__", "node_modules"))
+        folders[:] = (each for each in folders if not each.startswith("."))
+        if len(found) + len(folders) + len(names) > _MOST_FILES:
+            return None
+        for name in (*folders, *(each for each in names if not each.startswith("."))):
             path = Path(place, name)
             with suppress(OSError):
                 facts = path.lstat()
                 is_folder = stat.S_ISDIR(facts.st_mode)
                 seen = (0, 0) if is_folder else (facts.st_mtime_ns, facts.st_size)
                 found[str(path.relative_to(folder))] = seen
-        if len(found) > _MOST_FILES:
-            return None
-    return {path: seen for path, seen in found.items() if not Path(path).name.startswith(".")}
+    return found

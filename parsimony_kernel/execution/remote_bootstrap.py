@@ -102,7 +102,7 @@ class _Forwarded(BoundedText):
 
     def write(self, text: str) -> None:
         super().write(text)
-        self._stream.write(text)
+        self._stream.write(plain(text))
         now = time.monotonic()
         self._burst = min(_BURST, self._burst + (now - self._refilled_at) / _FORWARD_S)
         self._refilled_at = now
