@@ -37,8 +37,8 @@ class BaseCodeExecutor(ABC):
 
         Args:
             code: Python source, top-level ``await`` allowed.
-            dry_run: leave nothing behind, see ``execution.dry_run``: no binding, no change of
-                what existed, no file, no lineage.
+            dry_run: leave nothing behind, see ``statement_guard.leaving_nothing``: no binding, no
+                change of what existed, no file, no lineage.
             timeout_seconds: the deadline; ``None`` for no limit.
             producer_notebook_path: the notebook on whose behalf it runs; assigned variables are
                 stamped with it.

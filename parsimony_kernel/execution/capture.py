@@ -87,8 +87,8 @@ class Capture:
         self.factory = factory
         self.stdout = BoundedText()
         self.stderr = BoundedText()
-        self._first: list[KernelOutputType] = []
-        self._last: deque[KernelOutputType] = deque(maxlen=MAX_OUTPUTS // 2)
+        # The displays in order; of too many, the first and the last.
+        self.outputs: list[KernelOutputType] = []
         self._shown = 0
         self._printed_before: list[int] = []
         self._formatted: list[tuple[Any, Any]] = []
@@ -99,11 +99,6 @@ class Capture:
         self.is_forked = False
 
     @property
-    def outputs(self) -> list[KernelOutputType]:
-        """The displays in order; of too many, the first and the last."""
-        return [*self._first, *self._last]
-
-    @property
     def printed_before(self) -> tuple[int, ...]:
         """Of each display, the characters that were printed before it; of too many, nothing."""
         return tuple(self._printed_before) if self._shown == len(self.outputs) else ()
@@ -111,8 +106,7 @@ class Capture:
     @property
     def is_cut(self) -> bool:
         """Whether anything was too much to keep."""
-        kept = len(self._first) + len(self._last)
-        return self.stdout.is_cut or self.stderr.is_cut or self._shown > kept
+        return self.stdout.is_cut or self.stderr.is_cut or self._shown > len(self.outputs)
 
     def write(self, stream: str, text: str) -> None:
         """Append to ``stdout`` or ``stderr``."""
@@ -131,10 +125,9 @@ class Capture:
         self._shown += 1
         if self._shown <= MAX_OUTPUTS:
             self._printed_before.append(len(self.stdout.text()))
-        if len(self._first) < MAX_OUTPUTS // 2:
-            self._first.append(output)
-        else:
-            self._last.append(output)
+        self.outputs.append(output)
+        if len(self.outputs) > MAX_OUTPUTS:
+            del self.outputs[MAX_OUTPUTS // 2]
 
     def remember(self, bundle: Any, value: Any) -> None:
         """``bundle`` was made from ``value``: should it be published, the value is what counts."""
@@ -277,7 +270,7 @@ class _Interception:
     """The replacements, installed with the first capture and removed with the last."""
 
     def __init__(self) -> None:
-        self._undo: list[Callable[[], None]] = []
+        self._undo: list[Callable[[bool], None]] = []
         self._streams: dict[str, _RoutedStream] = {}
         self._shells: list[Any] = []
 
@@ -308,9 +301,10 @@ class _Interception:
         chosen = routed(inside, getattr(owner, name, inside))
         setattr(owner, name, chosen)
 
-        def undo() -> None:
-            # What code has put in the place of ours is to last, but for how values are shown.
-            if owner is not sys and vars(owner).get(name) is not chosen:
+        def undo(is_after_code: bool) -> None:
+            # What code has put in the place of ours is to last, but for what belongs to the cell.
+            is_the_cells = owner is sys and is_after_code
+            if not is_the_cells and vars(owner).get(name) is not chosen:
                 return
             if hidden is None:
                 delattr(owner, name)
@@ -347,7 +341,7 @@ class _Interception:
                 setattr(sys, name, stream if _open else stream.fallback)
         if not _open:
             for undo in reversed(self._undo):
-                undo()
+                undo(is_after_code)
             for each in (self._undo, self._streams, self._shells):
                 each.clear()
 

@@ -153,7 +153,9 @@ def _parsing(path: _Path, kind: str) -> Iterator[None]:
             _too_large(path, "unpacks to more than a part of it may")
         reason = " ".join(f"{type(exc).__name__}: {exc}".split())[:200]
         remedy = "check the options, or save it again in the program that made it"
-        _refuse(path, f"cannot be read as {kind} ({reason}): {remedy}.")
+        raise DocumentError(
+            f"{fspath(path)!r} cannot be read as {kind} ({reason}): {remedy}."
+        ) from exc
 
 
 def _check_package(path: _Path, content: io.BytesIO, part: str, kind: str) -> None:

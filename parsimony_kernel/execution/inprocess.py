@@ -32,13 +32,17 @@ from parsimony_kernel.execution.base import CellExecutor, CellRequest
 from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.cell import Cell, Part, cell_name
 from parsimony_kernel.execution.datasets import live_names
-from parsimony_kernel.execution.dry_run import DryRunError, leaving_nothing
 from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory, traceback_of
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Reason
 from parsimony_kernel.execution.permit import Permit, current_permit
 from parsimony_kernel.execution.run_scope import RunScope, current_scope
 from parsimony_kernel.execution.side_effects import Judge, texts_of
-from parsimony_kernel.execution.statement_guard import Paused, StatementGuard
+from parsimony_kernel.execution.statement_guard import (
+    DryRunError,
+    Paused,
+    StatementGuard,
+    leaving_nothing,
+)
 from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.file_access import Watch
 from parsimony_kernel.lineage.ledger import OriginLedger

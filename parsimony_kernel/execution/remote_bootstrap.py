@@ -20,7 +20,7 @@ from typing import Any
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, PrimitiveObject
 from parsimony_kernel.execution.base import CellRequest
-from parsimony_kernel.execution.capture import BoundedText, Capture
+from parsimony_kernel.execution.capture import BoundedText
 from parsimony_kernel.execution.guard import is_watching
 from parsimony_kernel.execution.inprocess import CellExecution
 from parsimony_kernel.execution.inspection import attempt, plain, type_name
@@ -34,6 +34,7 @@ from parsimony_kernel.lineage.observe import CellEffect
 
 # Both sides must speak the same; it changes with what a request or an answer holds.
 WORDS = 5
+STOPPED = {"name": "KeyboardInterrupt", "message": "stopped by the user"}
 ANSWER_MIME = "application/vnd.parsimony.answer+json"
 
 # Of all variables together; they travel with each answer.
@@ -101,20 +102,20 @@ class _Forwarded(BoundedText):
 
     def write(self, text: str) -> None:
         super().write(text)
-        self._stream.write(text)
+        self._stream.write(plain(text))
         now = time.monotonic()
         self._burst = min(_BURST, self._burst + (now - self._refilled_at) / _FORWARD_S)
         self._refilled_at = now
         if self._burst >= 1 and text.endswith("\n"):
             self._burst -= 1
             self._stream.flush()
+            self._stream.flush()  # what the first one sends stands in line behind its end
             time.sleep(_SOCKET_S)
 
 
 class _ForwardingExecutor(NotebookExecutor):
     """Runs cells in the kernel's shell, with their streams sent ahead."""
 
-    capture: Capture
     # What the last request has stamped, for the ledger of the other side.
     stamps: list[dict[str, Any]]
 
@@ -124,9 +125,8 @@ class _ForwardingExecutor(NotebookExecutor):
         self.stamps.append({**ran, "how": how})
 
     async def _run(self, run: CellExecution) -> None:
-        self.capture = run.capture
-        self.capture.stdout = _Forwarded(sys.stdout)
-        self.capture.stderr = _Forwarded(sys.stderr)
+        run.capture.stdout = _Forwarded(sys.stdout)
+        run.capture.stderr = _Forwarded(sys.stderr)
         await super()._run(run)
 
 
@@ -141,31 +141,19 @@ class _Side:
     async def answered(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Do it. Whatever goes wrong is told in the answer, an interruption too."""
         told: dict[str, Any] = {"names": None, "ledger": []}
-        self.executor.capture = Capture(self.executor.output_factory)
         self.executor.stamps = []
-        output, error = KernelOutput(), None
+        output = KernelOutput()
         try:
             stop = CancellationRequest()
             with stop_on_sigint(stop):
                 output, done = await stop.race(self._done(request))
-            told.update(done)
+            told |= {**done, "output": output.model_dump(mode="json")}
         except (Cancelled, asyncio.CancelledError, KeyboardInterrupt):
-            error = ExceptionObject(name="KeyboardInterrupt", message="stopped by the user")
+            told["error"] = STOPPED
         except Exception as exc:  # boundary: front end - a request
-            error = ExceptionObject(name=type_name(exc), message=_message(exc))
-        if error is not None:
-            told["error"] = {"name": error.name, "message": error.message}
-            capture = self.executor.capture
-            output = KernelOutput(
-                stdout=capture.stdout.text(),
-                stderr=capture.stderr.text(),
-                outputs=(*capture.outputs, error),
-                truncated=capture.is_cut,
-            )
+            told["error"] = {"name": type_name(exc), "message": _message(exc)}
         if request["do"] == "run":
-            told["output"] = output.model_dump(mode="json")
-            told["names"] = self._names(output)
-            told["ledger"] = self.executor.stamps
+            told |= {"names": self._names(output), "ledger": self.executor.stamps}
         return told
 
     async def _done(self, request: Mapping[str, Any]) -> tuple[KernelOutput, dict[str, Any]]:

@@ -27,7 +27,7 @@ from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.execution.base import CellExecutor, CellRequest
 from parsimony_kernel.execution.capture import BoundedText
 from parsimony_kernel.execution.permit import Permit, current_permit
-from parsimony_kernel.execution.remote_bootstrap import ANSWER_MIME, WORDS
+from parsimony_kernel.execution.remote_bootstrap import ANSWER_MIME, STOPPED, WORDS
 from parsimony_kernel.execution.remote_kernel import (
     Disconnected,
     Kernel,
@@ -65,7 +65,6 @@ _INTERRUPTIONS = frozenset({"KeyboardInterrupt", "CancelledError"})
 INTERRUPTED: dict[str, Any] = {"names": None, "ledger": []}
 # The request to forget the variables, in the same kernel or with it.
 CLEAR: Request = {"do": "clear", "cwd": None}
-_STOPPED = ExceptionObject(name="KeyboardInterrupt", message="stopped by the user")
 _TOLD_CHARS = 200
 
 _BOOTSTRAP = "parsimony_kernel.execution.remote_bootstrap"
@@ -243,7 +242,11 @@ class RemoteClient(threading.Thread):
             self.untold = self.untold if job.is_cell else lost
             raise lost from None
         self._has_run |= job.is_cell
-        return answer or {**INTERRUPTED, "output": job.heard.output(_STOPPED)}
+        answer = answer or INTERRUPTED
+        if "output" in answer:
+            return answer
+        error = ExceptionObject(**answer.get("error", STOPPED))
+        return {**answer, "output": job.heard.output(error)}
 
     def _clear(self) -> None:
         if self._kernel is not None:
