@@ -20,10 +20,7 @@ from parsimony_kernel.view.escape import html_text, inline, shortened
 _WITHIN = "calc(100% - 4px)"
 _LABEL_COLUMNS = 120
 _TOOLTIP_COLUMNS = 400
-_STOP_TOOLTIP = (
-    "Stops this turn as soon as what it waits for lets go. What it has done so far stays, and the "
-    "record says where it ended."
-)
+_STOP_TOOLTIP = "Stops this turn; what it has done so far stays, and the record says where it ended"
 
 
 class Control:

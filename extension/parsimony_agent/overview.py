@@ -217,14 +217,12 @@ def _row(turn: str, model: str, calls: Sequence[LLMCallCompleted]) -> tuple[str,
 # -- what goes to models
 
 
-def preview(
-    magics: AgentMagics, request: CellRequest, cell_key: str = "", *, magic: str = ""
-) -> str:
+def preview(magics: AgentMagics, request: CellRequest, cell_key: str, magic: str) -> str:
     """What the turn of ``request`` would send first. ``magic`` is what errors call it."""
     magics.follow_settings()
     session = magics.session
     options = options_of(request, magics.settings)
-    check_context(options, session, magics.shell, magic or f"%{magics.name}")
+    check_context(options, session, magics.shell, magic)
     sent = session.preview(request.text, cell_key=cell_key, options=options)
     # What stands around it on the wire is the provider's own.
     head = f"To {request.flags.get('model') or session.model_name}, "
@@ -234,7 +232,7 @@ def preview(
 
 def context(magics: AgentMagics, words: str = _ANY_WORDS, **told: Any) -> Told:
     """What a turn with these words would send, under the flags of a cell that say what is told."""
-    return preview(magics, CellRequest(words, told), magic=f"{magics.name} context")
+    return preview(magics, CellRequest(words, told), "", f"{magics.name} context")
 
 
 def sent(magics: AgentMagics, turn: str | None = None, *, request: int | None = None) -> Told:
@@ -275,10 +273,8 @@ def sent(magics: AgentMagics, turn: str | None = None, *, request: int | None = 
 
 def _sent_line(number: int, asked: SentRequest) -> str:
     request, at = asked.request, asked.at[:19].replace("T", " ")
-    size = sum(
-        len(_json(each).encode("utf-8", "surrogatepass"))
-        for each in (*request.messages, *request.tools)
-    )
+    told = "".join(map(_json, (*request.messages, *request.tools)))
+    size = len(told.encode("utf-8", "surrogatepass"))
     return (
         f"Request {number}, {at} UTC, to {asked.model}: "
         f"{counted(len(request.messages), 'message')}, {counted(len(request.tools), 'tool')}, "

@@ -24,8 +24,7 @@ _NARROWEST = 6
 _GAP = "  "
 _LINES = (
     "white-space:pre-wrap;word-break:normal;overflow-wrap:break-word;overflow-wrap:anywhere;"
-    "margin:0;"
-    "font-family:var(--jp-code-font-family,monospace)"
+    "margin:0;font-family:var(--jp-code-font-family,monospace)"
 )
 _CELL = "text-align:left;white-space:normal;word-break:"
 # A longer word, such as a path, is broken anywhere; others keep their letters together.

@@ -103,8 +103,7 @@ class Turns:
         question = self._question(session, turn).record
         record = self._records.get(question.run_id)
         if record is None:
-            view = replay(session.events(question.run_id))
-            record = TurnRecord(view=view, clock=self._clock)
+            record = TurnRecord(view=replay(session.events(question.run_id)), clock=self._clock)
         known = {block.key for block in record.view.blocks}
         stays = here and record.can_be_answered
 

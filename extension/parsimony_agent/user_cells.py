@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-Names = Mapping[str, Any]
 _MOST_KEPT = 1_000
 # The magic whose body the shell runs as a cell; its own text holds that body already.
 _CAPTURING = "run_cell_magic('capture'"
@@ -182,7 +181,7 @@ class UserCells:
         for each in cells:
             leave(each.watch.hear)
 
-    def _visible(self) -> Names:
+    def _visible(self) -> Mapping[str, Any]:
         return visible(self._shell.user_ns, self._shell.user_ns_hidden)
 
     def _last_outputs(self) -> list[Any]:
