@@ -24,7 +24,7 @@ MAX_NUMBERS, MAX_SAID, MAX_FOUND = 200, 6, 16
 # Numbers derived at once; values whose share is, and those that are compared and summed.
 MAX_DERIVED, MANY, FEW = 6_000, 60, 8
 
-TABLE = tomllib.loads(Path(__file__).with_name("groundedness.toml").read_text("utf-8"))
+TABLE = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
 PATTERNS = {name: re.compile(pattern) for name, pattern in TABLE["patterns"].items()}
 # What a number beside a unit, or a scale, is multiplied with, and what is added, to be as it may
 # stand in a result; not mm to cm: ten times too much is the commonest slip.
@@ -34,6 +34,10 @@ _CONVERSIONS: dict[str, list[tuple[float, float]]] = TABLE["offsets"] | {
     for size, words in sizes.items()
     for word in words.split()
 }
+
+# What parts columns, and what of a number is no digit of it.
+_RULES, _GAP = dict.fromkeys(map(ord, "|│┆\t"), "  "), re.compile(r"\s{2,}")
+_SIGNS = str.maketrans("−", "-", ",$€£")
 
 # A row of a table, which is counted from 1, or a column, counted from the right and below 0. What
 # is no table, a line of words with numbers in it, is counted below 0.
@@ -95,7 +99,7 @@ class Results:
         lines = re.sub(r'\\n|": "|[{[]', "\n", text).replace("\\t", "\t").splitlines()
         for r, line in enumerate(lines[:MAX_LINES]):
             is_csv = "," in line and not re.search(r"\s", line)
-            spaced = re.sub(r"[|│┆\t]", "  ", line.replace(",", "  ") if is_csv else line)
+            spaced = (line.replace(",", "  ") if is_csv else line).translate(_RULES)
             parts = [(part or "").strip(" :=,*`") for part in PATTERNS["printed"].split(spaced)]
             if len(parts) == 1:
                 header = max(header, re.findall(r"[^\W_](?:\S|\s(?!\s))*", spaced), key=len)
@@ -107,11 +111,10 @@ class Results:
             home = table if "  " in spaced.strip() else -table
             if home > 0 and not words[0] and len(numbers) > 1 and numbers[0].isdigit():
                 words.append(numbers.pop(0))  # the name of the row
-            labels += ((n, (home, r)) for part in words for n in re.split(r"\s{2,}", part))
+            labels += ((n, (home, r)) for part in words for n in _GAP.split(part))
             for at, number in enumerate(numbers, -len(numbers)):
                 if number:
-                    value = float(re.sub("[,$€£]", "", number.replace("−", "-")))
-                    cell = Cell((home, r), (home, at), value)
+                    cell = Cell((home, r), (home, at), float(number.translate(_SIGNS)))
                     self._lines[cell.row].append(cell)
                     self._lines[cell.column].append(cell)
         self._labels = [each for each in labels if not PATTERNS["no_label"].fullmatch(each[0])]
