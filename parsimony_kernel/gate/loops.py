@@ -82,10 +82,8 @@ class Repetition:
             The last ``KEPT`` calls with this one.
         """
         # The address of an object is another each time and tells nothing.
-        whole, told = (
-            _ADDRESS.sub("0x…", each.strip())
-            for each in (observation, observation if read is None else read)
-        )
+        whole = _ADDRESS.sub("0x…", observation.strip())
+        told = whole if read is None else _ADDRESS.sub("0x…", read.strip())
         digest = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         line = " ".join(told[: 10 * MAX_SHOWN].split())
         shown = line if len(line) <= MAX_SHOWN else line[: MAX_SHOWN - 1].rstrip() + "…"
@@ -179,9 +177,7 @@ _SAYS_LITTLE = frozenset(TABLE["loops"]["little"].split())
 
 
 def _call_of(tool_name: str, args: Mapping[str, Any]) -> Call:
-    free = {
-        name: value for name, value in args.items() if name in FREE_TEXT and isinstance(value, str)
-    }
+    free = {k: v for k, v in args.items() if k in FREE_TEXT and isinstance(v, str)}
     if sum(map(len, free.values())) > _MAX_TEXT:
         free = {}
     text = " ".join(free.values())

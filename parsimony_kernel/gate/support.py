@@ -10,7 +10,7 @@ import re
 import tomllib
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, combinations, groupby, islice, permutations
 from pathlib import Path
@@ -132,23 +132,23 @@ class Results:
         cells = {cell for line in named for cell in self._lines.get(line, ())}
         return {cell for cell in cells if cell.row in named and cell.column in named} or cells
 
-    def follows(self, n: Numeral, said: Sequence[float], cells: Iterable[Cell]) -> bool:
-        """Whether ``n`` follows from ``cells``, or from the numbers ``said`` last."""
-        sources = (self._follow(cells), _derive(said or [0.0], sum(said) or 1.0))
+    def follows(self, n: Numeral, said: Sequence[float], named: Collection[Mention]) -> bool:
+        """Whether ``n`` follows from what is ``named``, or from the numbers ``said`` last."""
+        spoken = _derive(said or [0.0], sum(said) or 1.0)
+        sources = (self._follow(self.part(named)), spoken, self._within(named))
         return any(_among(_sizes(source), n) for source in sources)
 
-    def is_part(self, n: Numeral, rows: Iterable[Mention]) -> bool:
-        """Whether ``n`` is a share of a column of the rows that bear one name, such as those of a
-        year, or the sum or mean of it."""
-        parts: list[float] = []
-        for _, alike in groupby(sorted(rows), key=lambda row: row.start):
+    def _within(self, named: Collection[Mention]) -> Iterator[float]:
+        """The shares, sum and mean of each column of the rows that bear one name, such as those of
+        a year."""
+        rows = sorted(mention for mention in named if mention.line[1] >= 0)
+        for _, alike in groupby(rows, key=lambda row: row.start):
             cells = sorted(self.part(alike), key=lambda cell: cell.column)
             for _, column in groupby(cells, key=lambda cell: cell.column):
                 values = [cell.value for cell in column]
                 whole = sum(values) or 1.0
-                parts += (value / whole for value in values) if values[1:] else ()
-                parts += (whole, whole / len(values))
-        return bool(_among(_sizes(parts), n))
+                if values[1:]:
+                    yield from (whole, whole / len(values), *(value / whole for value in values))
 
     def _follow(self, cells: Iterable[Cell]) -> Iterator[float]:
         """What follows from ``cells``: by column, and by row."""
@@ -190,13 +190,11 @@ def unsupported(text: str, results: Results) -> list[str]:
         exact = (cells[0].value for cells in shown.values() if cells and cells[0].row == (0, 0))
         said = [*dict.fromkeys((*said, *seen, *exact))][-MAX_SAID:]
         rows = [m for m in mentions if m.line[1] >= 0]
-        part = results.part(rows)
         excused = {what: PATTERNS[what].search(words) for what in ("others", "supposed")}
         for n, cells in shown.items():
             is_misplaced = cells and _is_misplaced(n, shown, mentions, said, results)
-            is_found = cells or not n.is_claim or results.follows(n, said, part)
-            is_wrong = is_misplaced or not (is_found or results.is_part(n, rows))
-            if is_wrong and not excused["others" if cells else "supposed"]:
+            is_unfounded = not cells and n.is_claim and not results.follows(n, said, rows)
+            if (is_misplaced or is_unfounded) and not excused["others" if cells else "supposed"]:
                 found.append(n.text)
         if len(found) > MAX_FOUND:
             break
@@ -218,7 +216,7 @@ def _is_misplaced(
     return (
         all(cell.row[0] in tables for cell in shown[n])
         and part.isdisjoint(cell for each in runs[at] for cell in shown[each])
-        and not results.follows(n, said, part)
+        and not results.follows(n, said, named)
     )
 
 

@@ -169,8 +169,8 @@ async def call_llm(
      ``request.timeout_s`` limits the model's silence, not the whole answer, and time that the
      caller spends between two items does not count.
 
-     Raises ``Cancelled`` once ``cancellation`` is set, before the first token or between chunks,
-     after the stream was closed, and where the model raises ``KeyboardInterrupt``.
+    Raises ``Cancelled`` once ``cancellation`` is set, before the first token or between chunks,
+    after the stream was closed, and where the model raises ``KeyboardInterrupt``.
     ``StandInError`` passes through: it speaks to a test.
     """
     if cancellation.is_set:
