@@ -161,13 +161,13 @@ async def call_llm(
 ) -> AsyncGenerator[Delta | Beat | Completion | Failure, None]:
     """Ask ``model`` once.
 
-     Yields any number of ``Delta`` and ``Beat``, and last, exactly one ``Completion`` or
-     ``Failure``. A failure after some text holds that text as ``partial_data``; its ``metadata``
-     names the model, and has the ``answer_tokens`` of an answer that had begun, by their size.
-     ``repair`` may be that of a ``Repairer``, which knows earlier requests.
+    Yields any number of ``Delta`` and ``Beat``, and last, exactly one ``Completion`` or
+    ``Failure``. A failure after some text holds that text as ``partial_data``; its ``metadata``
+    names the model, and has the ``answer_tokens`` of an answer that had begun, by their size.
+    ``repair`` may be that of a ``Repairer``, which knows earlier requests.
 
-     ``request.timeout_s`` limits the model's silence, not the whole answer, and time that the
-     caller spends between two items does not count.
+    ``request.timeout_s`` limits the model's silence, not the whole answer, and time that the
+    caller spends between two items does not count.
 
     Raises ``Cancelled`` once ``cancellation`` is set, before the first token or between chunks,
     after the stream was closed, and where the model raises ``KeyboardInterrupt``.
