@@ -52,7 +52,7 @@ def notebook_context(
     return block(CONTEXT_TAG, _data((secrets or Secrets()).of_json(inventory)))
 
 
-def context_in_text(message: str, described: set[tuple[str, str]] | None = None) -> str:
+def context_in_text(message: str, described: set[tuple[str, ...]] | None = None) -> str:
     """The block of ``notebook_context`` with the columns of each table in one line.
 
     What a model reads. The built-in one reads the block as it is. ``described`` are the columns

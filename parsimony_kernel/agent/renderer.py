@@ -82,7 +82,7 @@ class IncrementalRenderer:
     def _begin(self, in_text: bool, most: int) -> None:
         self._manner = in_text, most
         self._known = self._callable  # what was last said to be callable
-        self._columns: set[tuple[str, str]] = set()  # those whose values were told
+        self._columns: set[tuple[str, ...]] = set()  # those whose values were told
         # How many messages of the state were taken in, and the last of them.
         self._read, self._newest = 0, None
         self._told: list[dict[str, Any]] = []

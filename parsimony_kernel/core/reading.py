@@ -55,15 +55,15 @@ def envelope_in(content: Any) -> dict[str, Any] | None:
 def as_text(
     envelope: dict[str, Any],
     known: Sequence[str] = (),
-    described: set[tuple[str, str]] | None = None,
+    described: set[tuple[str, ...]] | None = None,
 ) -> str:
     """The whole of an answer.
 
     Args:
         envelope: the gate's answer.
         known: what the model was last told it may call.
-        described: names and dtypes of columns whose values the model has seen; those that are
-            told here are added.
+        described: names and dtypes of columns whose values the model has seen, with those values
+            where others are news; those that are told here are added.
     """
     seen = set() if described is None else described
     return "\n".join(_parts(envelope, seen, known)) or "Done."
@@ -80,12 +80,13 @@ def text_in_brief(text: str) -> str:
 
 
 def variable_in_text(
-    variable: dict[str, Any], described: set[tuple[str, str]] | None = None
+    variable: dict[str, Any], described: set[tuple[str, ...]] | None = None
 ) -> dict[str, Any]:
     """A variable of the inventory; the columns of a table in one line, each with its dtype and
     those of its values that the first rows do not show.
 
-    ``described`` is added to, as in ``as_text``.
+    ``described`` is added to, as in ``as_text``, each column with those values: another table may
+    have other ones under that name.
     """
     if not isinstance(variable.get("columns"), list):
         return variable
@@ -96,7 +97,8 @@ def variable_in_text(
         more = [each for each in column.get("samples", ()) if str(each) not in seen]
         told.append(_column(column) + (f": {_values(more)}" if more else ""))
     if described is not None:
-        described.update(_sampled(columns))
+        sampled = _sampled(columns).items()
+        described.update((*key, *map(str, each["samples"])) for key, each in sampled)
     kind = {"type": variable["kind"]} if "kind" in variable else {}
     rest = {name: fact for name, fact in variable.items() if name != "kind"}
     return {**rest, **kind, "columns": "; ".join(told)}
@@ -114,7 +116,7 @@ def _cells(rows: Any) -> list[frozenset[str]]:
 
 # The names and dtypes of columns whose values the model has seen; ``None`` for an older answer, of
 # which beginnings are told.
-_Described = set[tuple[str, str]] | None
+_Described = set[tuple[str, ...]] | None
 
 
 def _text(text: str, described: _Described) -> str:
@@ -303,14 +305,18 @@ def _table(table: dict[str, Any], described: _Described) -> Iterator[str]:
     if described is None:
         return
     sampled = _sampled(columns)
-    new = [sampled[each] for each in sampled if each not in described]
+    new = [
+        each
+        for key, each in sampled.items()
+        if described.isdisjoint((key, (*key, *map(str, each["samples"]))))
+    ]
     described.update(sampled)
     if new:
         told = "; ".join(f"{c['name']}: {_values(c['samples'])}" for c in new)
         yield f"Distinct values, not rows: {told}"
 
 
-def _sampled(columns: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
+def _sampled(columns: list[dict[str, Any]]) -> dict[tuple[str, ...], dict[str, Any]]:
     """The columns of which values are told, by name and dtype. That nothing was there (NaT) says
     nothing of what will be."""
     told = (each for each in columns if each.get("samples") not in (None, [], ["NaT"]))

@@ -111,10 +111,7 @@ def told(failure: Failure) -> Failure:
     def cut(value: Any, most: int = MAX_SENTENCE) -> Any:
         return plain(value, max_text=most)
 
-    metadata = {
-        name: cut(value) if type(value) is str else value
-        for name, value in failure.metadata.items()
-    }
+    metadata = {k: cut(v) if type(v) is str else v for k, v in failure.metadata.items()}
     if "envelope" in metadata:
         given = islice(metadata["envelope"].items(), _MAX_MANY)
         fields = {cut(name, _MAX_NAME): cut(value) for name, value in given}

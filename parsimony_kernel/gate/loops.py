@@ -19,6 +19,7 @@ from parsimony_kernel.core.calls import loop_signature
 from parsimony_kernel.core.causes import LOOP
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.gate.stages import Attempt, Stage
+from parsimony_kernel.gate.support import TABLE
 
 # Two rounds of the longest cycle, and room for a streak that began before it.
 KEPT = 8
@@ -29,17 +30,7 @@ _MAX_TEXT = 1_000
 _ALIKE = 90.0
 
 # The arguments that hold words for a reader. Whatever else a call has is compared exactly.
-FREE_TEXT = frozenset(
-    {"description", "goal", "message", "prompt", "q", "query", "question", "search", "task", "text"}
-)
-
-# How often a run would have done the same, the call included, and why that is too often.
-_REASONS = {
-    "late": (2, "it ran out of time with exactly this before"),
-    "repeat": (3, "it already ran twice with the same result"),
-    "cycle": (3, "these calls already went round twice with the same results"),
-    "no_new_information": (4, "the last 3 calls about this gave the same result"),
-}
+FREE_TEXT = frozenset(TABLE["loops"]["free_text"].split())
 
 
 class Call(NamedTuple):
@@ -91,10 +82,8 @@ class Repetition:
             The last ``KEPT`` calls with this one.
         """
         # The address of an object is another each time and tells nothing.
-        whole, told = (
-            _ADDRESS.sub("0x…", each.strip())
-            for each in (observation, observation if read is None else read)
-        )
+        whole = _ADDRESS.sub("0x…", observation.strip())
+        told = whole if read is None else _ADDRESS.sub("0x…", read.strip())
         digest = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         line = " ".join(told[: 10 * MAX_SHOWN].split())
         shown = line if len(line) <= MAX_SHOWN else line[: MAX_SHOWN - 1].rstrip() + "…"
@@ -161,7 +150,7 @@ def not_repeating(current: Callable[[], Repetition]) -> Stage:
 
 def _refusal(kind: str, tool: str, known: str) -> Failure:
     """The refusal of a call of ``tool`` for a reason, quoting what is ``known``."""
-    count, reason = _REASONS[kind]
+    count, reason = TABLE["loops"]["reasons"][kind]
     details = {"loop": kind, "count": count, "already_known": known}
     return LOOP.failure(
         f"Skipped {tool}: {reason}. Known result: {known or 'no output'}. "
@@ -184,18 +173,11 @@ _MARK = re.compile(r"\d+(?:[.,]\d+)*|[+#<>=!$€£%&*^|]+")
 # What says which part of a thing is meant, such as 2023 or Q1, not which thing.
 _PART = re.compile(r"[\w.,-]{1,3}|\w{0,2}(?:19|20)\d\d\w{0,2}")
 _WORD = re.compile(r"[^\W\d_]+")
-_SAYS_LITTLE = """
-a about again all also an and any are as at be by can current currently details did do does find for
-from get give has have how i in info information is it latest look lookup me my now of on one or
-please search show status tell that the their there this to up want was what when where which who
-will with you your"""
-_LITTLE = frozenset(_SAYS_LITTLE.split())
+_SAYS_LITTLE = frozenset(TABLE["loops"]["little"].split())
 
 
 def _call_of(tool_name: str, args: Mapping[str, Any]) -> Call:
-    free = {
-        name: value for name, value in args.items() if name in FREE_TEXT and isinstance(value, str)
-    }
+    free = {k: v for k, v in args.items() if k in FREE_TEXT and isinstance(v, str)}
     if sum(map(len, free.values())) > _MAX_TEXT:
         free = {}
     text = " ".join(free.values())
@@ -212,7 +194,7 @@ def _call_of(tool_name: str, args: Mapping[str, Any]) -> Call:
         loop_signature(tool_name, {"others": others, "marks": marks}),
         len(named) == len(others) and not marks,
         sorted(named | told - parts),
-        sorted(words - _LITTLE),
+        sorted(words - _SAYS_LITTLE),
     )
 
 

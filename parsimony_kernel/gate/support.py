@@ -10,7 +10,7 @@ import re
 import tomllib
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, combinations, groupby, islice, permutations
 from pathlib import Path
@@ -24,7 +24,7 @@ MAX_NUMBERS, MAX_SAID, MAX_FOUND = 200, 6, 16
 # Numbers derived at once; values whose share is, and those that are compared and summed.
 MAX_DERIVED, MANY, FEW = 6_000, 60, 8
 
-TABLE = tomllib.loads(Path(__file__).with_name("groundedness.toml").read_text("utf-8"))
+TABLE = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
 PATTERNS = {name: re.compile(pattern) for name, pattern in TABLE["patterns"].items()}
 # What a number beside a unit, or a scale, is multiplied with, and what is added, to be as it may
 # stand in a result; not mm to cm: ten times too much is the commonest slip.
@@ -34,6 +34,10 @@ _CONVERSIONS: dict[str, list[tuple[float, float]]] = TABLE["offsets"] | {
     for size, words in sizes.items()
     for word in words.split()
 }
+
+# What parts columns, and what of a number is no digit of it.
+_RULES, _GAP = dict.fromkeys(map(ord, "|│┆\t"), "  "), re.compile(r"\s{2,}")
+_SIGNS = str.maketrans("−", "-", ",$€£")
 
 # A row of a table, which is counted from 1, or a column, counted from the right and below 0. What
 # is no table, a line of words with numbers in it, is counted below 0.
@@ -95,7 +99,7 @@ class Results:
         lines = re.sub(r'\\n|": "|[{[]', "\n", text).replace("\\t", "\t").splitlines()
         for r, line in enumerate(lines[:MAX_LINES]):
             is_csv = "," in line and not re.search(r"\s", line)
-            spaced = re.sub(r"[|│┆\t]", "  ", line.replace(",", "  ") if is_csv else line)
+            spaced = (line.replace(",", "  ") if is_csv else line).translate(_RULES)
             parts = [(part or "").strip(" :=,*`") for part in PATTERNS["printed"].split(spaced)]
             if len(parts) == 1:
                 header = max(header, re.findall(r"[^\W_](?:\S|\s(?!\s))*", spaced), key=len)
@@ -107,11 +111,10 @@ class Results:
             home = table if "  " in spaced.strip() else -table
             if home > 0 and not words[0] and len(numbers) > 1 and numbers[0].isdigit():
                 words.append(numbers.pop(0))  # the name of the row
-            labels += ((n, (home, r)) for part in words for n in re.split(r"\s{2,}", part))
+            labels += ((n, (home, r)) for part in words for n in _GAP.split(part))
             for at, number in enumerate(numbers, -len(numbers)):
                 if number:
-                    value = float(re.sub("[,$€£]", "", number.replace("−", "-")))
-                    cell = Cell((home, r), (home, at), value)
+                    cell = Cell((home, r), (home, at), float(number.translate(_SIGNS)))
                     self._lines[cell.row].append(cell)
                     self._lines[cell.column].append(cell)
         self._labels = [each for each in labels if not PATTERNS["no_label"].fullmatch(each[0])]
@@ -129,23 +132,23 @@ class Results:
         cells = {cell for line in named for cell in self._lines.get(line, ())}
         return {cell for cell in cells if cell.row in named and cell.column in named} or cells
 
-    def follows(self, n: Numeral, said: Sequence[float], cells: Iterable[Cell]) -> bool:
-        """Whether ``n`` follows from ``cells``, or from the numbers ``said`` last."""
-        sources = (self._follow(cells), _derive(said or [0.0], sum(said) or 1.0))
+    def follows(self, n: Numeral, said: Sequence[float], named: Collection[Mention]) -> bool:
+        """Whether ``n`` follows from what is ``named``, or from the numbers ``said`` last."""
+        spoken = _derive(said or [0.0], sum(said) or 1.0)
+        sources = (self._follow(self.part(named)), spoken, self._within(named))
         return any(_among(_sizes(source), n) for source in sources)
 
-    def is_part(self, n: Numeral, rows: Iterable[Mention]) -> bool:
-        """Whether ``n`` is a share of a column of the rows that bear one name, such as those of a
-        year, or the sum or mean of it."""
-        parts: list[float] = []
-        for _, alike in groupby(sorted(rows), key=lambda row: row.start):
+    def _within(self, named: Collection[Mention]) -> Iterator[float]:
+        """The shares, sum and mean of each column of the rows that bear one name, such as those of
+        a year."""
+        rows = sorted(mention for mention in named if mention.line[1] >= 0)
+        for _, alike in groupby(rows, key=lambda row: row.start):
             cells = sorted(self.part(alike), key=lambda cell: cell.column)
             for _, column in groupby(cells, key=lambda cell: cell.column):
                 values = [cell.value for cell in column]
                 whole = sum(values) or 1.0
-                parts += (value / whole for value in values) if values[1:] else ()
-                parts += (whole, whole / len(values))
-        return bool(_among(_sizes(parts), n))
+                if values[1:]:
+                    yield from (whole, whole / len(values), *(value / whole for value in values))
 
     def _follow(self, cells: Iterable[Cell]) -> Iterator[float]:
         """What follows from ``cells``: by column, and by row."""
@@ -187,13 +190,11 @@ def unsupported(text: str, results: Results) -> list[str]:
         exact = (cells[0].value for cells in shown.values() if cells and cells[0].row == (0, 0))
         said = [*dict.fromkeys((*said, *seen, *exact))][-MAX_SAID:]
         rows = [m for m in mentions if m.line[1] >= 0]
-        part = results.part(rows)
         excused = {what: PATTERNS[what].search(words) for what in ("others", "supposed")}
         for n, cells in shown.items():
             is_misplaced = cells and _is_misplaced(n, shown, mentions, said, results)
-            is_found = cells or not n.is_claim or results.follows(n, said, part)
-            is_wrong = is_misplaced or not (is_found or results.is_part(n, rows))
-            if is_wrong and not excused["others" if cells else "supposed"]:
+            is_unfounded = not cells and n.is_claim and not results.follows(n, said, rows)
+            if (is_misplaced or is_unfounded) and not excused["others" if cells else "supposed"]:
                 found.append(n.text)
         if len(found) > MAX_FOUND:
             break
@@ -215,7 +216,7 @@ def _is_misplaced(
     return (
         all(cell.row[0] in tables for cell in shown[n])
         and part.isdisjoint(cell for each in runs[at] for cell in shown[each])
-        and not results.follows(n, said, part)
+        and not results.follows(n, said, named)
     )
 
 

@@ -247,9 +247,9 @@ def _procedure(written: _Written, task: TaskFile, guards: Mapping[str, Guard]) -
     if len(missing) == len(_OF_PROCEDURE) and task.model_fields_set != {"name"}:
         return None
     if missing:
-        place, lacks = written.place(written.line(())), ", ".join(map(repr, missing))
-        them = "them" if missing[1:] else "it"
-        raise ProcedureError(name, [f"{place}: the procedure lacks {lacks}; add {them}."])
+        place = written.place(written.line(()))
+        lacks = (f"{place}: the procedure lacks {each!r}; add it." for each in missing)
+        raise ProcedureError(name, lacks)
     edges = tuple(
         Edge(each.action, start, each.to, each.guard, written.place(written.line(("edges", n))))
         for n, each in enumerate(task.edges)

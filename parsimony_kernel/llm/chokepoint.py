@@ -60,7 +60,7 @@ def live_calls_allowed(environ: Mapping[str, str]) -> bool:
 
 
 # What a model said, how it failed, a script that was not kept to, or nothing: look again.
-_Heard = Delta | Completion | Beat | Failure | StandInError | None
+_Heard = Delta | Completion | Beat | Failure | StandInError | Cancelled | None
 
 
 class _Line:
@@ -103,10 +103,13 @@ class _Line:
             )
         except StandInError as exc:
             self.heard.put_nowait(exc)
+        except KeyboardInterrupt:
+            # Out of a task it would end the event loop, and with that a kernel.
+            self.heard.put_nowait(Cancelled(f"stopped by a KeyboardInterrupt within {model.name}"))
         except BaseException as exc:  # boundary: tool - a provider; the table says what it means
             # Read by nobody when we cancelled; else a client cancelled itself.
             self.heard.put_nowait(translate(exc, secrets=secrets_of(model)))
-            if isinstance(exc, asyncio.CancelledError | KeyboardInterrupt):
+            if isinstance(exc, asyncio.CancelledError):
                 raise
 
     async def time_silence(self, limit_s: float, heartbeat_s: float | None) -> None:
@@ -167,7 +170,8 @@ async def call_llm(
     caller spends between two items does not count.
 
     Raises ``Cancelled`` once ``cancellation`` is set, before the first token or between chunks,
-    after the stream was closed. ``StandInError`` passes through: it speaks to a test.
+    after the stream was closed, and where the model raises ``KeyboardInterrupt``.
+    ``StandInError`` passes through: it speaks to a test.
     """
     if cancellation.is_set:
         raise Cancelled(cancellation.reason)
@@ -207,7 +211,7 @@ async def call_llm(
                         yield Delta(item.message.content)
                 case Failure():
                     last = item
-                case StandInError():
+                case StandInError() | Cancelled():
                     raise item
     finally:
         await _end(tasks)

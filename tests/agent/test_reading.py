@@ -135,7 +135,7 @@ async def test_what_is_alike_is_told_once() -> None:
         "one = pd.DataFrame({'c': range(100), 'd': 'x'})\ntwo = one[one.c > 50]\n"
         "three = one.rename(columns={'c': 'e'})\nprint(one.head(2))\nfour = one.tail(3)\nfour"
     )
-    seen: set[tuple[str, str]] = set()
+    seen: set[tuple[str, ...]] = set()
     first, again = await answer(code), await answer("five = pd.DataFrame({'c': range(50)})")
     assert as_text(first, ACTIONS, seen).splitlines()[-4:] == [
         "`four`: the second table shown",

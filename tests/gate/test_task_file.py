@@ -172,7 +172,7 @@ def test_a_single_rule_and_an_identifier_alone_are_enough() -> None:
         ("classifier: llm", "line 1: 'classifier' is not a field; "),
         (
             "name: orders",
-            "line 1: the procedure lacks 'start', 'final', 'states', 'edges'; add them.",
+            "line 1: the procedure lacks 'edges'; add it.",
         ),
         (
             WHOLE.replace("intent_tools: query_db", "intent_tools: [query_db, return_done]"),

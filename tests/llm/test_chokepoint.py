@@ -458,6 +458,16 @@ async def test_a_client_that_cancels_itself_does_not_hang_the_run() -> None:
     assert last.kind is FailureKind.transient_provider
 
 
+async def test_a_model_that_raises_keyboardinterrupt_stops_the_run_and_not_the_loop() -> None:
+    async def interrupts(fake: Fake) -> AsyncIterator[Any]:
+        yield Delta("Hel")
+        raise KeyboardInterrupt
+
+    with pytest.raises(Cancelled, match="by a KeyboardInterrupt within"):
+        await all_of(Fake(interrupts))
+    assert await nothing_else_runs()
+
+
 async def test_trouble_while_closing_does_not_spoil_an_answer() -> None:
     async def ends_badly(fake: Fake) -> AsyncIterator[Any]:
         try:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from parsimony_kernel.core.reading import variable_in_text
+from parsimony_kernel.core.reading import as_text, variable_in_text
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.session.inventory import data_files, notebook_in_words
 from parsimony_kernel.session.share import Share
@@ -103,9 +103,13 @@ def test_a_value_that_the_first_rows_show_is_told_once(tmp_path: Path) -> None:
     ages = pd.DataFrame({"full name": ["A B", None, "C"] * 9, "n": range(27), "is_old": 0})
     ages.loc[7, "is_old"] = 1
     [variable] = told(tmp_path, "mean of ages", ages=ages)["variables"]
-    seen: set[tuple[str, str]] = set()
+    seen: set[tuple[str, ...]] = set()
     columns = variable_in_text(variable, seen)["columns"]
     assert columns == "full name (str, 9 missing); n (int64); is_old (int64): 1"
-    assert seen == {("full name", "str"), ("n", "int64"), ("is_old", "int64")}
+    assert ("full name", "str", "A B", "C") in seen
+    envelope = {"requested": "run_code", "result": {"variables": [variable]}}
+    assert "Distinct values" not in as_text(envelope, (), {*seen})
+    variable["columns"][1]["samples"] = ["7"]  # of another table
+    assert "Distinct values, not rows: n: 7" in as_text(envelope, (), seen)
     [unnamed] = told(tmp_path, "", ages=ages)["variables"]
     assert variable_in_text(unnamed)["columns"].startswith("full name (str, 9 missing): A B, C; n")
