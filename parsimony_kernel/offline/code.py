@@ -108,21 +108,9 @@ def write(query: Query, table: Table, taken: Sequence[str]) -> Cell:
     title = title if title.startswith(query.table) else _capital(title)
     name = unique(identifier(title), taken)
     chart = unique(f"{name}_chart", taken)
-    columns, said = [c.name for c in query.columns], {f.column for f in query.filters}
-    used = [g.name for g in query.groups] + columns
-    given = {
-        "name": name,
-        "title": title,
-        "chart": chart,
-        "source": masked(query),
-        "kept": masks(query),
-        "assigned": _assigned(query),
-        "columns": columns,
-        "picked": f"[{literal(columns)}]" * bool(columns),
-        "data": f"{masked(query)}[{literal(list(dict.fromkeys(used)))}]",
-        "kinds": [c.name for c in table.texts if c not in said],
-        "most": "nsmallest" if query.ascending else "nlargest",
-    }
+    said = {f.column for f in query.filters}
+    kinds = [c.name for c in table.texts if c not in said]
+    given = {"name": name, "chart": chart, "title": title, "kinds": kinds}
     kind = "number" if query.do == "aggregate" and not query.groups else query.do
     body = str(getattr(templates, kind)(query, given))
     body = re.sub(r"\n\s*\n", "\n", body).strip()
@@ -138,7 +126,9 @@ def _templates() -> Any:
     loader = PackageLoader("parsimony_kernel.offline", ".")
     env = Environment(loader=loader, trim_blocks=True, lstrip_blocks=True, autoescape=False)
     env.filters |= {"py": literal, "field": _field, "axis": _axis, "title": _title}
-    env.filters |= {"capital": _capital, "spoken": spoken}
+    env.filters |= {"capital": _capital, "spoken": spoken, "assigned": _assigned}
+    env.filters |= {"masks": masks, "masked": masked}
+    env.filters["names"] = lambda columns: list(dict.fromkeys(c.name for c in columns))
     env.globals |= patterns()
     return env.get_template("code.j2").module
 

@@ -14,7 +14,6 @@ from rapidfuzz import fuzz
 
 from parsimony_kernel.core.text import counted
 from parsimony_kernel.offline import code
-from parsimony_kernel.offline.code import Cell
 from parsimony_kernel.offline.marks import Ask, No, choose
 from parsimony_kernel.offline.patterns import asides, clause, examples
 from parsimony_kernel.offline.query import Query
@@ -45,7 +44,7 @@ class Step(Exception):
 
 @dataclass
 class _Made:
-    """What a part came to."""
+    """What a part came to: its title, the names of its table and its chart, and what it told."""
 
     title: str
     table: str = ""
@@ -66,20 +65,18 @@ def next_step(turn: Transcript, tools: Sequence[str]) -> Step:
         return planner.unable(str(no))
 
 
-@dataclass
 class _Planner:
-    turn: Transcript
-    tools: frozenset[str]
-    made: list[_Made] = field(default_factory=list)
-    loaded: list[tuple[str, Table]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    published: list[str] = field(default_factory=list)
-    subject: str = ""
-
-    def __post_init__(self) -> None:
-        self.taken = self.turn.taken
-        saved = re.findall(r"Saved as ([^.]*)", self.turn.told)
+    def __init__(self, turn: Transcript, tools: frozenset[str]) -> None:
+        self.turn, self.tools = turn, tools
+        self.files = list(filter(is_data_file, turn.context.get("files") or ()))
+        self.taken = {*turn.variables} - {*(turn.context.get("replaceable") or ())}
+        saved = re.findall(r"Saved as ([^.]*)", turn.told)
         self.saved = [re.findall(r"`(\w+)`", each) for each in saved]
+        self.subject = ""
+        self.loaded: list[Table] = []
+        self.made: list[_Made] = []
+        # The sentences of the summary, in its order.
+        self.loads, self.saves, self.published, self.notes = [list[str]() for _ in range(4)]
 
     # -- endings -----------------------------------------------------------------------------
 
@@ -89,10 +86,10 @@ class _Planner:
 
     def ask(self, ask: Ask) -> Step:
         """Ask the person, where that is possible."""
-        if "ask_user" not in self.tools:
-            choices = spoken(ask.choices, "or")
-            return self.unable(f"{ask.question} Please say it in full: {choices}.")
-        return Step("", "ask_user", {"question": ask.question, "choices": [*ask.choices]})
+        if "ask_user" in self.tools:
+            return Step("", "ask_user", {"question": ask.question, "choices": [*ask.choices]})
+        choices = spoken(ask.choices, "or")
+        return self.unable(f"{ask.question} Please say it in full: {choices}.")
 
     def unable(self, why: str) -> Step:
         """Say why it cannot be done, and what can."""
@@ -111,8 +108,7 @@ class _Planner:
                 value = each.measures[0].name
                 return [f"mean {value} by {kinds[0].name}", f"top 5 {each.name} by {value}"]
             return [f"describe {each.name}", f"show the first 5 rows of {each.name}"]
-        files = [each for each in self.turn.files if is_data_file(each)][:2]
-        return [f"load {each}" for each in files] or examples()[-2:]
+        return [f"load {each}" for each in self.files[:2]] or examples()[-2:]
 
     # -- the turn ----------------------------------------------------------------------------
 
@@ -127,14 +123,16 @@ class _Planner:
         if clause("fix", request):
             raise No("Fixing code takes a model that reads and writes Python.")
         # What has gone with its kernel is loaded again, where its file is known.
-        for file in filter(is_data_file, self.turn.files):
+        for file in self.files:
             name = code.name_for_file(file)
             if name in self.turn.gone and name in request:
                 self._load_file(file, name, set())
         before: Query | None = None
         for part in _clauses(tokenize(request)):
             before = self._do(part, before) or before
-        return self._summary()
+        told = [made.told or f"{made.title}." for made in self.made]
+        notes = dict.fromkeys(self.notes)
+        return " ".join([*told, *self.loads, *self.saves, *self.published, *notes])
 
     def _do(self, part: list[Token], before: Query | None) -> Query | None:
         text = " ".join(t.text for t in part)
@@ -142,8 +140,7 @@ class _Planner:
         kind, aside = next(((kind, match) for kind, match in found if match), ("", None))
         if kind == "help":
             listed = "; ".join([*self._suggestions(), *examples()[9::4]])
-            told = f"The built-in rule-based model (no LLM) understands, for example: {listed}."
-            self.made.append(_Made("help", told=f"{told} {REAL_MODEL}"))
+            self.notes += [f"The built-in model understands, for example: {listed}.", REAL_MODEL]
             return None
         if aside:
             rest = aside.groupdict().get("rest") or ""
@@ -168,7 +165,7 @@ class _Planner:
         left, path, name = _apart(part)
         if path:
             self._load_file(self._path(path), name, {t.low for t in part})
-        names = {t.name.casefold() for _, t in self.loaded}
+        names = {t.name.casefold() for t in self.loaded}
         words = {t.low for t in left if t.kind == "word"} - names
         return [] if self.loaded and all(clause("loading", word) for word in words) else left
 
@@ -195,13 +192,16 @@ class _Planner:
             ways = code.arguments(reading["options"])
             ways += [f"{each} without its sign" for each in reading["signed"]]
             latin = " is not UTF-8" * ("encoding" in reading["options"])
-            self.notes.append(f"{path}{latin}: read with {', '.join(ways)}")
+            self.notes.append(f"{path}{latin}: read with {', '.join(ways)}.")
         if table is None:
             raise No(f"{path} cannot be read. {call.error[:300]}" if call.error else
                      f"{path} was loaded, and what it holds is not a table.")  # fmt: skip
         if len(table.columns) == 1 and _SEPARATORS.search(table.columns[0].name):
             raise No(f"{path} cannot be read: its header is {table.columns[0].name[:60]!r}.")
-        self.loaded.append((path, table))
+        rows = [] if table.rows is None else [counted(table.rows, "row")]
+        size = ", ".join([*rows, counted(len(table.columns), "column")])
+        self.loads.append(f"Loaded `{name}` from {path}: {size}.")
+        self.loaded.append(table)
         self.subject = name
         self.taken.add(name)
 
@@ -220,9 +220,9 @@ class _Planner:
 
     def _path(self, path: str) -> str:
         """Find where a file lies, as far as the listing tells; a near miss is a question."""
-        low, listed = path.casefold(), [f for f in self.turn.files if is_data_file(f)]
-        found = [f for f in listed if f"/{f}".casefold().endswith(f"/{low}")]
-        names = {f: f.casefold().rpartition("/")[2] for f in listed}
+        low = path.casefold()
+        found = [f for f in self.files if f"/{f}".casefold().endswith(f"/{low}")]
+        names = {f: f.casefold().rpartition("/")[2] for f in self.files}
         base, is_outside = low.rpartition("/")[2], path.startswith(("/", "..", "~"))
         near = [f for f, other in names.items() if fuzz.ratio(base, other) >= 80]
         if near and base not in names.values() and not is_outside:
@@ -240,7 +240,7 @@ class _Planner:
             raise Step("", tool, arguments)
         return known[-1]
 
-    def _ran(self, cell: Cell) -> Call:
+    def _ran(self, cell: code.Cell) -> Call:
         return self._called("run_code", {"code": cell.code, "purpose": cell.purpose})
 
     def _done(self, call: Call) -> Call:
@@ -259,7 +259,7 @@ class _Planner:
         """The tables that this model has not computed, as far as can be told."""
         made = {name for names in self.saved for name in names}
         made |= {str(v.get("name")) for call in self.turn.calls for v in call.variables}
-        made -= {self.subject, *(t.name for _, t in self.loaded)}
+        made -= {self.subject, *(t.name for t in self.loaded)}
         tables = self.turn.tables().values()
         return [t for t in tables if t.name not in made] or list(tables)
 
@@ -317,9 +317,9 @@ class _Planner:
         cell = code.write(query, about, sorted(self.taken))
         call = self._done(self._ran(cell))
         self.taken |= {cell.table, cell.chart} - {""}
-        self.notes += query.notes
+        self.notes += [f"{note}." for note in query.notes]
         if len(self._originals()) > 1 and about.name != self.subject:
-            self.notes.append(f"Used `{about.name}`")
+            self.notes.append(f"Used `{about.name}`.")
         printed = re.sub(r"Empty DataFrame\nColumns: .*\nIndex: .*", "none", call.printed)
         lines = [line for line in printed.splitlines() if line.strip()]
         dates = [c for c in (*query.groups, *query.columns) if c.is_date]
@@ -329,6 +329,9 @@ class _Planner:
         if not (told or cell.table or cell.chart) and query.do != "head":
             told = f"{cell.purpose}: see the step below."
         self.made.append(_Made(cell.purpose, cell.table, cell.chart, told))
+        known = ("", *self.turn.variables)
+        bound = [each for each in (cell.table, cell.chart) if each not in known]
+        self.saves += [f"Saved as {spoken(f'`{each}`' for each in bound)}."] if bound else []
         if query.do in ("rows", "rename") and cell.table:
             self.subject = cell.table
 
@@ -373,19 +376,6 @@ class _Planner:
             place = result.get("page") or result.get("path")
             told = f"Published the report {title or own!r}{f': {place}' if place else ''}."
         self.published.append(told)
-
-    def _summary(self) -> str:
-        parts = [made.told or f"{made.title}." for made in self.made]
-        for path, each in self.loaded:
-            rows = [] if each.rows is None else [counted(each.rows, "row")]
-            size = ", ".join([*rows, counted(len(each.columns), "column")])
-            parts.append(f"Loaded `{each.name}` from {path}: {size}.")
-        for made in self.made:
-            bound = (made.table, made.chart)
-            names = [f"`{n}`" for n in bound if n and n not in self.turn.variables]
-            parts += [f"Saved as {spoken(names)}."] if names else []
-        parts += [*self.published, *(f"{note}." for note in dict.fromkeys(self.notes))]
-        return " ".join(each if each.endswith((".", "?", ":")) else f"{each}." for each in parts)
 
 
 def _clauses(tokens: Sequence[Token]) -> Iterator[list[Token]]:

@@ -9,17 +9,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import fields
 
+from parsimony_kernel.offline import patterns
 from parsimony_kernel.offline.code import masked
 from parsimony_kernel.offline.marks import Marks, No
-from parsimony_kernel.offline.patterns import (
-    Row,
-    aggregate,
-    filler,
-    keywords,
-    operators,
-    rows,
-    table,
-)
 from parsimony_kernel.offline.query import Filter, Query
 from parsimony_kernel.offline.schema import Column, part_of
 from parsimony_kernel.offline.words import fold, spoken
@@ -45,7 +37,7 @@ class Reader(Marks):
         self.columns: list[Column] = []
         self.compared: list[Column] = []
         self.text = text = self.marked()
-        for pattern, row in rows():
+        for pattern, row in patterns.rows():
             text = self._taken(pattern, row, text)
         self._left(text)
         query = self.query
@@ -58,7 +50,7 @@ class Reader(Marks):
 
     # -- patterns ----------------------------------------------------------------------------
 
-    def _taken(self, pattern: re.Pattern[str], row: Row, text: str) -> str:
+    def _taken(self, pattern: re.Pattern[str], row: patterns.Row, text: str) -> str:
         at = 0
         while at <= len(text) and (found := pattern.search(text, at)) is not None:
             # A name that stands for one slot in several branches is numbered.
@@ -70,7 +62,7 @@ class Reader(Marks):
             at = 0
         return text
 
-    def _take(self, given: _Given, row: Row) -> bool | None:
+    def _take(self, given: _Given, row: patterns.Row) -> bool | None:
         """Set the slots that a row and its words name; ``False`` where they are not meant."""
         query = self.query
         if "no" in row:
@@ -80,7 +72,7 @@ class Reader(Marks):
         slots = dict(row.get("set", {}))
         slots |= {"agg": "count"} if "rows" in given else {}
         slots |= {"chart": given["chart"]} if "chart" in given else {}
-        slots |= {"agg": aggregate(given["agg"])} if "agg" in given else {}
+        slots |= {"agg": patterns.aggregate(given["agg"])} if "agg" in given else {}
         if any(slots.get(slot) and getattr(query, slot) for slot in ("do", "agg")):
             raise No(IN_PARTS)
         for slot, value in slots.items():
@@ -111,7 +103,7 @@ class Reader(Marks):
 
     def _left(self, text: str) -> None:
         """Account for what no pattern took."""
-        left = [word for word in text.split() if word not in filler("words")]
+        left = [word for word in text.split() if word not in patterns.filler("words")]
         if unknown := [w for w in left if w not in (*self.marks, "and", "or", *"~,&()/+*-")]:
             self._unknown(unknown)
         for mark in (word for word in left if word in self.marks and word[0] != "T"):
@@ -126,14 +118,14 @@ class Reader(Marks):
 
     def _unknown(self, words: list[str]) -> None:
         """Ask which column is meant by the one unknown word, else name a word and give up."""
-        word = next((each for each in words if each not in keywords()), words[0])
+        word = next((each for each in words if each not in patterns.keywords()), words[0])
         numbers, taken = [c.name for c in self.table.measures], self.query.agg or self.query.columns
-        if aggregate(words[0]) and words[1:] == [word] and numbers and not taken:
+        if patterns.aggregate(words[0]) and words[1:] == [word] and numbers and not taken:
             question = f"`{self.table.name}` has no column {word!r}. Which one do you mean?"
             self.query.columns = [self.table.column(self.choose(question, numbers))]
-            self.query.agg = aggregate(words[0])
+            self.query.agg = patterns.aggregate(words[0])
         else:
-            said, is_key = f'"{self.raw.get(word, word)}"', word in keywords()
+            said, is_key = f'"{self.raw.get(word, word)}"', word in patterns.keywords()
             what = f"what {said} is for here" if is_key else said
             raise No(f"The built-in model doesn't know {what}.")
 
@@ -188,7 +180,8 @@ class Reader(Marks):
             column = part_of(column, *parts) if parts else column
         elif marks and (column.kind != "number" or parts != {"year"}):
             raise No(f"{column.name} holds no {'numbers' if marks[0][0] == 'N' else 'dates'}.")
-        self._filter(Filter(column, operators().get(word) or _DATED.get(word, word), values))
+        op = patterns.operators().get(word) or _DATED.get(word, word)
+        self._filter(Filter(column, op, values))
         return None
 
     def _filter(self, new: Filter) -> None:
@@ -205,14 +198,14 @@ class Reader(Marks):
         owners = self.marks.get(given.get("c", ""), [])
         meant: dict[Column, list[str]] = {}
         for mark in marks:
-            pairs = dict(p for p in self.marks[mark] if p[0] in owners) or dict(self.marks[mark])
+            pairs = dict(p for p in self.marks[mark] if p[0] in owners or not owners)
+            if not pairs:
+                return False
             column = next(iter(pairs))
             if len(pairs) > 1:
                 question = f"{pairs[column]!r} stands in several columns. Which one?"
                 column = self.one_of(question, list(pairs))
             meant.setdefault(column, []).append(pairs[column])
-        if owners and not any(column in owners for column in meant):
-            return False
         either = bool(re.search(r"V\d+ (?:, )?or ", given["v"]))
         self.query.any_of = self.query.any_of or (len(meant) > 1 and either)
         for column, values in meant.items():
@@ -277,7 +270,7 @@ class Reader(Marks):
     def _function(self, rest: str, *more: str) -> str:
         """The function that a request does not name; empty for what is none."""
         columns = self.query.columns
-        if all({*fold(column.name)} & filler("totals") for column in columns):
+        if all({*fold(column.name)} & patterns.filler("totals") for column in columns):
             return "sum"
         names = spoken(c.name for c in columns)
         kinds = {"mean": "mean", "total": "sum", "median": "median"}
@@ -292,12 +285,8 @@ class Reader(Marks):
             query.groups += [] if any(g.is_time for g in query.groups) else [self.time("time")]
             query.groups.sort(key=lambda group: not group.is_time)
         query.groups += [each for each in others if each not in query.groups]
-        if query.groups and query.sort is not None:
-            if not query.sort.is_measure:
-                label = query.groups[0].label
-                raise No(f"The built-in model can't rank {label} by {query.sort.name}.")
-            numbers = [*numbers, *({query.sort} - {*query.columns})]
-            query.sort = None
+        if query.sort is not None:
+            raise No(f"The built-in model can't rank {query.groups[0].label} by {query.sort.name}.")
         if numbers and (query.columns or query.agg == "count"):
             raise No(f'The built-in model doesn\'t know what to do with "{numbers[0].name}".')
         query.columns = query.columns or numbers
@@ -359,7 +348,7 @@ class Reader(Marks):
 
     def _check(self, text: str) -> None:
         """Every slot is of use, and something was asked."""
-        query, kinds = self.query, table()["kinds"]
+        query, kinds = self.query, patterns.table()["kinds"]
         most = kinds[query.do].get("columns", len(query.columns))
         if len(query.columns) != most:
             raise No(f"The built-in model can't tell what to draw: name {most} column of numbers.")

@@ -42,17 +42,17 @@ class Call:
         return list(self.result.get("variables") or ())
 
     @property
+    def printed(self) -> str:
+        """What the code printed, as far as it is still there."""
+        return str(self.result.get("stdout") or "")
+
+    @property
     def error(self) -> str:
         """The kind of the error and its text; empty when there was none."""
         kind = str(self.answer.get("error_type") or "")
         keys = () if self.ok else ("error_message", "message", "reason")
         text = next((str(self.answer[key]) for key in keys if self.answer.get(key)), "")
         return text if text.startswith(kind) else f"{kind}: {text}"
-
-    @property
-    def printed(self) -> str:
-        """What the code printed, as far as it is still there."""
-        return str(self.result.get("stdout") or "")
 
 
 @dataclass
@@ -68,11 +68,6 @@ class Transcript:
     earlier: list[tuple[str, str]] = field(default_factory=list)
 
     @property
-    def files(self) -> list[str]:
-        """The files of the workspace."""
-        return [str(each) for each in self.context.get("files") or ()]
-
-    @property
     def variables(self) -> dict[str, Mapping[str, Any]]:
         """The notebook's variables by name, less those that have gone."""
         listed = self.context.get("variables") or ()
@@ -82,11 +77,6 @@ class Transcript:
     def told(self) -> str:
         """What earlier requests came to."""
         return " ".join(summary for _, summary in self.earlier)
-
-    @property
-    def taken(self) -> set[str]:
-        """The names that are not to be bound."""
-        return set(self.variables) - {*(self.context.get("replaceable") or ())}
 
     @property
     def known(self) -> list[Mapping[str, Any]]:

@@ -151,9 +151,8 @@ def sentence(line: str, unit: str, periods: Collection[str] = ()) -> str:
 def _rounded(found: re.Match[str]) -> str:
     """A number as people write it."""
     value = float(found[0])
-    if "." not in found[0] and "e" not in found[0]:
-        return f"{int(value):,}" if abs(value) >= 1_000 else found[0]
     if value and abs(value) < 0.001:
         return f"{value:.3g}"
     digits = max(0, 4 - len(str(int(abs(value))))) if abs(value) >= 1 else 3
-    return f"{value:,.{digits}f}".rstrip("0").rstrip(".") if digits else f"{value:,.0f}"
+    text = f"{value:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if digits else text
