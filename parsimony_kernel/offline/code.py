@@ -12,8 +12,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 
 from parsimony_kernel.offline.patterns import table as patterns
-from parsimony_kernel.offline.query import Query
-from parsimony_kernel.offline.schema import Column, Table
+from parsimony_kernel.offline.schema import Column, Query, Table
 from parsimony_kernel.offline.words import fold, identifier, literal, singular, spoken, unique
 
 _READERS = {"parquet": "parquet", "pq": "parquet", "xlsx": "excel", "xls": "excel"}
@@ -127,7 +126,7 @@ def _templates() -> Any:
     env = Environment(loader=loader, trim_blocks=True, lstrip_blocks=True, autoescape=False)
     env.filters |= {"py": literal, "field": _field, "axis": _axis, "title": _title}
     env.filters |= {"capital": _capital, "spoken": spoken, "assigned": _assigned}
-    env.filters |= {"masks": masks, "masked": masked}
+    env.filters["masked"] = masked
     env.filters["names"] = lambda columns: list(dict.fromkeys(c.name for c in columns))
     env.globals |= patterns()
     return env.get_template("code.j2").module

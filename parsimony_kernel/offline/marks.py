@@ -6,7 +6,7 @@ a mark may stand for is decided where it is used; where that is open, a person s
 
 import re
 from calendar import month_name
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,8 +16,7 @@ from parsimony_kernel.core.choices import MORE, Choice, read
 from parsimony_kernel.core.fuzzy import alike
 from parsimony_kernel.offline.code import values_like
 from parsimony_kernel.offline.patterns import aggregate, filler, keywords, table
-from parsimony_kernel.offline.query import Query
-from parsimony_kernel.offline.schema import CODES, Column, Table, part_of
+from parsimony_kernel.offline.schema import CODES, Column, Query, Table, part_of
 from parsimony_kernel.offline.transcript import Transcript
 from parsimony_kernel.offline.words import Token, canonical, fold, singular, spoken
 
@@ -35,6 +34,12 @@ class Ask(Exception):
 
 class No(Exception):
     """It cannot be done; the text says why, in one line."""
+
+
+def no_if(is_so: object, why: str, *about: object) -> None:
+    """Refuse with the sentence ``why`` of the table of patterns, where something is so."""
+    if is_so:
+        raise No(table()["no"][why].format(*about))
 
 
 def choose(answers: Mapping[str, str], question: str, choices: Sequence[str]) -> str:
@@ -55,8 +60,7 @@ def choose(answers: Mapping[str, str], question: str, choices: Sequence[str]) ->
     low = reply.strip().casefold().rstrip(".!")
     found = [c for c in choices if c.casefold() == low]
     found = found or [c for c in choices if low and low in c.casefold()]
-    if not found and read(reply, MORE) is Choice.stop:
-        raise No("Stopped, as you said. Nothing more was done.")
+    no_if(not found and read(reply, MORE) is Choice.stop, "stopped")
     if len(found) != 1:
         return choose(answers, f"{reply[:80]!r} is none of the choices. {question}", choices)
     return found[0]
@@ -89,11 +93,9 @@ class Marks:
         """Write the request with its marks."""
         samples = [(c, sample) for c in self.table.texts for sample in c.samples]
         self.values = list(dict.fromkeys([*samples, *self._looked_up()]))
-        said: list[str] = []
-        at = 0
+        said, at = list[str](), 0
         while at < len(self.tokens):
-            found = next(self._names_at(at, said[-1] if said else ""), None)
-            mark, size = found or (self._plain(self.tokens[at]), 1)
+            mark, size = self._named(at, said[-1] if said else "")
             said += [mark] * bool(mark)
             at += size
         return " ".join(said)
@@ -102,11 +104,8 @@ class Marks:
         """Look for the words in the texts of the table that are nothing else."""
         words = [t.bare if t.kind in ("word", "quoted") else "" for t in self.tokens]
         others = keywords() | {name.casefold() for name in self.turn.tables()}
-        unknown = [
-            at
-            for at, word in enumerate(words)
-            if word and word.casefold() not in others and not self._columns_of(fold(word))
-        ]
+        unknown = [i for i, word in enumerate(words) if word and word.casefold() not in others]
+        unknown = [i for i in unknown if not self._columns_of(fold(words[i]))]
         texts = {c.name: c for c in self.table.texts}
         if not (unknown and texts):
             return []
@@ -142,16 +141,17 @@ class Marks:
         self.raw[mark] = words or str(value)
         return mark
 
-    def _names_at(self, at: int, behind: str) -> Iterator[tuple[str, int]]:
-        """Mark the names that begin with the token there, longest first, with their length."""
+    def _named(self, at: int, behind: str) -> tuple[str, int]:
+        """Mark the longest name that begins with the token there, with its length."""
         for size in range(min(5, len(self.tokens) - at), 0, -1):
             piece = self.tokens[at : at + size]
             kinds = {each.kind for each in piece}
             text = " ".join(each.bare for each in piece)
             is_name = kinds != {"number"} and kinds <= {"word", "number" if size > 1 else "quoted"}
-            after = self.tokens[at + size].bare if at + size < len(self.tokens) else ""
+            after = "".join(each.bare for each in self.tokens[at + size : at + size + 1])
             if is_name and (mark := self._name(text, piece[0].kind == "quoted", behind, after)):
-                yield mark, size
+                return mark, size
+        return self._plain(self.tokens[at]), 1
 
     def _name(self, text: str, is_quoted: bool, behind: str, after: str) -> str:
         words = fold(text)
@@ -173,19 +173,18 @@ class Marks:
             values = [p for p in values if p[1] == text and behind.startswith("C")]
         partly = [] if is_key or is_quoted else self._columns_of(words)
         measures = [c.name for c in partly if c.is_measure]
-        if values and measures and not aggregate(behind):
-            raise No(f"{text!r} is a value of {values[0][0].name}, and {spoken(measures)} is a "
-                     "column: say the name of one of them.")  # fmt: skip
+        is_both = values and measures and not aggregate(behind)
+        no_if(is_both, "value", text, spoken(c.name for c, _ in values[:1]), spoken(measures))
         if values and not measures:
             return self.mark("V", values, text)
         month = next((i for i, m in enumerate(_MONTHS) if low in (m, m[:3])), 0)
-        is_date = any(c.is_date for c in self.table.times)
+        is_date = self.table.times[:1] and self.table.times[0].kind == "date"
         if month and is_date and (low != "may" or behind in filler("months")):
             return self.mark("V", [(part_of(self.time(text), "month_name"), month)], text)
         if partly:
             return self.mark("C", partly, text)
         if singular(low) in filler("events"):
-            self.note(f"Read {text!r} as the rows of {self.table.name}")
+            self.query.notes.append(f"Read {text!r} as the rows of {self.table.name}")
             return self.mark("T", self.table.name, text)
         return ""
 
@@ -215,10 +214,6 @@ class Marks:
         """Return the choice that the person made; raises ``Ask`` until one was."""
         return choose(self.turn.answers, question, choices)
 
-    def note(self, text: str) -> None:
-        """Say what has changed the meaning, once."""
-        self.query.notes += [text] if text not in self.query.notes else []
-
     def pick(self, mark: str, want: str = "") -> Column:
         """Return the column that is meant, of those that a mark may stand for."""
         listed: list[Column] = self.marks[mark]
@@ -227,23 +222,21 @@ class Marks:
             "measure": [c for c in listed if c.kind in ("number", "boolean")],
             "group": [c for c in listed if not c.is_measure] or listed,
         }.get(want, listed)
-        if not fit:
-            raise No(f"{spoken(c.name for c in listed)} holds no numbers.")
+        no_if(not fit, "kind", spoken(c.name for c in listed), "numbers")
         names = [c.name for c in fit]
         before = re.findall(rf"{re.escape(said)}([^.]+?)(?:, as before)?\.", self.turn.told)
         if len(names) > 1 and before and before[-1] in names:
-            self.note(f"{said}{before[-1]}, as before")
+            self.query.notes.append(f"{said}{before[-1]}, as before")
             return self.table.column(before[-1])
         column = self.one_of(f"Which column of `{self.table.name}` do you mean by {words!r}?", fit)
         if canonical(fold(words)) != canonical(fold(column.name)):
-            self.note(f"{said}{column.name}")
+            self.query.notes.append(f"{said}{column.name}")
         return column
 
     def time(self, why: str) -> Column:
         """Return the column of dates that is meant."""
         times = self.table.times
-        if not times:
-            raise No(f"{self.table.name} has no column of dates for {why!r}.")
+        no_if(not times, "time", self.table.name, why)
         said = [c for m in self.marks if m[0] == "C" for c in self.marks[m] if c in times]
         return self.one_of(f"Which date do you mean for {why!r}?", said or times)
 
@@ -254,7 +247,6 @@ class Marks:
 
 
 def _is_name(words: tuple[str, ...], column: Column) -> bool:
-    mine = [*map(singular, words)]
-    own = fold(column.name)
-    whole = mine == [*map(singular, own)] or "".join(words) == "".join(own)
-    return bool(words) and (whole or mine == [*map(singular, fold(column.plain))])
+    mine, own = [*map(singular, words)], fold(column.name)
+    names = ([*map(singular, own)], [*map(singular, fold(column.plain))])
+    return bool(words) and (mine in names or "".join(words) == "".join(own))

@@ -12,7 +12,7 @@ from parsimony_kernel.core import chat
 from parsimony_kernel.offline.planner import next_step
 from parsimony_kernel.offline.transcript import read
 
-_CHARACTERS_PER_TOKEN = 4
+_PER_TOKEN = 4  # characters
 
 
 class OfflineModel:
@@ -41,9 +41,5 @@ class OfflineModel:
         calls = [chat.ToolCall(call_id, chat.FunctionCall(step.tool, written))] if step.tool else []
         sizes = [len(json.dumps(m, ensure_ascii=False, default=str)) for m in request.messages]
         answered = len(step.text) + len(written) * bool(calls)
-        usage = chat.Usage(_tokens(sum(sizes)), _tokens(answered))
+        usage = chat.Usage(-(-sum(sizes) // _PER_TOKEN), -(-answered // _PER_TOKEN))
         yield chat.answer(step.text, calls, model=chat.OFFLINE, usage=usage, cost_usd=0.0)
-
-
-def _tokens(characters: int) -> int:
-    return -(-characters // _CHARACTERS_PER_TOKEN)

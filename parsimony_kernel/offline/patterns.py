@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -32,7 +32,9 @@ def rows() -> list[tuple[re.Pattern[str], Row]]:
     }
     macros |= {f"{each}s": macros[each] + several.format(macros[each]) for each in "CV"}
     macros["Gs"] = r"(?:C[mtk]|P)\d+(?: (?:,|and|&|, and|by|, by) (?:the |by )*(?:C[mtk]|P)\d+)*"
-    texts = ((re.sub(r"\{(\w+)\}", lambda m: macros[m[1]], r["re"]), r) for r in _listed("row"))
+    texts = (
+        (re.sub(r"\{(\w+)\}", lambda m: macros[m[1]], r["re"]), r) for r in table()["row"].values()
+    )
     return [(re.compile(rf"(?<![^ ])(?:{text})(?![^ ])"), row) for text, row in texts]
 
 
@@ -40,17 +42,12 @@ def rows() -> list[tuple[re.Pattern[str], Row]]:
 def asides() -> list[tuple[re.Pattern[str], str]]:
     """Compile what a part of a request may say as a whole, with what that is."""
     end = r"(?: please| pls| thanks|[ ,.?!:])*"
-    return [(re.compile(f"(?i){row['re']}{end}"), row["kind"]) for row in _listed("aside")]
-
-
-def _listed(kind: str) -> Iterable[Row]:
-    rows: Mapping[str, Row] = table()[kind]
-    return rows.values()
+    return [(re.compile(f"(?i){row['re']}{end}"), row["kind"]) for row in table()["aside"].values()]
 
 
 def examples() -> list[str]:
     """List a request for each row."""
-    listed = [*_listed("aside"), *_listed("row")]
+    listed = [*table()["aside"].values(), *table()["row"].values()]
     return [str(row["example"]) for row in listed if "example" in row]
 
 
@@ -73,7 +70,7 @@ def filler(kind: str) -> frozenset[str]:
 @cache
 def keywords() -> frozenset[str]:
     """List the words that the patterns are made of: no part of a name is guessed from them."""
-    texts = [row["re"] for row in _listed("row")]
+    texts = [row["re"] for row in table()["row"].values()]
     texts += [*table()["words"].values(), *operators()]
     texts += [part.get("words", "") for part in table()["parts"].values()]
     plain = re.sub(r"\(\?P<\w+>|\{\w+\}|\\\w", " ", " ".join(texts))
@@ -83,6 +80,5 @@ def keywords() -> frozenset[str]:
 
 def aggregate(word: str) -> str:
     """Name the function of a word; empty for any other word."""
-    plain = word.strip().removeprefix("in ").replace("on average", "average")
-    found = (name for name, words in table()["words"].items() if re.fullmatch(words, plain))
+    found = (name for name, words in table()["words"].items() if re.fullmatch(words, word.strip()))
     return next(found, "")

@@ -11,13 +11,10 @@ from dataclasses import fields
 
 from parsimony_kernel.offline import patterns
 from parsimony_kernel.offline.code import masked
-from parsimony_kernel.offline.marks import Marks, No
-from parsimony_kernel.offline.query import Filter, Query
-from parsimony_kernel.offline.schema import Column, part_of
+from parsimony_kernel.offline.marks import Marks, No, no_if
+from parsimony_kernel.offline.schema import Column, Filter, Query, part_of
 from parsimony_kernel.offline.words import fold, spoken
 
-IN_PARTS = "The built-in model can't bring this together: ask in parts."
-NO_RANK = "The built-in model doesn't know by what to rank: say 'by' and a column."
 _DATED = {"after": ">", "since": ">=", "from": ">=", "before": "<", "until": "<="}
 _DATED |= dict.fromkeys(("in", "for", "of", "during", "on"), "==")
 _Given = Mapping[str, str]
@@ -28,11 +25,7 @@ class Reader(Marks):
 
     def read(self) -> Query:
         """Read the query. Raises ``Ask`` and ``No``."""
-        if library := self.table.library:
-            raise No(
-                f"{self.table.name} is a table of {library}, and the built-in model computes with "
-                "pandas: convert it in a cell first."
-            )
+        no_if(self.table.library, "library", self.table.name, self.table.library)
         self.query = Query(self.table.name)
         self.columns: list[Column] = []
         self.compared: list[Column] = []
@@ -73,8 +66,7 @@ class Reader(Marks):
         slots |= {"agg": "count"} if "rows" in given else {}
         slots |= {"chart": given["chart"]} if "chart" in given else {}
         slots |= {"agg": patterns.aggregate(given["agg"])} if "agg" in given else {}
-        if any(slots.get(slot) and getattr(query, slot) for slot in ("do", "agg")):
-            raise No(IN_PARTS)
+        no_if(any(slots.get(slot) and getattr(query, slot) for slot in ("do", "agg")), "parts")
         for slot, value in slots.items():
             setattr(query, slot, getattr(query, slot) or value)
         if "n" in given:
@@ -97,8 +89,8 @@ class Reader(Marks):
         if "sort" in given:
             query.sort, query.ascending = self.pick(given["sort"]), "down" not in given
         for group in self._groups(given.get("g", "") + given.get("unit", "")):
-            if group.is_measure and group.dtype.startswith("float"):
-                raise No(f"{group.name} is a measure with many values: it makes no groups.")
+            is_many = group.is_measure and group.dtype.startswith("float")
+            no_if(is_many, "measure", group.name)
             query.groups += [group] if group not in query.groups else []
 
     def _left(self, text: str) -> None:
@@ -107,27 +99,26 @@ class Reader(Marks):
         if unknown := [w for w in left if w not in (*self.marks, "and", "or", *"~,&()/+*-")]:
             self._unknown(unknown)
         for mark in (word for word in left if word in self.marks and word[0] != "T"):
-            if mark[0] not in "CP":
-                raise No(f'The built-in model doesn\'t know what "{self.raw[mark]}" is for here.')
-            found = self._groups(mark) if mark[0] == "P" else [self.pick(mark)]
-            (self.query.groups if mark[0] == "P" else self.columns).extend(found)
-        if "or" in left and len(self.query.filters) > 1:
-            if len(self.query.filters) > 2 or "~ and ~" in text:
-                raise No(IN_PARTS)
-            self.query.any_of = True
+            no_if(mark[0] not in "CP", "unused", self.raw[mark])
+            if mark[0] == "P":
+                self.query.groups.append(self._part(mark))
+            else:
+                self.columns.append(self.pick(mark))
+        self.query.any_of = self.query.any_of or ("or" in left and len(self.query.filters) > 1)
+        no_if("or" in left and (len(self.query.filters) > 2 or "~ and ~" in text), "parts")
 
     def _unknown(self, words: list[str]) -> None:
         """Ask which column is meant by the one unknown word, else name a word and give up."""
         word = next((each for each in words if each not in patterns.keywords()), words[0])
-        numbers, taken = [c.name for c in self.table.measures], self.query.agg or self.query.columns
-        if patterns.aggregate(words[0]) and words[1:] == [word] and numbers and not taken:
+        numbers, agg = [c.name for c in self.table.measures], patterns.aggregate(words[0])
+        is_column = words[1:] == [word] and not (self.query.agg or self.query.columns)
+        if agg and is_column and numbers:
             question = f"`{self.table.name}` has no column {word!r}. Which one do you mean?"
+            self.query.agg = agg
             self.query.columns = [self.table.column(self.choose(question, numbers))]
-            self.query.agg = patterns.aggregate(words[0])
         else:
-            said, is_key = f'"{self.raw.get(word, word)}"', word in patterns.keywords()
-            what = f"what {said} is for here" if is_key else said
-            raise No(f"The built-in model doesn't know {what}.")
+            why = "unused" if word in patterns.keywords() else "unknown"
+            no_if(True, why, self.raw.get(word, word))
 
     # -- the acts of the rows ------------------------------------------------------------------
 
@@ -138,8 +129,7 @@ class Reader(Marks):
     def _part(self, mark: str) -> Column:
         """The part of a date that a mark stands for, as a column."""
         column, part = self.time(self.raw[mark]), self.marks[mark]
-        if column.is_year and part != "year":
-            raise No(f"{self.table.name} has years and no dates, so there is no {part!r}.")
+        no_if(column.is_year and part != "year", "part", self.table.name, part)
         return column if column.is_year else part_of(column, part)
 
     def _difference(self, given: _Given) -> None:
@@ -176,20 +166,19 @@ class Reader(Marks):
         is_year = parts != {"year"} or all(1500 <= each <= 2100 for each in values)
         if column.is_time and (len(parts) > 1 or not is_year):
             return False
-        if column.is_date:
+        if column.kind == "date":
             column = part_of(column, *parts) if parts else column
-        elif marks and (column.kind != "number" or parts != {"year"}):
-            raise No(f"{column.name} holds no {'numbers' if marks[0][0] == 'N' else 'dates'}.")
+        elif marks:
+            what = "numbers" if parts == {"year"} else "dates"
+            no_if(column.kind != "number" or what == "dates", "kind", column.name, what)
         op = patterns.operators().get(word) or _DATED.get(word, word)
         self._filter(Filter(column, op, values))
         return None
 
     def _filter(self, new: Filter) -> None:
         """Add a filter; a column is not to be two values at once."""
-        is_one = ("==", "in")
-        same = [f for f in self.query.filters if f.column == new.column and f.op in is_one]
-        if same and new.op in is_one:
-            raise No(IN_PARTS)
+        ops = [f.op for f in (*self.query.filters, new) if f.column == new.column]
+        no_if(len([op for op in ops if op in ("==", "in")]) > 1, "parts")
         self.query.filters.append(new)
 
     def _values(self, given: _Given) -> bool | None:
@@ -218,12 +207,10 @@ class Reader(Marks):
     def _go_on(self) -> None:
         """Take from the request before what this one does not say anew."""
         query, before = self.query, self.before()
-        if before is None and not query.goes_on:
-            return
+        no_if(before is None and query.goes_on, "before")
         if before is None:
-            raise No("There is no request before this one to go on from.")
-        if before.any_of and query.filters:
-            raise No(IN_PARTS)
+            return
+        no_if(before.any_of and query.filters, "parts")
         query.columns = query.columns or [c for c in self.columns if c.is_measure]
         query.groups = query.groups or [c for c in self.columns if not c.is_measure]
         self.columns = []
@@ -251,9 +238,8 @@ class Reader(Marks):
             query.columns = query.columns or bare
         elif query.agg or query.groups or query.window or query.share or is_drawn:
             self._aggregated(numbers, others)
-        elif query.chart not in ("", "auto"):
-            raise No("The built-in model needs a group for that chart: say 'by' and a column.")
         elif query.chart:
+            no_if(query.chart != "auto", "chart")
             query.do, query.columns = "histogram", numbers
         elif numbers and query.filters and query.sort is None and not others:
             query.columns = numbers
@@ -286,28 +272,25 @@ class Reader(Marks):
             query.groups.sort(key=lambda group: not group.is_time)
         query.groups += [each for each in others if each not in query.groups]
         if query.sort is not None:
-            raise No(f"The built-in model can't rank {query.groups[0].label} by {query.sort.name}.")
-        if numbers and (query.columns or query.agg == "count"):
-            raise No(f'The built-in model doesn\'t know what to do with "{numbers[0].name}".')
+            no_if(True, "rank_by", query.groups[0].label, query.sort.name)
+        for number in numbers:
+            no_if(query.columns or query.agg == "count", "unused", number.name)
         query.columns = query.columns or numbers
-        if len(query.columns) > 1:
-            raise No(IN_PARTS)
-        if query.limit and not (query.agg or query.columns):
-            raise No(NO_RANK)
+        no_if(len(query.columns) > 1, "parts")
+        no_if(query.limit and not (query.agg or query.columns), "rank")
         if query.window == "rolling":
             self._check_rolling()
         elif not query.columns:
             query.agg = query.agg or "count"
-            if query.agg != "count":
-                raise No(IN_PARTS)
+            no_if(query.agg != "count", "parts")
         elif not query.agg and (query.share or query.window == "cumulative"):
             query.agg = "sum"
         elif not query.agg and self._is_line():
             query.do, query.chart = "line", "line"
             query.groups.sort(key=lambda group: not group.is_time)
         elif not query.agg:
-            if not query.columns[0].is_measure:
-                raise No(f"The built-in model can't compute with {query.columns[0].name}.")
+            column = query.columns[0]
+            no_if(not column.is_measure, "compute", column.name)
             query.agg = self._function(f"of each {query.groups[0].label}?")
         if query.share:
             self._check_share(others)
@@ -317,50 +300,47 @@ class Reader(Marks):
     def _is_line(self) -> bool:
         """Whether numbers are drawn as they are, along dates of which each is a group."""
         query = self.query
-        over = [g for g in query.groups if g.is_time and not g.part]
-        is_line = query.chart in ("line", "auto") or (over and over[0].is_date and not query.chart)
-        return bool(over and is_line and not (query.window or query.limit))
+        over = [g for g in query.groups if g.is_time and not g.part][:1]
+        is_plain = not (query.window or query.limit)
+        is_line = query.chart in ("line", "auto") or [g.kind for g in over if not query.chart] == [
+            "date"
+        ]
+        return bool(over and is_plain and is_line)
 
     def _check_share(self, others: list[Column]) -> None:
         """Of what it is the share must be clear."""
-        query, kept = self.query, len(self.query.filters)
-        groups = len(query.groups)
-        if (
+        query, kept, groups = self.query, len(self.query.filters), len(self.query.groups)
+        is_open = (
             query.window
             or query.agg not in ("count", "sum")
             or not (groups or kept)
             or (kept > 1 and not query.any_of)
-            or (kept and groups and query.columns)
+            or (kept and groups)
             or (others and (groups > 1 or kept or " T" in f" {self.text}"))
-        ):
-            raise No("The built-in model can't tell the share of what: name one column, and 'by'.")
+        )
+        no_if(is_open, "share")
 
     def _check_rolling(self) -> None:
         """A rolling value needs one row for each time, and no day missing between."""
         query, time = self.query, self.query.groups[0]
-        if not query.columns or query.groups[1:] or time.part not in ("", "day"):
-            raise No("The built-in model rolls a column of numbers over all rows, or over days.")
+        is_odd = not query.columns or query.groups[1:] or time.part not in ("", "day")
+        no_if(is_odd, "rolling")
         times = time.of(masked(query))
         gaps = f" or ({times}.max() - {times}.min()).days >= len({times})" * bool(time.part)
         look = f"int({times}.duplicated().any(){gaps})"
-        if self.look(look, f"Look whether each {time.label} has one row") != 0:
-            raise No(f"Not each {time.label} has one row, so there is nothing to roll over.")
+        has_gaps = self.look(look, f"Look whether each {time.label} has one row") != 0
+        no_if(has_gaps, "gaps", time.label)
 
     def _check(self, text: str) -> None:
         """Every slot is of use, and something was asked."""
         query, kinds = self.query, patterns.table()["kinds"]
         most = kinds[query.do].get("columns", len(query.columns))
-        if len(query.columns) != most:
-            raise No(f"The built-in model can't tell what to draw: name {most} column of numbers.")
-        if query.do == "rows" and query.limit and query.sort is None:
-            raise No(NO_RANK)
+        no_if(len(query.columns) != most, "draw", most)
+        no_if(query.do == "rows" and query.limit and query.sort is None, "rank")
         slots = {slot for kind in kinds.values() for slot in kind["uses"].split()}
         unused = slots.difference(kinds[query.do]["uses"].split())
-        if any(getattr(query, slot) for slot in unused) or (
-            len(query.groups) > (2 if query.chart else 4)
-        ):
-            raise No(IN_PARTS)
+        no_if(any(getattr(query, slot) for slot in unused), "parts")
+        no_if(len(query.groups) > (2 if query.chart else 4), "parts")
         nothing = query.do == "rows" and not (query.columns or query.filters or query.sort)
         shows = re.match(r"(?:show|list|display|print|see|give|get|use|take)\b|T\d+$", self.text)
-        if nothing and not (shows or text == "~"):
-            raise No(f"The built-in model doesn't know what to do with {self.table.name} here.")
+        no_if(nothing and not (shows or text == "~"), "nothing", self.table.name)

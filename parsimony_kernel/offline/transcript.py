@@ -18,65 +18,43 @@ _ASIDE = ("<context_addendum>", _CHANGES, _CONTEXT)
 
 @dataclass
 class Call:
-    """A tool call of this turn with its answer, which is empty until there is one, and again once
-    its variables have gone."""
+    """A tool call of this turn; it counts as unanswered once its variables have gone.
+
+    Args:
+        error: the kind of the error and its text; empty when there was none.
+        result: what the answer holds: what code printed as ``stdout``, its ``variables``.
+    """
 
     name: str
     arguments: Mapping[str, Any]
-    answer: Mapping[str, Any]
-
-    @property
-    def ok(self) -> bool:
-        """Whether it was answered, and worked."""
-        return bool(self.answer) and "error" not in self.answer
-
-    @property
-    def result(self) -> Mapping[str, Any]:
-        """What the answer holds."""
-        result = self.answer.get("result")
-        return result if isinstance(result, dict) else {}
+    is_answered: bool
+    error: str
+    result: Mapping[str, Any]
 
     @property
     def variables(self) -> list[Mapping[str, Any]]:
         """The variables that it tells of."""
         return list(self.result.get("variables") or ())
 
-    @property
-    def printed(self) -> str:
-        """What the code printed, as far as it is still there."""
-        return str(self.result.get("stdout") or "")
-
-    @property
-    def error(self) -> str:
-        """The kind of the error and its text; empty when there was none."""
-        kind = str(self.answer.get("error_type") or "")
-        keys = () if self.ok else ("error_message", "message", "reason")
-        text = next((str(self.answer[key]) for key in keys if self.answer.get(key)), "")
-        return text if text.startswith(kind) else f"{kind}: {text}"
-
 
 @dataclass
 class Transcript:
     """The turn, read. ``answers`` are replies by their question; ``earlier`` are the requests that
-    were done, each with its summary."""
+    were done, ``told`` is what they came to."""
 
     request: str = ""
     context: Mapping[str, Any] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     answers: dict[str, str] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
-    earlier: list[tuple[str, str]] = field(default_factory=list)
+    earlier: list[str] = field(default_factory=list)
+    told: str = ""
 
     @property
     def variables(self) -> dict[str, Mapping[str, Any]]:
         """The notebook's variables by name, less those that have gone."""
         listed = self.context.get("variables") or ()
         return {str(v["name"]): v for v in listed if v["name"] not in self.gone}
-
-    @property
-    def told(self) -> str:
-        """What earlier requests came to."""
-        return " ".join(summary for _, summary in self.earlier)
 
     @property
     def known(self) -> list[Mapping[str, Any]]:
@@ -112,7 +90,8 @@ def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
         if at in plain:
             request = _words(text)
         elif message.get("role") == "assistant" and text and request:
-            turn.earlier.append((request, text))
+            turn.earlier.append(request)
+            turn.told += f" {text}"
             request = ""
     _read_steps(turn, messages[start + 1 :])
     return turn
@@ -124,18 +103,28 @@ def _read_steps(turn: Transcript, messages: Sequence[Mapping[str, Any]]) -> None
     for message in messages:
         text = _text(message)
         for raw in message.get("tool_calls") or ():
-            arguments = _parsed(raw["function"]["arguments"])
-            answer = _parsed(_text(answers.get(raw["id"], {})))
-            turn.calls.append(Call(raw["function"]["name"], arguments, answer))
-            asked = str(arguments.get("question", asked))
+            turn.calls.append(_call(raw, _parsed(_text(answers.get(raw["id"], {})))))
+            asked = str(turn.calls[-1].arguments.get("question", asked))
         if message.get("role") == "user" and text.startswith(_CHANGES):
             turn.gone |= {*(_parsed(text).get("gone") or ())}
             for call in turn.calls:
                 if any(each.get("name") in turn.gone for each in call.variables):
-                    call.answer = {}
+                    call.is_answered, call.result = False, {}
         elif message.get("role") == "user" and asked and not text.startswith(_ASIDE):
             turn.answers.setdefault(asked, text.strip())
     turn.gone -= {str(v.get("name")) for call in turn.calls for v in call.variables}
+
+
+def _call(raw: Mapping[str, Any], answer: Mapping[str, Any]) -> Call:
+    function, result = raw["function"], answer.get("result")
+    kind = str(answer.get("error_type") or "")
+    keys = ("error_message", "message", "reason") if "error" in answer else ()
+    text = next((str(answer[key]) for key in keys if answer.get(key)), "")
+    error = text if text.startswith(kind) else f"{kind}: {text}"
+    given = _parsed(function["arguments"])
+    return Call(
+        function["name"], given, bool(answer), error, result if isinstance(result, dict) else {}
+    )
 
 
 def _words(text: str) -> str:

@@ -96,8 +96,23 @@ def spoken(items: Iterable[str], last: str = "and") -> str:
 
 
 # What is never bound: builtins, and modules that a notebook may have imported.
-_OTHERS = "pd np alt plt sns px pandas numpy altair scipy table display"
-_RESERVED = {*dir(builtins), *sys.stdlib_module_names, *_OTHERS.split()}
+_RESERVED = {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), *sys.stdlib_module_names}
+_RESERVED |= {
+    *[
+        "pd",
+        "np",
+        "alt",
+        "plt",
+        "sns",
+        "px",
+        "pandas",
+        "numpy",
+        "altair",
+        "scipy",
+        "table",
+        "display",
+    ]
+}
 
 
 def literal(value: object) -> str:
@@ -106,13 +121,12 @@ def literal(value: object) -> str:
     return text if text.isprintable() and not isinstance(value, bool) else repr(value)
 
 
-def identifier(text: str, fallback: str = "table") -> str:
+def identifier(text: str) -> str:
     """A valid name that reads like ``text``, of no builtin and no module."""
     name = slug_from_title(text)
-    name = f"{fallback}_{name}" if name[0].isdigit() else name
-    if keyword.iskeyword(name) or keyword.issoftkeyword(name) or name in _RESERVED:
-        name = f"{name}_{fallback if fallback not in name else 'data'}"
-    return name if name.isidentifier() else fallback
+    name = f"table_{name}" if name[0].isdigit() else name
+    name = f"{name}_{'data' if 'table' in name else 'table'}" if name in _RESERVED else name
+    return name if name.isidentifier() else "table_"
 
 
 def unique(name: str, taken: Iterable[str]) -> str:
