@@ -11,9 +11,9 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader
 
-from parsimony_kernel.offline.patterns import table as patterns
-from parsimony_kernel.offline.schema import Column, Query, Table
+from parsimony_kernel.offline.schema import Query, Table
 from parsimony_kernel.offline.words import fold, identifier, literal, singular, spoken, unique
+from parsimony_kernel.offline.words import table as patterns
 
 _READERS = {"parquet": "parquet", "pq": "parquet", "xlsx": "excel", "xls": "excel"}
 _LINES = ("jsonl", "ndjson")
@@ -117,16 +117,16 @@ def write(query: Query, table: Table, taken: Sequence[str]) -> Cell:
     imports = [f"import {each}" for key, each in modules.items() if re.search(rf"\b{key}\.", body)]
     names = [each if f"{each} = " in body else "" for each in (name, chart)]
     code = "\n".join([*imports, "", body] if imports else [body])
-    return Cell(code, title, names[0] * (kind != "number"), names[1], query.unit)
+    return Cell(code, title, names[0] * (kind != "number"), names[1], str(templates.unit(query)))
 
 
 @cache
 def _templates() -> Any:
     loader = PackageLoader("parsimony_kernel.offline", ".")
     env = Environment(loader=loader, trim_blocks=True, lstrip_blocks=True, autoescape=False)
-    env.filters |= {"py": literal, "field": _field, "axis": _axis, "title": _title}
+    env.filters |= {"py": literal, "field": _field}
     env.filters |= {"capital": _capital, "spoken": spoken, "assigned": _assigned}
-    env.filters["masked"] = masked
+    env.filters |= {"masked": masked, "slug": lambda name: "_".join(fold(name))[:40].strip("_")}
     env.filters["names"] = lambda columns: list(dict.fromkeys(c.name for c in columns))
     env.globals |= patterns()
     return env.get_template("code.j2").module
@@ -164,18 +164,8 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _title(column: Column) -> str:
-    return literal(_capital(column.label) + (f" ({column.unit})" if column.unit else ""))
-
-
 def _field(name: str, kind: str) -> str:
     """A field of a chart; Vega reads dots, brackets and quotes in it as a path unless escaped."""
     if not re.fullmatch(r"[^\W_][\w \-]*", name):
         name = re.sub(r"([.:\[\]\\'\"])", r"\\\1", name)
     return literal(f"{name}:{kind}")
-
-
-def _axis(column: Column, channel: str, kind: str, zero: bool = True) -> str:
-    more = ', axis=alt.Axis(format="d", tickMinStep=1)' * column.is_year
-    more += ", scale=alt.Scale(zero=False)" * (not zero and kind != "T")
-    return f"alt.{channel}({_field(column.name, kind)}, title={_title(column)}{more})"

@@ -14,13 +14,11 @@ from typing import Any
 from rapidfuzz import fuzz
 
 from parsimony_kernel.core.text import counted
-from parsimony_kernel.offline import code
-from parsimony_kernel.offline.marks import Ask, No, choose, no_if
-from parsimony_kernel.offline.patterns import asides, clause, examples
-from parsimony_kernel.offline.reader import Reader
+from parsimony_kernel.offline import code, words
+from parsimony_kernel.offline.reader import Ask, No, Reader, choose, no_if
 from parsimony_kernel.offline.schema import Query, Table, read_table
 from parsimony_kernel.offline.transcript import Call, Transcript
-from parsimony_kernel.offline.words import Token, fold, is_data_file, sentence, spoken, tokenize
+from parsimony_kernel.offline.words import Token, clause, is_data_file, spoken, tokenize
 
 MAX_REQUEST = 2_000
 REAL_MODEL = (
@@ -109,7 +107,7 @@ class _Planner:
                 value = each.measures[0].name
                 return [f"mean {value} by {kinds[0].name}", f"top 5 {each.name} by {value}"]
             return [f"describe {each.name}", f"show the first 5 rows of {each.name}"]
-        return [f"load {each}" for each in self.files[:2]] or examples()[-2:]
+        return [f"load {each}" for each in self.files[:2]] or words.examples()[-2:]
 
     # -- the turn ----------------------------------------------------------------------------
 
@@ -133,10 +131,10 @@ class _Planner:
 
     def _do(self, part: list[Token], before: Query | None) -> Query | None:
         text = " ".join(t.text for t in part)
-        found = ((kind, pattern.fullmatch(text)) for pattern, kind in asides())
+        found = ((kind, pattern.fullmatch(text)) for pattern, kind in words.asides())
         kind, aside = next(((kind, match) for kind, match in found if match), ("", None))
         if kind == "help":
-            listed = "; ".join([*self._suggestions(), *examples()[9::4]])
+            listed = "; ".join([*self._suggestions(), *words.examples()[9::4]])
             self.notes += [f"The built-in model understands, for example: {listed}.", REAL_MODEL]
             return None
         if aside:
@@ -163,8 +161,8 @@ class _Planner:
         if path:
             self._load_file(self._path(path), name, {t.low for t in part})
         names = {t.name.casefold() for t in self.loaded}
-        words = {t.low for t in left if t.kind == "word"} - names
-        return [] if self.loaded and all(clause("loading", word) for word in words) else left
+        said = {t.low for t in left if t.kind == "word"} - names
+        return [] if self.loaded and all(clause("loading", word) for word in said) else left
 
     def _load_file(self, path: str, name: str, said: set[str]) -> None:
         suffix = path.casefold().rpartition(".")[2]
@@ -261,7 +259,7 @@ class _Planner:
         """Read a part about the table that it names, or the one in hand, or one that it fits."""
         known, said = self.turn.tables(), {t.low for t in part if t.kind in ("word", "quoted")}
         named = [t for t in known.values() if t.name.casefold() in said]
-        named = named or [t for t in self._originals() if set(fold(t.name)) <= said]
+        named = named or [t for t in self._originals() if set(words.fold(t.name)) <= said]
         subject = self.subject or (before.table if before else "")
         first = named[:1] or [t for t in known.values() if t.name == subject]
         others = [t for t in self._originals() if t not in first]
@@ -315,7 +313,7 @@ class _Planner:
         periods = {each.part or each.name.casefold() for each in dates}
         lines = [line for line in printed.splitlines() if line.strip()]
         units = [cell.unit, *[""] * len(lines)]
-        told = " ".join(map(sentence, lines, units, [periods] * len(lines)))
+        told = " ".join(map(words.sentence, lines, units, [periods] * len(lines)))
         if not (told or cell.table or cell.chart) and query.do != "head":
             told = f"{cell.purpose}: see the step below."
         self.made.append(_Made(cell.purpose, cell.table, cell.chart, told))

@@ -1,6 +1,6 @@
-"""What is known about a table: its columns, what they hold, how code reads them; and a query of it.
+"""What is known about a table: its columns, what they hold, how code reads them; and a query.
 
-Tables are read from the summaries in the context and in tool results; nothing is looked up anywhere else.
+Tables are read from the summaries in the context and in tool results, and from nothing else.
 """
 
 import re
@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from parsimony_kernel.offline.patterns import table as patterns
-from parsimony_kernel.offline.words import fold, literal
+from parsimony_kernel.offline.words import fold, literal, table
 
-_UNIT = re.compile(patterns()["spellings"]["unit"])
+_UNIT = re.compile(table()["spellings"]["unit"])
 _KIND = re.compile("(?P<date>date|timestamp)|(?P<boolean>bool)|(?P<number>u?int|float|decimal)")
 CODES = frozenset({"id", "code", "number", "zip", "index", "no", "nr"})
 _MISSING = frozenset({"nan", "none", "nat", "<na>", "null", ""})
@@ -69,7 +68,7 @@ class Column:
     def label(self) -> str:
         """What it is, in words."""
         if self.part:
-            return str(patterns()["parts"][self.part].get("label", self.part))
+            return str(table()["parts"][self.part].get("label", self.part))
         if self.made_of:
             return " - ".join(each.label for each in self.made_of)
         return " ".join(self.plain.replace("_", " ").split()) or self.name
@@ -102,7 +101,7 @@ class Column:
 
 def part_of(column: Column, part: str) -> Column:
     """The part of a date as a column."""
-    row = patterns()["parts"][part]
+    row = table()["parts"][part]
     name, kind = row.get("key", column.name), "cycle" if "label" in row else "date"
     return Column(name, kind, made_of=(column,), how=row["code"], part=part)
 
@@ -155,7 +154,7 @@ def _column(summary: Mapping[str, Any]) -> Column:
     seen = tuple(each for each in samples if each.strip().casefold() not in _MISSING)
     found = _KIND.match(dtype.lower())
     kind = str(found.lastgroup) if found else "text"
-    shapes = patterns()["dates"].items() if kind == "text" and seen else ()
+    shapes = table()["dates"].items() if kind == "text" and seen else ()
     dates = next((how for shape, how in shapes if all(re.fullmatch(shape, s) for s in seen)), None)
     return Column(name, kind if dates is None else "date", dtype, seen, dates)
 
@@ -169,7 +168,7 @@ class Filter:
     values: tuple[str | int | float, ...] = ()
 
     def __str__(self) -> str:
-        words: str = patterns()["filters"].get(self.op, [f"{{0}} {self.op} {{1}}"])[0]
+        words: str = table()["filters"].get(self.op, [f"{{0}} {self.op} {{1}}"])[0]
         is_month = self.column.part == "month_name"
         shown = [month_name[int(v)] if is_month else str(v) for v in self.values]
         both = " to " if self.op == "between" else " or "
@@ -206,24 +205,3 @@ class Query:
     text: str = ""
     goes_on: bool = False
     notes: list[str] = field(default_factory=list)
-
-    @property
-    def measure(self) -> str:
-        """The name of the column that an aggregate becomes."""
-        word = {"sum": "total", "nunique": "distinct", "quantile": f"p{self.q:g}"}
-        names = ["_".join(fold(column.name))[:40].strip("_") for column in self.columns[:1]]
-        return "_".join([word.get(self.agg, self.agg), *names])
-
-    @property
-    def call(self) -> str:
-        """The method that computes it."""
-        return f"quantile({self.q / 100:g})" if self.agg == "quantile" else f"{self.agg}()"
-
-    @property
-    def unit(self) -> str:
-        """The unit of the value that is told."""
-        if self.share or self.window == "growth":
-            return "%"
-        is_own = self.do in ("aggregate", "rows", "line") and self.agg not in ("nunique", "var")
-        columns = [self.sort] if self.sort else self.columns[:1]
-        return columns[0].unit if columns and is_own else ""
