@@ -153,7 +153,7 @@ def _assigned(query: Query) -> str:
     """Make the columns first that are computed from others."""
     used = [c for c in (*query.groups, *query.columns) if c.made_of or c.dates is not None]
     made = {c.name: f"lambda d: {c.of('d')}" for c in used}
-    if all(name.isidentifier() for name in made):
+    if all(map(str.isidentifier, made)):
         pairs = ", ".join(f"{name}={value}" for name, value in made.items())
         return f".assign({pairs})" * bool(made)
     pairs = ", ".join(f"{literal(name)}: {value}" for name, value in made.items())

@@ -15,17 +15,13 @@ from rapidfuzz import fuzz
 
 from parsimony_kernel.core.text import counted
 from parsimony_kernel.offline import code, words
-from parsimony_kernel.offline.reader import Ask, No, Reader, choose, no_if
+from parsimony_kernel.offline.reader import Reader
 from parsimony_kernel.offline.schema import Query, Table, read_table
-from parsimony_kernel.offline.transcript import Call, Transcript
+from parsimony_kernel.offline.transcript import Ask, Call, No, Transcript, no_if
 from parsimony_kernel.offline.words import Token, clause, is_data_file, spoken, tokenize
 
 MAX_REQUEST = 2_000
-REAL_MODEL = (
-    "This is the built-in rule-based model (no LLM). For anything else set a model, with its key "
-    "in the environment: %agent model openai/gpt-5 (OPENAI_API_KEY), or %%agent --model NAME for "
-    "one cell."
-)
+REAL_MODEL = words.table()["no"]["model"]
 # What a number or a date looks like in text: such a file may be written in another way.
 _ODD = re.compile(r"[-$€£ ]*\d[\d.,]*[ ]?[€$£%]?|\d{1,2}[./-]\d{1,2}[./-]\d{4}.*")
 _EMPTY = re.compile(r"Empty DataFrame\nColumns: .*\nIndex: .*")
@@ -150,9 +146,6 @@ class _Planner:
             self._publish(kind, aside.groupdict())
         return query
 
-    def _choose(self, question: str, choices: Sequence[str]) -> str:
-        return choose(self.turn.answers, question, choices)
-
     # -- files -------------------------------------------------------------------------------
 
     def _load(self, part: list[Token]) -> list[Token]:
@@ -173,7 +166,7 @@ class _Planner:
             if len(listed) > 1:
                 sheets = [each for each in listed if str(each).casefold() in said]
                 question = f"{path} has several sheets. Which one do you mean?"
-                sheet = sheets[0] if len(sheets) == 1 else self._choose(question, listed)
+                sheet = sheets[0] if len(sheets) == 1 else self.turn.choose(question, listed)
                 options, name = {"sheet_name": sheet}, name or code.name_for_file(sheet)
         name = name or code.name_for_file(path)
         call = self._ran(code.load(path, name, options))
@@ -208,7 +201,7 @@ class _Planner:
         readings = self._looked(code.sniffed(path), f"Look how {path} is written")
         says = [each.pop("says") for each in readings or ()]
         question = f"{path} can be read in {len(says)} ways. Which one?"
-        chosen = says.index(self._choose(question, says)) if len(says) > 1 else 0
+        chosen = says.index(self.turn.choose(question, says)) if len(says) > 1 else 0
         return dict(readings[chosen]) if readings else {}
 
     def _path(self, path: str) -> str:
@@ -219,7 +212,7 @@ class _Planner:
         base, is_outside = low.rpartition("/")[2], path.startswith(("/", "..", "~"))
         near = [f for f, other in names.items() if fuzz.ratio(base, other) >= 80]
         if near and base not in names.values() and not is_outside:
-            return self._choose(f"There is no file {path!r}. Which one do you mean?", near)
+            return self.turn.choose(f"There is no file {path!r}. Which one do you mean?", near)
         return found[0] if len(found) == 1 else path
 
     # -- code --------------------------------------------------------------------------------
@@ -284,7 +277,7 @@ class _Planner:
         fit = {query.table: query for query in found if len({*query.notes}) == fewest}
         names = {name: {c.name for c in known[name].columns} for name in fit}
         wide = [name for name in fit if all(names[name] >= each for each in names.values())]
-        return fit[wide[-1] if wide else self._choose("Which table do you mean?", list(fit))]
+        return fit[wide[-1] if wide else self.turn.choose("Which table do you mean?", list(fit))]
 
     def _reader(self, about: Table, part: Sequence[Token], before: Query | None) -> Reader:
         return Reader(part, about, self.turn, self._looked,
@@ -332,7 +325,8 @@ class _Planner:
         saved = [n for n in (self.saved or [[]])[-1] if n in self.turn.tables()]
         names = self.turn.figures() if chart else saved or [self.subject] * bool(self.subject)
         no_if(not names, "made", "chart" if chart else "table")
-        name = names[0] if len(names) == 1 else self._choose("Which one do you mean?", names[::-1])
+        question = "Which one do you mean?"
+        name = names[0] if len(names) == 1 else self.turn.choose(question, names[::-1])
         title = name.replace("_", " ").strip().capitalize()
         return _Made(title, chart=name) if chart else _Made(title, name)
 

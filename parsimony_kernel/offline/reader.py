@@ -13,75 +13,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from rapidfuzz import fuzz
-
-from parsimony_kernel.core.choices import MORE, Choice, read
 from parsimony_kernel.core.fuzzy import alike
+from parsimony_kernel.offline import words as english
 from parsimony_kernel.offline.code import masked, values_like
 from parsimony_kernel.offline.schema import CODES, Column, Filter, Query, Table, part_of
-from parsimony_kernel.offline.transcript import Transcript
-from parsimony_kernel.offline.words import (
-    Row,
-    Token,
-    aggregate,
-    canonical,
-    filler,
-    fold,
-    keywords,
-    operators,
-    rows,
-    singular,
-    spoken,
-    table,
-)
+from parsimony_kernel.offline.transcript import No, Transcript, no_if
+from parsimony_kernel.offline.words import Token, canonical, fold, singular, spoken
 
 _DATED = {"after": ">", "since": ">=", "from": ">=", "before": "<", "until": "<="}
 _DATED |= dict.fromkeys(("in", "for", "of", "during", "on"), "==")
 _Given = Mapping[str, str]
-MOST = 4
 _MONTHS = [name.lower() or "-" for name in month_name]
-
-
-@dataclass(eq=False)
-class Ask(Exception):
-    """A person must say which."""
-
-    question: str
-    choices: Sequence[str]
-
-
-class No(Exception):
-    """It cannot be done; the text says why, in one line."""
-
-
-def no_if(is_so: object, why: str, *about: object) -> None:
-    """Refuse with the sentence ``why`` of the table of patterns, where something is so."""
-    if is_so:
-        raise No(table()["no"][why].format(*about))
-
-
-def choose(answers: Mapping[str, str], question: str, choices: Sequence[str]) -> str:
-    """Return the choice that the person made.
-
-    Args:
-        answers: what the person has replied, by question.
-
-    Raises:
-        Ask: until there is a reply that is one of the choices.
-        No: when the reply is to stop.
-    """
-    if len(choices) > MOST:
-        question = f"{question} (of {len(choices)})"
-    reply = answers.get(question)
-    if reply is None:
-        raise Ask(question, choices[:MOST])
-    low = reply.strip().casefold().rstrip(".!")
-    found = [c for c in choices if c.casefold() == low]
-    found = found or [c for c in choices if low and low in c.casefold()]
-    no_if(not found and read(reply, MORE) is Choice.stop, "stopped")
-    if len(found) != 1:
-        return choose(answers, f"{reply[:80]!r} is none of the choices. {question}", choices)
-    return found[0]
 
 
 @dataclass
@@ -114,7 +56,7 @@ class Reader:
         no_if(self.table.library, "library", self.table.name, self.table.library)
         self.query = Query(self.table.name)
         self.text = text = self.marked()
-        for pattern, row in rows():
+        for pattern, row in english.rows():
             text = self._taken(pattern, row, text)
         self._left(text)
         query = self.query
@@ -141,7 +83,7 @@ class Reader:
     def _looked_up(self) -> list[tuple[Column, str]]:
         """Look for the words in the texts of the table that are nothing else."""
         words = [t.bare if t.kind in ("word", "quoted") else "" for t in self.tokens]
-        others = keywords() | {name.casefold() for name in self.turn.tables()}
+        others = english.keywords() | {name.casefold() for name in self.turn.tables()}
         unknown = [i for i, word in enumerate(words) if word and word.casefold() not in others]
         unknown = [i for i in unknown if not self._columns_of(fold(words[i]))]
         texts = {c.name: c for c in self.table.texts}
@@ -195,14 +137,15 @@ class Reader:
         words = fold(text)
         low = " ".join(words)
         exact = [c for c in self.table.columns if _is_name(words, c)]
-        is_key = low in keywords() and not is_quoted and not (text.isupper() and len(text) > 1)
+        is_name = is_quoted or (text.isupper() and len(text) > 1)
+        is_key = low in english.keywords() and not is_name
         is_other = not exact and text.casefold() in map(str.casefold, self.turn.tables())
         if is_other or (self._is_rows(words, exact) and not is_key and not is_quoted):
             return self.mark("T", self.table.name, text)
         # The total of a column, where a column is called total as well.
-        if exact and not (is_key and aggregate(low) and self._columns_of(fold(after))):
+        if exact and not (is_key and english.aggregate(low) and self._columns_of(fold(after))):
             return self.mark("C", exact, text)
-        parts = table()["parts"].items()
+        parts = english.table()["parts"].items()
         if found := [p for p, row in parts if re.fullmatch(row.get("words", ""), low)]:
             return self.mark("P", found[-1], text)
         same = (text.casefold(), singular(text.casefold()))
@@ -211,17 +154,17 @@ class Reader:
             values = [p for p in values if p[1] == text and behind.startswith("C")]
         partly = [] if is_key or is_quoted else self._columns_of(words)
         measures = [c.name for c in partly if c.is_measure]
-        is_both = values and measures and not aggregate(behind)
+        is_both = values and measures and not english.aggregate(behind)
         no_if(is_both, "value", text, spoken(c.name for c, _ in values[:1]), spoken(measures))
         if values and not measures:
             return self.mark("V", values, text)
         month = next((i for i, m in enumerate(_MONTHS) if low in (m, m[:3])), 0)
         is_date = self.table.times[:1] and self.table.times[0].kind == "date"
-        if month and is_date and (low != "may" or behind in filler("months")):
+        if month and is_date and (low != "may" or behind in english.filler("months")):
             return self.mark("V", [(part_of(self.time(text), "month_name"), month)], text)
         if partly:
             return self.mark("C", partly, text)
-        if singular(low) in filler("events"):
+        if singular(low) in english.filler("events"):
             self.query.notes.append(f"Read {text!r} as the rows of {self.table.name}")
             return self.mark("T", self.table.name, text)
         return ""
@@ -235,22 +178,14 @@ class Reader:
 
     def _columns_of(self, words: tuple[str, ...]) -> list[Column]:
         """Find the columns of whose names all ``words`` are a part, or nearly the whole."""
-        if not words or any(w in keywords() - {"time"} or w.isdigit() for w in words):
+        if not words or any(w in english.keywords() - {"time"} or w.isdigit() for w in words):
             return [c for c in self.table.columns if _is_name(words, c)]
         mine = canonical(words)
         own = {c: canonical(fold(c.name)) for c in self.table.columns}
         found = [c for c in own if all(any(alike(w, each) for each in own[c]) for w in mine)]
-        joined = "".join(words)
-        if not found and len(joined) > 4:
-            sized = [c for c in own if len(words) in (1, len(fold(c.name)))]
-            found = [c for c in sized if fuzz.ratio(joined, "".join(fold(c.name))) >= 84]
         return [c for c in found if own[c] == mine] or found
 
     # -- looking and choosing ----------------------------------------------------------------
-
-    def choose(self, question: str, choices: Sequence[str]) -> str:
-        """Return the choice that the person made; raises ``Ask`` until one was."""
-        return choose(self.turn.answers, question, choices)
 
     def pick(self, mark: str, want: str = "") -> Column:
         """Return the column that is meant, of those that a mark may stand for."""
@@ -281,11 +216,11 @@ class Reader:
     def one_of(self, question: str, columns: Sequence[Column]) -> Column:
         """Return the column that is meant, of those that it may be."""
         names = list(dict.fromkeys(c.name for c in columns))
-        return self.table.column(names[0] if len(names) == 1 else self.choose(question, names))
+        return self.table.column(names[0] if len(names) == 1 else self.turn.choose(question, names))
 
     # -- patterns ----------------------------------------------------------------------------
 
-    def _taken(self, pattern: re.Pattern[str], row: Row, text: str) -> str:
+    def _taken(self, pattern: re.Pattern[str], row: english.Row, text: str) -> str:
         at = 0
         while at <= len(text) and (found := pattern.search(text, at)) is not None:
             # A name that stands for one slot in several branches is numbered.
@@ -297,7 +232,7 @@ class Reader:
             at = 0
         return text
 
-    def _take(self, given: _Given, row: Row) -> bool | None:
+    def _take(self, given: _Given, row: english.Row) -> bool | None:
         """Set the slots that a row and its words name; ``False`` where they are not meant."""
         query = self.query
         if "no" in row:
@@ -307,7 +242,7 @@ class Reader:
         slots = dict(row.get("set", {}))
         slots |= {"agg": "count"} if "rows" in given else {}
         slots |= {"chart": given["chart"]} if "chart" in given else {}
-        slots |= {"agg": aggregate(given["agg"])} if "agg" in given else {}
+        slots |= {"agg": english.aggregate(given["agg"])} if "agg" in given else {}
         no_if(any(slots.get(slot) and getattr(query, slot) for slot in ("do", "agg")), "parts")
         for slot, value in slots.items():
             setattr(query, slot, getattr(query, slot) or value)
@@ -337,7 +272,7 @@ class Reader:
 
     def _left(self, text: str) -> None:
         """Account for what no pattern took."""
-        left = [word for word in text.split() if word not in filler("words")]
+        left = [word for word in text.split() if word not in english.filler("words")]
         if unknown := [w for w in left if w not in (*self.marks, "and", "or", *"~,&()/+*-")]:
             self._unknown(unknown)
         for mark in (word for word in left if word in self.marks and word[0] != "T"):
@@ -351,15 +286,15 @@ class Reader:
 
     def _unknown(self, words: list[str]) -> None:
         """Ask which column is meant by the one unknown word, else name a word and give up."""
-        word = next((each for each in words if each not in keywords()), words[0])
-        numbers, agg = [c.name for c in self.table.measures], aggregate(words[0])
+        word = next((each for each in words if each not in english.keywords()), words[0])
+        numbers, agg = [c.name for c in self.table.measures], english.aggregate(words[0])
         is_column = words[1:] == [word] and not (self.query.agg or self.query.columns)
         if agg and is_column and numbers:
             question = f"`{self.table.name}` has no column {word!r}. Which one do you mean?"
             self.query.agg = agg
-            self.query.columns = [self.table.column(self.choose(question, numbers))]
+            self.query.columns = [self.table.column(self.turn.choose(question, numbers))]
         else:
-            why = "unused" if word in keywords() else "unknown"
+            why = "unused" if word in english.keywords() else "unknown"
             no_if(True, why, self.raw.get(word, word))
 
     # -- the acts of the rows ------------------------------------------------------------------
@@ -413,7 +348,7 @@ class Reader:
         elif marks:
             what = "numbers" if parts == {"year"} else "dates"
             no_if(column.kind != "number" or what == "dates", "kind", column.name, what)
-        op = operators().get(word) or _DATED.get(word, word)
+        op = english.operators().get(word) or _DATED.get(word, word)
         self._filter(Filter(column, op, values))
         return None
 
@@ -485,8 +420,7 @@ class Reader:
             query.do, query.columns = "histogram", numbers
         elif numbers and query.filters and query.sort is None and not others:
             query.columns = numbers
-            query.agg = self._function("do you mean?", "the rows themselves")
-            query.columns = numbers if query.agg else []
+            query.agg = self._function("do you mean?")
         else:
             query.columns = query.columns or bare
         query.do = query.do or ("aggregate" if query.agg else "rows")
@@ -495,15 +429,15 @@ class Reader:
             query.groups = [*(c for c in self.compared if c.base not in own), *query.groups]
             query.ascending = query.ascending or (query.agg == "min" and not query.limit)
 
-    def _function(self, rest: str, *more: str) -> str:
-        """The function that a request does not name; empty for what is none."""
+    def _function(self, rest: str) -> str:
+        """The function that a request does not name."""
         columns = self.query.columns
-        if all({*fold(column.name)} & filler("totals") for column in columns):
+        if all({*fold(column.name)} & english.filler("totals") for column in columns):
             return "sum"
         names = spoken(c.name for c in columns)
         kinds = {"mean": "mean", "total": "sum", "median": "median"}
-        options = {f"{word} {names}": agg for word, agg in kinds.items()} | dict.fromkeys(more, "")
-        return options[self.choose(f"Which {names} {rest}", list(options))]
+        options = {f"{word} {names}": agg for word, agg in kinds.items()}
+        return options[self.turn.choose(f"Which {names} {rest}", list(options))]
 
     def _aggregated(self, numbers: list[Column], others: list[Column]) -> None:
         """Numbers by groups, or of everything; their shares, and what they come to over time."""
@@ -544,9 +478,8 @@ class Reader:
         query = self.query
         over = [g for g in query.groups if g.is_time and not g.part][:1]
         is_plain = not (query.window or query.limit)
-        is_line = query.chart in ("line", "auto") or [g.kind for g in over if not query.chart] == [
-            "date"
-        ]
+        is_day = not query.chart and [group.kind for group in over] == ["date"]
+        is_line = query.chart in ("line", "auto") or is_day
         return bool(over and is_plain and is_line)
 
     def _check_share(self, others: list[Column]) -> None:
@@ -575,7 +508,7 @@ class Reader:
 
     def _check(self, text: str) -> None:
         """Every slot is of use, and something was asked."""
-        query, kinds = self.query, table()["kinds"]
+        query, kinds = self.query, english.table()["kinds"]
         most = kinds[query.do].get("columns", len(query.columns))
         no_if(len(query.columns) != most, "draw", most)
         no_if(query.do == "rows" and query.limit and query.sort is None, "rank")

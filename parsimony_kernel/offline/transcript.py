@@ -9,11 +9,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from parsimony_kernel.core import choices as choice
 from parsimony_kernel.core.conversation import request_in
 from parsimony_kernel.offline.schema import Table, read_table
+from parsimony_kernel.offline.words import table
 
 _CONTEXT, _CHANGES, _REQUEST = "<notebook_context>", "<notebook_changes>", "<request>"
+_MOST = 4  # choices of a question
 _ASIDE = ("<context_addendum>", _CHANGES, _CONTEXT)
+
+
+@dataclass(eq=False)
+class Ask(Exception):
+    """A person must say which."""
+
+    question: str
+    choices: Sequence[str]
+
+
+class No(Exception):
+    """It cannot be done; the text says why, in one line."""
+
+
+def no_if(is_so: object, why: str, *about: object) -> None:
+    """Refuse with the sentence ``why`` of the table of patterns, where something is so."""
+    if is_so:
+        raise No(table()["no"][why].format(*about))
 
 
 @dataclass
@@ -61,10 +82,30 @@ class Transcript:
         """What is told of variables that exist, the newest last."""
         return [*self.variables.values(), *(v for call in self.calls for v in call.variables)]
 
+    def choose(self, question: str, choices: Sequence[str]) -> str:
+        """Return the choice that the person made.
+
+        Raises:
+            Ask: until there is a reply that is one of the choices.
+            No: when the reply is to stop.
+        """
+        if len(choices) > _MOST:
+            question = f"{question} (of {len(choices)})"
+        reply = self.answers.get(question)
+        if reply is None:
+            raise Ask(question, choices[:_MOST])
+        low = reply.strip().casefold().rstrip(".!")
+        found = [c for c in choices if c.casefold() == low]
+        found = found or [c for c in choices if low and low in c.casefold()]
+        no_if(not found and choice.read(reply, choice.MORE) is choice.Choice.stop, "stopped")
+        if len(found) == 1:
+            return found[0]
+        return self.choose(f"{reply[:80]!r} is none of the choices. {question}", choices)
+
     def tables(self) -> dict[str, Table]:
         """What is known of the tables that exist; later answers win."""
-        tables = [table for table in map(read_table, self.known) if table]
-        return {table.name: table for table in tables if table.name and table.columns}
+        told = [each for each in map(read_table, self.known) if each]
+        return {each.name: each for each in told if each.name and each.columns}
 
     def figures(self) -> list[str]:
         """The names of the charts in the notebook, and of those that this turn has made."""
@@ -119,12 +160,11 @@ def _call(raw: Mapping[str, Any], answer: Mapping[str, Any]) -> Call:
     function, result = raw["function"], answer.get("result")
     kind = str(answer.get("error_type") or "")
     keys = ("error_message", "message", "reason") if "error" in answer else ()
-    text = next((str(answer[key]) for key in keys if answer.get(key)), "")
+    # An error without a text is one all the same.
+    text = next((str(answer[key]) for key in keys if answer.get(key)), "It failed." if keys else "")
     error = text if text.startswith(kind) else f"{kind}: {text}"
-    given = _parsed(function["arguments"])
-    return Call(
-        function["name"], given, bool(answer), error, result if isinstance(result, dict) else {}
-    )
+    result = result if isinstance(result, dict) else {}
+    return Call(function["name"], _parsed(function["arguments"]), bool(answer), error, result)
 
 
 def _words(text: str) -> str:
@@ -134,9 +174,8 @@ def _words(text: str) -> str:
 
 def _text(message: Mapping[str, Any]) -> str:
     content = message.get("content") or ""
-    return content if isinstance(content, str) else "".join(
-        str(part.get("text", "")) for part in content
-    )  # fmt: skip
+    parts = [{"text": content}] if isinstance(content, str) else content
+    return "".join(str(part.get("text", "")) for part in parts)
 
 
 def _parsed(text: str) -> dict[str, Any]:

@@ -96,22 +96,9 @@ def aggregate(word: str) -> str:
     return next(found, "")
 
 
-DATA_SUFFIXES = ("csv", "tsv", "txt", "parquet", "pq", "xlsx", "xls", "json", "jsonl", "ndjson")
-_TOKEN = re.compile(
-    rf"""
-      (?P<quoted>"[^"\n]{{1,200}}"|“[^”\n]{{1,200}}”|`[^`\n]{{1,200}}`
-        |(?<!\w)['‘][^'’\n]{{1,200}}['’](?!\w))
-    | (?P<file>(?:(?<!\w)(?:/|(?:\.{{1,2}}/)+))?[\w~][\w\-./~]{{0,250}}
-        \.(?:{"|".join(DATA_SUFFIXES)})(?!\w|\.\w))
-    | (?P<date>\d{{4}}-\d{{1,2}}(?:-\d{{1,2}})?(?![\w-]))
-    | (?P<number>(?<![\w.])(?:(?<=\s)-|^-)?\d(?:\d|,(?=\d{{3}}(?!\d))){{0,30}}
-        (?:\.\d{{1,30}})?(?=(?:st|nd|rd|th)?(?!\w)))
-    | (?P<of>(?<=\w)['’]s\b)
-    | (?P<word>[^\W\d]\w*(?:-[^\W\d]\w*)*(?:['’](?!s\b)[a-z]+)?|\d+\w+)
-    | (?P<sign>>=|<=|==|!=|<>|[-<>=≥≤≠%,&+*/^();:?!.\n])
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
+_FILES = table()["spellings"]["files"]
+_KINDS = (f"(?P<{kind}>{text})" for kind, text in table()["tokens"].items())
+_TOKEN = re.compile("|".join(_KINDS).replace("FILES", _FILES), re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -144,7 +131,7 @@ def tokenize(text: str) -> list[Token]:
 
 def is_data_file(name: str) -> bool:
     """Whether the name ends like a file of a known format."""
-    return "." in name and name.casefold().rpartition(".")[2] in DATA_SUFFIXES
+    return re.search(rf"\.(?:{_FILES})$", name, re.IGNORECASE) is not None
 
 
 @lru_cache(maxsize=4096)
@@ -180,22 +167,7 @@ def spoken(items: Iterable[str], last: str = "and") -> str:
 # What is never bound: builtins, and modules that a notebook may have imported.
 _OTHERS = "pd np alt plt sns px pandas numpy altair scipy table display"
 _RESERVED = {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), *sys.stdlib_module_names}
-_RESERVED |= {
-    *[
-        "pd",
-        "np",
-        "alt",
-        "plt",
-        "sns",
-        "px",
-        "pandas",
-        "numpy",
-        "altair",
-        "scipy",
-        "table",
-        "display",
-    ]
-}
+_RESERVED |= {*_OTHERS.split()}
 
 
 def literal(value: object) -> str:
