@@ -11,10 +11,9 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader
 
-from parsimony_kernel.offline.patterns import table as patterns
-from parsimony_kernel.offline.query import Query
-from parsimony_kernel.offline.schema import Column, Table
+from parsimony_kernel.offline.schema import Query, Table
 from parsimony_kernel.offline.words import fold, identifier, literal, singular, spoken, unique
+from parsimony_kernel.offline.words import table as patterns
 
 _READERS = {"parquet": "parquet", "pq": "parquet", "xlsx": "excel", "xls": "excel"}
 _LINES = ("jsonl", "ndjson")
@@ -108,21 +107,9 @@ def write(query: Query, table: Table, taken: Sequence[str]) -> Cell:
     title = title if title.startswith(query.table) else _capital(title)
     name = unique(identifier(title), taken)
     chart = unique(f"{name}_chart", taken)
-    columns, said = [c.name for c in query.columns], {f.column for f in query.filters}
-    used = [g.name for g in query.groups] + columns
-    given = {
-        "name": name,
-        "title": title,
-        "chart": chart,
-        "source": masked(query),
-        "kept": masks(query),
-        "assigned": _assigned(query),
-        "columns": columns,
-        "picked": f"[{literal(columns)}]" * bool(columns),
-        "data": f"{masked(query)}[{literal(list(dict.fromkeys(used)))}]",
-        "kinds": [c.name for c in table.texts if c not in said],
-        "most": "nsmallest" if query.ascending else "nlargest",
-    }
+    said = {f.column for f in query.filters}
+    kinds = [c.name for c in table.texts if c not in said]
+    given = {"name": name, "chart": chart, "title": title, "kinds": kinds}
     kind = "number" if query.do == "aggregate" and not query.groups else query.do
     body = str(getattr(templates, kind)(query, given))
     body = re.sub(r"\n\s*\n", "\n", body).strip()
@@ -130,15 +117,17 @@ def write(query: Query, table: Table, taken: Sequence[str]) -> Cell:
     imports = [f"import {each}" for key, each in modules.items() if re.search(rf"\b{key}\.", body)]
     names = [each if f"{each} = " in body else "" for each in (name, chart)]
     code = "\n".join([*imports, "", body] if imports else [body])
-    return Cell(code, title, names[0] * (kind != "number"), names[1], query.unit)
+    return Cell(code, title, names[0] * (kind != "number"), names[1], str(templates.unit(query)))
 
 
 @cache
 def _templates() -> Any:
     loader = PackageLoader("parsimony_kernel.offline", ".")
     env = Environment(loader=loader, trim_blocks=True, lstrip_blocks=True, autoescape=False)
-    env.filters |= {"py": literal, "field": _field, "axis": _axis, "title": _title}
-    env.filters |= {"capital": _capital, "spoken": spoken}
+    env.filters |= {"py": literal, "field": _field}
+    env.filters |= {"capital": _capital, "spoken": spoken, "assigned": _assigned}
+    env.filters |= {"masked": masked, "slug": lambda name: "_".join(fold(name))[:40].strip("_")}
+    env.filters["names"] = lambda columns: list(dict.fromkeys(c.name for c in columns))
     env.globals |= patterns()
     return env.get_template("code.j2").module
 
@@ -164,7 +153,7 @@ def _assigned(query: Query) -> str:
     """Make the columns first that are computed from others."""
     used = [c for c in (*query.groups, *query.columns) if c.made_of or c.dates is not None]
     made = {c.name: f"lambda d: {c.of('d')}" for c in used}
-    if all(name.isidentifier() for name in made):
+    if all(map(str.isidentifier, made)):
         pairs = ", ".join(f"{name}={value}" for name, value in made.items())
         return f".assign({pairs})" * bool(made)
     pairs = ", ".join(f"{literal(name)}: {value}" for name, value in made.items())
@@ -175,18 +164,8 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _title(column: Column) -> str:
-    return literal(_capital(column.label) + (f" ({column.unit})" if column.unit else ""))
-
-
 def _field(name: str, kind: str) -> str:
     """A field of a chart; Vega reads dots, brackets and quotes in it as a path unless escaped."""
     if not re.fullmatch(r"[^\W_][\w \-]*", name):
         name = re.sub(r"([.:\[\]\\'\"])", r"\\\1", name)
     return literal(f"{name}:{kind}")
-
-
-def _axis(column: Column, channel: str, kind: str, zero: bool = True) -> str:
-    more = ', axis=alt.Axis(format="d", tickMinStep=1)' * column.is_year
-    more += ", scale=alt.Scale(zero=False)" * (not zero and kind != "T")
-    return f"alt.{channel}({_field(column.name, kind)}, title={_title(column)}{more})"

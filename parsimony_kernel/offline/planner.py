@@ -5,33 +5,27 @@ Where a turn stands is read off its transcript each time; nothing is remembered 
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from rapidfuzz import fuzz
 
 from parsimony_kernel.core.text import counted
-from parsimony_kernel.offline import code
-from parsimony_kernel.offline.code import Cell
-from parsimony_kernel.offline.marks import Ask, No, choose
-from parsimony_kernel.offline.patterns import asides, clause, examples
-from parsimony_kernel.offline.query import Query
+from parsimony_kernel.offline import code, words
 from parsimony_kernel.offline.reader import Reader
-from parsimony_kernel.offline.schema import Table, read_table
-from parsimony_kernel.offline.transcript import Call, Transcript
-from parsimony_kernel.offline.words import Token, fold, is_data_file, sentence, spoken, tokenize
+from parsimony_kernel.offline.schema import Query, Table, read_table
+from parsimony_kernel.offline.transcript import Ask, Call, No, Transcript, no_if
+from parsimony_kernel.offline.words import Token, clause, is_data_file, spoken, tokenize
 
 MAX_REQUEST = 2_000
-REAL_MODEL = (
-    "This is the built-in rule-based model (no LLM). For anything else set a model, with its key "
-    "in the environment: %agent model openai/gpt-5 (OPENAI_API_KEY), or %%agent --model NAME for "
-    "one cell."
-)
+REAL_MODEL = words.table()["no"]["model"]
 # What a number or a date looks like in text: such a file may be written in another way.
 _ODD = re.compile(r"[-$€£ ]*\d[\d.,]*[ ]?[€$£%]?|\d{1,2}[./-]\d{1,2}[./-]\d{4}.*")
-_SEPARATORS = re.compile(r"[;\t|]")
+_EMPTY = re.compile(r"Empty DataFrame\nColumns: .*\nIndex: .*")
+_ODD_NAME = re.compile(r"[;\t|]|^Unnamed:")
 
 
 @dataclass(eq=False)
@@ -45,7 +39,7 @@ class Step(Exception):
 
 @dataclass
 class _Made:
-    """What a part came to."""
+    """What a part came to: its title, the names of its table and its chart, and what it told."""
 
     title: str
     table: str = ""
@@ -66,20 +60,18 @@ def next_step(turn: Transcript, tools: Sequence[str]) -> Step:
         return planner.unable(str(no))
 
 
-@dataclass
 class _Planner:
-    turn: Transcript
-    tools: frozenset[str]
-    made: list[_Made] = field(default_factory=list)
-    loaded: list[tuple[str, Table]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    published: list[str] = field(default_factory=list)
-    subject: str = ""
-
-    def __post_init__(self) -> None:
-        self.taken = self.turn.taken
-        saved = re.findall(r"Saved as ([^.]*)", self.turn.told)
+    def __init__(self, turn: Transcript, tools: frozenset[str]) -> None:
+        self.turn, self.tools = turn, tools
+        self.files = list(filter(is_data_file, turn.context.get("files") or ()))
+        self.taken = {*turn.variables} - {*(turn.context.get("replaceable") or ())}
+        saved = re.findall(r"Saved as ([^.]*)", turn.told)
         self.saved = [re.findall(r"`(\w+)`", each) for each in saved]
+        self.subject = ""
+        self.loaded: list[Table] = []
+        self.made: list[_Made] = []
+        # The sentences of the summary, in its order.
+        self.loads, self.saves, self.published, self.notes = [list[str]() for _ in range(4)]
 
     # -- endings -----------------------------------------------------------------------------
 
@@ -89,10 +81,10 @@ class _Planner:
 
     def ask(self, ask: Ask) -> Step:
         """Ask the person, where that is possible."""
-        if "ask_user" not in self.tools:
-            choices = spoken(ask.choices, "or")
-            return self.unable(f"{ask.question} Please say it in full: {choices}.")
-        return Step("", "ask_user", {"question": ask.question, "choices": [*ask.choices]})
+        if "ask_user" in self.tools:
+            return Step("", "ask_user", {"question": ask.question, "choices": [*ask.choices]})
+        choices = spoken(ask.choices, "or")
+        return self.unable(f"{ask.question} Please say it in full: {choices}.")
 
     def unable(self, why: str) -> Step:
         """Say why it cannot be done, and what can."""
@@ -111,39 +103,35 @@ class _Planner:
                 value = each.measures[0].name
                 return [f"mean {value} by {kinds[0].name}", f"top 5 {each.name} by {value}"]
             return [f"describe {each.name}", f"show the first 5 rows of {each.name}"]
-        files = [each for each in self.turn.files if is_data_file(each)][:2]
-        return [f"load {each}" for each in files] or examples()[-2:]
+        return [f"load {each}" for each in self.files[:2]] or words.examples()[-2:]
 
     # -- the turn ----------------------------------------------------------------------------
 
     def plan(self) -> str:
         """Give the summary, once everything is done."""
         request = self.turn.request
-        if not request:
-            raise No("The request is empty.")
-        if len(request) > MAX_REQUEST:
-            raise No(f"The request has {len(request):,} characters; the built-in model reads "
-                     f"{MAX_REQUEST:,} at most.")  # fmt: skip
-        if clause("fix", request):
-            raise No("Fixing code takes a model that reads and writes Python.")
+        no_if(not request, "empty")
+        no_if(len(request) > MAX_REQUEST, "long", len(request), MAX_REQUEST)
+        no_if(clause("fix", request), "fix")
         # What has gone with its kernel is loaded again, where its file is known.
-        for file in filter(is_data_file, self.turn.files):
+        for file in self.files:
             name = code.name_for_file(file)
             if name in self.turn.gone and name in request:
                 self._load_file(file, name, set())
         before: Query | None = None
         for part in _clauses(tokenize(request)):
             before = self._do(part, before) or before
-        return self._summary()
+        told = [made.told or f"{made.title}." for made in self.made]
+        notes = dict.fromkeys(self.notes)
+        return " ".join([*told, *self.loads, *self.saves, *self.published, *notes])
 
     def _do(self, part: list[Token], before: Query | None) -> Query | None:
         text = " ".join(t.text for t in part)
-        found = ((kind, pattern.fullmatch(text)) for pattern, kind in asides())
+        found = ((kind, pattern.fullmatch(text)) for pattern, kind in words.asides())
         kind, aside = next(((kind, match) for kind, match in found if match), ("", None))
         if kind == "help":
-            listed = "; ".join([*self._suggestions(), *examples()[9::4]])
-            told = f"The built-in rule-based model (no LLM) understands, for example: {listed}."
-            self.made.append(_Made("help", told=f"{told} {REAL_MODEL}"))
+            listed = "; ".join([*self._suggestions(), *words.examples()[9::4]])
+            self.notes += [f"The built-in model understands, for example: {listed}.", REAL_MODEL]
             return None
         if aside:
             rest = aside.groupdict().get("rest") or ""
@@ -158,9 +146,6 @@ class _Planner:
             self._publish(kind, aside.groupdict())
         return query
 
-    def _choose(self, question: str, choices: Sequence[str]) -> str:
-        return choose(self.turn.answers, question, choices)
-
     # -- files -------------------------------------------------------------------------------
 
     def _load(self, part: list[Token]) -> list[Token]:
@@ -168,21 +153,20 @@ class _Planner:
         left, path, name = _apart(part)
         if path:
             self._load_file(self._path(path), name, {t.low for t in part})
-        names = {t.name.casefold() for _, t in self.loaded}
-        words = {t.low for t in left if t.kind == "word"} - names
-        return [] if self.loaded and all(clause("loading", word) for word in words) else left
+        names = {t.name.casefold() for t in self.loaded}
+        said = {t.low for t in left if t.kind == "word"} - names
+        return [] if self.loaded and all(clause("loading", word) for word in said) else left
 
     def _load_file(self, path: str, name: str, said: set[str]) -> None:
         suffix = path.casefold().rpartition(".")[2]
         options: dict[str, Any] = {}
         if suffix in ("xlsx", "xls"):
             listed = self._looked(code.sheets(path), f"Look which sheets {path} has")
-            if listed is None:
-                raise No(f"The model is not shown here which sheets {path} has: load it in a cell.")
+            no_if(listed is None, "sheets", path)
             if len(listed) > 1:
                 sheets = [each for each in listed if str(each).casefold() in said]
                 question = f"{path} has several sheets. Which one do you mean?"
-                sheet = sheets[0] if len(sheets) == 1 else self._choose(question, listed)
+                sheet = sheets[0] if len(sheets) == 1 else self.turn.choose(question, listed)
                 options, name = {"sheet_name": sheet}, name or code.name_for_file(sheet)
         name = name or code.name_for_file(path)
         call = self._ran(code.load(path, name, options))
@@ -195,71 +179,72 @@ class _Planner:
             ways = code.arguments(reading["options"])
             ways += [f"{each} without its sign" for each in reading["signed"]]
             latin = " is not UTF-8" * ("encoding" in reading["options"])
-            self.notes.append(f"{path}{latin}: read with {', '.join(ways)}")
+            self.notes.append(f"{path}{latin}: read with {', '.join(ways)}.")
         if table is None:
-            raise No(f"{path} cannot be read. {call.error[:300]}" if call.error else
-                     f"{path} was loaded, and what it holds is not a table.")  # fmt: skip
-        if len(table.columns) == 1 and _SEPARATORS.search(table.columns[0].name):
-            raise No(f"{path} cannot be read: its header is {table.columns[0].name[:60]!r}.")
-        self.loaded.append((path, table))
+            raise No(f"{path} cannot be read. {call.error[:300] or 'It holds no table.'}")
+        header = spoken(c.name for c in table.columns[:1])
+        no_if(len(table.columns) == 1 and _ODD_NAME.search(header), "header", path, header[:60])
+        rows = [] if table.rows is None else [counted(table.rows, "row")]
+        size = ", ".join([*rows, counted(len(table.columns), "column")])
+        self.loads.append(f"Loaded `{name}` from {path}: {size}.")
+        self.loaded.append(table)
         self.subject = name
         self.taken.add(name)
 
     def _table_of(self, call: Call, name: str) -> Table | None:
         # What the call itself told: the same name may have been loaded in another way since.
         told = {t.name: t for t in map(read_table, call.variables) if t is not None}
-        return told.get(name) or self.turn.tables().get(name) if call.ok else None
+        return told.get(name) or self.turn.tables().get(name) if not call.error else None
 
     def _sniffed(self, path: str) -> dict[str, Any]:
         """How a text file is written."""
         readings = self._looked(code.sniffed(path), f"Look how {path} is written")
         says = [each.pop("says") for each in readings or ()]
         question = f"{path} can be read in {len(says)} ways. Which one?"
-        chosen = says.index(self._choose(question, says)) if len(says) > 1 else 0
+        chosen = says.index(self.turn.choose(question, says)) if len(says) > 1 else 0
         return dict(readings[chosen]) if readings else {}
 
     def _path(self, path: str) -> str:
         """Find where a file lies, as far as the listing tells; a near miss is a question."""
-        low, listed = path.casefold(), [f for f in self.turn.files if is_data_file(f)]
-        found = [f for f in listed if f"/{f}".casefold().endswith(f"/{low}")]
-        names = {f: f.casefold().rpartition("/")[2] for f in listed}
+        low = path.casefold()
+        found = [f for f in self.files if f"/{f}".casefold().endswith(f"/{low}")]
+        names = {f: f.casefold().rpartition("/")[2] for f in self.files}
         base, is_outside = low.rpartition("/")[2], path.startswith(("/", "..", "~"))
         near = [f for f, other in names.items() if fuzz.ratio(base, other) >= 80]
         if near and base not in names.values() and not is_outside:
-            return self._choose(f"There is no file {path!r}. Which one do you mean?", near)
+            return self.turn.choose(f"There is no file {path!r}. Which one do you mean?", near)
         return found[0] if len(found) == 1 else path
 
     # -- code --------------------------------------------------------------------------------
 
     def _called(self, tool: str, arguments: dict[str, Any]) -> Call:
         """The call of a tool, whatever came of it; raises ``Step`` until it was answered."""
-        if tool not in self.tools:
-            raise No(f"There is no tool {tool} here.")
+        no_if(tool not in self.tools, "tool", tool)
         known = [c for c in self.turn.calls if c.name == tool and c.arguments == arguments]
-        if not known or not known[-1].answer:
+        if not (known and known[-1].is_answered):
             raise Step("", tool, arguments)
         return known[-1]
 
-    def _ran(self, cell: Cell) -> Call:
+    def _ran(self, cell: code.Cell) -> Call:
         return self._called("run_code", {"code": cell.code, "purpose": cell.purpose})
 
-    def _done(self, call: Call) -> Call:
-        if not call.ok:
-            raise No(f"{call.arguments.get('purpose', call.name)}: {call.error[:300]}")
-        return call
+    def _done(self, call: Call) -> Mapping[str, Any]:
+        """The result of a call that worked."""
+        no_if(call.error, "step", call.arguments.get("purpose", call.name), call.error[:300])
+        return call.result
 
     def _looked(self, expression: str, why: str) -> Any:
         """What an expression comes to, as JSON; ``None`` where the model is not told."""
-        printed = self._done(self._ran(code.looked(expression, why))).printed
+        result = self._done(self._ran(code.looked(expression, why)))
         with suppress(ValueError):
-            return json.loads(printed)
+            return json.loads(str(result.get("stdout")))
         return None
 
     def _originals(self) -> list[Table]:
         """The tables that this model has not computed, as far as can be told."""
         made = {name for names in self.saved for name in names}
         made |= {str(v.get("name")) for call in self.turn.calls for v in call.variables}
-        made -= {self.subject, *(t.name for _, t in self.loaded)}
+        made -= {self.subject, *(t.name for t in self.loaded)}
         tables = self.turn.tables().values()
         return [t for t in tables if t.name not in made] or list(tables)
 
@@ -267,14 +252,12 @@ class _Planner:
         """Read a part about the table that it names, or the one in hand, or one that it fits."""
         known, said = self.turn.tables(), {t.low for t in part if t.kind in ("word", "quoted")}
         named = [t for t in known.values() if t.name.casefold() in said]
-        named = named or [t for t in self._originals() if set(fold(t.name)) <= said]
+        named = named or [t for t in self._originals() if set(words.fold(t.name)) <= said]
         subject = self.subject or (before.table if before else "")
         first = named[:1] or [t for t in known.values() if t.name == subject]
         others = [t for t in self._originals() if t not in first]
-        if not (first or others):
-            untold = "The model was not told what is in this notebook."
-            nothing = f"There is no table for {self.turn.request[:80]!r}: load a file first."
-            raise No(untold if self.turn.context.get("kept_back") else nothing)
+        why = "untold" if self.turn.context.get("kept_back") else "table"
+        no_if(not (first or others), why, self.turn.request[:80])
         # One that leaves a question is not meant where another leaves none.
         found: list[Query] = []
         left: list[tuple[int, bool, str, Exception]] = []
@@ -290,22 +273,20 @@ class _Planner:
             *_, self.subject, error = max(left, key=lambda each: each[:2])
             raise error
         # The one whose names are said is meant; else the newest that has all that the others have.
-        fewest = min(len(query.notes) for query in found)
-        fit = {query.table: query for query in found if len(query.notes) == fewest}
+        fewest = min(len({*query.notes}) for query in found)
+        fit = {query.table: query for query in found if len({*query.notes}) == fewest}
         names = {name: {c.name for c in known[name].columns} for name in fit}
         wide = [name for name in fit if all(names[name] >= each for each in names.values())]
-        return fit[wide[-1] if wide else self._choose("Which table do you mean?", list(fit))]
+        return fit[wide[-1] if wide else self.turn.choose("Which table do you mean?", list(fit))]
 
     def _reader(self, about: Table, part: Sequence[Token], before: Query | None) -> Reader:
-        def earlier() -> Query | None:
-            return before or (None if self.loaded else self._before(about))
-
-        return Reader(part, about, self.turn, self._looked, earlier)
+        return Reader(part, about, self.turn, self._looked,
+                      lambda: before or (None if self.loaded else self._before(about)))  # fmt: skip
 
     def _before(self, about: Table) -> Query | None:
         """The request before, where this one may go on from it."""
         query: Query | None = None
-        for request, _ in self.turn.earlier[-4:]:
+        for request in self.turn.earlier[-4:]:
             for part in _clauses(tokenize(request)):
                 with suppress(Ask, No):
                     # The first of them goes on from nothing.
@@ -315,20 +296,23 @@ class _Planner:
     def _compute(self, query: Query) -> None:
         about = self.turn.tables()[query.table]
         cell = code.write(query, about, sorted(self.taken))
-        call = self._done(self._ran(cell))
+        result = self._done(self._ran(cell))
         self.taken |= {cell.table, cell.chart} - {""}
-        self.notes += query.notes
+        self.notes += [f"{note}." for note in query.notes]
         if len(self._originals()) > 1 and about.name != self.subject:
-            self.notes.append(f"Used `{about.name}`")
-        printed = re.sub(r"Empty DataFrame\nColumns: .*\nIndex: .*", "none", call.printed)
-        lines = [line for line in printed.splitlines() if line.strip()]
-        dates = [c for c in (*query.groups, *query.columns) if c.is_date]
+            self.notes.append(f"Used `{about.name}`.")
+        printed = _EMPTY.sub("none", str(result.get("stdout") or ""))
+        dates = [c for c in (*query.groups, *query.columns) if c.kind == "date"]
         periods = {each.part or each.name.casefold() for each in dates}
+        lines = [line for line in printed.splitlines() if line.strip()]
         units = [cell.unit, *[""] * len(lines)]
-        told = " ".join(map(sentence, lines, units, [periods] * len(lines)))
+        told = " ".join(map(words.sentence, lines, units, [periods] * len(lines)))
         if not (told or cell.table or cell.chart) and query.do != "head":
             told = f"{cell.purpose}: see the step below."
         self.made.append(_Made(cell.purpose, cell.table, cell.chart, told))
+        known = ("", *self.turn.variables)
+        bound = [each for each in (cell.table, cell.chart) if each not in known]
+        self.saves += [f"Saved as {spoken(f'`{each}`' for each in bound)}."] if bound else []
         if query.do in ("rows", "rename") and cell.table:
             self.subject = cell.table
 
@@ -340,9 +324,9 @@ class _Planner:
             return made[-1]
         saved = [n for n in (self.saved or [[]])[-1] if n in self.turn.tables()]
         names = self.turn.figures() if chart else saved or [self.subject] * bool(self.subject)
-        if not names:
-            raise No(f"There is no {'chart' if chart else 'table'} to publish yet.")
-        name = names[0] if len(names) == 1 else self._choose("Which one do you mean?", names[::-1])
+        no_if(not names, "made", "chart" if chart else "table")
+        question = "Which one do you mean?"
+        name = names[0] if len(names) == 1 else self.turn.choose(question, names[::-1])
         title = name.replace("_", " ").strip().capitalize()
         return _Made(title, chart=name) if chart else _Made(title, name)
 
@@ -353,48 +337,33 @@ class _Planner:
             name = self._latest(chart=False).table
             suffix = (given.get("suffix") or "csv").casefold().replace("excel", "xlsx")
             path = title if "." in title else f"{title or name}.{suffix}"
-            is_chart = bool(re.search("chart|plot|graph", given.get("rest") or ""))
-            if is_chart or not path.casefold().endswith((".csv", ".xlsx")):
-                raise No("The built-in model writes tables, to CSV and Excel files.")
+            is_chart = re.search("chart|plot|graph", given.get("rest") or "")
+            no_if(is_chart or not path.casefold().endswith((".csv", ".xlsx")), "file")
             self._done(self._ran(code.export(name, path)))
             self.published.append(f"Wrote `{name}` to {path}.")
             return
         has_chart = any(m.chart for m in self.made) or (not self.made and self.turn.figures())
-        is_chart = kind != "dataset" and bool(has_chart)
-        made = self._latest(chart=is_chart)
-        as_kind, variable = ("chart", made.chart) if is_chart else ("dataset", made.table)
+        is_drawn = kind != "dataset" and bool(has_chart)
+        made = self._latest(chart=is_drawn)
+        as_kind, variable = ("chart", made.chart) if is_drawn else ("dataset", made.table)
         own = made.title if kind == "report" else title or made.title
         self._done(self._called(f"return_{as_kind}", {"variable": variable, "title": own}))
         told = f"Published the {as_kind} {own!r}."
         if kind == "report":
             body = f"![{_escaped(own)}](artifact:{variable})\n\n{_escaped(made.told)}"
             report = {"title": title or own, "body": body.strip(), "language": "en"}
-            result = self._done(self._called("return_report", report)).result
+            result = self._done(self._called("return_report", report))
             place = result.get("page") or result.get("path")
             told = f"Published the report {title or own!r}{f': {place}' if place else ''}."
         self.published.append(told)
-
-    def _summary(self) -> str:
-        parts = [made.told or f"{made.title}." for made in self.made]
-        for path, each in self.loaded:
-            rows = [] if each.rows is None else [counted(each.rows, "row")]
-            size = ", ".join([*rows, counted(len(each.columns), "column")])
-            parts.append(f"Loaded `{each.name}` from {path}: {size}.")
-        for made in self.made:
-            bound = (made.table, made.chart)
-            names = [f"`{n}`" for n in bound if n and n not in self.turn.variables]
-            parts += [f"Saved as {spoken(names)}."] if names else []
-        parts += [*self.published, *(f"{note}." for note in dict.fromkeys(self.notes))]
-        return " ".join(each if each.endswith((".", "?", ":")) else f"{each}." for each in parts)
 
 
 def _clauses(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     """The parts of a request that are requests of their own: from one verb to the next."""
     part: list[Token] = []
-    for at, token in enumerate(tokens):
-        following = tokens[at + 1].low if at + 1 < len(tokens) else ""
+    for token, following in pairwise([*tokens, Token("sign", "\n")]):
         ends = token.text in (";", "\n", ".") or token.low == "then"
-        if ends or (token.low in (",", "and") and clause("verbs", following)):
+        if ends or (token.low in (",", "and") and clause("verbs", following.low)):
             yield part
             part = []
         else:
@@ -417,11 +386,9 @@ def _apart(part: Sequence[Token]) -> tuple[list[Token], str, str]:
 
 def _is_odd(table: Table) -> bool:
     """Whether what was loaded may be written in another way than pandas expects."""
-    names = [c.name for c in table.columns]
-    if any(_SEPARATORS.search(n) or n.startswith("Unnamed:") for n in names):
-        return True
-    texts = [c for c in table.columns if c.kind == "text" and c.samples]
-    return any(all(map(_ODD.fullmatch, c.samples)) for c in texts)
+    texts = [c for c in table.columns if c.kind in ("text", "date") and c.samples]
+    is_number = any(all(map(_ODD.fullmatch, c.samples)) for c in texts)
+    return is_number or any(_ODD_NAME.search(c.name) for c in table.columns)
 
 
 def _escaped(text: str) -> str:

@@ -1,51 +1,62 @@
 """A request becomes a query: every word of it is accounted for, or the answer is no.
 
-The rows of ``patterns.toml`` take their words out of the marked request, one after the other, and
-set slots. A word that nothing takes is not understood. Where the slots leave something open a
-person is asked, and a slot that the query has no use for is a no as well.
+What stands in the data is recognised first: columns, values, tables, numbers, dates. Each becomes a
+mark, a letter with a number, and the rows of ``patterns.toml`` take the marks and words out of the
+request, one row after the other, and set slots. A word that nothing takes is not understood. Where
+a mark or the slots leave something open a person is asked, and a slot that the query has no use for
+is a no as well.
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import fields
+from calendar import month_name
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
 
-from parsimony_kernel.offline.code import masked
-from parsimony_kernel.offline.marks import Marks, No
-from parsimony_kernel.offline.patterns import (
-    Row,
-    aggregate,
-    filler,
-    keywords,
-    operators,
-    rows,
-    table,
-)
-from parsimony_kernel.offline.query import Filter, Query
-from parsimony_kernel.offline.schema import Column, part_of
-from parsimony_kernel.offline.words import fold, spoken
+from parsimony_kernel.core.fuzzy import alike
+from parsimony_kernel.offline import words as english
+from parsimony_kernel.offline.code import masked, values_like
+from parsimony_kernel.offline.schema import CODES, Column, Filter, Query, Table, part_of
+from parsimony_kernel.offline.transcript import No, Transcript, no_if
+from parsimony_kernel.offline.words import Token, canonical, fold, singular, spoken
 
-IN_PARTS = "The built-in model can't bring this together: ask in parts."
-NO_RANK = "The built-in model doesn't know by what to rank: say 'by' and a column."
 _DATED = {"after": ">", "since": ">=", "from": ">=", "before": "<", "until": "<="}
 _DATED |= dict.fromkeys(("in", "for", "of", "during", "on"), "==")
 _Given = Mapping[str, str]
+_MONTHS = [name.lower() or "-" for name in month_name]
 
 
-class Reader(Marks):
-    """Reads one request about one table."""
+@dataclass
+class Reader:
+    """Reads one request about one table.
+
+    Args:
+        turn: what is known of the notebook, and what the person has replied.
+        look: gives what an expression comes to on the data, ``None`` where that is kept back.
+        before: gives the query of the request before, which this one may go on from.
+        marks: what the marks stand for, by their text.
+        raw: the words and marks as they were written.
+        values: the values that the request may name, each with its column.
+    """
+
+    tokens: Sequence[Token]
+    table: Table
+    turn: Transcript
+    look: Callable[[str, str], Any]
+    before: Callable[[], Query | None]
+    query: Query = field(default_factory=Query)
+    marks: dict[str, Any] = field(default_factory=dict)
+    raw: dict[str, str] = field(default_factory=dict)
+    values: list[tuple[Column, str]] = field(default_factory=list)
+    compared: list[Column] = field(default_factory=list)
+    columns: list[Column] = field(default_factory=list)
 
     def read(self) -> Query:
         """Read the query. Raises ``Ask`` and ``No``."""
-        if library := self.table.library:
-            raise No(
-                f"{self.table.name} is a table of {library}, and the built-in model computes with "
-                "pandas: convert it in a cell first."
-            )
+        no_if(self.table.library, "library", self.table.name, self.table.library)
         self.query = Query(self.table.name)
-        self.columns: list[Column] = []
-        self.compared: list[Column] = []
         self.text = text = self.marked()
-        for pattern, row in rows():
+        for pattern, row in english.rows():
             text = self._taken(pattern, row, text)
         self._left(text)
         query = self.query
@@ -56,9 +67,160 @@ class Reader(Marks):
         self._check(text)
         return query
 
+    # -- marks -------------------------------------------------------------------------------
+
+    def marked(self) -> str:
+        """Write the request with its marks."""
+        samples = [(c, sample) for c in self.table.texts for sample in c.samples]
+        self.values = list(dict.fromkeys([*samples, *self._looked_up()]))
+        said, at = list[str](), 0
+        while at < len(self.tokens):
+            mark, size = self._named(at, said[-1] if said else "")
+            said += [mark] * bool(mark)
+            at += size
+        return " ".join(said)
+
+    def _looked_up(self) -> list[tuple[Column, str]]:
+        """Look for the words in the texts of the table that are nothing else."""
+        words = [t.bare if t.kind in ("word", "quoted") else "" for t in self.tokens]
+        others = english.keywords() | {name.casefold() for name in self.turn.tables()}
+        unknown = [i for i, word in enumerate(words) if word and word.casefold() not in others]
+        unknown = [i for i in unknown if not self._columns_of(fold(words[i]))]
+        texts = {c.name: c for c in self.table.texts}
+        if not (unknown and texts):
+            return []
+        pieces = [" ".join(words[at : at + size]) for at in unknown for size in range(1, 5)]
+        why = f"Look for {spoken([repr(words[at]) for at in unknown[:3]], 'or')}"
+        found = self.look(values_like(self.table, list(dict.fromkeys(pieces))[:60]), why)
+        return [(texts[name], value) for name, value in found or () if name in texts]
+
+    def _plain(self, token: Token) -> str:
+        if token.kind == "number":
+            value = float(token.text.replace(",", ""))
+            return self.mark("N", int(value) if value.is_integer() else value, token.text)
+        if token.kind in ("quoted", "date"):
+            return self.mark(token.kind[0].upper(), token.bare)
+        if token.kind == "sign":
+            return "" if token.text in "?.!:" else token.text
+        self.raw.setdefault(token.low, token.text)
+        return token.low
+
+    def mark(self, letter: str, value: Any, words: str = "") -> str:
+        """Make a new mark for ``value``, which the request calls ``words``.
+
+        Args:
+            letter: its kind. That of a column gets a second letter: whether it is a measure, a
+                time or any other.
+        """
+        if letter == "C":
+            kinds = {"m": "is_measure", "t": "is_time"}
+            every = (k for k, name in kinds.items() if all(getattr(c, name) for c in value))
+            letter = f"C{next(every, 'k')}"
+        mark = f"{letter}{len(self.marks) + 1}"
+        self.marks[mark] = value
+        self.raw[mark] = words or str(value)
+        return mark
+
+    def _named(self, at: int, behind: str) -> tuple[str, int]:
+        """Mark the longest name that begins with the token there, with its length."""
+        for size in range(min(5, len(self.tokens) - at), 0, -1):
+            piece = self.tokens[at : at + size]
+            kinds = {each.kind for each in piece}
+            text = " ".join(each.bare for each in piece)
+            is_name = kinds != {"number"} and kinds <= {"word", "number" if size > 1 else "quoted"}
+            after = "".join(each.bare for each in self.tokens[at + size : at + size + 1])
+            if is_name and (mark := self._name(text, piece[0].kind == "quoted", behind, after)):
+                return mark, size
+        return self._plain(self.tokens[at]), 1
+
+    def _name(self, text: str, is_quoted: bool, behind: str, after: str) -> str:
+        words = fold(text)
+        low = " ".join(words)
+        exact = [c for c in self.table.columns if _is_name(words, c)]
+        is_name = is_quoted or (text.isupper() and len(text) > 1)
+        is_key = low in english.keywords() and not is_name
+        is_other = not exact and text.casefold() in map(str.casefold, self.turn.tables())
+        if is_other or (self._is_rows(words, exact) and not is_key and not is_quoted):
+            return self.mark("T", self.table.name, text)
+        # The total of a column, where a column is called total as well.
+        if exact and not (is_key and english.aggregate(low) and self._columns_of(fold(after))):
+            return self.mark("C", exact, text)
+        parts = english.table()["parts"].items()
+        if found := [p for p, row in parts if re.fullmatch(row.get("words", ""), low)]:
+            return self.mark("P", found[-1], text)
+        same = (text.casefold(), singular(text.casefold()))
+        values = [pair for pair in self.values if pair[1].casefold() in same]
+        if is_key:
+            values = [p for p in values if p[1] == text and behind.startswith("C")]
+        partly = [] if is_key or is_quoted else self._columns_of(words)
+        measures = [c.name for c in partly if c.is_measure]
+        is_both = values and measures and not english.aggregate(behind)
+        no_if(is_both, "value", text, spoken(c.name for c, _ in values[:1]), spoken(measures))
+        if values and not measures:
+            return self.mark("V", values, text)
+        month = next((i for i, m in enumerate(_MONTHS) if low in (m, m[:3])), 0)
+        is_date = self.table.times[:1] and self.table.times[0].kind == "date"
+        if month and is_date and (low != "may" or behind in english.filler("months")):
+            return self.mark("V", [(part_of(self.time(text), "month_name"), month)], text)
+        if partly:
+            return self.mark("C", partly, text)
+        if singular(low) in english.filler("events"):
+            self.query.notes.append(f"Read {text!r} as the rows of {self.table.name}")
+            return self.mark("T", self.table.name, text)
+        return ""
+
+    def _is_rows(self, words: tuple[str, ...], exact: Sequence[Column]) -> bool:
+        """Whether ``words`` are what the rows are called: the table, or what its ids number."""
+        mine, named = tuple(map(singular, words)), tuple(map(singular, fold(self.table.name)))
+        ids = [fold(c.name) for c in self.table.columns[:1] if c.is_code]
+        numbered = [tuple(singular(w) for w in each if w not in CODES) for each in ids]
+        return mine in numbered or (not exact and mine in (named, named[-1:]))
+
+    def _columns_of(self, words: tuple[str, ...]) -> list[Column]:
+        """Find the columns of whose names all ``words`` are a part, or nearly the whole."""
+        if not words or any(w in english.keywords() - {"time"} or w.isdigit() for w in words):
+            return [c for c in self.table.columns if _is_name(words, c)]
+        mine = canonical(words)
+        own = {c: canonical(fold(c.name)) for c in self.table.columns}
+        found = [c for c in own if all(any(alike(w, each) for each in own[c]) for w in mine)]
+        return [c for c in found if own[c] == mine] or found
+
+    # -- looking and choosing ----------------------------------------------------------------
+
+    def pick(self, mark: str, want: str = "") -> Column:
+        """Return the column that is meant, of those that a mark may stand for."""
+        listed: list[Column] = self.marks[mark]
+        words, said = self.raw[mark], f"Read {self.raw[mark]!r} as "
+        fit = {
+            "measure": [c for c in listed if c.kind in ("number", "boolean")],
+            "group": [c for c in listed if not c.is_measure] or listed,
+        }.get(want, listed)
+        no_if(not fit, "kind", spoken(c.name for c in listed), "numbers")
+        names = [c.name for c in fit]
+        before = re.findall(rf"{re.escape(said)}([^.]+?)(?:, as before)?\.", self.turn.told)
+        if len(names) > 1 and before and before[-1] in names:
+            self.query.notes.append(f"{said}{before[-1]}, as before")
+            return self.table.column(before[-1])
+        column = self.one_of(f"Which column of `{self.table.name}` do you mean by {words!r}?", fit)
+        if canonical(fold(words)) != canonical(fold(column.name)):
+            self.query.notes.append(f"{said}{column.name}")
+        return column
+
+    def time(self, why: str) -> Column:
+        """Return the column of dates that is meant."""
+        times = self.table.times
+        no_if(not times, "time", self.table.name, why)
+        said = [c for m in self.marks if m[0] == "C" for c in self.marks[m] if c in times]
+        return self.one_of(f"Which date do you mean for {why!r}?", said or times)
+
+    def one_of(self, question: str, columns: Sequence[Column]) -> Column:
+        """Return the column that is meant, of those that it may be."""
+        names = list(dict.fromkeys(c.name for c in columns))
+        return self.table.column(names[0] if len(names) == 1 else self.turn.choose(question, names))
+
     # -- patterns ----------------------------------------------------------------------------
 
-    def _taken(self, pattern: re.Pattern[str], row: Row, text: str) -> str:
+    def _taken(self, pattern: re.Pattern[str], row: english.Row, text: str) -> str:
         at = 0
         while at <= len(text) and (found := pattern.search(text, at)) is not None:
             # A name that stands for one slot in several branches is numbered.
@@ -70,7 +232,7 @@ class Reader(Marks):
             at = 0
         return text
 
-    def _take(self, given: _Given, row: Row) -> bool | None:
+    def _take(self, given: _Given, row: english.Row) -> bool | None:
         """Set the slots that a row and its words name; ``False`` where they are not meant."""
         query = self.query
         if "no" in row:
@@ -80,9 +242,8 @@ class Reader(Marks):
         slots = dict(row.get("set", {}))
         slots |= {"agg": "count"} if "rows" in given else {}
         slots |= {"chart": given["chart"]} if "chart" in given else {}
-        slots |= {"agg": aggregate(given["agg"])} if "agg" in given else {}
-        if any(slots.get(slot) and getattr(query, slot) for slot in ("do", "agg")):
-            raise No(IN_PARTS)
+        slots |= {"agg": english.aggregate(given["agg"])} if "agg" in given else {}
+        no_if(any(slots.get(slot) and getattr(query, slot) for slot in ("do", "agg")), "parts")
         for slot, value in slots.items():
             setattr(query, slot, getattr(query, slot) or value)
         if "n" in given:
@@ -105,37 +266,36 @@ class Reader(Marks):
         if "sort" in given:
             query.sort, query.ascending = self.pick(given["sort"]), "down" not in given
         for group in self._groups(given.get("g", "") + given.get("unit", "")):
-            if group.is_measure and group.dtype.startswith("float"):
-                raise No(f"{group.name} is a measure with many values: it makes no groups.")
+            is_many = group.is_measure and group.dtype.startswith("float")
+            no_if(is_many, "measure", group.name)
             query.groups += [group] if group not in query.groups else []
 
     def _left(self, text: str) -> None:
         """Account for what no pattern took."""
-        left = [word for word in text.split() if word not in filler("words")]
+        left = [word for word in text.split() if word not in english.filler("words")]
         if unknown := [w for w in left if w not in (*self.marks, "and", "or", *"~,&()/+*-")]:
             self._unknown(unknown)
         for mark in (word for word in left if word in self.marks and word[0] != "T"):
-            if mark[0] not in "CP":
-                raise No(f'The built-in model doesn\'t know what "{self.raw[mark]}" is for here.')
-            found = self._groups(mark) if mark[0] == "P" else [self.pick(mark)]
-            (self.query.groups if mark[0] == "P" else self.columns).extend(found)
-        if "or" in left and len(self.query.filters) > 1:
-            if len(self.query.filters) > 2 or "~ and ~" in text:
-                raise No(IN_PARTS)
-            self.query.any_of = True
+            no_if(mark[0] not in "CP", "unused", self.raw[mark])
+            if mark[0] == "P":
+                self.query.groups.append(self._part(mark))
+            else:
+                self.columns.append(self.pick(mark))
+        self.query.any_of = self.query.any_of or ("or" in left and len(self.query.filters) > 1)
+        no_if("or" in left and (len(self.query.filters) > 2 or "~ and ~" in text), "parts")
 
     def _unknown(self, words: list[str]) -> None:
         """Ask which column is meant by the one unknown word, else name a word and give up."""
-        word = next((each for each in words if each not in keywords()), words[0])
-        numbers, taken = [c.name for c in self.table.measures], self.query.agg or self.query.columns
-        if aggregate(words[0]) and words[1:] == [word] and numbers and not taken:
+        word = next((each for each in words if each not in english.keywords()), words[0])
+        numbers, agg = [c.name for c in self.table.measures], english.aggregate(words[0])
+        is_column = words[1:] == [word] and not (self.query.agg or self.query.columns)
+        if agg and is_column and numbers:
             question = f"`{self.table.name}` has no column {word!r}. Which one do you mean?"
-            self.query.columns = [self.table.column(self.choose(question, numbers))]
-            self.query.agg = aggregate(words[0])
+            self.query.agg = agg
+            self.query.columns = [self.table.column(self.turn.choose(question, numbers))]
         else:
-            said, is_key = f'"{self.raw.get(word, word)}"', word in keywords()
-            what = f"what {said} is for here" if is_key else said
-            raise No(f"The built-in model doesn't know {what}.")
+            why = "unused" if word in english.keywords() else "unknown"
+            no_if(True, why, self.raw.get(word, word))
 
     # -- the acts of the rows ------------------------------------------------------------------
 
@@ -146,8 +306,7 @@ class Reader(Marks):
     def _part(self, mark: str) -> Column:
         """The part of a date that a mark stands for, as a column."""
         column, part = self.time(self.raw[mark]), self.marks[mark]
-        if column.is_year and part != "year":
-            raise No(f"{self.table.name} has years and no dates, so there is no {part!r}.")
+        no_if(column.is_year and part != "year", "part", self.table.name, part)
         return column if column.is_year else part_of(column, part)
 
     def _difference(self, given: _Given) -> None:
@@ -184,19 +343,19 @@ class Reader(Marks):
         is_year = parts != {"year"} or all(1500 <= each <= 2100 for each in values)
         if column.is_time and (len(parts) > 1 or not is_year):
             return False
-        if column.is_date:
+        if column.kind == "date":
             column = part_of(column, *parts) if parts else column
-        elif marks and (column.kind != "number" or parts != {"year"}):
-            raise No(f"{column.name} holds no {'numbers' if marks[0][0] == 'N' else 'dates'}.")
-        self._filter(Filter(column, operators().get(word) or _DATED.get(word, word), values))
+        elif marks:
+            what = "numbers" if parts == {"year"} else "dates"
+            no_if(column.kind != "number" or what == "dates", "kind", column.name, what)
+        op = english.operators().get(word) or _DATED.get(word, word)
+        self._filter(Filter(column, op, values))
         return None
 
     def _filter(self, new: Filter) -> None:
         """Add a filter; a column is not to be two values at once."""
-        is_one = ("==", "in")
-        same = [f for f in self.query.filters if f.column == new.column and f.op in is_one]
-        if same and new.op in is_one:
-            raise No(IN_PARTS)
+        ops = [f.op for f in (*self.query.filters, new) if f.column == new.column]
+        no_if(len([op for op in ops if op in ("==", "in")]) > 1, "parts")
         self.query.filters.append(new)
 
     def _values(self, given: _Given) -> bool | None:
@@ -205,14 +364,14 @@ class Reader(Marks):
         owners = self.marks.get(given.get("c", ""), [])
         meant: dict[Column, list[str]] = {}
         for mark in marks:
-            pairs = dict(p for p in self.marks[mark] if p[0] in owners) or dict(self.marks[mark])
+            pairs = dict(p for p in self.marks[mark] if p[0] in owners or not owners)
+            if not pairs:
+                return False
             column = next(iter(pairs))
             if len(pairs) > 1:
                 question = f"{pairs[column]!r} stands in several columns. Which one?"
                 column = self.one_of(question, list(pairs))
             meant.setdefault(column, []).append(pairs[column])
-        if owners and not any(column in owners for column in meant):
-            return False
         either = bool(re.search(r"V\d+ (?:, )?or ", given["v"]))
         self.query.any_of = self.query.any_of or (len(meant) > 1 and either)
         for column, values in meant.items():
@@ -225,12 +384,10 @@ class Reader(Marks):
     def _go_on(self) -> None:
         """Take from the request before what this one does not say anew."""
         query, before = self.query, self.before()
-        if before is None and not query.goes_on:
-            return
+        no_if(before is None and query.goes_on, "before")
         if before is None:
-            raise No("There is no request before this one to go on from.")
-        if before.any_of and query.filters:
-            raise No(IN_PARTS)
+            return
+        no_if(before.any_of and query.filters, "parts")
         query.columns = query.columns or [c for c in self.columns if c.is_measure]
         query.groups = query.groups or [c for c in self.columns if not c.is_measure]
         self.columns = []
@@ -258,14 +415,12 @@ class Reader(Marks):
             query.columns = query.columns or bare
         elif query.agg or query.groups or query.window or query.share or is_drawn:
             self._aggregated(numbers, others)
-        elif query.chart not in ("", "auto"):
-            raise No("The built-in model needs a group for that chart: say 'by' and a column.")
         elif query.chart:
+            no_if(query.chart != "auto", "chart")
             query.do, query.columns = "histogram", numbers
         elif numbers and query.filters and query.sort is None and not others:
             query.columns = numbers
-            query.agg = self._function("do you mean?", "the rows themselves")
-            query.columns = numbers if query.agg else []
+            query.agg = self._function("do you mean?")
         else:
             query.columns = query.columns or bare
         query.do = query.do or ("aggregate" if query.agg else "rows")
@@ -274,15 +429,15 @@ class Reader(Marks):
             query.groups = [*(c for c in self.compared if c.base not in own), *query.groups]
             query.ascending = query.ascending or (query.agg == "min" and not query.limit)
 
-    def _function(self, rest: str, *more: str) -> str:
-        """The function that a request does not name; empty for what is none."""
+    def _function(self, rest: str) -> str:
+        """The function that a request does not name."""
         columns = self.query.columns
-        if all({*fold(column.name)} & filler("totals") for column in columns):
+        if all({*fold(column.name)} & english.filler("totals") for column in columns):
             return "sum"
         names = spoken(c.name for c in columns)
         kinds = {"mean": "mean", "total": "sum", "median": "median"}
-        options = {f"{word} {names}": agg for word, agg in kinds.items()} | dict.fromkeys(more, "")
-        return options[self.choose(f"Which {names} {rest}", list(options))]
+        options = {f"{word} {names}": agg for word, agg in kinds.items()}
+        return options[self.turn.choose(f"Which {names} {rest}", list(options))]
 
     def _aggregated(self, numbers: list[Column], others: list[Column]) -> None:
         """Numbers by groups, or of everything; their shares, and what they come to over time."""
@@ -292,33 +447,26 @@ class Reader(Marks):
             query.groups += [] if any(g.is_time for g in query.groups) else [self.time("time")]
             query.groups.sort(key=lambda group: not group.is_time)
         query.groups += [each for each in others if each not in query.groups]
-        if query.groups and query.sort is not None:
-            if not query.sort.is_measure:
-                label = query.groups[0].label
-                raise No(f"The built-in model can't rank {label} by {query.sort.name}.")
-            numbers = [*numbers, *({query.sort} - {*query.columns})]
-            query.sort = None
-        if numbers and (query.columns or query.agg == "count"):
-            raise No(f'The built-in model doesn\'t know what to do with "{numbers[0].name}".')
+        if query.sort is not None:
+            no_if(True, "rank_by", query.groups[0].label, query.sort.name)
+        for number in numbers:
+            no_if(query.columns or query.agg == "count", "unused", number.name)
         query.columns = query.columns or numbers
-        if len(query.columns) > 1:
-            raise No(IN_PARTS)
-        if query.limit and not (query.agg or query.columns):
-            raise No(NO_RANK)
+        no_if(len(query.columns) > 1, "parts")
+        no_if(query.limit and not (query.agg or query.columns), "rank")
         if query.window == "rolling":
             self._check_rolling()
         elif not query.columns:
             query.agg = query.agg or "count"
-            if query.agg != "count":
-                raise No(IN_PARTS)
+            no_if(query.agg != "count", "parts")
         elif not query.agg and (query.share or query.window == "cumulative"):
             query.agg = "sum"
         elif not query.agg and self._is_line():
             query.do, query.chart = "line", "line"
             query.groups.sort(key=lambda group: not group.is_time)
         elif not query.agg:
-            if not query.columns[0].is_measure:
-                raise No(f"The built-in model can't compute with {query.columns[0].name}.")
+            column = query.columns[0]
+            no_if(not column.is_measure, "compute", column.name)
             query.agg = self._function(f"of each {query.groups[0].label}?")
         if query.share:
             self._check_share(others)
@@ -328,50 +476,52 @@ class Reader(Marks):
     def _is_line(self) -> bool:
         """Whether numbers are drawn as they are, along dates of which each is a group."""
         query = self.query
-        over = [g for g in query.groups if g.is_time and not g.part]
-        is_line = query.chart in ("line", "auto") or (over and over[0].is_date and not query.chart)
-        return bool(over and is_line and not (query.window or query.limit))
+        over = [g for g in query.groups if g.is_time and not g.part][:1]
+        is_plain = not (query.window or query.limit)
+        is_day = not query.chart and [group.kind for group in over] == ["date"]
+        is_line = query.chart in ("line", "auto") or is_day
+        return bool(over and is_plain and is_line)
 
     def _check_share(self, others: list[Column]) -> None:
         """Of what it is the share must be clear."""
-        query, kept = self.query, len(self.query.filters)
-        groups = len(query.groups)
-        if (
+        query, kept, groups = self.query, len(self.query.filters), len(self.query.groups)
+        is_open = (
             query.window
             or query.agg not in ("count", "sum")
             or not (groups or kept)
             or (kept > 1 and not query.any_of)
-            or (kept and groups and query.columns)
+            or (kept and groups)
             or (others and (groups > 1 or kept or " T" in f" {self.text}"))
-        ):
-            raise No("The built-in model can't tell the share of what: name one column, and 'by'.")
+        )
+        no_if(is_open, "share")
 
     def _check_rolling(self) -> None:
         """A rolling value needs one row for each time, and no day missing between."""
         query, time = self.query, self.query.groups[0]
-        if not query.columns or query.groups[1:] or time.part not in ("", "day"):
-            raise No("The built-in model rolls a column of numbers over all rows, or over days.")
+        is_odd = not query.columns or query.groups[1:] or time.part not in ("", "day")
+        no_if(is_odd, "rolling")
         times = time.of(masked(query))
         gaps = f" or ({times}.max() - {times}.min()).days >= len({times})" * bool(time.part)
         look = f"int({times}.duplicated().any(){gaps})"
-        if self.look(look, f"Look whether each {time.label} has one row") != 0:
-            raise No(f"Not each {time.label} has one row, so there is nothing to roll over.")
+        has_gaps = self.look(look, f"Look whether each {time.label} has one row") != 0
+        no_if(has_gaps, "gaps", time.label)
 
     def _check(self, text: str) -> None:
         """Every slot is of use, and something was asked."""
-        query, kinds = self.query, table()["kinds"]
+        query, kinds = self.query, english.table()["kinds"]
         most = kinds[query.do].get("columns", len(query.columns))
-        if len(query.columns) != most:
-            raise No(f"The built-in model can't tell what to draw: name {most} column of numbers.")
-        if query.do == "rows" and query.limit and query.sort is None:
-            raise No(NO_RANK)
+        no_if(len(query.columns) != most, "draw", most)
+        no_if(query.do == "rows" and query.limit and query.sort is None, "rank")
         slots = {slot for kind in kinds.values() for slot in kind["uses"].split()}
         unused = slots.difference(kinds[query.do]["uses"].split())
-        if any(getattr(query, slot) for slot in unused) or (
-            len(query.groups) > (2 if query.chart else 4)
-        ):
-            raise No(IN_PARTS)
+        no_if(any(getattr(query, slot) for slot in unused), "parts")
+        no_if(len(query.groups) > (2 if query.chart else 4), "parts")
         nothing = query.do == "rows" and not (query.columns or query.filters or query.sort)
         shows = re.match(r"(?:show|list|display|print|see|give|get|use|take)\b|T\d+$", self.text)
-        if nothing and not (shows or text == "~"):
-            raise No(f"The built-in model doesn't know what to do with {self.table.name} here.")
+        no_if(nothing and not (shows or text == "~"), "nothing", self.table.name)
+
+
+def _is_name(words: tuple[str, ...], column: Column) -> bool:
+    mine, own = [*map(singular, words)], fold(column.name)
+    names = ([*map(singular, own)], [*map(singular, fold(column.plain))])
+    return bool(words) and (mine in names or "".join(words) == "".join(own))

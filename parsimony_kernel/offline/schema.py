@@ -1,18 +1,18 @@
-"""What is known about a table: its columns, what they hold, and how code reads them.
+"""What is known about a table: its columns, what they hold, how code reads them; and a query.
 
-Read from the summaries in the context and in tool results; nothing is looked up anywhere else.
+Tables are read from the summaries in the context and in tool results, and from nothing else.
 """
 
 import re
+from calendar import month_name
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from parsimony_kernel.offline.patterns import table as patterns
-from parsimony_kernel.offline.words import fold, literal
+from parsimony_kernel.offline.words import fold, literal, table
 
-_UNIT = re.compile(patterns()["spellings"]["unit"])
+_UNIT = re.compile(table()["spellings"]["unit"])
 _KIND = re.compile("(?P<date>date|timestamp)|(?P<boolean>bool)|(?P<number>u?int|float|decimal)")
 CODES = frozenset({"id", "code", "number", "zip", "index", "no", "nr"})
 _MISSING = frozenset({"nan", "none", "nat", "<na>", "null", ""})
@@ -23,7 +23,8 @@ class Column:
     """A column of a table, or one that code computes from others.
 
     Args:
-        kind: ``number``, ``date``, ``boolean`` or ``text``.
+        kind: ``number``, ``date``, ``boolean``, ``text``, or ``cycle`` for a part of the calendar
+            that comes again.
         dates: the arguments that read its text as dates, ``None`` where it is no such text.
         made_of: the columns that it is computed from, by the template ``how``.
         part: the part of a date that it is, by its row in the table of patterns.
@@ -67,15 +68,10 @@ class Column:
     def label(self) -> str:
         """What it is, in words."""
         if self.part:
-            return str(patterns()["parts"][self.part].get("label", self.part))
+            return str(table()["parts"][self.part].get("label", self.part))
         if self.made_of:
             return " - ".join(each.label for each in self.made_of)
         return " ".join(self.plain.replace("_", " ").split()) or self.name
-
-    @property
-    def is_date(self) -> bool:
-        """Whether it holds dates, also as text."""
-        return self.kind == "date" or self.dates is not None
 
     @property
     def is_year(self) -> bool:
@@ -84,19 +80,9 @@ class Column:
         return self.kind == "number" and "year" in fold(self.name) and years
 
     @property
-    def is_cycle(self) -> bool:
-        """Whether it is a part of the calendar that comes again."""
-        return bool(self.part) and "label" in patterns()["parts"][self.part]
-
-    @property
     def is_time(self) -> bool:
         """Whether it runs along a time axis."""
-        return (self.is_date or self.is_year) and not self.is_cycle
-
-    @property
-    def is_ordered(self) -> bool:
-        """Whether its values have an order of their own."""
-        return self.is_date or self.kind == "number"
+        return self.kind == "date" or self.is_year
 
     @property
     def is_code(self) -> bool:
@@ -115,9 +101,9 @@ class Column:
 
 def part_of(column: Column, part: str) -> Column:
     """The part of a date as a column."""
-    row = patterns()["parts"][part]
-    name = row.get("key", column.name)
-    return Column(name, "date", made_of=(column,), how=row["code"], part=part)
+    row = table()["parts"][part]
+    name, kind = row.get("key", column.name), "cycle" if "label" in row else "date"
+    return Column(name, kind, made_of=(column,), how=row["code"], part=part)
 
 
 @dataclass(frozen=True)
@@ -142,12 +128,12 @@ class Table:
     @property
     def texts(self) -> list[Column]:
         """Columns of words."""
-        return [each for each in self.columns if each.kind == "text" and not each.is_date]
+        return [each for each in self.columns if each.kind == "text"]
 
     @property
     def times(self) -> list[Column]:
         """Columns that hold dates, else those that hold years."""
-        dates = [each for each in self.columns if each.is_date]
+        dates = [each for each in self.columns if each.kind == "date"]
         return dates or [each for each in self.columns if each.is_year]
 
 
@@ -168,6 +154,54 @@ def _column(summary: Mapping[str, Any]) -> Column:
     seen = tuple(each for each in samples if each.strip().casefold() not in _MISSING)
     found = _KIND.match(dtype.lower())
     kind = str(found.lastgroup) if found else "text"
-    shapes = patterns()["dates"].items() if kind == "text" and seen else ()
-    dates = (how for shape, how in shapes if all(re.fullmatch(shape, each) for each in seen))
-    return Column(name, kind, dtype, seen, next(dates, None))
+    shapes = table()["dates"].items() if kind == "text" and seen else ()
+    dates = next((how for shape, how in shapes if all(re.fullmatch(shape, s) for s in seen)), None)
+    return Column(name, kind if dates is None else "date", dtype, seen, dates)
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Rows to keep."""
+
+    column: Column
+    op: str
+    values: tuple[str | int | float, ...] = ()
+
+    def __str__(self) -> str:
+        words: str = table()["filters"].get(self.op, [f"{{0}} {self.op} {{1}}"])[0]
+        is_month = self.column.part == "month_name"
+        shown = [month_name[int(v)] if is_month else str(v) for v in self.values]
+        both = " to " if self.op == "between" else " or "
+        return words.format(self.column.base.label, both.join(shown))
+
+
+@dataclass
+class Query:
+    """One table, chart, number or change. ``do`` says which; the rest are its slots.
+
+    Args:
+        agg: the function of the one column of an aggregate; ``count`` counts rows.
+        q: the percentile, where that is the function.
+        columns: those that are computed, drawn, shown or changed.
+        rows: the length of a rolling window.
+    """
+
+    table: str = ""
+    do: str = ""
+    filters: list[Filter] = field(default_factory=list)
+    any_of: bool = False
+    groups: list[Column] = field(default_factory=list)
+    agg: str = ""
+    q: float = 0
+    columns: list[Column] = field(default_factory=list)
+    sort: Column | None = None
+    ascending: bool = False
+    limit: float | None = None
+    is_percent: bool = False
+    chart: str = ""
+    share: bool = False
+    window: str = ""
+    rows: int = 0
+    text: str = ""
+    goes_on: bool = False
+    notes: list[str] = field(default_factory=list)

@@ -9,68 +9,67 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from parsimony_kernel.core import choices as choice
 from parsimony_kernel.core.conversation import request_in
 from parsimony_kernel.offline.schema import Table, read_table
+from parsimony_kernel.offline.words import table
 
 _CONTEXT, _CHANGES, _REQUEST = "<notebook_context>", "<notebook_changes>", "<request>"
+_MOST = 4  # choices of a question
 _ASIDE = ("<context_addendum>", _CHANGES, _CONTEXT)
+
+
+@dataclass(eq=False)
+class Ask(Exception):
+    """A person must say which."""
+
+    question: str
+    choices: Sequence[str]
+
+
+class No(Exception):
+    """It cannot be done; the text says why, in one line."""
+
+
+def no_if(is_so: object, why: str, *about: object) -> None:
+    """Refuse with the sentence ``why`` of the table of patterns, where something is so."""
+    if is_so:
+        raise No(table()["no"][why].format(*about))
 
 
 @dataclass
 class Call:
-    """A tool call of this turn with its answer, which is empty until there is one, and again once
-    its variables have gone."""
+    """A tool call of this turn; it counts as unanswered once its variables have gone.
+
+    Args:
+        error: the kind of the error and its text; empty when there was none.
+        result: what the answer holds: what code printed as ``stdout``, its ``variables``.
+    """
 
     name: str
     arguments: Mapping[str, Any]
-    answer: Mapping[str, Any]
-
-    @property
-    def ok(self) -> bool:
-        """Whether it was answered, and worked."""
-        return bool(self.answer) and "error" not in self.answer
-
-    @property
-    def result(self) -> Mapping[str, Any]:
-        """What the answer holds."""
-        result = self.answer.get("result")
-        return result if isinstance(result, dict) else {}
+    is_answered: bool
+    error: str
+    result: Mapping[str, Any]
 
     @property
     def variables(self) -> list[Mapping[str, Any]]:
         """The variables that it tells of."""
         return list(self.result.get("variables") or ())
 
-    @property
-    def error(self) -> str:
-        """The kind of the error and its text; empty when there was none."""
-        kind = str(self.answer.get("error_type") or "")
-        keys = () if self.ok else ("error_message", "message", "reason")
-        text = next((str(self.answer[key]) for key in keys if self.answer.get(key)), "")
-        return text if text.startswith(kind) else f"{kind}: {text}"
-
-    @property
-    def printed(self) -> str:
-        """What the code printed, as far as it is still there."""
-        return str(self.result.get("stdout") or "")
-
 
 @dataclass
 class Transcript:
     """The turn, read. ``answers`` are replies by their question; ``earlier`` are the requests that
-    were done, each with its summary."""
+    were done, ``told`` is what they came to."""
 
     request: str = ""
     context: Mapping[str, Any] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     answers: dict[str, str] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
-    earlier: list[tuple[str, str]] = field(default_factory=list)
-
-    @property
-    def files(self) -> list[str]:
-        """The files of the workspace."""
-        return [str(each) for each in self.context.get("files") or ()]
+    earlier: list[str] = field(default_factory=list)
+    told: str = ""
 
     @property
     def variables(self) -> dict[str, Mapping[str, Any]]:
@@ -79,24 +78,34 @@ class Transcript:
         return {str(v["name"]): v for v in listed if v["name"] not in self.gone}
 
     @property
-    def told(self) -> str:
-        """What earlier requests came to."""
-        return " ".join(summary for _, summary in self.earlier)
-
-    @property
-    def taken(self) -> set[str]:
-        """The names that are not to be bound."""
-        return set(self.variables) - {*(self.context.get("replaceable") or ())}
-
-    @property
     def known(self) -> list[Mapping[str, Any]]:
         """What is told of variables that exist, the newest last."""
         return [*self.variables.values(), *(v for call in self.calls for v in call.variables)]
 
+    def choose(self, question: str, choices: Sequence[str]) -> str:
+        """Return the choice that the person made.
+
+        Raises:
+            Ask: until there is a reply that is one of the choices.
+            No: when the reply is to stop.
+        """
+        if len(choices) > _MOST:
+            question = f"{question} (of {len(choices)})"
+        reply = self.answers.get(question)
+        if reply is None:
+            raise Ask(question, choices[:_MOST])
+        low = reply.strip().casefold().rstrip(".!")
+        found = [c for c in choices if c.casefold() == low]
+        found = found or [c for c in choices if low and low in c.casefold()]
+        no_if(not found and choice.read(reply, choice.MORE) is choice.Choice.stop, "stopped")
+        if len(found) == 1:
+            return found[0]
+        return self.choose(f"{reply[:80]!r} is none of the choices. {question}", choices)
+
     def tables(self) -> dict[str, Table]:
         """What is known of the tables that exist; later answers win."""
-        tables = [table for table in map(read_table, self.known) if table]
-        return {table.name: table for table in tables if table.name and table.columns}
+        told = [each for each in map(read_table, self.known) if each]
+        return {each.name: each for each in told if each.name and each.columns}
 
     def figures(self) -> list[str]:
         """The names of the charts in the notebook, and of those that this turn has made."""
@@ -122,7 +131,8 @@ def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
         if at in plain:
             request = _words(text)
         elif message.get("role") == "assistant" and text and request:
-            turn.earlier.append((request, text))
+            turn.earlier.append(request)
+            turn.told += f" {text}"
             request = ""
     _read_steps(turn, messages[start + 1 :])
     return turn
@@ -134,18 +144,27 @@ def _read_steps(turn: Transcript, messages: Sequence[Mapping[str, Any]]) -> None
     for message in messages:
         text = _text(message)
         for raw in message.get("tool_calls") or ():
-            arguments = _parsed(raw["function"]["arguments"])
-            answer = _parsed(_text(answers.get(raw["id"], {})))
-            turn.calls.append(Call(raw["function"]["name"], arguments, answer))
-            asked = str(arguments.get("question", asked))
+            turn.calls.append(_call(raw, _parsed(_text(answers.get(raw["id"], {})))))
+            asked = str(turn.calls[-1].arguments.get("question", asked))
         if message.get("role") == "user" and text.startswith(_CHANGES):
             turn.gone |= {*(_parsed(text).get("gone") or ())}
             for call in turn.calls:
                 if any(each.get("name") in turn.gone for each in call.variables):
-                    call.answer = {}
+                    call.is_answered, call.result = False, {}
         elif message.get("role") == "user" and asked and not text.startswith(_ASIDE):
             turn.answers.setdefault(asked, text.strip())
     turn.gone -= {str(v.get("name")) for call in turn.calls for v in call.variables}
+
+
+def _call(raw: Mapping[str, Any], answer: Mapping[str, Any]) -> Call:
+    function, result = raw["function"], answer.get("result")
+    kind = str(answer.get("error_type") or "")
+    keys = ("error_message", "message", "reason") if "error" in answer else ()
+    # An error without a text is one all the same.
+    text = next((str(answer[key]) for key in keys if answer.get(key)), "It failed." if keys else "")
+    error = text if text.startswith(kind) else f"{kind}: {text}"
+    result = result if isinstance(result, dict) else {}
+    return Call(function["name"], _parsed(function["arguments"]), bool(answer), error, result)
 
 
 def _words(text: str) -> str:
@@ -155,9 +174,8 @@ def _words(text: str) -> str:
 
 def _text(message: Mapping[str, Any]) -> str:
     content = message.get("content") or ""
-    return content if isinstance(content, str) else "".join(
-        str(part.get("text", "")) for part in content
-    )  # fmt: skip
+    parts = [{"text": content}] if isinstance(content, str) else content
+    return "".join(str(part.get("text", "")) for part in parts)
 
 
 def _parsed(text: str) -> dict[str, Any]:

@@ -1,35 +1,104 @@
-"""Text becomes tokens and comparable words, names become Python, printed lines become sentences."""
+"""The table of patterns and its words; text becomes tokens, names become Python.
+
+The rows of ``patterns.toml`` are compiled once. Printed lines become sentences.
+"""
 
 import builtins
 import json
 import keyword
 import re
 import sys
+import tomllib
 import unicodedata
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.resources import files
 from itertools import chain, count
+from typing import Any
 
 from parsimony_kernel.identity import slug_from_title
-from parsimony_kernel.offline.patterns import table
 
-DATA_SUFFIXES = ("csv", "tsv", "txt", "parquet", "pq", "xlsx", "xls", "json", "jsonl", "ndjson")
-_TOKEN = re.compile(
-    rf"""
-      (?P<quoted>"[^"\n]{{1,200}}"|“[^”\n]{{1,200}}”|`[^`\n]{{1,200}}`
-        |(?<!\w)['‘][^'’\n]{{1,200}}['’](?!\w))
-    | (?P<file>(?:(?<!\w)(?:/|(?:\.{{1,2}}/)+))?[\w~][\w\-./~]{{0,250}}
-        \.(?:{"|".join(DATA_SUFFIXES)})(?!\w|\.\w))
-    | (?P<date>\d{{4}}-\d{{1,2}}(?:-\d{{1,2}})?(?![\w-]))
-    | (?P<number>(?<![\w.])(?:(?<=\s)-|^-)?\d(?:\d|,(?=\d{{3}}(?!\d))){{0,30}}
-        (?:\.\d{{1,30}})?(?=(?:st|nd|rd|th)?(?!\w)))
-    | (?P<of>(?<=\w)['’]s\b)
-    | (?P<word>[^\W\d]\w*(?:-[^\W\d]\w*)*(?:['’](?!s\b)[a-z]+)?|\d+\w+)
-    | (?P<sign>>=|<=|==|!=|<>|[-<>=≥≤≠%,&+*/^();:?!.\n])
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
+Row = Mapping[str, Any]
+
+
+@cache
+def table() -> Mapping[str, Any]:
+    """Read ``patterns.toml``."""
+    text = files("parsimony_kernel.offline").joinpath("patterns.toml").read_text("utf-8")
+    return tomllib.loads(text)
+
+
+@cache
+def rows() -> list[tuple[re.Pattern[str], Row]]:
+    """Compile the rows of the table, with the meaning of their braces filled in."""
+    several = r"(?: (?:,|and|or|&|, and|, or) (?:the )?{0})*"
+    macros = {
+        "the": "(?:(?:the|a|an|its|their|all|my|each|only) )*",
+        "agg": f"(?:{'|'.join(table()['words'].values())})",
+        "op": f"(?:{'|'.join(map(re.escape, operators()))})",
+        # The second letter of a column's mark says what it holds.
+        "C": r"C[mtk]\d+",
+        **{f"C{kind}": rf"C{kind}\d+" for kind in "mtk"},
+        **{each: rf"{each}\d+" for each in "VNTQPD"},
+    }
+    macros |= {f"{each}s": macros[each] + several.format(macros[each]) for each in "CV"}
+    macros["Gs"] = r"(?:C[mtk]|P)\d+(?: (?:,|and|&|, and|by|, by) (?:the |by )*(?:C[mtk]|P)\d+)*"
+    texts = (
+        (re.sub(r"\{(\w+)\}", lambda m: macros[m[1]], r["re"]), r) for r in table()["row"].values()
+    )
+    return [(re.compile(rf"(?<![^ ])(?:{text})(?![^ ])"), row) for text, row in texts]
+
+
+@cache
+def asides() -> list[tuple[re.Pattern[str], str]]:
+    """Compile what a part of a request may say as a whole, with what that is."""
+    end = r"(?: please| pls| thanks|[ ,.?!:])*"
+    return [(re.compile(f"(?i){row['re']}{end}"), row["kind"]) for row in table()["aside"].values()]
+
+
+def examples() -> list[str]:
+    """List a request for each row."""
+    listed = [*table()["aside"].values(), *table()["row"].values()]
+    return [str(row["example"]) for row in listed if "example" in row]
+
+
+def operators() -> dict[str, str]:
+    """List the words that compare, with their operator."""
+    listed = table()["operators"].items()
+    return {word: operator for operator, words in listed for word in words.split("|")}
+
+
+def clause(kind: str, text: str) -> bool:
+    """Whether ``text`` is wholly what ``clauses`` describes."""
+    return bool(re.fullmatch(table()["clauses"][kind], text, re.DOTALL))
+
+
+def filler(kind: str) -> frozenset[str]:
+    """List words that have no pattern of their own; those of ``words`` say nothing."""
+    return frozenset(table()["fillers"][kind].split())
+
+
+@cache
+def keywords() -> frozenset[str]:
+    """List the words that the patterns are made of: no part of a name is guessed from them."""
+    texts = [row["re"] for row in table()["row"].values()]
+    texts += [*table()["words"].values(), *operators()]
+    texts += [part.get("words", "") for part in table()["parts"].values()]
+    plain = re.sub(r"\(\?P<\w+>|\{\w+\}|\\\w", " ", " ".join(texts))
+    whole = re.findall(r"[a-z]{2,}", plain.replace("?", "") + " " + re.sub(r"\w\?", "", plain))
+    return frozenset(whole) | filler("words")
+
+
+def aggregate(word: str) -> str:
+    """Name the function of a word; empty for any other word."""
+    found = (name for name, words in table()["words"].items() if re.fullmatch(words, word.strip()))
+    return next(found, "")
+
+
+_FILES = table()["spellings"]["files"]
+_KINDS = (f"(?P<{kind}>{text})" for kind, text in table()["tokens"].items())
+_TOKEN = re.compile("|".join(_KINDS).replace("FILES", _FILES), re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -62,7 +131,7 @@ def tokenize(text: str) -> list[Token]:
 
 def is_data_file(name: str) -> bool:
     """Whether the name ends like a file of a known format."""
-    return "." in name and name.casefold().rpartition(".")[2] in DATA_SUFFIXES
+    return re.search(rf"\.(?:{_FILES})$", name, re.IGNORECASE) is not None
 
 
 @lru_cache(maxsize=4096)
@@ -97,7 +166,8 @@ def spoken(items: Iterable[str], last: str = "and") -> str:
 
 # What is never bound: builtins, and modules that a notebook may have imported.
 _OTHERS = "pd np alt plt sns px pandas numpy altair scipy table display"
-_RESERVED = {*dir(builtins), *sys.stdlib_module_names, *_OTHERS.split()}
+_RESERVED = {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), *sys.stdlib_module_names}
+_RESERVED |= {*_OTHERS.split()}
 
 
 def literal(value: object) -> str:
@@ -106,13 +176,12 @@ def literal(value: object) -> str:
     return text if text.isprintable() and not isinstance(value, bool) else repr(value)
 
 
-def identifier(text: str, fallback: str = "table") -> str:
+def identifier(text: str) -> str:
     """A valid name that reads like ``text``, of no builtin and no module."""
     name = slug_from_title(text)
-    name = f"{fallback}_{name}" if name[0].isdigit() else name
-    if keyword.iskeyword(name) or keyword.issoftkeyword(name) or name in _RESERVED:
-        name = f"{name}_{fallback if fallback not in name else 'data'}"
-    return name if name.isidentifier() else fallback
+    name = f"table_{name}" if name[0].isdigit() else name
+    name = f"{name}_{'data' if 'table' in name else 'table'}" if name in _RESERVED else name
+    return name if name.isidentifier() else "table_"
 
 
 def unique(name: str, taken: Iterable[str]) -> str:
@@ -151,9 +220,8 @@ def sentence(line: str, unit: str, periods: Collection[str] = ()) -> str:
 def _rounded(found: re.Match[str]) -> str:
     """A number as people write it."""
     value = float(found[0])
-    if "." not in found[0] and "e" not in found[0]:
-        return f"{int(value):,}" if abs(value) >= 1_000 else found[0]
     if value and abs(value) < 0.001:
         return f"{value:.3g}"
     digits = max(0, 4 - len(str(int(abs(value))))) if abs(value) >= 1 else 3
-    return f"{value:,.{digits}f}".rstrip("0").rstrip(".") if digits else f"{value:,.0f}"
+    text = f"{value:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if digits else text

@@ -246,7 +246,7 @@ def test_the_offline_model_reads_the_requests_as_they_were_put() -> None:
     messages = earlier_turns(rows, lambda _: (), cell_key="now")
     sent = [{"role": m.role, "content": m.content} for m in messages]
     seen = read([*sent, {"role": "user", "content": "<request>\nthe same for 2012\n</request>"}])
-    assert [request for request, _ in seen.earlier] == ["Load a.csv", "now by\nmonth"]
+    assert seen.earlier == ["Load a.csv", "now by\nmonth"]
     assert seen.request == "the same for 2012"
 
 

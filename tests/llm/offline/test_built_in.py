@@ -7,8 +7,8 @@ import pytest
 from offline_data import cars, done, weather
 from offline_notebook import Notebook, Turn, encodings, mark
 
-from parsimony_kernel.offline.patterns import table
 from parsimony_kernel.offline.transcript import read
+from parsimony_kernel.offline.words import table
 
 TABLES = """
 import pandas as pd
