@@ -168,7 +168,7 @@ class LiteLLMModel:
                 raise StreamBroken("the stream ended without a finish_reason")
             calls, messages = _part_calls(chunks), list(request.messages)
             if behind is not None:
-                response = _whole(chunks, calls, messages)
+                response = _whole(litellm, chunks, calls, messages)
             else:
                 response = litellm.stream_chunk_builder(chunks, messages=messages)
         yield self._completion(litellm, response, request, chunks)
@@ -336,10 +336,10 @@ def _spare_our_requests(litellm: Any) -> None:
 
         return {name: value for name, value in data.items() if is_given(value)}
 
-    def told(plain: Any, result: Any, logging_obj: Any, **more: Any) -> None:
+    def told(plain: Any, result: Any, logging_obj: Any, *more: Any, **named: Any) -> None:
         # litellm looks for the price of a stream that nobody has read yet, for its log.
         if _is_heard(litellm, logging_obj):
-            plain(result=result, logging_obj=logging_obj, **more)
+            plain(result, logging_obj, *more, **named)
 
     _replace("openai.resources.chat.completions.completions", "async_maybe_transform", given)
     _replace("litellm.utils", "update_response_metadata", told)
@@ -473,9 +473,8 @@ def _call(told: Mapping[str, Any]) -> SimpleNamespace:
     return SimpleNamespace(id=told.get("id"), index=told.get("index"), function=named)
 
 
-def _whole(pieces: list[Any], calls: list[Any], messages: list[Any]) -> Any:
+def _whole(litellm: Any, pieces: list[Any], calls: list[Any], messages: list[Any]) -> Any:
     """The answer that ``pieces`` and ``calls`` of a stream are, as litellm's that came in one."""
-    litellm: Any = sys.modules["litellm"]
     choices = [piece.choices[0] for piece in pieces if piece.choices]
     said = {
         "content": "".join(each.delta.content or "" for each in choices) or (None if calls else ""),

@@ -42,13 +42,14 @@ class SentLog:
     run_id: str
     _newest: int = 0
     _written: dict[str, list[str]] = field(default_factory=dict)
-    # Messages do not change: what was written once is kept with its message, by identity.
+    # Messages do not change: of the newest request, each with its JSON, by identity.
     _known: dict[int, tuple[Any, str]] = field(default_factory=dict)
 
     def put_down(self, at: str, model: str, request: ModelRequest) -> None:
         """Write down that ``request`` is sent. ``JournalError`` when that cannot be done."""
         try:
-            texts = {name: list(map(self._text, getattr(request, name))) for name in _LISTS}
+            known, self._known = self._known, {}
+            texts = {n: [self._text(each, known) for each in getattr(request, n)] for n in _LISTS}
             rest = json.dumps({k: v for k, v in vars(request).items() if k not in _LISTS})
         except (TypeError, ValueError, RecursionError) as exc:
             raise JournalError(
@@ -73,12 +74,12 @@ class SentLog:
             )
         self._newest, self._written = newest + 1, texts
 
-    def _text(self, message: Any) -> str:
+    def _text(self, message: Any, known: dict[int, tuple[Any, str]]) -> str:
         """``message`` as JSON."""
-        of, text = self._known.get(id(message), (None, ""))
+        of, text = known.get(id(message), (None, ""))
         if of is not message:
             text = json.dumps(message)
-            self._known[id(message)] = message, text
+        self._known[id(message)] = message, text
         return text
 
 
