@@ -5,7 +5,8 @@ and every wait of the run goes through ``race``, which ends the wait at once.
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -27,7 +28,7 @@ class CancellationRequest:
         # sets it.
         self._flag = False
         self._reason = ""
-        self._waiters: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
+        self._waiters: set[tuple[asyncio.AbstractEventLoop, Callable[[], object]]] = set()
 
     @property
     def is_set(self) -> bool:
@@ -45,21 +46,27 @@ class CancellationRequest:
             return
         self._reason = reason
         self._flag = True
-        for loop, event in tuple(self._waiters):
+        for loop, wake in tuple(self._waiters):
             if not loop.is_closed():
-                loop.call_soon_threadsafe(event.set)
+                loop.call_soon_threadsafe(wake)
+
+    @contextmanager
+    def calling(self, wake: Callable[[], object]) -> Iterator[None]:
+        """Call ``wake`` on this event loop, once the request is set, while the block runs."""
+        waiter = (asyncio.get_running_loop(), wake)
+        self._waiters.add(waiter)
+        try:
+            if self._flag:
+                wake()
+            yield
+        finally:
+            self._waiters.discard(waiter)
 
     async def wait(self) -> None:
         """Return once the request is set."""
-        if self._flag:
-            return
-        waiter = (asyncio.get_running_loop(), asyncio.Event())
-        self._waiters.add(waiter)
-        try:
-            if not self._flag:
-                await waiter[1].wait()
-        finally:
-            self._waiters.discard(waiter)
+        woken = asyncio.Event()
+        with self.calling(woken.set):
+            await woken.wait()
 
     async def race(self, work: Awaitable[T]) -> T:
         """Await ``work`` unless the request comes first.
@@ -71,14 +78,14 @@ class CancellationRequest:
         if self._flag:
             task.cancel()
             raise Cancelled(self._reason)
-        watch = asyncio.ensure_future(self.wait())
+        watch: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         try:
-            await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)
+            with self.calling(watch.cancel):
+                await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)
             if task.done():
                 return task.result()
             raise Cancelled(self._reason)
         finally:
-            pending = [t for t in (task, watch) if not t.done()]
-            for each in pending:
-                each.cancel()
-            await asyncio.gather(*pending, return_exceptions=True)
+            if not task.done():
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)

@@ -35,7 +35,7 @@ def _environment() -> Any:
 
 
 def _plain(value: Any) -> Any:
-    if not isinstance(value, str) or value.isprintable():
+    if not isinstance(value, str) or str.replace(value, "\n", "").isprintable():
         return value
     return type(value)("".join(each if _is_sound(each) else "\ufffd" for each in value))
 

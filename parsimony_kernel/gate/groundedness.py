@@ -93,7 +93,8 @@ def groundedness(seen: Callable[[], Seen], *, strict: bool = False) -> Stage:
             return None
         held, is_report = seen(), attempt.action == "return_report"
         text = PATTERNS["fenced"].sub("\n", text[:MAX_TEXT])
-        numbers = unsupported(text, Results(held.results, [*held.words, *held.code]))
+        shown = held.results, [*held.words, *held.code]
+        numbers = unsupported(text, Results(*shown)) if re.search(r"\d", text) else []
         told = [] if is_report else [*unknown_names(text, held), *undone_deeds(text, held)]
         marks = [*told, *numbers][:MAX_MARKS]
         if not (told or (numbers and strict)) or held.refused or is_report:

@@ -15,6 +15,7 @@ from parsimony_kernel.core.chat import ChatModel, Completion, Delta, ModelReques
 from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.core.kinds import FailureRaised
 from parsimony_kernel.core.pictures import MARK
+from parsimony_kernel.core.text import counted
 from parsimony_kernel.llm.cassette_file import RecordedStep, RecordedTurn, Recording, Tape
 from parsimony_kernel.llm.coerce import read
 from parsimony_kernel.llm.faults import gap
@@ -168,11 +169,8 @@ class Player:
 
 def difference(before: str, now: str) -> str:
     """A unified diff in at most 42 lines, none wider than a screen."""
-    lines = list(
-        difflib.unified_diff(
-            before.splitlines(), now.splitlines(), "recorded", "now", n=2, lineterm=""
-        )
-    )
+    both = before.splitlines(), now.splitlines()
+    lines = list(difflib.unified_diff(*both, "recorded", "now", n=2, lineterm=""))
     more = len(lines) - _SHOWN_LINES
     shown = [line if len(line) <= _SHOWN_WIDTH else _cut(line) for line in lines[:_SHOWN_LINES]]
     return "\n".join([*shown, f"… {more} more lines"] if more > 0 else shown)
@@ -183,23 +181,20 @@ def _cut(line: str) -> str:
 
 
 def _likeness(one: str, other: str) -> float:
-    matcher = difflib.SequenceMatcher(None, one.splitlines(), other.splitlines(), autojunk=False)
-    return matcher.ratio()
+    both = one.splitlines(), other.splitlines()
+    return difflib.SequenceMatcher(None, *both, autojunk=False).ratio()
 
 
 def _unknown_turn(recording: Recording, words: str, shown: str) -> str:
     sentence = f"The recording {shown} has no turn with the request {in_short(words)!r}."
-    if not recording.turns:
-        return f"{sentence} It holds none at all. {_REMEDY}"
-
-    def likeness(turn: RecordedTurn) -> float:
-        return difflib.SequenceMatcher(None, turn.request, words).ratio()
-
-    closest = max(recording.turns, key=likeness)
-    if likeness(closest) < _ALIKE:
-        counted = f"{len(recording.turns)} turns" if len(recording.turns) > 1 else "one turn"
-        return f"{sentence} It holds {counted} of {recording.notebook!r}. {_REMEDY}"
-    return f"{sentence} The nearest one:\n{difference(closest.request, words)}\n{_REMEDY}"
+    known = [turn.request for turn in recording.turns]
+    nearest = difflib.get_close_matches(words, known, 1, _ALIKE)
+    if not nearest:
+        held = (
+            f"{counted(len(known), 'turn')} of {recording.notebook!r}" if known else "none at all"
+        )
+        return f"{sentence} It holds {held}. {_REMEDY}"
+    return f"{sentence} The nearest one:\n{difference(nearest[0], words)}\n{_REMEDY}"
 
 
 def _unknown_step(turns: tuple[RecordedTurn, ...], asked: RequestKey, shown: str) -> str:

@@ -79,17 +79,17 @@ class RecordedStep(_Part):
     def of(cls, asked: RequestKey, answer: Completion, model: str, secrets: Secrets) -> Self:
         """The step of ``asked``, to which a turn of ``model`` got ``answer``, without secrets."""
         message, usage = answer.message, answer.usage
-        calls = [
-            (each.function.name, secrets.of_arguments(each.function.arguments))
-            for each in message.tool_calls
-        ]
+        called = [(each.function.name, each.function.arguments) for each in message.tool_calls]
         return cls(
             step=asked.step,
             asked=asked.text,
             reasoning=secrets.clean(message.reasoning_content or "") or None,
             opaque=thinking.without_secrets(message.opaque, secrets),
             text=secrets.clean(message.content or "") or None,
-            calls=tuple(RecordedCall(tool=n, arguments=_fields(written)) for n, written in calls),
+            calls=tuple(
+                RecordedCall(tool=name, arguments=_fields(secrets.of_arguments(written)))
+                for name, written in called
+            ),
             finish=answer.choices[0].finish_reason,
             tokens=RecordedTokens(
                 prompt=usage.prompt_tokens,

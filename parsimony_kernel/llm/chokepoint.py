@@ -145,11 +145,6 @@ class _Line:
         sentence = f"the time of the run was over {answer_s:.0f} s into the model's answer"
         self.heard.put_nowait(causes.TIME_USED.failure(sentence, answer_s=answer_s))
 
-    async def wake(self, cancellation: CancellationRequest) -> None:
-        """Wake the reader when the run is to stop."""
-        await cancellation.wait()
-        self.heard.put_nowait(None)
-
 
 async def call_llm(
     model: ChatModel,
@@ -183,36 +178,38 @@ async def call_llm(
         asyncio.create_task(line.listen(model, sent)),
         asyncio.create_task(line.time_silence(request.timeout_s, request.heartbeat_s)),
         asyncio.create_task(line.time_answer(request.deadline_s)),
-        asyncio.create_task(line.wake(cancellation)),
     }
     text: list[str] = []
     reasoning: list[str] = []
     last: Completion | Failure | None = None
     try:
-        while last is None:
-            item = await line.heard.get()
-            if cancellation.is_set:
-                raise Cancelled(cancellation.reason)
-            match item:
-                case Delta():
-                    text.append(item.text)
-                    reasoning.append(item.reasoning)
-                    # An empty delta is a sign of life, of interest to the silence alone.
-                    if item.text or item.reasoning:
+        with cancellation.calling(lambda: line.heard.put_nowait(None)):
+            while last is None:
+                item = await line.heard.get()
+                if cancellation.is_set:
+                    raise Cancelled(cancellation.reason)
+                match item:
+                    case Delta():
+                        text.append(item.text)
+                        reasoning.append(item.reasoning)
+                        # An empty delta is a sign of life, of interest to the silence alone.
+                        if item.text or item.reasoning:
+                            yield item
+                    case Beat():
                         yield item
-                case Beat():
-                    yield item
-                case Completion(choices=()):
-                    last = causes.PROVIDER_FAULT.failure("The provider's response holds no answer.")
-                case Completion():
-                    last = item
-                    if item.message.content and not any(text):
-                        # It came in one piece; people read it like any other.
-                        yield Delta(item.message.content)
-                case Failure():
-                    last = item
-                case StandInError() | Cancelled():
-                    raise item
+                    case Completion(choices=()):
+                        last = causes.PROVIDER_FAULT.failure(
+                            "The provider's response holds no answer."
+                        )
+                    case Completion():
+                        last = item
+                        if item.message.content and not any(text):
+                            # It came in one piece; people read it like any other.
+                            yield Delta(item.message.content)
+                    case Failure():
+                        last = item
+                    case StandInError() | Cancelled():
+                        raise item
     finally:
         await _end(tasks)
     # After the clean-up, so that a caller who stops reading here leaves nothing running.

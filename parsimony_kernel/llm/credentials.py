@@ -93,9 +93,8 @@ _SECRET_NAME = re.compile(
 )
 # Any header may be what opens a gateway, but these say nothing in confidence.
 _HEADERS = frozenset({"headers", "extra_headers", "default_headers"})
-_OPEN_HEADERS = frozenset(
-    {"accept", "content-type", "http-referer", "referer", "user-agent", "x-title"}
-)
+_OPEN = "accept content-type http-referer referer user-agent x-title"
+_OPEN_HEADERS = frozenset(_OPEN.split())
 # A shorter value of a header whose name does not tell is no secret.
 _SECRET_LENGTH = 6
 

@@ -95,12 +95,9 @@ def _without_pictures(arguments: Arguments) -> Arguments:
     return {**arguments, "messages": kept}
 
 
-def _of(words: str) -> re.Pattern[str]:
-    return re.compile(words, re.IGNORECASE)
-
-
-THINKING = Extra(_of(r"thinking|reasoning|encrypted.content|signature"), _without_thinking)
-EFFORT = Extra(_of(r"reasoning[_. ]effort"), _without_effort, for_good=True)
-CACHE = Extra(_of(r"cache_control|cache.?point"), _without_marks, for_good=True)
-PICTURES = Extra(_of(r"image|vision|multi.?modal"), _without_pictures, for_good=True)
+_REASONING = re.compile(r"(?i)thinking|reasoning|encrypted.content|signature")
+THINKING = Extra(_REASONING, _without_thinking)
+EFFORT = Extra(re.compile(r"(?i)reasoning[_. ]effort"), _without_effort, for_good=True)
+CACHE = Extra(re.compile(r"(?i)cache_control|cache.?point"), _without_marks, for_good=True)
+PICTURES = Extra(re.compile(r"(?i)image|vision|multi.?modal"), _without_pictures, for_good=True)
 EXTRAS = (CACHE, EFFORT, THINKING, PICTURES)

@@ -55,17 +55,16 @@ def translate(
         said=f": {said}" if said else "",
         name=type(exc).__name__,
     )
-    metadata: dict[str, Any] = {"exception": type(exc).__name__}
-    if shows_status:
-        metadata["status_code"] = seen.status
-    if seen.retry_after_s is not None:
-        metadata["retry_after_s"] = seen.retry_after_s
-    if remedy:
-        metadata["remedy"] = remedy
+    known: dict[str, Any] = {
+        "exception": type(exc).__name__,
+        "status_code": seen.status if shows_status else None,
+        "retry_after_s": seen.retry_after_s,
+        "remedy": remedy or None,
+    }
     return cause.failure(
         f"{sentence} {remedy}" if remedy else sentence,
         blockers=(sentence,) if remedy else (),
-        **metadata,
+        **{name: value for name, value in known.items() if value is not None},
     )
 
 

@@ -16,6 +16,7 @@ import pickle
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextvars import ContextVar
+from types import SimpleNamespace
 from typing import Any
 
 from parsimony_kernel.core.causes import CAPABILITY_GAP
@@ -51,6 +52,8 @@ _LISTENERS = (
     "callbacks", "success_callback", "failure_callback", "_async_success_callback",
     "_async_failure_callback", "cache", "post_call_rules",
 )  # fmt: skip
+# Where litellm keeps how the provider ended its answer.
+_ENDS = ("received_finish_reason", "intermittent_finish_reason")
 # A limit above what a model can write is refused. No model in use writes less than this.
 _EVERY_MODEL_WRITES = 4_096
 
@@ -160,15 +163,14 @@ class LiteLLMModel:
                 if not _said_end(response):
                     raise
             finally:
-                closing = getattr(response, "aclose", None)
-                if closing is not None:
-                    await closing()
+                await chokepoint.close(response)
             if _said_end(response) is False:
                 raise StreamBroken("the stream ended without a finish_reason")
-            _part_calls(chunks)
-            # JSON is read sooner than litellm's own pieces, which others may have made differently.
-            told = chunks if behind is None else [chunk.model_dump() for chunk in chunks]
-            response = litellm.stream_chunk_builder(told, messages=list(request.messages))
+            calls, messages = _part_calls(chunks), list(request.messages)
+            if behind is not None:
+                response = _whole(litellm, chunks, calls, messages)
+            else:
+                response = litellm.stream_chunk_builder(chunks, messages=messages)
         yield self._completion(litellm, response, request, chunks)
 
     async def _response(self, litellm: Any, request: ModelRequest) -> Any:
@@ -313,38 +315,45 @@ def import_litellm() -> Any:
     for name in _FIRST_USED:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    _send_as_given()
-    _keep_logs_quiet(os.environ)
+    _spare_our_requests(litellm)
+    # Nothing below a warning, where nobody chose a level: at DEBUG litellm writes keys.
+    for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
+        logger = logging.getLogger(name)
+        if logger.level == logging.NOTSET and "LITELLM_LOG" not in os.environ:
+            logger.setLevel(logging.WARNING)
     litellm.telemetry = False
     litellm.set_verbose = False
     return litellm
 
 
-def _send_as_given() -> None:
-    """Spare our own requests a search of openai's client, which walks through each value of each
-    message for what it would rename. It finds nothing in JSON, and takes longer than the step."""
-    chat: Any = importlib.import_module("openai.resources.chat.completions.completions")
-    search = getattr(chat, "async_maybe_transform", None)
-    if search is None or search.__module__ == __name__:
-        return
-    from openai._utils import is_given
+def _spare_our_requests(litellm: Any) -> None:
+    """Leave out of our own requests what takes longer than the rest of a short step."""
 
-    async def given(data: Any, kind: Any) -> Any:
-        if not (_is_ours.get() and isinstance(data, dict)):
-            return await search(data, kind)
+    async def given(plain: Any, data: dict[str, Any], kind: Any) -> Any:
+        # openai's client walks through each value of each message for what it would rename, and
+        # finds nothing in JSON.
+        from openai._utils import is_given
+
         return {name: value for name, value in data.items() if is_given(value)}
 
-    chat.async_maybe_transform = given
+    def told(plain: Any, result: Any, logging_obj: Any, *more: Any, **named: Any) -> None:
+        # litellm looks for the price of a stream that nobody has read yet, for its log.
+        if _is_heard(litellm, logging_obj):
+            plain(result, logging_obj, *more, **named)
+
+    _replace("openai.resources.chat.completions.completions", "async_maybe_transform", given)
+    _replace("litellm.utils", "update_response_metadata", told)
 
 
-def _keep_logs_quiet(environ: Mapping[str, str]) -> None:
-    """Nothing below a warning, where nobody chose a level: at DEBUG litellm writes keys."""
-    if "LITELLM_LOG" in environ:
-        return
-    for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
-        logger = logging.getLogger(name)
-        if logger.level == logging.NOTSET:
-            logger.setLevel(logging.WARNING)
+def _replace(module_name: str, name: str, ours: Callable[..., Any]) -> None:
+    """Let requests of ours get ``ours``, called with the function of a client that it replaces."""
+    plain: Any = getattr(importlib.import_module(module_name), name, None)
+
+    def chosen(*given: Any, **named: Any) -> Any:
+        return ours(plain, *given, **named) if _is_ours.get() else plain(*given, **named)
+
+    if plain is not None and plain.__module__ != __name__:
+        setattr(sys.modules[module_name], name, chosen)
 
 
 def self_check() -> str | None:
@@ -401,11 +410,15 @@ def _behind(litellm: Any, response: Any) -> Any:
     stream: Any = response.completion_stream
     of_client = importlib.import_module("openai.types.chat").ChatCompletionChunk
     client = importlib.import_module("openai").AsyncStream
-    if type(stream) is not client or stream._cast_to is not of_client:
-        return None
-    told = vars(response.logging_obj).items()
+    is_plain = type(stream) is client and stream._cast_to is of_client
+    return stream if is_plain and not _is_heard(litellm, response.logging_obj) else None
+
+
+def _is_heard(litellm: Any, logging_obj: Any) -> bool:
+    """Whether anybody listens to the log, of all calls or of this one."""
+    told = vars(logging_obj).items()
     heard = [each for name, each in told if name.startswith("dynamic_") and "callback" in name]
-    return None if any([*heard, *(getattr(litellm, name, None) for name in _LISTENERS)]) else stream
+    return any([*heard, *(getattr(litellm, name, None) for name in _LISTENERS)])
 
 
 async def _pieces(litellm: Any, response: Any, behind: Any) -> AsyncGenerator[Any, None]:
@@ -420,8 +433,9 @@ async def _pieces(litellm: Any, response: Any, behind: Any) -> AsyncGenerator[An
             if given is None:  # as litellm does
                 continue
             told = given if isinstance(given, dict) else given.to_dict()
+            piece = _piece(told)
             # Who answered is who is paid: an alias has no price.
-            piece = _piece(litellm, told, str(told.get("model") or response.model))
+            piece.model = str(told.get("model") or response.model)
             response.chunks.append(piece)
             response.raise_on_model_repetition()
             if piece.choices and piece.choices[0].finish_reason:
@@ -434,61 +448,99 @@ async def _pieces(litellm: Any, response: Any, behind: Any) -> AsyncGenerator[An
         response._handle_stream_fallback_error(exc)
 
 
-def _piece(litellm: Any, told: Mapping[str, Any], model: str) -> Any:
-    """One piece of litellm's, with what an answer is made of. The rest may be of any type."""
-    choices = told.get("choices") or []
-    for choice in choices:
+def _piece(told: Mapping[str, Any]) -> SimpleNamespace:
+    """One piece of JSON as litellm gives it, with what an answer is made of. The rest may be of
+    any type."""
+    choices = []
+    for choice in told.get("choices") or []:
         given = choice.get("delta") or {}
-        said = {"role": "assistant", "content": prose(given.get("content"))}
-        delta = choice["delta"] = {**given, **said, "function_call": None}
-        if calls := delta.get("tool_calls"):
-            delta["tool_calls"] = [each for each in calls if each and each.get("function")]
-    return litellm.ModelResponseStream(
-        id="", created=0, model=model, choices=choices, service_tier=told.get("service_tier")
-    )
+        calls = [each for each in given.get("tool_calls") or () if each and each.get("function")]
+        read = {
+            "content": prose(given.get("content")),
+            "reasoning_content": _words(given.get("reasoning_content") or given.get("reasoning")),
+            "tool_calls": list(map(_call, calls)),
+        }
+        delta = SimpleNamespace(**{**given, **read})
+        choices.append(SimpleNamespace(delta=delta, finish_reason=choice.get("finish_reason")))
+    return SimpleNamespace(choices=choices, usage=None, service_tier=told.get("service_tier"))
+
+
+def _call(told: Mapping[str, Any]) -> SimpleNamespace:
+    function = told["function"]
+    arguments = function.get("arguments") or ""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    named = SimpleNamespace(name=function.get("name"), arguments=text)
+    return SimpleNamespace(id=told.get("id"), index=told.get("index"), function=named)
+
+
+def _whole(litellm: Any, pieces: list[Any], calls: list[Any], messages: list[Any]) -> Any:
+    """The answer that ``pieces`` and ``calls`` of a stream are, as litellm's that came in one."""
+    choices = [piece.choices[0] for piece in pieces if piece.choices]
+    said = {
+        "content": "".join(each.delta.content or "" for each in choices) or (None if calls else ""),
+        "reasoning_content": "".join(each.delta.reasoning_content for each in choices) or None,
+        "tool_calls": calls,
+    }
+    end = [choice.finish_reason for choice in choices if choice.finish_reason][-1]
+    tier = next((piece.service_tier for piece in pieces if piece.service_tier), None)
+    told = {"model": pieces[0].model, "service_tier": tier}
+    if usage := [piece.usage for piece in pieces if piece.usage]:
+        one = {"message": said, "finish_reason": end}
+        return litellm.ModelResponse(choices=[one], usage=usage[-1], **told)
+    # Nobody has counted: litellm does when it puts pieces together.
+    one = {"delta": said, "finish_reason": end}
+    whole = litellm.ModelResponseStream(choices=[one], **told)
+    return litellm.stream_chunk_builder([whole], messages=messages)
 
 
 def _delta(chunk: Any) -> Delta:
-    choices = getattr(chunk, "choices", None) or ()
-    delta = getattr(choices[0], "delta", None) if choices else None
+    delta = _delta_of(chunk)
     return Delta(
         text=_words(getattr(delta, "content", None)),
         reasoning=_words(getattr(delta, "reasoning_content", None)),
     )
 
 
-def _part_calls(chunks: list[Any]) -> None:
-    """Give each call of a stream an index and an id of its own; litellm joins by index, and loses
-    a call without an id.
+def _delta_of(chunk: Any) -> Any:
+    choices = getattr(chunk, "choices", None)
+    return getattr(choices[0], "delta", None) if choices else None
+
+
+def _part_calls(chunks: list[Any]) -> list[dict[str, Any]]:
+    """The calls of a stream; their pieces get an index and an id of their own, for litellm joins by
+    index, and loses a call without an id.
 
     At one index, another id begins another call, unless the arguments are in the middle: some
     models write a new id with every piece.
     """
     begun: dict[int, tuple[int, str]] = {}  # by index as sent: the index as told, the id as sent
-    arguments: list[str] = []
+    calls: list[dict[str, Any]] = []
     for chunk in chunks:
-        choices = getattr(chunk, "choices", None) or ()
-        for piece in (getattr(choices[0].delta, "tool_calls", None) or ()) if choices else ():
-            call_id, index = piece.id or "", piece.index or 0
+        for place, piece in enumerate(getattr(_delta_of(chunk), "tool_calls", None) or ()):
+            call_id, name = piece.id or "", piece.function.name
+            index = place if piece.index is None else piece.index
             at, known = begun.get(index, (-1, ""))
-            is_other = bool(call_id) and call_id != known and bool(piece.function.name)
-            if at < 0 or (is_other and _is_whole(arguments[at])):
-                at = len(arguments)
+            is_other = bool(call_id) and call_id != known and bool(name)
+            if at < 0 or (is_other and _is_whole(calls[at]["function"]["arguments"])):
+                at = len(calls)
                 begun[index] = at, call_id
-                arguments.append("")
                 piece.id = call_id or f"call_{at}"
+                empty = {"name": None, "arguments": ""}
+                calls.append({"index": at, "id": piece.id, "function": empty})
             else:
                 piece.id = None
             piece.index = at
-            arguments[at] += piece.function.arguments or ""
+            function = calls[at]["function"]
+            function["name"] = name or function["name"]
+            function["arguments"] += piece.function.arguments or ""
+    return calls
 
 
 def _is_whole(arguments: str) -> bool:
-    try:
+    with contextlib.suppress(ValueError):
         json.loads(arguments or "{}")
-    except ValueError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _words(value: Any) -> str:
@@ -501,9 +553,5 @@ def _said_end(stream: Any) -> bool | None:
     litellm makes up a "stop" for a connection that closed midway, for an empty body and for a page
     of HTML alike; what the provider said stands in these attributes.
     """
-    said = [
-        getattr(stream, name)
-        for name in ("received_finish_reason", "intermittent_finish_reason")
-        if hasattr(stream, name)
-    ]
+    said = [getattr(stream, name) for name in _ENDS if hasattr(stream, name)]
     return any(said) if said else None

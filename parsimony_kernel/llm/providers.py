@@ -75,9 +75,7 @@ def price_in_words(model: str) -> str:
 
 def facts_of(model: str) -> Mapping[str, Any]:
     """What the file of prices says of a model; nothing where it does not know it."""
-    known = _facts()
-    found: Mapping[str, Any] = known.get(model) or known.get(model.partition("/")[2]) or {}
-    return found
+    return _facts().get(model) or _facts().get(model.partition("/")[2]) or {}
 
 
 @cache

@@ -27,9 +27,8 @@ _CONTEXT = re.compile(r"<notebook_context>\n(.*?)\n</notebook_context>\n*", re.D
 _NEXT = re.compile(rf"\n?{re.escape(NEXT)}.*\Z")
 _ADDENDUM = "<context_addendum>"
 # What of the inventory lies around the notebook.
-_AROUND = frozenset(
-    {"today", "versions", "working_folder", "files", "named_files", "artifacts", "replaceable"}
-)
+_KEYS_AROUND = "today versions working_folder files named_files artifacts replaceable"
+_AROUND = frozenset(_KEYS_AROUND.split())
 
 _IN_A_LINE = 100
 _SHOWN_WORDS = 60
@@ -117,7 +116,7 @@ def request_key(request: ModelRequest, place: Place) -> RequestKey:
         told = messages[:begin] and _is_context(messages[begin - 1])
         begin -= bool(told)
         new = messages[begin:]
-        parts.append(_listed(_tool_names(request.tools)))
+        parts.append(_listed(request.tools))
         parts.extend(f"earlier {_told(each)}" for each in _earlier(messages[:begin], place))
     parts.extend(_told(each) for each in (*new, *head))
     return RequestKey(len(answers) + 1, place.normal("\n\n".join(filter(None, parts))))
@@ -163,14 +162,11 @@ def _is_context(message: Mapping[str, Any]) -> bool:
     return _role(message) == "user" and _CONTEXT.fullmatch(_text(message)) is not None
 
 
-def _listed(names: Iterable[str]) -> str:
+def _listed(tools: Iterable[Mapping[str, Any]]) -> str:
+    functions = (tool.get("function") for tool in tools)
+    names = sorted(str(f.get("name")) for f in functions if isinstance(f, Mapping))
     lines = textwrap.wrap(", ".join(names), _IN_A_LINE, break_on_hyphens=False)
     return f"tools:\n{_indented(chr(10).join(lines))}" if lines else ""
-
-
-def _tool_names(tools: Iterable[Mapping[str, Any]]) -> list[str]:
-    functions = (tool.get("function") for tool in tools)
-    return sorted(str(f.get("name")) for f in functions if isinstance(f, Mapping))
 
 
 def _told(message: Mapping[str, Any]) -> str:

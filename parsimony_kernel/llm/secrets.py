@@ -91,7 +91,8 @@ class Secrets:
         source = os.environ if environ is None else environ
         given = tuple(values)
         self.values = tuple(sorted({*given, *known_values(source)}))
-        self._clean = scrubber(secrets=given, environ=source)
+        # A text without what is known, and without what is written like a secret.
+        self.clean: Scrub = scrubber(secrets=given, environ=source)
         self._replaced = replacer(secrets=given, environ=source)
 
     @classmethod
@@ -99,17 +100,13 @@ class Secrets:
         """With the values that ``models`` want in no text."""
         return cls(environ, (value for model in models for value in secrets_of(model)))
 
-    def clean(self, text: str) -> str:
-        """``text`` without what is known, and without what is written like a secret."""
-        return self._clean(text)
-
     def are_in(self, text: str) -> bool:
         """Whether ``clean`` would take something out of ``text``."""
-        return self._clean(text) != text
+        return self.clean(text) != text
 
     def of_json(self, value: Any) -> Any:
         """``value``, which is JSON, cleaned; a value goes by the name that it stands under too."""
-        return _each(value, self._clean, self._under)
+        return _each(value, self.clean, self._under)
 
     def of_arguments(self, text: str) -> str:
         """A call's arguments, which are the JSON of an object if the model wrote them well.
@@ -120,13 +117,13 @@ class Secrets:
             given = json.loads(text)
             cleaned = self.of_json(given)
         except (ValueError, RecursionError):
-            return self._clean(text)
+            return self.clean(text)
         return text if cleaned == given else json.dumps(cleaned, ensure_ascii=False)
 
     def of_prose(self, value: Any) -> Any:
         """The texts in ``value`` cleaned, each by itself: what stands under a name describes it,
         as in a schema."""
-        return _each(value, self._clean)
+        return _each(value, self.clean)
 
     def of_cleaned(self, value: Any) -> Any:
         """``value``, which was cleaned elsewhere, without what is known here."""
@@ -156,7 +153,7 @@ class Secrets:
         match value:
             case Mapping() if names_a_secret(name):
                 return {key: self._under(name, item) for key, item in value.items()}
-            case list() | tuple() if _may_hide(name):
+            case list() | tuple() if names_a_secret(name) or _AMBIGUOUS.search(name):
                 return type(value)(self._under(name, item) for item in value)
         return REDACTED if is_secret(name, value) else self.of_json(value)
 
@@ -167,10 +164,10 @@ def _each(value: Any, clean: Scrub, under: Callable[[Any, Any], Any] | None = No
         case str():
             return _or_same(value, clean)
         case Mapping() if under is not None:
-            return {_key(k, clean): under(name_of(k, value), item) for k, item in value.items()}
+            return {_or_same(k, clean): under(name_of(k, value), item) for k, item in value.items()}
         case Mapping():
             return {
-                _key(k, clean): item if k == _PIXELS else _each(item, clean)
+                _or_same(k, clean): item if k == _PIXELS else _each(item, clean)
                 for k, item in value.items()
             }
         case list() | tuple():
@@ -179,15 +176,7 @@ def _each(value: Any, clean: Scrub, under: Callable[[Any, Any], Any] | None = No
     return value
 
 
-def _or_same(text: str, clean: Scrub) -> str:
+def _or_same(value: Any, clean: Scrub) -> Any:
     # The very object, which may be a member of an enumeration.
-    cleaned = clean(text)
-    return text if cleaned == text else cleaned
-
-
-def _key(key: Any, clean: Scrub) -> Any:
-    return _or_same(key, clean) if isinstance(key, str) else key
-
-
-def _may_hide(name: str) -> bool:
-    return names_a_secret(name) or _AMBIGUOUS.search(name) is not None
+    cleaned = clean(value) if isinstance(value, str) else value
+    return value if cleaned == value else cleaned

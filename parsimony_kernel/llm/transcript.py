@@ -131,23 +131,19 @@ def _said(message: Mapping[str, Any]) -> dict[str, Any] | None:
     if not content:
         return None
     role = message.get("role")
-    said: dict[str, Any] = {"role": role if role in _ROLES else "user", "content": content}
-    if message.get("name"):
-        said["name"] = _name(message["name"])
+    said = {"role": role if role in _ROLES else "user", "content": content, **_named(message)}
     if is_picture(message):
         said[pictures.KEY] = message[pictures.KEY]
     return said
 
 
 def _result(message: Mapping[str, Any], sent: str) -> dict[str, Any]:
-    result: dict[str, Any] = {
-        "role": "tool",
-        "tool_call_id": sent,
-        "content": _content(message.get("content")) or "",
-    }
-    if message.get("name"):
-        result["name"] = _name(message["name"])
-    return result
+    content = _content(message.get("content")) or ""
+    return {"role": "tool", "tool_call_id": sent, "content": content, **_named(message)}
+
+
+def _named(message: Mapping[str, Any]) -> dict[str, str]:
+    return {"name": _name(message["name"])} if message.get("name") else {}
 
 
 def _turn(

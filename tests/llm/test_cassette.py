@@ -211,7 +211,7 @@ async def test_a_request_that_was_reworded_is_shown_beside_the_recorded_one(tape
 
 async def test_a_request_like_none_is_told_whose_recording_it_is(tape: Tape) -> None:
     await record(tape, [say("one")], asked())
-    with pytest.raises(CassetteMiss, match=r"one turn of 'sales\.ipynb'"):
+    with pytest.raises(CassetteMiss, match=r"1 turn of 'sales\.ipynb'"):
         player(tape, "zzzz")
 
 

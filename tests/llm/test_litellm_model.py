@@ -144,6 +144,10 @@ STREAMS: list[Reply] = [
     streamed(
         delta({"tool_calls": [CALL]}), delta({"tool_calls": [{"index": 0}]}, "tool_calls"), USED
     ),
+    streamed(
+        delta({"tool_calls": [{**CALL, "id": each, "index": None} for each in "ab"]}, "tool_calls"),
+        USED,
+    ),
     streamed(delta({"content": "Hi"}), {"error": "It broke."}),
 ]
 
