@@ -30,6 +30,7 @@ from weakref import ref
 from parsimony_kernel.analysis.calls import MUTATES_ARGUMENT
 from parsimony_kernel.lineage.buffers import frame_bytes, is_array, plain_array, same_memory
 from parsimony_kernel.lineage.classes import (
+    FACTS,
     attributes_of,
     copies_lazily,
     is_atomic,
@@ -39,16 +40,7 @@ from parsimony_kernel.lineage.classes import (
     package_of,
 )
 
-# Packages whose C code is asked for the state that it pickles, and given it again.
-_STATE_OF = frozenset(
-    {"numpy", "pandas", "scipy", "sklearn", "statsmodels", "_random", "_io", "decimal"}
-)
-# What these make stands for something outside of the namespace: a front end, a kernel, a thread
-# that waits and would never be woken.
-OUTSIDE = frozenset(
-    {"parsimony_kernel", "parsimony_agent", "IPython", "ipykernel", "ipywidgets", "anywidget",
-     "asyncio", "concurrent", "multiprocessing", "threading", "zmq", "tornado"}
-)  # fmt: skip
+_STATE_OF, OUTSIDE = (frozenset(FACTS["packages"][each].split()) for each in ("state", "outside"))
 # Flags of types: made by a class statement or the like; attributes and weak references are kept
 # before the object, where they do not count.
 _HEAP, _MANAGED_DICT, _MANAGED_WEAKREF = 1 << 9, 1 << 4, 1 << 3

@@ -44,11 +44,7 @@ _MOST_OF_ONE = 1_000
 _CALLABLES = (FunctionType, MethodType, BuiltinFunctionType, GeneratorType, CoroutineType)
 # What holds no variable, or leads to everything that there is, as what runs does.
 _LEAVES = (str, bytes, int, float, complex, ModuleType, FrameType, TracebackType, CodeType)
-_HOLD_NOTHING = (
-    "numpy.", "pandas._libs.", "pandas.core.indexes.", "pandas.core.arrays.",
-    "pandas.core.dtypes.", "pyarrow.", "polars.", "re", "pathlib", "parsimony_", "IPython.",
-    "ipykernel.", "asyncio.", "_asyncio", "threading", "_thread", "concurrent.", "weakref",
-)  # fmt: skip
+_HOLD_NOTHING = tuple(classes.FACTS["packages"]["leaves"].split())
 _CONTAINERS: dict[type, Callable[[Any], Iterable[Any]]] = {
     dict: dict.values,
     **{kind: kind.__iter__ for kind in (list, tuple, set, frozenset, deque)},
