@@ -24,7 +24,7 @@ from parsimony_kernel.lineage.classes import (
     module_of,
     referents,
 )
-from parsimony_kernel.lineage.copiers import MAPPING, STATE, kind_of, parts_of
+from parsimony_kernel.lineage.copiers import MAPPING, STATE, kind_of
 from parsimony_kernel.lineage.copies import COMMON
 from parsimony_kernel.lineage.object_graph import around
 
@@ -122,7 +122,7 @@ class Fingerprint:
         if isinstance(held, bytearray):
             self.is_whole = self.is_whole and len(held) <= _WHOLE_BYTES
             self.seen += [len(held), bytes(held[:: len(held) // _WHOLE_BYTES + 1])]
-        return [*parts_of(held), *(held if known is MAPPING else ())]
+        return [*known.parts(held), *(held if known is MAPPING else ())]
 
     def _items(self, value: Any) -> Collection[Any]:
         """All items, or some of very many."""

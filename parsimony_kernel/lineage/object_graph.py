@@ -34,7 +34,7 @@ from parsimony_kernel.lineage.classes import (
     is_tabular,
     is_theirs,
 )
-from parsimony_kernel.lineage.copiers import OUTSIDE, kind_of, parts_of, variable_of
+from parsimony_kernel.lineage.copiers import OUTSIDE, kind_of, variable_of
 from parsimony_kernel.lineage.copies import COMMON, Copies
 
 # What looking into containers may take for one cell.
@@ -257,7 +257,7 @@ class Holding:
     def _parts_of(self, value: Any) -> list[Any]:
         """What may change of what an object holds, or has the memory of."""
         copy = self._copies.by_id.get(id(value))
-        held = _now_held(value) if copy is None else parts_of(copy.held)
+        held = _now_held(value) if copy is None else copy.parts
         keys = copy.held if copy is not None and isinstance(copy.held, dict) else ()
         found = [part for part in (*held, *keys) if type(part) not in ATOMS]
         base = value.base if buffers.is_array(value) else None
@@ -283,7 +283,7 @@ def _now_held(value: Any) -> Iterable[Any]:
     kind = (
         kind_of(value) if type(value) is FunctionType or buffers.has_memory(type(value)) else None
     )
-    return gc.get_referents(value) if kind is None else parts_of(kind.now(value))
+    return gc.get_referents(value) if kind is None else kind.parts(kind.now(value))
 
 
 def _leading_to(targets: Mapping[int, Any], parts: dict[int, list[int]]) -> set[int]:
