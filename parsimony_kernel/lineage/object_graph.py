@@ -5,7 +5,6 @@ for an undo. No code of a person's runs.
 """
 
 import gc
-import sys
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, compress, islice
@@ -335,7 +334,9 @@ def names_of(
     columns -= {id(after[name]) for name in found - columns_only}
     written = defaultdict[int, list[tuple[Any, int]]](list)
     for key, value in touched.items():
-        if not (key in columns and _writes_nothing(value)):
+        is_frame = type(value) in classes.loaded("pandas", "DataFrame")
+        # A column that is set is no write into memory where frames are copied lazily.
+        if not (key in columns and is_frame and classes.copies_lazily()):
             for array, record in buffers.blocks_of(value):
                 written[id(buffers.owner(array))].append((array, record))
     if written:
@@ -408,10 +409,3 @@ def _are_only_bound(
         if getrefcount(touched[key]) - 2 > known:
             return False
     return True
-
-
-def _writes_nothing(value: Any) -> bool:
-    """Whether a column that is set is no write into memory: of a frame of pandas 3 or later."""
-    if all(type(value) is not each for each in classes.loaded("pandas", "DataFrame")):
-        return False
-    return int(sys.modules["pandas"].__version__.partition(".")[0]) >= 3
