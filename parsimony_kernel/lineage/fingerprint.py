@@ -99,10 +99,9 @@ class Fingerprint:
             return self._array(value, _POINTS)
         if is_frame(kind):
             return self._frame(value)
-        module = module_of(kind)
-        if module.startswith("pandas.core.indexes."):
+        if module_of(kind).startswith("pandas.core.indexes."):
             return ()  # which is constant
-        if module.startswith("polars.") and hasattr(kind, "shape"):
+        if any(kind is each for each in loaded("polars", "DataFrame", "Series")):
             self._left -= 40
             self.is_whole = False
             self.seen.append(str(value))  # its columns and types, the first rows and the last

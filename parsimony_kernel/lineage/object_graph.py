@@ -334,7 +334,8 @@ def names_of(
     columns -= {id(after[name]) for name in found - columns_only}
     written = defaultdict[int, list[tuple[Any, int]]](list)
     for key, value in touched.items():
-        is_frame = type(value) in classes.loaded("pandas", "DataFrame")
+        # One by one: classes may be compared by code of a person's.
+        is_frame = any(type(value) is each for each in classes.loaded("pandas", "DataFrame"))
         # A column that is set is no write into memory where frames are copied lazily.
         if not (key in columns and is_frame and classes.copies_lazily()):
             for array, record in buffers.blocks_of(value):
