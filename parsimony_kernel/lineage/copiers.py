@@ -41,6 +41,8 @@ from parsimony_kernel.lineage.classes import (
 )
 
 _STATE_OF, OUTSIDE = (frozenset(FACTS["packages"][each].split()) for each in ("state", "outside"))
+# The attribute in which instances of these keep what their properties gave.
+_FILLED, _FILLING = "_cache", frozenset({"pandas", "statsmodels"})
 # Flags of types: made by a class statement or the like; attributes and weak references are kept
 # before the object, where they do not count.
 _HEAP, _MANAGED_DICT, _MANAGED_WEAKREF = 1 << 9, 1 << 4, 1 << 3
@@ -547,9 +549,12 @@ def _instances_of(kind: type) -> Kind | None:
     members = tuple(member for each in kind.__mro__ for member in _slots_of(each))
     has_attributes = kind.__dictoffset__ != 0
     own = (kind,) if is_theirs(kind) else ()
+    caches = frozenset[str]() if own else _caches(kind)
 
     def held(value: Any, items: Any) -> Held:
         attributes = attributes_of(value).copy() if has_attributes else {}
+        for name in caches & attributes.keys():
+            del attributes[name]
         now = type(value)  # which code may have changed
         whose = own if now is kind else (now,)
         return Held(items, _filled(value, members) if members else {}, attributes, whose)
@@ -566,7 +571,9 @@ def _instances_of(kind: type) -> Kind | None:
         for member in now.keys() - held.slots.keys():
             member.__delete__(value)
         if has_attributes:
-            _put_dict(attributes_of(value), held.attributes)
+            own_now = attributes_of(value)
+            emptied: dict[str, Any] = {name: {} for name in caches & {_FILLED} & own_now.keys()}
+            _put_dict(own_now, held.attributes | emptied)
 
     return Kind(
         lambda value: held(value, native.get(value)),
@@ -620,3 +627,14 @@ def _filled(value: Any, members: Collection[Any]) -> dict[Any, Any]:
         except AttributeError:  # not set
             continue
     return found
+
+
+def _caches(kind: type) -> frozenset[str]:
+    """The attributes in which instances keep what they can work out again."""
+    names = {
+        name
+        for each in kind.__mro__
+        for name, made in vars(each).items()
+        if type(made) is functools.cached_property
+    }
+    return frozenset(names | {_FILLED} if package_of(kind) in _FILLING else names)
