@@ -108,26 +108,35 @@ def around(function: Any) -> list[Any]:
     return [each for cell in function.__closure__ or () for each in variable_of(cell)]
 
 
-def held_by(
-    values: Iterable[Any],
-    parts_of: Callable[[Any], Sequence[Any]],
-    most: int = MOST_LOOKED_INTO,
-) -> dict[int, Any]:
-    """What containers and objects of the notebook hold, a few levels down, by id; ``most`` of them
-    are looked into."""
-    found, level = dict[int, Any](), list(values)
+def levels_of(
+    values: Iterable[Any], parts_of: Callable[[Any], Sequence[Any]]
+) -> Iterator[list[tuple[int, Sequence[Any]]]]:
+    """The ids of containers and objects of the notebook with what they hold, a few levels down."""
+    room, seen = MOST_LOOKED_INTO, set[int]()
+    level = list(values)
     for _ in range(DEEPEST):
-        inside = dict[int, Any]()
+        held = list[tuple[int, Sequence[Any]]]()
         for each in level:
-            if most <= 0:
+            if room <= 0:
                 break
             parts = parts_of(each)
-            most -= 1 + len(parts) // 16
-            if not classes.are_simple(parts):
-                inside.update({id(part): part for part in parts if id(type(part)) not in SIMPLE})
-        level = [part for key, part in inside.items() if key not in found]
-        found |= inside
-    return found
+            room -= 1 + len(parts) // 16
+            if parts and not classes.are_simple(parts):
+                held.append((id(each), [part for part in parts if id(type(part)) not in SIMPLE]))
+        yield held
+        inside = {id(part): part for _, parts in held for part in parts}
+        level = [part for key, part in inside.items() if key not in seen]
+        seen |= inside.keys()
+
+
+def held_by(values: Iterable[Any], parts_of: Callable[[Any], Sequence[Any]]) -> dict[int, Any]:
+    """What containers and objects of the notebook hold, a few levels down, by id."""
+    return {
+        id(part): part
+        for held in levels_of(values, parts_of)
+        for _, parts in held
+        for part in parts
+    }
 
 
 def holds_objects(value: Any) -> bool:
@@ -352,21 +361,17 @@ def names_of(
         for key, kind in distinct.items()
         if key not in SIMPLE and not issubclass(kind, (*_LEAVES, *_CALLABLES))
     }
-    holders = {
-        name: parts
+    holders = [
+        (name, parts)
         for (name, value), kind in zip(after.items(), kinds, strict=True)
         if kind in holding
         and name not in found
-        and not classes.are_simple(parts := reachable_from(value))
-    }
+        and (parts := reachable_from(value))
+        and not classes.are_simple(parts)
+    ]
     changed = touched.keys() | written.keys() | {id(after[name]) for name in found}
-    # Into each as much is looked as into the others.
-    share = max(MOST_LOOKED_INTO // max(len(holders), 1), 1)
-    return found | {
-        name
-        for name, parts in holders.items()
-        if not changed.isdisjoint(chain(map(id, parts), held_by(parts, parts_in, share)))
-    }
+    leading = _lead_to_one_of(changed, [parts for _, parts in holders])
+    return found | {name for name, parts in holders if not leading.isdisjoint(map(id, parts))}
 
 
 def _is_written(value: Any, written: Mapping[int, Sequence[tuple[Any, int]]]) -> bool:
@@ -410,3 +415,18 @@ def _are_only_bound(
         if getrefcount(touched[key]) - 2 > known:
             return False
     return True
+
+
+def _lead_to_one_of(changed: Set[int], groups: Sequence[Sequence[Any]]) -> set[int]:
+    """``changed`` and the ids of what holds one of them, a few levels down in ``groups``.
+
+    Of each group as many are looked into as of the others.
+    """
+    leading = set(changed)
+    share = slice(None, max(MOST_LOOKED_INTO // max(len(groups), 1), 1))
+    inside = {
+        id(part): part for parts in groups for part in parts[share] if id(type(part)) not in SIMPLE
+    }
+    for held in reversed(list(levels_of(inside.values(), parts_in))):
+        leading |= {key for key, parts in held if not leading.isdisjoint(map(id, parts))}
+    return leading
