@@ -11,9 +11,11 @@ import operator
 import pathlib
 import re
 import sys
+import tomllib
 import uuid
 import weakref
 from collections.abc import Collection, Iterable, Mapping
+from importlib.resources import files
 from types import (
     BuiltinFunctionType,
     FunctionType,
@@ -133,33 +135,14 @@ _ATOMIC = (
 _SCALARS_OF_PANDAS = frozenset({"Timestamp", "Timedelta", "Period", "Interval"})
 # What these make describes classes and is never changed.
 _DESCRIBING = frozenset({"dataclasses", "typing"})
-# Tables of libraries beside pandas: by package, the class or one that it inherits from.
-TABLES = {
-    "cudf": ("DataFrame", "Series"),
-    "dask": ("DataFrame", "Series", "Index"),
-    "duckdb": ("DuckDBPyRelation",),
-    "ibis": ("Table", "Column", "Scalar"),
-    "modin": ("DataFrame", "Series"),
-    "polars": ("DataFrame", "LazyFrame", "Series"),
-    "pyarrow": (
-        "Table", "RecordBatch", "Array", "ChunkedArray", "Dataset", "Scanner", "RecordBatchReader",
-    ),
-    "pyspark": ("DataFrame",),
-}  # fmt: skip
-# What libraries never change: single values, types, columns in Arrow, and the plans of frames that
-# are computed later. What a plan reads may change, and is an input of it.
-_CONSTANT = {
-    "dask": ("Expr", "HighLevelGraph"),
-    "duckdb": ("DuckDBPyRelation",),
-    "ibis": ("Expr",),
-    "numpy": ("generic", "dtype", "ufunc"),
-    "polars": ("LazyFrame", "Expr"),
-    "pyarrow": (
-        "_PandasConvertible", "Scalar", "DataType", "Schema", "Field", "Buffer", "Dataset",
-        "Scanner", "Expression",
-    ),
-    "pyspark": ("DataFrame", "Column", "SparkSession", "SparkContext"),
-}  # fmt: skip
+# What is known of classes, packages and files by name: rows of words.
+FACTS: dict[str, dict[str, str]] = tomllib.loads(
+    files(__package__).joinpath("facts.toml").read_text(encoding="utf-8")
+)
+TABLES, _CONSTANT = (
+    {package: tuple(row.split()) for package, row in FACTS[each].items()}
+    for each in ("tables", "constant")
+)
 
 
 # By identity: a class may have a hash of its own.

@@ -30,6 +30,7 @@ from weakref import ref
 from parsimony_kernel.analysis.calls import MUTATES_ARGUMENT
 from parsimony_kernel.lineage.buffers import frame_bytes, is_array, plain_array, same_memory
 from parsimony_kernel.lineage.classes import (
+    FACTS,
     attributes_of,
     copies_lazily,
     is_atomic,
@@ -39,16 +40,9 @@ from parsimony_kernel.lineage.classes import (
     package_of,
 )
 
-# Packages whose C code is asked for the state that it pickles, and given it again.
-_STATE_OF = frozenset(
-    {"numpy", "pandas", "scipy", "sklearn", "statsmodels", "_random", "_io", "decimal"}
-)
-# What these make stands for something outside of the namespace: a front end, a kernel, a thread
-# that waits and would never be woken.
-OUTSIDE = frozenset(
-    {"parsimony_kernel", "parsimony_agent", "IPython", "ipykernel", "ipywidgets", "anywidget",
-     "asyncio", "concurrent", "multiprocessing", "threading", "zmq", "tornado"}
-)  # fmt: skip
+_STATE_OF, OUTSIDE = (frozenset(FACTS["packages"][each].split()) for each in ("state", "outside"))
+# The attribute in which instances of these keep what their properties gave.
+_FILLED, _FILLING = "_cache", frozenset({"pandas", "statsmodels"})
 # Flags of types: made by a class statement or the like; attributes and weak references are kept
 # before the object, where they do not count.
 _HEAP, _MANAGED_DICT, _MANAGED_WEAKREF = 1 << 9, 1 << 4, 1 << 3
@@ -61,13 +55,28 @@ _SAMPLED = 1_000
 _OF_PANDAS = frozenset({"_mgr", "_flags", "_item_cache", "_is_copy"})
 
 
+def same_objects(one: Collection[Any], other: Collection[Any]) -> bool:
+    """Whether two hold the very same objects in the same order."""
+    return len(one) == len(other) and all(map(operator.is_, one, other))
+
+
+def _whole(held: Any) -> Any:
+    return held
+
+
+def _none(held: Any) -> tuple[Any, ...]:
+    return ()
+
+
 class Kind(NamedTuple):
-    """How objects of one kind are copied and set back.
+    """How objects of one kind are copied, compared and set back.
 
     Args:
         get: what a value holds, shallow, in containers of its own.
         put: gives a value that again; may return what takes the place of the value.
         size: the bytes that a copy takes.
+        same: whether what a value holds now, which may be changed by it, is what a copy holds.
+        parts: what lies in what a copy holds, without the keys of mappings.
         look: what a value holds now, to be compared with a copy; ``get`` without it.
         instances_of: the class, for the kind of its instances.
         base: how what these are beside attributes and slots is copied.
@@ -76,6 +85,8 @@ class Kind(NamedTuple):
     get: Callable[[Any], Any]
     put: Callable[[Any, Any], Any] = lambda value, held: None
     size: Callable[[Any], int] = sys.getsizeof
+    same: Callable[[Any, Any], bool] = same_objects
+    parts: Callable[[Any], Collection[Any]] = _whole
     look: Callable[[Any], Any] | None = None
     instances_of: type | None = None
     base: "Kind | None" = None
@@ -86,7 +97,7 @@ class Kind(NamedTuple):
 
     def is_same(self, value: Any, held: Any) -> bool:
         """Whether ``value`` still holds ``held``."""
-        return _same(self.now(value), held)
+        return self.same(self.now(value), held)
 
     def set_back(self, value: Any, held: Any) -> Any:
         """``value`` holding that again, or what takes its place where it cannot be mended."""
@@ -104,10 +115,6 @@ class Held(NamedTuple):
     own: tuple[type, ...] = ()
 
 
-class Members(dict[str, Any]):
-    """What a class holds."""
-
-
 class State(NamedTuple):
     """What C code pickles of an object, and what it holds beside that."""
 
@@ -115,59 +122,23 @@ class State(NamedTuple):
     parts: tuple[Any, ...]
 
 
-def parts_of(held: Any) -> Collection[Any]:
-    """What lies in what a copy holds, without the keys of mappings."""
-    kind = type(held)
-    if kind in (list, tuple, set):
-        return held  # type: ignore[no-any-return]
-    if kind is dict:
-        return held.values()  # type: ignore[no-any-return]
-    if kind is Held:
-        own = (held.slots.values(), held.attributes.values(), held.own)
-        return [*parts_of(held.items), *(part for each in own for part in each)]
-    if kind is State:
-        return held.parts  # type: ignore[no-any-return]
-    if kind is Members:
-        # Without its functions, and what its metaclass keeps.
-        return [
-            each
-            for name, each in held.items()
-            if type(each) is not FunctionType and name[:2] != "__" and name[:5] != "_abc_"
-        ]
-    if is_frame(kind):
-        return _parts_of_frame(held)
-    if is_array(held) and held.dtype.kind == "O":
-        return held.ravel().tolist()  # type: ignore[no-any-return]
-    return ()
+def _of_held(base: Kind) -> dict[str, Any]:
+    """How what instances held is compared, and what lies in it.
 
+    Args:
+        base: how their items are.
+    """
 
-def _same(now: Any, held: Any) -> bool:
-    """Whether two copies hold the same; ``now`` may be the object itself, or is changed."""
-    kind = type(held)
-    if kind is list or kind is tuple:
-        return same_objects(now, held)
-    if isinstance(held, dict):
-        return same_mapping(now, held)
-    if kind is Held:
+    def same(now: Held, held: Held) -> bool:
         pairs = (now.slots, held.slots), (now.attributes, held.attributes)
-        is_same_class = same_objects(now.own, held.own)
-        return is_same_class and all(starmap(same_mapping, pairs)) and _same(now.items, held.items)
-    if kind is State:
-        return bool(now.content == held.content)
-    if kind is set:
-        return set(map(id, now)) == set(map(id, held))
-    if kind in (array, bytearray):
-        return bytes(now) == bytes(held)
-    if is_array(held):
-        return _same_array(now, held)
-    if is_frame(kind):
-        return _same_frames(now, held)
-    return _same_polars(now, held)
+        is_same = same_objects(now.own, held.own) and all(starmap(same_mapping, pairs))
+        return is_same and base.same(now.items, held.items)
 
+    def parts(held: Held) -> list[Any]:
+        own = (held.slots.values(), held.attributes.values(), held.own)
+        return [*base.parts(held.items), *(part for each in own for part in each)]
 
-def same_objects(one: Collection[Any], other: Collection[Any]) -> bool:
-    """Whether two hold the very same objects in the same order."""
-    return len(one) == len(other) and all(map(operator.is_, one, other))
+    return {"same": same, "parts": parts}
 
 
 # Mappings. A weak reference that was added since stays, and is no change: what it refers to takes
@@ -219,6 +190,10 @@ def _sequence(kind: Any) -> Kind:
     )
 
 
+def _same_members(now: Any, held: Any) -> bool:
+    return set(map(id, now)) == set(map(id, held))
+
+
 # Arrays
 
 
@@ -229,6 +204,10 @@ def _same_array(now: Any, held: Any) -> bool:
         mine, its = (memoryview(each.reshape(-1).view("u1")) for each in (now, held))
         return mine == its
     return bool(now.tobytes() == held.tobytes())
+
+
+def _objects_of(held: Any) -> Collection[Any]:
+    return held.ravel().tolist() if held.dtype.kind == "O" else ()
 
 
 def _put_array(value: Any, held: Any) -> Any:
@@ -400,12 +379,21 @@ def _put_function(value: Any, held: Held) -> None:
 # Classes of the notebook
 
 
-def _members_of(value: type) -> Members:
+def _members_of(value: type) -> dict[str, Any]:
     own = type.__dict__["__dict__"].__get__(value).items()
-    return Members({name: each for name, each in own if name not in ("__dict__", "__weakref__")})
+    return {name: each for name, each in own if name not in ("__dict__", "__weakref__")}
 
 
-def _put_members(value: type, held: Members) -> None:
+def _parts_of_class(held: dict[str, Any]) -> list[Any]:
+    """Its members, without its functions and what its metaclass keeps."""
+    return [
+        each
+        for name, each in held.items()
+        if type(each) is not FunctionType and name[:2] != "__" and name[:5] != "_abc_"
+    ]
+
+
+def _put_members(value: type, held: dict[str, Any]) -> None:
     now = _members_of(value)
     for name in now.keys() - held.keys():
         type.__delattr__(value, name)
@@ -418,34 +406,53 @@ def _nothing(value: Any) -> int:
     return 0
 
 
-MAPPING = Kind(dict.copy, _put_dict)
+MAPPING = Kind(dict.copy, _put_dict, same=same_mapping, parts=dict.values)
 _ARRAY = Kind(
     lambda value: plain_array(value).copy(),
     _put_array,
     lambda value: int(value.nbytes),
+    _same_array,
+    _objects_of,
     plain_array,
 )
-STATE = Kind(_state, lambda value, held: value.__setstate__(pickle.loads(held.content)))
+STATE = Kind(
+    _state,
+    lambda value, held: value.__setstate__(pickle.loads(held.content)),
+    same=lambda now, held: bool(now.content == held.content),
+    parts=operator.attrgetter("parts"),
+)
 _ERROR = Kind(_ARGS.__get__, _ARGS.__set__)
 # What holds nothing that could change beside attributes and slots.
 _BARE = Kind(lambda value: (), size=_nothing)
 _TUPLE = Kind(lambda value: tuple.__getitem__(value, _ALL), size=_nothing)
 _BOUND = Kind(_bound, size=_nothing)
-_CLASS = Kind(_members_of, _put_members, lambda value: 64 * len(vars(value)))
+_CLASS = Kind(
+    _members_of,
+    _put_members,
+    lambda value: 64 * len(vars(value)),
+    same_mapping,
+    _parts_of_class,
+)
 _FRAME = Kind(
     _frame,
     _put_frame,
     lambda value: 0 if copies_lazily() else frame_bytes(value),
-    lambda value: value,
+    _same_frames,
+    _parts_of_frame,
+    _whole,
 )
-_POLARS = Kind(lambda value: value.clone(), _put_polars, _nothing, lambda value: value)
+_POLARS = Kind(lambda value: value.clone(), _put_polars, _nothing, _same_polars, _none, _whole)
 _BARES = (object, SimpleNamespace, str, bytes, int, float, complex, frozenset)
 _BUILTINS: dict[type, Kind] = {
-    **{kind: _sequence(kind) for kind in (list, array, bytearray)},
+    list: _sequence(list),
+    **{
+        kind: _sequence(kind)._replace(same=lambda *two: operator.eq(*map(bytes, two)), parts=_none)
+        for kind in (array, bytearray)
+    },
     dict: MAPPING,
     defaultdict: MAPPING,
-    OrderedDict: Kind(_ordered, _put_ordered),
-    set: Kind(lambda value: set[Any]().union(value), _refill(set, set.update)),
+    OrderedDict: Kind(_ordered, _put_ordered, same=same_mapping, parts=dict.values),
+    set: Kind(lambda value: set[Any]().union(value), _refill(set, set.update), same=_same_members),
     deque: Kind(lambda value: list(deque.__iter__(value)), _refill(deque, deque.extend)),
     tuple: _TUPLE,
 }
@@ -454,7 +461,12 @@ BY_TYPE: dict[type, Kind] = {
     **_BUILTINS,
     Counter: MAPPING,
     **dict.fromkeys(_BOUND_TYPES, _BOUND),
-    FunctionType: Kind(_function, _put_function, lambda value: sys.getsizeof(value.__dict__)),
+    FunctionType: Kind(
+        _function,
+        _put_function,
+        lambda value: sys.getsizeof(value.__dict__),
+        **_of_held(_TUPLE),
+    ),
     CellType: Kind(variable_of, _put_variable),
 }
 
@@ -537,9 +549,12 @@ def _instances_of(kind: type) -> Kind | None:
     members = tuple(member for each in kind.__mro__ for member in _slots_of(each))
     has_attributes = kind.__dictoffset__ != 0
     own = (kind,) if is_theirs(kind) else ()
+    caches = frozenset[str]() if own else _caches(kind)
 
     def held(value: Any, items: Any) -> Held:
         attributes = attributes_of(value).copy() if has_attributes else {}
+        for name in caches & attributes.keys():
+            del attributes[name]
         now = type(value)  # which code may have changed
         whose = own if now is kind else (now,)
         return Held(items, _filled(value, members) if members else {}, attributes, whose)
@@ -556,7 +571,9 @@ def _instances_of(kind: type) -> Kind | None:
         for member in now.keys() - held.slots.keys():
             member.__delete__(value)
         if has_attributes:
-            _put_dict(attributes_of(value), held.attributes)
+            own_now = attributes_of(value)
+            emptied: dict[str, Any] = {name: {} for name in caches & {_FILLED} & own_now.keys()}
+            _put_dict(own_now, held.attributes | emptied)
 
     return Kind(
         lambda value: held(value, native.get(value)),
@@ -564,9 +581,10 @@ def _instances_of(kind: type) -> Kind | None:
         lambda value: (
             native.size(value) + (sys.getsizeof(attributes_of(value)) if has_attributes else 0)
         ),
-        lambda value: held(value, native.now(value)),
-        kind,
-        native,
+        look=lambda value: held(value, native.now(value)),
+        instances_of=kind,
+        base=native,
+        **_of_held(native),
     )
 
 
@@ -609,3 +627,14 @@ def _filled(value: Any, members: Collection[Any]) -> dict[Any, Any]:
         except AttributeError:  # not set
             continue
     return found
+
+
+def _caches(kind: type) -> frozenset[str]:
+    """The attributes in which instances keep what they can work out again."""
+    names = {
+        name
+        for each in kind.__mro__
+        for name, made in vars(each).items()
+        if type(made) is functools.cached_property
+    }
+    return frozenset(names | {_FILLED} if package_of(kind) in _FILLING else names)

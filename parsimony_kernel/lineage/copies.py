@@ -21,7 +21,6 @@ from parsimony_kernel.lineage.copiers import (
     State,
     kind_of,
     leaves_out,
-    parts_of,
 )
 
 # What copies may take up in memory for all of a run and for one cell, and what looking for them
@@ -67,6 +66,11 @@ class Copy:
     value: Any
     held: Any
     size: int = 0
+
+    @property
+    def parts(self) -> Collection[Any]:
+        """What lies in what it held, without the keys of mappings."""
+        return self.kind.parts(self.held)
 
     @property
     def is_changed(self) -> bool:
@@ -149,7 +153,7 @@ class Copies:
                 copy = _copy(kind, each, most)
                 room.effort -= _COPY_EFFORT
                 yield copy
-            parts = parts_of(copy.held)
+            parts = copy.parts
             room.effort -= len(parts)
             if room.effort < 0:
                 raise _Refused(Kept.NO_ROOM)
@@ -164,7 +168,7 @@ class Copies:
             if copy is None or id(each) in found:
                 continue
             found.add(id(each))
-            pending.extend(part for part in parts_of(copy.held) if type(part) not in ATOMS)
+            pending.extend(part for part in copy.parts if type(part) not in ATOMS)
         return found
 
     def changed(self) -> dict[int, Copy]:

@@ -6,7 +6,6 @@ as different from all but itself.
 """
 
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +25,7 @@ from parsimony_kernel.lineage.classes import (
     package_of,
 )
 from parsimony_kernel.lineage.copiers import kind_of
-from parsimony_kernel.lineage.copies import Copies, Copy
+from parsimony_kernel.lineage.copies import Copy
 from parsimony_kernel.lineage.files import FileState
 
 # Labels that are matched one by one.
@@ -36,7 +35,6 @@ MOST = 200_000
 _LEAST = 100
 # Numbers and times in columns and arrays that are compared for the price of one object.
 _PLAIN = 100
-_MOST_DEPTH = 50
 _MOST_NAMES = 40
 _MOST_CHARS = 60
 _MOST_SHOWN = 5
@@ -119,8 +117,7 @@ class Comparison:
     """
 
     def __init__(self, before: Mapping[int, Copy], after: Mapping[int, Copy]) -> None:
-        self._before = Copies(dict(before))
-        self._after = after
+        self._before, self._after = before, after
         self._left = MOST
 
     def binding(self, name: str, one: Any, other: Any) -> tuple[str, ...]:
@@ -139,7 +136,7 @@ class Comparison:
         return (line, *(f"    {each}" for each in lines))
 
     def _copy(self, value: Any, later: Mapping[int, Copy]) -> Copy | None:
-        return later.get(id(value), self._before.by_id.get(id(value)))
+        return later.get(id(value), self._before.get(id(value)))
 
     def _words(self, value: Any, later: Mapping[int, Copy]) -> str:
         if value is ABSENT or value is GONE:
@@ -164,26 +161,15 @@ class Comparison:
             a, b = _table(self._held(one, {})), _table(self._held(other, self._after))
             if is_frame(type(a)) and is_frame(type(b)):
                 return list(self._frame_lines(a, b))
-            if is_array(a) and is_array(b) and a.shape == b.shape:
-                return list(self._array_lines(a.reshape(-1), b.reshape(-1)))
-            return list(self._item_lines(a, b)) if _are_containers(a, b) else []
+            if is_array(a) and is_array(b):
+                can_be_compared = {a.dtype.kind, b.dtype.kind} <= _COMPARED and a.shape == b.shape
+                return self._array_lines(a, b) if can_be_compared else []
+            is_plain = type(a) is type(b) and type(a) in (dict, set, list, tuple)
+            return self._item_lines(a, b) if is_plain else []
         except _TooMany:
             return ["Not compared: it is too big."]
         except Exception:  # boundary: user object - what it holds may be anything
             return []
-
-    def _differ(self, one: Any, other: Any, depth: int = 0) -> bool:
-        """Whether two values differ, each as it was: plain values and containers of those by what
-        they hold, the others where they are no longer the same or hold something else."""
-        self._take()
-        if is_atomic(one) or is_atomic(other):
-            return differs_from(one, other)
-        if one is other:
-            return not self._after.keys().isdisjoint({id(one), *self._before.reachable([one])})
-        a, b = self._held(one, {}), self._held(other, self._after)
-        if type(one) is not type(other) or not _are_containers(a, b) or depth > _MOST_DEPTH:
-            return True
-        return next(self._items(a, b, depth + 1), None) is not None
 
     def _take(self, count: int = 1) -> None:
         """Ask to compare ``count`` values."""
@@ -193,33 +179,22 @@ class Comparison:
 
     # Containers, arrays and frames
 
-    def _item_lines(self, one: Any, other: Any) -> Iterator[str]:
-        counts = Counter(self._items(one, other, 0))
-        told = [f"{many:,} {plural('item', many)} {how}" for how, many in sorted(counts.items())]
-        if told:
-            yield ", ".join(told)
-
-    def _items(self, one: Any, other: Any, depth: int) -> Iterator[str]:
-        """What became of each item that differs: it was added, changed or removed."""
+    def _item_lines(self, one: Any, other: Any) -> list[str]:
+        """How many items were added, changed and removed, by their places or keys."""
         self._take(len(one) + len(other))
         a, b = _by_place(one), _by_place(other)
-        for place in a.keys() | b.keys():
-            if place not in a:
-                yield "added"
-            elif place not in b:
-                yield "removed"
-            elif self._differ(a[place], b[place], depth):
-                yield "changed"
+        counts = {
+            "added": len(b.keys() - a.keys()),
+            "changed": sum(differs_from(a[place], b[place]) for place in a.keys() & b.keys()),
+            "removed": len(a.keys() - b.keys()),
+        }
+        told = [f"{many:,} {plural('item', many)} {how}" for how, many in counts.items() if many]
+        return [", ".join(told)] if told else []
 
-    def _array_lines(self, one: Any, other: Any) -> Iterator[str]:
-        """What differs in two flat arrays of one length."""
+    def _array_lines(self, one: Any, other: Any) -> list[str]:
         self._take(one.size // _PLAIN)
-        if one.dtype != other.dtype:
-            yield f"{one.dtype} → {other.dtype}"
-        if {one.dtype.kind, other.dtype.kind} <= _COMPARED and (
-            many := len(self._differing(one, other))
-        ):
-            yield f"{many:,} {plural('item', many)} changed"
+        many = len(_differing(one.reshape(-1), other.reshape(-1)))
+        return [f"{many:,} {plural('item', many)} changed"] if many else []
 
     def _frame_lines(self, one: Any, other: Any) -> Iterator[str]:
         """What differs in the columns, types, rows and cells of two frames.
@@ -262,7 +237,7 @@ class Comparison:
                 continue
             try:
                 old, new = self._values(was.iloc[rows[0]]), self._values(now.iloc[rows[1]])
-                places = self._differing(old, new)
+                places = _differing(old, new)
             except Exception:  # boundary: user object - or too many, or a column unknown to pandas
                 rest = ["The other cells are too many to compare."]
                 continue
@@ -285,28 +260,24 @@ class Comparison:
         self._take(len(column) // 2)
         return column.tolist()
 
-    def _differing(self, one: Any, other: Any) -> Any:
-        """The places at which two columns of one length differ; both missing is no difference."""
-        arrays = loaded("numpy", "ndarray")
-        if isinstance(one, arrays) and isinstance(other, arrays):
-            try:
-                with sys.modules["numpy"].errstate(all="ignore"):
-                    differs = (one != other) & ~((one != one) & (other != other))
-                return differs.nonzero()[0]
-            except Exception:  # boundary: user object - times beside numbers
-                pass
-        pairs = enumerate(zip(one, other, strict=True))
-        return [place for place, pair in pairs if self._differ(*pair)]
+
+def _differing(one: Any, other: Any) -> Any:
+    """The places at which two columns of one length differ; both missing is no difference."""
+    arrays = loaded("numpy", "ndarray")
+    if isinstance(one, arrays) and isinstance(other, arrays):
+        try:
+            with sys.modules["numpy"].errstate(all="ignore"):
+                differs = (one != other) & ~((one != one) & (other != other))
+            return differs.nonzero()[0]
+        except Exception:  # boundary: user object - times beside numbers
+            pass
+    return [place for place, pair in enumerate(zip(one, other, strict=True)) if differs_from(*pair)]
 
 
 def _inside(column: Any) -> Any:
     """A column of numbers or times as an array of numpy, another as pandas keeps it."""
     is_plain = isinstance(column.dtype, loaded("numpy", "dtype"))
     return column.to_numpy() if is_plain and column.dtype.kind in _COMPARED else column.array
-
-
-def _are_containers(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and type(one) in (dict, set, list, tuple)
 
 
 def _by_place(held: Any) -> dict[Any, Any]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.identity import ARTIFACT_FOLDER
+from parsimony_kernel.lineage.classes import FACTS
 
 # More files than this are not told; a cell that opens a whole tree is told by what comes first.
 MOST_FILES = 1_000
@@ -29,13 +30,7 @@ _ELSEWHERE = tuple(
     )
 )
 _LONGEST_SOURCE = 1_024
-_SUFFIXES = (".pyc", ".pyo", ".so", ".pyd", ".dll", ".ttf", ".otf", ".afm", ".pfb", ".pth")
-_FOLDERS = frozenset(
-    {
-        "__pycache__", ".ipython", ".jupyter", ".cache", ".matplotlib", ".git",
-        "site-packages", "dist-packages", ".ipynb_checkpoints",
-    }
-)  # fmt: skip
+_SUFFIXES, _FOLDERS = (tuple(FACTS["files"][each].split()) for each in ("suffixes", "folders"))
 _WRITES = os.O_WRONLY | os.O_TRUNC
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
@@ -80,7 +75,7 @@ def _read_path(event: str, args: tuple[Any, ...]) -> str | None:
     if path.endswith(_SUFFIXES) or (event == "open" and args[2] & _WRITES):
         return None
     absolute = Path.cwd() / path
-    if not _FOLDERS.isdisjoint(absolute.parts) or not absolute.is_file():
+    if not {*_FOLDERS}.isdisjoint(absolute.parts) or not absolute.is_file():
         return None
     # Of what is kept of the notebook only published tables are data.
     if ARTIFACT_FOLDER in absolute.parts and absolute.suffix != ".parquet":

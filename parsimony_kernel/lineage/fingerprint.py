@@ -24,7 +24,7 @@ from parsimony_kernel.lineage.classes import (
     module_of,
     referents,
 )
-from parsimony_kernel.lineage.copiers import MAPPING, STATE, kind_of, parts_of
+from parsimony_kernel.lineage.copiers import MAPPING, STATE, kind_of
 from parsimony_kernel.lineage.copies import COMMON
 from parsimony_kernel.lineage.object_graph import around
 
@@ -99,10 +99,9 @@ class Fingerprint:
             return self._array(value, _POINTS)
         if is_frame(kind):
             return self._frame(value)
-        module = module_of(kind)
-        if module.startswith("pandas.core.indexes."):
+        if module_of(kind).startswith("pandas.core.indexes."):
             return ()  # which is constant
-        if module.startswith("polars.") and hasattr(kind, "shape"):
+        if any(kind is each for each in loaded("polars", "DataFrame", "Series")):
             self._left -= 40
             self.is_whole = False
             self.seen.append(str(value))  # its columns and types, the first rows and the last
@@ -122,7 +121,7 @@ class Fingerprint:
         if isinstance(held, bytearray):
             self.is_whole = self.is_whole and len(held) <= _WHOLE_BYTES
             self.seen += [len(held), bytes(held[:: len(held) // _WHOLE_BYTES + 1])]
-        return [*parts_of(held), *(held if known is MAPPING else ())]
+        return [*known.parts(held), *(held if known is MAPPING else ())]
 
     def _items(self, value: Any) -> Collection[Any]:
         """All items, or some of very many."""

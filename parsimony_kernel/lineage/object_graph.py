@@ -5,7 +5,6 @@ for an undo. No code of a person's runs.
 """
 
 import gc
-import sys
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, compress, islice
@@ -34,7 +33,7 @@ from parsimony_kernel.lineage.classes import (
     is_tabular,
     is_theirs,
 )
-from parsimony_kernel.lineage.copiers import OUTSIDE, kind_of, parts_of, variable_of
+from parsimony_kernel.lineage.copiers import OUTSIDE, kind_of, variable_of
 from parsimony_kernel.lineage.copies import COMMON, Copies
 
 # What looking into containers may take for one cell.
@@ -44,11 +43,7 @@ _MOST_OF_ONE = 1_000
 _CALLABLES = (FunctionType, MethodType, BuiltinFunctionType, GeneratorType, CoroutineType)
 # What holds no variable, or leads to everything that there is, as what runs does.
 _LEAVES = (str, bytes, int, float, complex, ModuleType, FrameType, TracebackType, CodeType)
-_HOLD_NOTHING = (
-    "numpy.", "pandas._libs.", "pandas.core.indexes.", "pandas.core.arrays.",
-    "pandas.core.dtypes.", "pyarrow.", "polars.", "re", "pathlib", "parsimony_", "IPython.",
-    "ipykernel.", "asyncio.", "_asyncio", "threading", "_thread", "concurrent.", "weakref",
-)  # fmt: skip
+_HOLD_NOTHING = tuple(classes.FACTS["packages"]["leaves"].split())
 _CONTAINERS: dict[type, Callable[[Any], Iterable[Any]]] = {
     dict: dict.values,
     **{kind: kind.__iter__ for kind in (list, tuple, set, frozenset, deque)},
@@ -113,26 +108,35 @@ def around(function: Any) -> list[Any]:
     return [each for cell in function.__closure__ or () for each in variable_of(cell)]
 
 
-def held_by(
-    values: Iterable[Any],
-    parts_of: Callable[[Any], Sequence[Any]],
-    most: int = MOST_LOOKED_INTO,
-) -> dict[int, Any]:
-    """What containers and objects of the notebook hold, a few levels down, by id; ``most`` of them
-    are looked into."""
-    found, level = dict[int, Any](), list(values)
+def levels_of(
+    values: Iterable[Any], parts_of: Callable[[Any], Sequence[Any]]
+) -> Iterator[list[tuple[int, Sequence[Any]]]]:
+    """The ids of containers and objects of the notebook with what they hold, a few levels down."""
+    room, seen = MOST_LOOKED_INTO, set[int]()
+    level = list(values)
     for _ in range(DEEPEST):
-        inside = dict[int, Any]()
+        held = list[tuple[int, Sequence[Any]]]()
         for each in level:
-            if most <= 0:
+            if room <= 0:
                 break
             parts = parts_of(each)
-            most -= 1 + len(parts) // 16
-            if not classes.are_simple(parts):
-                inside.update({id(part): part for part in parts if id(type(part)) not in SIMPLE})
-        level = [part for key, part in inside.items() if key not in found]
-        found |= inside
-    return found
+            room -= 1 + len(parts) // 16
+            if parts and not classes.are_simple(parts):
+                held.append((id(each), [part for part in parts if id(type(part)) not in SIMPLE]))
+        yield held
+        inside = {id(part): part for _, parts in held for part in parts}
+        level = [part for key, part in inside.items() if key not in seen]
+        seen |= inside.keys()
+
+
+def held_by(values: Iterable[Any], parts_of: Callable[[Any], Sequence[Any]]) -> dict[int, Any]:
+    """What containers and objects of the notebook hold, a few levels down, by id."""
+    return {
+        id(part): part
+        for held in levels_of(values, parts_of)
+        for _, parts in held
+        for part in parts
+    }
 
 
 def holds_objects(value: Any) -> bool:
@@ -261,7 +265,7 @@ class Holding:
     def _parts_of(self, value: Any) -> list[Any]:
         """What may change of what an object holds, or has the memory of."""
         copy = self._copies.by_id.get(id(value))
-        held = _now_held(value) if copy is None else parts_of(copy.held)
+        held = _now_held(value) if copy is None else copy.parts
         keys = copy.held if copy is not None and isinstance(copy.held, dict) else ()
         found = [part for part in (*held, *keys) if type(part) not in ATOMS]
         base = value.base if buffers.is_array(value) else None
@@ -287,7 +291,7 @@ def _now_held(value: Any) -> Iterable[Any]:
     kind = (
         kind_of(value) if type(value) is FunctionType or buffers.has_memory(type(value)) else None
     )
-    return gc.get_referents(value) if kind is None else parts_of(kind.now(value))
+    return gc.get_referents(value) if kind is None else kind.parts(kind.now(value))
 
 
 def _leading_to(targets: Mapping[int, Any], parts: dict[int, list[int]]) -> set[int]:
@@ -339,7 +343,10 @@ def names_of(
     columns -= {id(after[name]) for name in found - columns_only}
     written = defaultdict[int, list[tuple[Any, int]]](list)
     for key, value in touched.items():
-        if not (key in columns and _writes_nothing(value)):
+        # One by one: classes may be compared by code of a person's.
+        is_frame = any(type(value) is each for each in classes.loaded("pandas", "DataFrame"))
+        # A column that is set is no write into memory where frames are copied lazily.
+        if not (key in columns and is_frame and classes.copies_lazily()):
             for array, record in buffers.blocks_of(value):
                 written[id(buffers.owner(array))].append((array, record))
     if written:
@@ -354,21 +361,17 @@ def names_of(
         for key, kind in distinct.items()
         if key not in SIMPLE and not issubclass(kind, (*_LEAVES, *_CALLABLES))
     }
-    holders = {
-        name: parts
+    holders = [
+        (name, parts)
         for (name, value), kind in zip(after.items(), kinds, strict=True)
         if kind in holding
         and name not in found
-        and not classes.are_simple(parts := reachable_from(value))
-    }
+        and (parts := reachable_from(value))
+        and not classes.are_simple(parts)
+    ]
     changed = touched.keys() | written.keys() | {id(after[name]) for name in found}
-    # Into each as much is looked as into the others.
-    share = max(MOST_LOOKED_INTO // max(len(holders), 1), 1)
-    return found | {
-        name
-        for name, parts in holders.items()
-        if not changed.isdisjoint(chain(map(id, parts), held_by(parts, parts_in, share)))
-    }
+    leading = _lead_to_one_of(changed, [parts for _, parts in holders])
+    return found | {name for name, parts in holders if not leading.isdisjoint(map(id, parts))}
 
 
 def _is_written(value: Any, written: Mapping[int, Sequence[tuple[Any, int]]]) -> bool:
@@ -414,8 +417,16 @@ def _are_only_bound(
     return True
 
 
-def _writes_nothing(value: Any) -> bool:
-    """Whether a column that is set is no write into memory: of a frame of pandas 3 or later."""
-    if all(type(value) is not each for each in classes.loaded("pandas", "DataFrame")):
-        return False
-    return int(sys.modules["pandas"].__version__.partition(".")[0]) >= 3
+def _lead_to_one_of(changed: Set[int], groups: Sequence[Sequence[Any]]) -> set[int]:
+    """``changed`` and the ids of what holds one of them, a few levels down in ``groups``.
+
+    Of each group as many are looked into as of the others.
+    """
+    leading = set(changed)
+    share = slice(None, max(MOST_LOOKED_INTO // max(len(groups), 1), 1))
+    inside = {
+        id(part): part for parts in groups for part in parts[share] if id(type(part)) not in SIMPLE
+    }
+    for held in reversed(list(levels_of(inside.values(), parts_in))):
+        leading |= {key for key, parts in held if not leading.isdisjoint(map(id, parts))}
+    return leading

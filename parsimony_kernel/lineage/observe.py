@@ -120,11 +120,13 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     } | {name for name, path in names.paths if None in path}
     roots = [namespace[name] for name in likely | unclear if name in namespace]
     likely |= _named(held_by(roots, parts_in), namespace)
-    may_change = {
+    changeable = {
         name: namespace[name]
-        for name in (*sorted(likely), *sorted((maybe | names.mutated) - likely))
+        for name in likely | maybe | names.mutated
         if name in namespace and not is_immutable(namespace[name])
     }
+    rest = sorted((changeable.keys() & maybe) - likely - names.mutated)
+    may_change = {name: changeable[name] for name in (*sorted(changeable.keys() & likely), *rest)}
     # The objects on which its methods and functions are called.
     bound = [each for each in called if is_bound(each) or type(each) is FunctionType]
     own = {id(part): part for value in bound for part in reachable_from(value)}
@@ -136,16 +138,15 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         for key, value in islice(parts.items(), _MOST_UNNAMED)
         if key not in known and not is_immutable(value)
     }
+    # What the text plainly changes comes last: it may be seen not to have changed.
+    looked_at = may_change | unnamed
+    looked_at |= {name: changeable[name] for name in sorted(changeable.keys() - may_change.keys())}
     seen, left = dict[str, Fingerprint](), MOST_STEPS_OF_A_CELL
-    for name, value in (may_change | unnamed).items():
+    for name, value in looked_at.items():
         if left > 0:
             seen[name] = Fingerprint(value, min(left, MOST_STEPS))
             left -= seen[name].taken
-    values = {
-        name: value
-        for name, value in (may_change | unnamed).items()
-        if name in likely | seen.keys()
-    }
+    values = {name: value for name, value in looked_at.items() if name in likely | seen.keys()}
     likely |= seen.keys() & set(map(str, own))
     is_told = not (functions or own or names.opaque or names.reached or names.changes_inside)
     resizes = _RESIZE in code or says(_RESIZE, functions)

@@ -25,23 +25,11 @@ from parsimony_kernel.analysis.calls import (
 from parsimony_kernel.analysis.cell import NOTHING, Call, Cell, Statement
 from parsimony_kernel.analysis.parse import TABLE, is_table
 from parsimony_kernel.analysis.read import read
+from parsimony_kernel.lineage.classes import FACTS
 from parsimony_kernel.lineage.ledger import CellRun
 
 # What a private namespace holds before any code has run, and how to get it elsewhere.
-SEEDS: Mapping[str, str] = {
-    "pd": "import pandas as pd",
-    "np": "import numpy as np",
-    "alt": "import altair as alt",
-    "datetime": "from datetime import datetime",
-    "timedelta": "from datetime import timedelta",
-    "timezone": "from datetime import timezone",
-    "read_excel": "from parsimony_kernel import read_excel",
-    "read_pdf_text": "from parsimony_kernel import read_pdf_text",
-    "read_pptx_text": "from parsimony_kernel import read_pptx_text",
-    "load_dataset": "from parsimony_kernel import load_dataset",
-    "display": "from IPython.display import display",
-    "get_ipython": "from IPython import get_ipython",
-}
+SEEDS: Mapping[str, str] = FACTS["seeds"]
 BUILTINS = frozenset(vars(builtins)) | {"__name__", "__builtins__"}
 # Stands for the random numbers that libraries keep for all.
 RANDOM = "*random"

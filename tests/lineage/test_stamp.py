@@ -81,7 +81,7 @@ def test_only_what_code_can_name_is_a_variable() -> None:
 def test_no_code_of_an_object_runs_when_its_cell_is_stamped(notebook: Notebook) -> None:
     """Whatever a class does when it is asked: nobody asks it."""
     notebook.cell(
-        "import numpy as np\nasked = []\n"
+        "import numpy as np\nimport pandas, polars\nasked = []\n"
         "class M(type):\n"
         "    def __getattribute__(cls, name): asked.append(name)\n"
         "    def __eq__(cls, it): asked.append('eq')\n"
