@@ -106,7 +106,7 @@ def _encode_pandas(frame: Any, variable: str) -> Encoded:
 
     _check_columns(list(frame.columns), variable)
     try:
-        # To start threads takes longer than to convert a small frame.
+        # To start threads takes longer than to convert or digest a small frame.
         threads = 1 if len(frame) < _FEW_ROWS else None
         table = pyarrow.Table.from_pandas(frame, preserve_index=False, nthreads=threads)
     except (pyarrow.ArrowException, NotImplementedError, OverflowError, TypeError) as exc:
@@ -120,6 +120,9 @@ def _encode_pandas(frame: Any, variable: str) -> Encoded:
         ) from exc
     sink = io.BytesIO()
     try:
+        if len(frame) < _FEW_ROWS:
+            pyarrow.parquet.write_table(table, sink)
+            return Encoded(sink.getvalue(), table_digest(table))
         # Neither holds the interpreter's lock for long.
         with ThreadPoolExecutor(1) as pool:
             digest = pool.submit(table_digest, table)

@@ -266,13 +266,17 @@ class Publisher:
         states = [state for origin in origins for state in origin.source_states]
         sources = tuple(provenance.measured(each, self._folder, states) for each in read_from)
         code = (script or provenance.producing_code(origins)).encode("utf-8", "surrogatepass")
+        code_ref = ArtifactRef(
+            "notebook", self._notebook_id, identity.snapshot_sha("notebook", code)
+        )
         published = self._publish(
             kind,
             logical_id,
             encoded.data,
             canonical_sha=encoded.canonical_sha,
             live_name=f"{self._notebook_id}/{variable}",
-            code_path=self.store.put("notebook", self._notebook_id, code).workspace_file_path,
+            code_path=code_ref.workspace_file_path,
+            code=code,
             inputs=tuple(InputRef(name=o.name, version=o.version) for o in origins),
             sources=sources,
             folder=_within(self.store.root, str(self._folder)),
@@ -328,6 +332,7 @@ class Publisher:
         logical_id: str,
         data: bytes,
         *,
+        code: bytes | None = None,
         seen: Collection[LiveName] = (),
         notebook: str = "",
         **facts: Any,
@@ -349,7 +354,7 @@ class Publisher:
             # another workspace cannot be seen from here.
             return has_read or not (self.store.prefix or (self.store.root / owner).exists())
 
-        return Published(*self.store.publish(entry, data, gives_up=gives_up))
+        return Published(*self.store.publish(entry, data, code=code, gives_up=gives_up))
 
 
 def _figure(spec: codecs.Spec, entry: LogEntry) -> tuple[FigureObject, str]:

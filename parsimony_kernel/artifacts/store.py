@@ -8,7 +8,8 @@ import asyncio
 import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -211,14 +212,21 @@ class ArtifactStore:
         if not self.place.create(path, data) and not self._is_whole(ref):
             self.place.replace(path, data)
 
+    def _keep_all(self, snapshots: Mapping[ArtifactRef, bytes]) -> None:
+        news = [ref for ref in snapshots if not self.place.is_there(ref.workspace_file_path)]
+        # A disk takes less time for syncs that come together.
+        with ThreadPoolExecutor(len(snapshots)) if len(news) > 1 else nullcontext() as pool:
+            list((pool.map if pool else map)(self._keep, snapshots, snapshots.values()))
+
     def publish(
         self,
         entry: LogEntry,
         data: bytes,
         *,
+        code: bytes | None = None,
         gives_up: Callable[[str], bool] = lambda owner: False,
     ) -> tuple[LogEntry, bool]:
-        """Write the snapshot ``data``, then append ``entry`` to its log.
+        """Write the snapshot ``data`` and that of its code, then append ``entry`` to its log.
 
         Content, title and description as in the newest line append nothing: that line is
         returned. Equal content under a new title, or from sources that are not stale any more,
@@ -227,6 +235,7 @@ class ArtifactStore:
         Args:
             entry: its ``content_sha`` is empty or that of ``data`` (else ``ValueError``); a
                 ``live_name``, if any, is claimed for ``entry.notebook``.
+            code: what made ``data``, a snapshot at the entry's ``code_path``.
             gives_up: whether an owner that is not ``entry.notebook`` gives the name up.
 
         Returns:
@@ -253,11 +262,13 @@ class ArtifactStore:
                 # failed.
                 self.place.settle(log_path(entry.kind, entry.logical_id))
                 if self.latest(entry.kind, entry.logical_id) != newest:
-                    return self.publish(entry, data, gives_up=gives_up)
+                    return self.publish(entry, data, code=code, gives_up=gives_up)
                 return newest, True
             entry = entry.model_copy(update={"content_sha": newest.content_sha})
-        else:
-            self._keep(entry.ref, data)
+        snapshots = {} if reused else {entry.ref: data}
+        if code is not None and entry.code_ref is not None:
+            snapshots[entry.code_ref] = code
+        self._keep_all(snapshots)
         log = log_path(entry.kind, entry.logical_id)
         line = seals.sealed(entry.model_dump_json(), self._settled(log))
         self.place.append(log, line)
