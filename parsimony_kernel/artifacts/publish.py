@@ -5,6 +5,7 @@ known to have made cannot be published. Everything here blocks; callers keep it 
 """
 
 import base64
+import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -37,6 +38,9 @@ from parsimony_kernel.storage.durable import StorageError
 
 MAX_TITLE = 200
 PAGES = "reports"
+
+# What a slug drops and somebody would miss.
+_MORE_THAN_WORDS = re.compile(r"""[^\w\s\u0300-\u036f,.:;?!'"()\[\]/–—…„“”‘’«»¿¡-]""")
 
 LiveName = tuple[str, str]
 Kind = Literal["dataset", "chart", "notebook", "report"]
@@ -367,10 +371,6 @@ def _figure(spec: codecs.Spec, entry: LogEntry) -> tuple[FigureObject, str]:
     ), note
 
 
-# What a slug drops and nobody misses.
-_SEPARATORS = frozenset(" \t\n,.:;?!'\"()[]/_-–—…„“”‘’«»¿¡")
-
-
 def report_live_name(title: str) -> str:
     """The live name of a report, which is also the name of its page.
 
@@ -379,11 +379,9 @@ def report_live_name(title: str) -> str:
     """
     slug = identity.slug_from_title(title)
     is_whole = identity.slug_from_title(f"{title} x") == f"{slug}_x"
-    drops = any(
-        not (letter.isalnum() or letter in _SEPARATORS or unicodedata.combining(letter))
-        for letter in title
-    )
-    return slug if is_whole and not drops else f"{slug}-{identity.content_sha(title.encode())[:6]}"
+    if is_whole and not _MORE_THAN_WORDS.search(unicodedata.normalize("NFD", title)):
+        return slug
+    return f"{slug}-{identity.content_sha(title.encode())[:6]}"
 
 
 def _checked_title(title: str, whose: str) -> str:
