@@ -413,9 +413,8 @@ def _canonical(column: Any) -> tuple[str, Any]:
         made = pa.timestamp if zone else pa.duration
         for unit in ("ns", "us", "ms", "s"):  # the finest that holds all values
             with suppress(pa.ArrowInvalid):
-                return f"{unit} {made.__name__} {zone}", column.cast(made(unit, *zone)).cast(
-                    "int64"
-                )
+                whole = column.cast(made(unit, *zone)).cast(pa.int64())
+                return f"{made.__name__} {unit} {zone}", whole
     texts = [repr(value).encode("utf-8", "surrogatepass") for value in column.to_pylist()]
     return f"other {kind}", pa.chunked_array([pa.array(texts, pa.large_binary())])
 

@@ -292,11 +292,7 @@ class Publisher:
         return replace(published, figure=figure, note=note)
 
     def _publish_report(self, logical_id: str, report: Report, **facts: Any) -> Published:
-        exhibits = {
-            ref: Exhibit(entry, self.store.read(ref), self.code_of(entry))
-            for ref in report.shown
-            if (entry := self.store.find(reference(ref)))
-        }
+        exhibits = {ref: self._exhibit(ref) for ref in report.shown}
         published = self._publish(
             "report",
             logical_id,
@@ -317,6 +313,10 @@ class Publisher:
             # The report itself is on the disk, and that is told.
             return replace(published, note=f"The page was not written. {exc}")
         return replace(published, page=_within(self.store.root, str(path)))
+
+    def _exhibit(self, ref: ArtifactRef) -> Exhibit:
+        entry = self.store.find(reference(ref))
+        return Exhibit(entry, self.store.read(ref), self.code_of(entry))
 
     def code_of(self, entry: LogEntry) -> str:
         """The code that made the snapshot of ``entry``; empty where it is not kept any more."""

@@ -204,7 +204,9 @@ def _outcome(
     if is_same and is_whole and not (accept and newest.is_stale):
         return Refreshed(newest, not entry.has_content_of(newest), changed)
     published, _ = store.publish(made, data)
-    return Refreshed(published, published.ref != entry.ref, changed, mended=not is_whole)
+    return Refreshed(
+        published, published.ref != entry.ref, changed, mended=is_same and not is_whole
+    )
 
 
 def _changed(entry: LogEntry, now: Sequence[SourceFile], accept: bool) -> tuple[str, ...]:

@@ -8,8 +8,7 @@ import asyncio
 import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -212,12 +211,6 @@ class ArtifactStore:
         if not self.place.create(path, data) and not self._is_whole(ref):
             self.place.replace(path, data)
 
-    def _keep_all(self, snapshots: Mapping[ArtifactRef, bytes]) -> None:
-        news = [ref for ref in snapshots if not self.place.is_there(ref.workspace_file_path)]
-        # A disk takes less time for syncs that come together.
-        with ThreadPoolExecutor(len(snapshots)) if len(news) > 1 else nullcontext() as pool:
-            list((pool.map if pool else map)(self._keep, snapshots, snapshots.values()))
-
     def publish(
         self,
         entry: LogEntry,
@@ -254,6 +247,10 @@ class ArtifactStore:
             self.claim(entry.kind, entry.live_name, entry.notebook, gives_up=gives_up)
         newest = self.latest(entry.kind, entry.logical_id)
         reused = newest is not None and newest.has_content_of(entry) and self.is_whole(newest)
+        if code is not None and entry.code_ref is not None:
+            self._keep(entry.code_ref, code)
+        if not reused:
+            self._keep(entry.ref, data)
         if newest is not None and reused:
             if (newest.title, newest.description) == (entry.title, entry.description) and (
                 not newest.is_stale or entry.is_stale
@@ -265,10 +262,6 @@ class ArtifactStore:
                     return self.publish(entry, data, code=code, gives_up=gives_up)
                 return newest, True
             entry = entry.model_copy(update={"content_sha": newest.content_sha})
-        snapshots = {} if reused else {entry.ref: data}
-        if code is not None and entry.code_ref is not None:
-            snapshots[entry.code_ref] = code
-        self._keep_all(snapshots)
         log = log_path(entry.kind, entry.logical_id)
         line = seals.sealed(entry.model_dump_json(), self._settled(log))
         self.place.append(log, line)
@@ -501,7 +494,7 @@ def _named_snapshot(words: str, entries: Sequence[LogEntry]) -> ArtifactRef | No
 def _parsed(line: bytes, kind: str, logical_id: str) -> LogEntry | None:
     try:
         entry = LogEntry.model_validate_json(line)
-        # Which an id may be that no path can have.
+        # An id may also be one that no path can have.
         return entry if (entry.ref.kind, entry.ref.logical_id) == (kind, logical_id) else None
     except ValueError:  # pydantic's and the reference's alike
         return None
