@@ -106,7 +106,7 @@ def _encode_pandas(frame: Any, variable: str) -> Encoded:
 
     _check_columns(list(frame.columns), variable)
     try:
-        # To start threads takes longer than to convert a small frame.
+        # To start threads takes longer than to convert or digest a small frame.
         threads = 1 if len(frame) < _FEW_ROWS else None
         table = pyarrow.Table.from_pandas(frame, preserve_index=False, nthreads=threads)
     except (pyarrow.ArrowException, NotImplementedError, OverflowError, TypeError) as exc:
@@ -120,6 +120,9 @@ def _encode_pandas(frame: Any, variable: str) -> Encoded:
         ) from exc
     sink = io.BytesIO()
     try:
+        if len(frame) < _FEW_ROWS:
+            pyarrow.parquet.write_table(table, sink)
+            return Encoded(sink.getvalue(), table_digest(table))
         # Neither holds the interpreter's lock for long.
         with ThreadPoolExecutor(1) as pool:
             digest = pool.submit(table_digest, table)
@@ -162,8 +165,8 @@ def _not_a_table(value: object, variable: str) -> str:
     is_spark = type_name(value) == "pyspark.DataFrame"
     made = f"{variable}.limit(1000).toPandas()" if is_spark else f"pd.DataFrame({variable})"
     return (
-        f"{variable!r} is of type {type_name(value)!r}, not a DataFrame: convert it, "
-        f"for example {made}."
+        f"{variable!r} is of type {type_name(value)!r}, not a DataFrame: convert it, for example "
+        f"{made}."
     )
 
 
@@ -242,16 +245,8 @@ def _flat_frame(value: Any, variable: str) -> Any:
     frame.columns = pd.Index([_column_name(c) for c in frame.columns], dtype=object)
     if not keep:
         return frame.reset_index(drop=True)
-    taken = set(frame.columns)
-    names = []
-    for level, name in enumerate(index.names):
-        column = f"level_{level}" if index.nlevels > 1 else "index"
-        column = column if name is None else _column_name(name)
-        while column in taken:
-            column = f"index_{column}"
-        taken.add(column)
-        names.append(column)
-    return frame.rename_axis(index=names).reset_index()
+    named = [None if name is None else _column_name(name) for name in index.names]
+    return frame.rename_axis(index=named).reset_index(allow_duplicates=True)
 
 
 def _column_name(name: object) -> str:
@@ -418,9 +413,8 @@ def _canonical(column: Any) -> tuple[str, Any]:
         made = pa.timestamp if zone else pa.duration
         for unit in ("ns", "us", "ms", "s"):  # the finest that holds all values
             with suppress(pa.ArrowInvalid):
-                return f"{unit} {made.__name__} {zone}", column.cast(made(unit, *zone)).cast(
-                    "int64"
-                )
+                whole = column.cast(made(unit, *zone)).cast(pa.int64())
+                return f"{made.__name__} {unit} {zone}", whole
     texts = [repr(value).encode("utf-8", "surrogatepass") for value in column.to_pylist()]
     return f"other {kind}", pa.chunked_array([pa.array(texts, pa.large_binary())])
 
@@ -467,16 +461,13 @@ def _is_spec(value: object) -> bool:
 
 def _not_a_chart(value: object, variable: str) -> str:
     kind = type_name(value)
+    build = f"alt.Chart({variable if is_table(value) else '…'}).mark_bar().encode(…)"
     if is_table(value):
         return (
             f"{variable!r} is a table ({kind}) and not a chart: publish it with return_dataset, "
-            "or name an Altair chart, for example "
-            f"alt.Chart({variable}).mark_bar().encode(…)."
+            f"or name an Altair chart, for example {build}."
         )
-    return (
-        f"{variable!r} is of type {kind!r}, not an Altair chart: build one with "
-        "alt.Chart(…).mark_…().encode(…)."
-    )
+    return f"{variable!r} is of type {kind!r}, not an Altair chart: build one with {build}."
 
 
 def render_png(spec: Spec, scale: float = PNG_SCALE) -> tuple[bytes | None, str]:
@@ -490,17 +481,16 @@ def render_png(spec: Spec, scale: float = PNG_SCALE) -> tuple[bytes | None, str]
 
 def _packed(png: bytes) -> bytes:
     """The same picture in about a sixth of the bytes: the renderer hardly compresses."""
-    chunks, at = [], len(_PNG)
+    chunks, at = list[tuple[bytes, bytes]](), len(_PNG)
     while at < len(png):
         (size,) = struct.unpack_from(">I", png, at)
         chunks.append((png[at + 4 : at + 8], png[at + 8 : at + 8 + size]))
         at += size + 12  # its length, its kind and its checksum
     pixels = zlib.decompress(b"".join(data for kind, data in chunks if kind == b"IDAT"))
-    header = next(data for kind, data in chunks if kind == b"IHDR")
-    packed = [(b"IHDR", header), (b"IDAT", zlib.compress(pixels, 9)), (b"IEND", b"")]
+    packed = {b"IHDR": dict(chunks)[b"IHDR"], b"IDAT": zlib.compress(pixels, 9), b"IEND": b""}
     return _PNG + b"".join(
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        for kind, data in packed
+        for kind, data in packed.items()
     )
 
 

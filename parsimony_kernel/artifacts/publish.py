@@ -5,6 +5,7 @@ known to have made cannot be published. Everything here blocks; callers keep it 
 """
 
 import base64
+import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -37,6 +38,9 @@ from parsimony_kernel.storage.durable import StorageError
 
 MAX_TITLE = 200
 PAGES = "reports"
+
+# What a slug drops and somebody would miss.
+_MORE_THAN_WORDS = re.compile(r"""[^\w\s\u0300-\u036f,.:;?!'"()\[\]/–—…„“”‘’«»¿¡-]""")
 
 LiveName = tuple[str, str]
 Kind = Literal["dataset", "chart", "notebook", "report"]
@@ -266,13 +270,17 @@ class Publisher:
         states = [state for origin in origins for state in origin.source_states]
         sources = tuple(provenance.measured(each, self._folder, states) for each in read_from)
         code = (script or provenance.producing_code(origins)).encode("utf-8", "surrogatepass")
+        code_ref = ArtifactRef(
+            "notebook", self._notebook_id, identity.snapshot_sha("notebook", code)
+        )
         published = self._publish(
             kind,
             logical_id,
             encoded.data,
             canonical_sha=encoded.canonical_sha,
             live_name=f"{self._notebook_id}/{variable}",
-            code_path=self.store.put("notebook", self._notebook_id, code).workspace_file_path,
+            code_path=code_ref.workspace_file_path,
+            code=code,
             inputs=tuple(InputRef(name=o.name, version=o.version) for o in origins),
             sources=sources,
             folder=_within(self.store.root, str(self._folder)),
@@ -284,11 +292,7 @@ class Publisher:
         return replace(published, figure=figure, note=note)
 
     def _publish_report(self, logical_id: str, report: Report, **facts: Any) -> Published:
-        exhibits = {
-            ref: Exhibit(entry, self.store.read(ref), self.code_of(entry))
-            for ref in report.shown
-            if (entry := self.store.find(reference(ref)))
-        }
+        exhibits = {ref: self._exhibit(ref) for ref in report.shown}
         published = self._publish(
             "report",
             logical_id,
@@ -310,6 +314,10 @@ class Publisher:
             return replace(published, note=f"The page was not written. {exc}")
         return replace(published, page=_within(self.store.root, str(path)))
 
+    def _exhibit(self, ref: ArtifactRef) -> Exhibit:
+        entry = self.store.find(reference(ref))
+        return Exhibit(entry, self.store.read(ref), self.code_of(entry))
+
     def code_of(self, entry: LogEntry) -> str:
         """The code that made the snapshot of ``entry``; empty where it is not kept any more."""
         with suppress(SnapshotError):
@@ -328,6 +336,7 @@ class Publisher:
         logical_id: str,
         data: bytes,
         *,
+        code: bytes | None = None,
         seen: Collection[LiveName] = (),
         notebook: str = "",
         **facts: Any,
@@ -349,7 +358,7 @@ class Publisher:
             # another workspace cannot be seen from here.
             return has_read or not (self.store.prefix or (self.store.root / owner).exists())
 
-        return Published(*self.store.publish(entry, data, gives_up=gives_up))
+        return Published(*self.store.publish(entry, data, code=code, gives_up=gives_up))
 
 
 def _figure(spec: codecs.Spec, entry: LogEntry) -> tuple[FigureObject, str]:
@@ -362,10 +371,6 @@ def _figure(spec: codecs.Spec, entry: LogEntry) -> tuple[FigureObject, str]:
     ), note
 
 
-# What a slug drops and nobody misses.
-_SEPARATORS = frozenset(" \t\n,.:;?!'\"()[]/_-–—…„“”‘’«»¿¡")
-
-
 def report_live_name(title: str) -> str:
     """The live name of a report, which is also the name of its page.
 
@@ -374,11 +379,9 @@ def report_live_name(title: str) -> str:
     """
     slug = identity.slug_from_title(title)
     is_whole = identity.slug_from_title(f"{title} x") == f"{slug}_x"
-    drops = any(
-        not (letter.isalnum() or letter in _SEPARATORS or unicodedata.combining(letter))
-        for letter in title
-    )
-    return slug if is_whole and not drops else f"{slug}-{identity.content_sha(title.encode())[:6]}"
+    if is_whole and not _MORE_THAN_WORDS.search(unicodedata.normalize("NFD", title)):
+        return slug
+    return f"{slug}-{identity.content_sha(title.encode())[:6]}"
 
 
 def _checked_title(title: str, whose: str) -> str:

@@ -201,13 +201,12 @@ def _outcome(
     if not is_same and not accept:
         raise RefreshError(_unexplained(entry, made.environment))
     is_whole = store.is_whole(newest)
-    is_put_back = is_same and not is_whole and made.content_sha == newest.content_sha
-    if is_put_back:
-        store.put(newest.kind, newest.logical_id, data)
-    if is_same and (is_whole or is_put_back) and not (accept and newest.is_stale):
-        return Refreshed(newest, not entry.has_content_of(newest), changed, mended=is_put_back)
+    if is_same and is_whole and not (accept and newest.is_stale):
+        return Refreshed(newest, not entry.has_content_of(newest), changed)
     published, _ = store.publish(made, data)
-    return Refreshed(published, published.ref != entry.ref, changed)
+    return Refreshed(
+        published, published.ref != entry.ref, changed, mended=is_same and not is_whole
+    )
 
 
 def _changed(entry: LogEntry, now: Sequence[SourceFile], accept: bool) -> tuple[str, ...]:

@@ -216,9 +216,10 @@ class ArtifactStore:
         entry: LogEntry,
         data: bytes,
         *,
+        code: bytes | None = None,
         gives_up: Callable[[str], bool] = lambda owner: False,
     ) -> tuple[LogEntry, bool]:
-        """Write the snapshot ``data``, then append ``entry`` to its log.
+        """Write the snapshot ``data`` and that of its code, then append ``entry`` to its log.
 
         Content, title and description as in the newest line append nothing: that line is
         returned. Equal content under a new title, or from sources that are not stale any more,
@@ -227,6 +228,7 @@ class ArtifactStore:
         Args:
             entry: its ``content_sha`` is empty or that of ``data`` (else ``ValueError``); a
                 ``live_name``, if any, is claimed for ``entry.notebook``.
+            code: what made ``data``, a snapshot at the entry's ``code_path``.
             gives_up: whether an owner that is not ``entry.notebook`` gives the name up.
 
         Returns:
@@ -245,6 +247,10 @@ class ArtifactStore:
             self.claim(entry.kind, entry.live_name, entry.notebook, gives_up=gives_up)
         newest = self.latest(entry.kind, entry.logical_id)
         reused = newest is not None and newest.has_content_of(entry) and self.is_whole(newest)
+        if code is not None and entry.code_ref is not None:
+            self._keep(entry.code_ref, code)
+        if not reused:
+            self._keep(entry.ref, data)
         if newest is not None and reused:
             if (newest.title, newest.description) == (entry.title, entry.description) and (
                 not newest.is_stale or entry.is_stale
@@ -253,11 +259,9 @@ class ArtifactStore:
                 # failed.
                 self.place.settle(log_path(entry.kind, entry.logical_id))
                 if self.latest(entry.kind, entry.logical_id) != newest:
-                    return self.publish(entry, data, gives_up=gives_up)
+                    return self.publish(entry, data, code=code, gives_up=gives_up)
                 return newest, True
             entry = entry.model_copy(update={"content_sha": newest.content_sha})
-        else:
-            self._keep(entry.ref, data)
         log = log_path(entry.kind, entry.logical_id)
         line = seals.sealed(entry.model_dump_json(), self._settled(log))
         self.place.append(log, line)
@@ -490,7 +494,7 @@ def _named_snapshot(words: str, entries: Sequence[LogEntry]) -> ArtifactRef | No
 def _parsed(line: bytes, kind: str, logical_id: str) -> LogEntry | None:
     try:
         entry = LogEntry.model_validate_json(line)
-        # Which an id may be that no path can have.
+        # An id may also be one that no path can have.
         return entry if (entry.ref.kind, entry.ref.logical_id) == (kind, logical_id) else None
     except ValueError:  # pydantic's and the reference's alike
         return None

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 from parsimony_kernel import identity
 from parsimony_kernel.artifacts import seals
-from parsimony_kernel.artifacts.reports import ReportError, parse
-from parsimony_kernel.artifacts.store import LOG_NAME, NAMES, ArtifactStore
+from parsimony_kernel.artifacts.store import LOG_NAME, NAMES, ArtifactStore, parse_reference
 from parsimony_kernel.identity import ARTIFACT_FOLDER, ArtifactRef
 
 QUARANTINE = f"{ARTIFACT_FOLDER}/quarantine"
@@ -102,7 +101,7 @@ def verify(
         lines += sum(1 for line in lines_of_log.split(b"\n") if line.strip())
         problems = dict.fromkeys(_faults_of_log(store, log, lines_of_log, sound, named))
         findings += [Finding(log, problem) for problem in problems]
-    findings += [*_gone(store, witnessed), *_reports(store, sound), *_names(store)]
+    findings += [*_gone(store, witnessed), *_names(store)]
     notes += [Finding(path, _UNNAMED) for path in sorted(sound - named)]
     return Verification(snapshots, lines, tuple(findings), tuple(notes))
 
@@ -170,10 +169,15 @@ def _faults_of_log(
     yield from (f"has a broken line: {problem}" for problem in history.problems)
     yield from (f"was changed: {fault}" for fault in seals.faults(lines))
     for entry in history.entries:
-        for path in filter(None, (entry.path, entry.code_path)):
-            named.add(path)
+        shown: list[str] = []
+        try:
+            shown += [parse_reference(each).workspace_file_path for each in entry.embedded]
+        except ValueError as exc:
+            yield f"names what it shows wrongly: {exc}"
+        for path in filter(None, (entry.path, entry.code_path, *shown)):
             if path not in sound:
                 yield f"names {path!r}, which is missing or damaged: publish it again"
+        named |= {entry.path, entry.code_path}
         if entry.live_name and not store.is_claimed(entry.kind, entry.live_name):
             yield (
                 f"gives the name {entry.live_name!r}, of which no owner is kept: publish it again"
@@ -192,18 +196,6 @@ def _gone(store: ArtifactStore, witnessed: Mapping[str, Collection[str]]) -> Ite
                 "away or changed; restore it from a backup, or accept what is there with 'jupyter "
                 "parsimony trust'",
             )
-
-
-def _reports(store: ArtifactStore, sound: set[str]) -> Iterator[Finding]:
-    for told in sorted(path for path in sound if path.endswith(".qmd")):
-        try:
-            report = parse(store.place.read(told) or b"")
-        except ReportError as exc:
-            yield Finding(told, f"is no report: {exc}")
-            continue
-        for path in (ref.workspace_file_path for ref in report.shown):
-            if path not in sound:
-                yield Finding(told, f"shows {path!r}, which is missing or damaged")
 
 
 def _names(store: ArtifactStore) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from platform import python_version
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -54,9 +55,8 @@ def run_checks(
         model: the model to check; that of the environment when it is ``None``.
     """
     # An installer refuses other versions.
-    numbers = ".".join(map(str, sys.version_info[:3]))
     return (
-        Check("python", True, f"{numbers} at {sys.executable}; 3.11 to 3.13 are supported"),
+        Check("python", True, f"{python_version()} at {sys.executable}; supported: 3.11 to 3.13"),
         _kernel(),
         _litellm(),
         *_models(model or environ.get("PARSIMONY_MODEL") or OFFLINE, environ),
@@ -88,9 +88,8 @@ def _kernel() -> Check:
     if first == sys.executable or _ANY_PYTHON.fullmatch(first):
         return Check("kernel", True, place)
     is_there = shutil.which(first) is not None
-    says = f"{place} starts {first!r}, " + (
-        "another Python than this one" if is_there else "which is not there"
-    )
+    why = "another Python than this one" if is_there else "which is not there"
+    says = f"{place} starts {first!r}, {why}"
     return Check("kernel", False, says, _INSTALL, "warn" if is_there else "error")
 
 

@@ -63,7 +63,7 @@ def test_row_numbers_are_left_out_and_a_meaningful_index_is_kept() -> None:
     assert _columns(frame.set_index(pd.Index(["p", "q", "r"]))) == ["index", "x", "g"]
     assert _columns(pd.Series([1.0, 2.0], index=[2010, 2011]), "years") == ["index", "years"]
     assert _columns(pd.Series([1.0, 2.0]), "plain") == ["plain"]
-    assert _columns(pd.DataFrame({"index": [1]}, index=["a"])) == ["index_index", "index"]
+    assert _columns(pd.DataFrame({"index": [1]}, index=["a"])) == ["level_0", "index"]
 
 
 def test_headers_of_several_levels_and_numbers_become_names() -> None:

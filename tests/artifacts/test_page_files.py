@@ -55,14 +55,6 @@ def test_a_file_that_is_not_ours_is_left_alone(tmp_path: Path, there: bytes) -> 
     assert (tmp_path / "t.html").read_bytes() == there
 
 
-def test_a_copy_that_somebody_made_of_a_page_is_left_alone(tmp_path: Path) -> None:
-    first = write_page(tmp_path, "t", "<p>one</p>", ONE)
-    copy = tmp_path / "t-copy.html"
-    copy.write_bytes(first.read_bytes())
-    assert write_page(tmp_path, "t", "<p>two</p>", ONE) == first
-    assert b"one" in copy.read_bytes()
-
-
 def test_what_is_no_file_in_the_place_of_a_page_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "t.html").mkdir()
     os.mkfifo(tmp_path / "t-2.html")

@@ -208,6 +208,16 @@ def test_publishing_the_same_again_is_the_same_snapshot(store: ArtifactStore) ->
     assert len(store.history("dataset", first.ref.logical_id).entries) == 1
 
 
+def test_publishing_the_same_again_puts_lost_code_back(store: ArtifactStore) -> None:
+    publisher = _publisher(store)
+    entry = _publish(publisher, "dataset").entry
+    path = store.root / entry.code_path
+    code = path.read_bytes()
+    path.unlink()
+    assert _publish(publisher, "dataset").reused
+    assert path.read_bytes() == code
+
+
 def test_new_data_is_a_new_snapshot_of_the_same_dataset(store: ArtifactStore) -> None:
     publisher = _publisher(store)
     first, second = (

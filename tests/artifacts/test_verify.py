@@ -247,7 +247,7 @@ def _with_a_folder_in_its_place(store: ArtifactStore) -> None:
     [
         (_torn, "broken line"),
         (_without_code, "missing or damaged"),
-        (_without_what_a_report_shows, "shows"),
+        (_without_what_a_report_shows, "which is missing or damaged"),
         (_with_a_name_of_nobody, "owner of a name"),
         (_with_a_swapped_snapshot, "don't match the digest"),
         (_with_what_looks_like_a_snapshot, "don't match the digest"),

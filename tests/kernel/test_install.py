@@ -79,20 +79,3 @@ def test_a_place_that_cannot_be_written_names_the_remedy(prefix: Path) -> None:
 def test_the_command_says_where(prefix: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["install", "--prefix", str(prefix), "--name", "mine"]) == 0
     assert str(prefix) in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("command", ["demo", "resume", "install", "doctor"])
-def test_every_command_has_help_with_an_example(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        cli.main([command, "--help"])
-    assert ended.value.code == 0
-    assert f"jupyter parsimony {command}" in capsys.readouterr().out.partition("example:")[2]
-
-
-def test_misuse_is_exit_code_two(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["dome"])
-    assert ended.value.code == 2
-    assert "demo" in capsys.readouterr().err
