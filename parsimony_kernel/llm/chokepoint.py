@@ -48,6 +48,8 @@ FINISHING_S = 120.0
 # Signs of life are for people: more than one a second is noise.
 MIN_HEARTBEAT_S = 1.0
 
+_NO_ANSWER = "The provider's response holds no answer."
+
 # How much is heard before the reader, a cancel and the timers get their turn: a stream need not
 # wait for anything.
 _AT_A_TIME = 8
@@ -198,9 +200,7 @@ async def call_llm(
                     case Beat():
                         yield item
                     case Completion(choices=()):
-                        last = causes.PROVIDER_FAULT.failure(
-                            "The provider's response holds no answer."
-                        )
+                        last = causes.PROVIDER_FAULT.failure(_NO_ANSWER)
                     case Completion():
                         last = item
                         if item.message.content and not any(text):

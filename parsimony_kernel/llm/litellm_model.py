@@ -488,8 +488,7 @@ def _whole(litellm: Any, pieces: list[Any], calls: list[Any], messages: list[Any
         one = {"message": said, "finish_reason": end}
         return litellm.ModelResponse(choices=[one], usage=usage[-1], **told)
     # Nobody has counted: litellm does when it puts pieces together.
-    one = {"delta": said, "finish_reason": end}
-    whole = litellm.ModelResponseStream(choices=[one], **told)
+    whole = litellm.ModelResponseStream(choices=[{"delta": said, "finish_reason": end}], **told)
     return litellm.stream_chunk_builder([whole], messages=messages)
 
 

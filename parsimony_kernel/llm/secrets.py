@@ -177,6 +177,8 @@ def _each(value: Any, clean: Scrub, under: Callable[[Any, Any], Any] | None = No
 
 
 def _or_same(value: Any, clean: Scrub) -> Any:
+    if not isinstance(value, str):
+        return value
     # The very object, which may be a member of an enumeration.
-    cleaned = clean(value) if isinstance(value, str) else value
+    cleaned = clean(value)
     return value if cleaned == value else cleaned

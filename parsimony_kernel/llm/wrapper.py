@@ -28,6 +28,10 @@ class WrapperModel:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.inner!r})"
 
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
     def __getattr__(self, name: str) -> Any:
         if name == "inner":  # while it is copied, before it has one
             raise AttributeError(name)
