@@ -447,8 +447,7 @@ class Reader:
             query.groups += [] if any(g.is_time for g in query.groups) else [self.time("time")]
             query.groups.sort(key=lambda group: not group.is_time)
         query.groups += [each for each in others if each not in query.groups]
-        if query.sort is not None:
-            no_if(True, "rank_by", query.groups[0].label, query.sort.name)
+        no_if(query.sort is not None, "parts")
         for number in numbers:
             no_if(query.columns or query.agg == "count", "unused", number.name)
         query.columns = query.columns or numbers

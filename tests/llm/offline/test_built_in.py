@@ -240,6 +240,8 @@ async def test_two_readings_are_a_question(notebook: Notebook, request_: str, ch
         ("total precipitation from January to March", "no span"),
         ("how many symbols", "Say 'different'"),
         ("top 3 origins by mean number of cars", "ask in parts"),
+        ("share of the top 3 cars by horsepower", "ask in parts"),
+        ("top 3 cars by horsepower per year", "ask in parts"),
         ("mean horsepower by origin and save the chart as 'power.png'", "writes tables"),
         ("7 day rolling mean of price for symbol IBM", "Not each day has one row"),
         ("cluster the cars", "cluster"),
