@@ -6,6 +6,7 @@ from parsimony_agent.arguments import CellRequest, nearest
 from parsimony_agent.cell import Session, locate
 from parsimony_agent.pending import Misuse
 from parsimony_agent.settings import ParsimonyAgent
+from parsimony_kernel.core.results import AgentResult
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.llm.cassette_mode import CassetteMode
 from parsimony_kernel.session.share import Share
@@ -72,3 +73,14 @@ def check_context(options: TurnOptions, session: Session, shell: Any, magic: str
                 f"{magic} --context got {name!r}, which is no variable, data file or title here."
                 f"{nearest(name, known)} {there}{f' and {rest} more' if rest > 0 else ''}."
             )
+
+
+def check_target(name: str, variables: dict[str, Any], magic: str) -> None:
+    """Whether the result of a turn can be bound to ``name``. ``Misuse`` says why not."""
+    if not name.isidentifier() or name.startswith("_"):
+        raise Misuse(f"{magic} -o takes the name of a variable, and got {name!r}.")
+    if name in variables and not isinstance(variables[name], AgentResult):
+        raise Misuse(
+            f"{magic} -o {name} would overwrite your variable {name!r}. Name another one, or "
+            f"delete it first: del {name}"
+        )

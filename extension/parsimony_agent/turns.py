@@ -15,7 +15,7 @@ from parsimony_agent import tables
 from parsimony_agent.arguments import CellRequest
 from parsimony_agent.cell import Cells, Session, locate
 from parsimony_agent.controls import Control, Prompt, StopButton, in_loop, is_heard_mid_cell
-from parsimony_agent.options import check_context, options_of
+from parsimony_agent.options import check_context, check_target, options_of
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
 from parsimony_agent.publisher import Displays
 from parsimony_agent.record_display import Place, TurnRecord
@@ -23,6 +23,7 @@ from parsimony_agent.settings import ParsimonyAgent
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.events import AgentEvent, RunCancelled, UserInputRequested
+from parsimony_kernel.core.results import collect
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.session.identity import source_after
 from parsimony_kernel.session.turns import SessionError, resolve_turn
@@ -46,6 +47,8 @@ class Turns:
         self._settings: ParsimonyAgent = magics.settings
         self._records: dict[str, TurnRecord] = {}
         self._turn_of_cell: dict[str, str] = {}
+        # What the results of turns are bound to, by run.
+        self._outs: dict[str, str] = {}
 
     @property
     def _session(self) -> Session:
@@ -75,11 +78,14 @@ class Turns:
         session = self._session
         options = options_of(request, self._settings)
         check_context(options, session, self._shell, f"%{self._magic}")
+        if out := request.flags.get("out", ""):
+            check_target(out, self._shell.user_ns, f"%{self._magic}")
 
         def begun() -> None:
             self._leave(self._turn_of_cell.get(cell_key, ""), "The cell was run again.")
             self._turn_of_cell[cell_key] = record.run_id
             self._records[record.run_id] = record
+            self._outs[record.run_id] = out
 
         events = session.turn(request.text, cell_key=cell_key, options=options, stop=stop)
         await self._follow(record, events, begun)
@@ -196,6 +202,9 @@ class Turns:
                         raise TurnStopped("The turn was stopped.") from None
             raise
         finally:
+            # What the turn came to so far, where its cell asked for that.
+            if name := self._outs.get(record.run_id):
+                self._shell.user_ns[name] = collect(self._session.events(record.run_id))
             # Only a turn that is asked about later is worth keeping.
             if record.last_event and not isinstance(record.last_event, UserInputRequested):
                 self._records.pop(record.run_id, None)

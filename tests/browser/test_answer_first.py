@@ -97,8 +97,8 @@ def turns(lab: Lab) -> Iterator[tuple[str, Locator, bool]]:
     yield "refusal", cell, False
 
     cell = lab.run("%agent why seattle_weather")
-    expect(cell.locator(".jp-OutputArea-output")).to_contain_text("seattle_weather comes from")
-    yield "why", cell, False
+    expect(cell.locator(".jp-RenderedSVG img")).to_be_visible()
+    yield "why", cell, True
 
     cell = lab.run("%agent undo 2")
     expect(cell.locator(".jp-OutputArea-output")).to_contain_text("seattle_weather")

@@ -76,6 +76,20 @@ def history(shell: Any) -> list[Any]:
     return list(session.turns())
 
 
+def test_a_result_is_bound_where_the_cell_asks_for_it_and_never_over_the_persons_own(
+    shell: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scripted(shell)
+    assert not shell.run_cell("%%agent -o prices\nmake something").success
+    assert "would overwrite your variable 'prices'" in capsys.readouterr().out
+    assert shell.user_ns["prices"] == [1, 2, 3]
+    assert not shell.run_cell("%%agent -o 1st\nmake something").success
+    assert history(shell) == []
+    for _ in range(2):
+        shell.run_cell("%%agent -o found\nmake something")
+    assert (shell.user_ns["found"].ok, shell.user_ns["found"].text) == (True, "Looked.")
+
+
 def test_a_setting_holds_where_the_cell_says_nothing(shell: Any) -> None:
     scripted(shell)
     shell.user_ns["other"] = ScriptedModel([call("return_done", summary="Other.")] * 2)
