@@ -305,8 +305,9 @@ def segment_of(
     behind: list[bl.Block] = [*long]
     behind += [each for each in blocks if each.key not in elsewhere and _is_work(each)]
     work = [_without(table, outline(each)) for each in behind]
-    if work or outcome is not None:
+    if work:
         work += [notes(*lines) for each in questions if (lines := _asked(each))]
+    if work or outcome is not None:
         work += [outline(replace(each, words="")) for each in requests if each.shared]
     is_over = isinstance(outcome, bl.EndBlock)
     if is_over and any(each.tool_type == "code" and each.state == "done" for each in steps):
