@@ -26,7 +26,7 @@ from parsimony_kernel.core.state import RunState, SuspensionRecord
 from parsimony_kernel.gate.approval import Approving
 from parsimony_kernel.gate.column_check import columns_exist, frame_of
 from parsimony_kernel.gate.gate import Gate, StepOutcome
-from parsimony_kernel.gate.groundedness import Seen, groundedness, was_refused
+from parsimony_kernel.gate.groundedness import Seen, groundedness, was_refused, without_marks
 from parsimony_kernel.gate.loops import Repetition, not_repeating
 from parsimony_kernel.gate.procedure import Procedure, Walker
 from parsimony_kernel.gate.rules import NO_RULES, Rules, nothing_open, task_stages
@@ -164,7 +164,7 @@ def _grounded(tools: Tools, state: RunState, *, strict: bool) -> tuple[Stage, ..
         called = {each.tool_called for each in done}
         ran = (each.tool_input for each in done if each.tool_called in code)
         return Seen(
-            [each for each in results if not was_refused(each)],
+            [without_marks(each) for each in results if not was_refused(each)],
             words,
             {*live, *tools, *(name for frame in frames for name in frame.names())},
             [str(given.get("code", "")) for given in ran if isinstance(given, Mapping)],

@@ -95,7 +95,8 @@ def variable_in_text(
     for column in columns:
         seen = next(shown, frozenset())
         more = [each for each in column.get("samples", ()) if str(each) not in seen]
-        told.append(_column(column) + (f": {_values(more)}" if more else ""))
+        also = "also " if seen else ""
+        told.append(_column(column) + (f": {also}{_values(more)}" if more else ""))
     if described is not None:
         sampled = _sampled(columns).items()
         described.update((*key, *map(str, each["samples"])) for key, each in sampled)
@@ -309,11 +310,13 @@ def _table(table: dict[str, Any], described: _Described) -> Iterator[str]:
         each
         for key, each in sampled.items()
         if described.isdisjoint((key, (*key, *map(str, each["samples"]))))
+        # Of numbers with decimals, and of yes and no, the rows tell enough.
+        and not (isinstance(text, str) and key[1].startswith(("float", "bool")))
     ]
     described.update(sampled)
     if new:
         told = "; ".join(f"{c['name']}: {_values(c['samples'])}" for c in new)
-        yield f"Distinct values, not rows: {told}"
+        yield f"(some values of each column, not rows: {told})"
 
 
 def _sampled(columns: list[dict[str, Any]]) -> dict[tuple[str, ...], dict[str, Any]]:

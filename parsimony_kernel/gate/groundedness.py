@@ -111,6 +111,11 @@ def groundedness(seen: Callable[[], Seen], *, strict: bool = False) -> Stage:
     return stage
 
 
+def without_marks(answer: str) -> str:
+    """``answer`` without what the stage has marked, which a result does not show by that."""
+    return re.sub(r'"not_found": ?\[[^\]]*\]', "", answer)
+
+
 def was_refused(answer: str) -> bool:
     """Whether ``answer`` is that of the stage to a summary."""
     is_refusal = answer.startswith('{"error"') and '"requested": "return_done"' in answer[:300]

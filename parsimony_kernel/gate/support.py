@@ -9,6 +9,7 @@ not. Separators are not assumed to be of one language: every reading that makes 
 import re
 import tomllib
 from bisect import bisect_left, bisect_right
+from calendar import month_name
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -117,7 +118,8 @@ class Results:
                     cell = Cell((home, r), (home, at), float(number.translate(_SIGNS)))
                     self._lines[cell.row].append(cell)
                     self._lines[cell.column].append(cell)
-        self._labels = [each for each in labels if not PATTERNS["no_label"].fullmatch(each[0])]
+        named = ((name, line) for name, line in labels if line in self._lines)
+        self._labels = [each for each in named if not PATTERNS["no_label"].fullmatch(each[0])]
 
     def cells_of(self, n: Numeral) -> list[Cell]:
         """The cells that ``n`` is when they are rounded, or cut off; some of no table where it is
@@ -256,6 +258,8 @@ def _form_of(label: str) -> re.Pattern[str]:
     """``label`` with endings; of a name as code has it, and of a date, its first word, too."""
     words = [rf"{word}[^\W_]{{0,3}}" for word in re.findall(r"[^\W_]+", label)]
     short = rf"|{words[0]}" if re.match(r"[^\W_]{4,}_|(?:19|20)\d\d-\d\d", label) else ""
+    if month := re.fullmatch(r"(?:19|20)\d\d-(0[1-9]|1[0-2])", label):
+        short += f"|{month_name[int(month[1])]}"
     form = r"[\W_]+".join(words) + short
     return re.compile(rf"(?<!\w)(?:{form})(?!\w)", re.IGNORECASE)
 

@@ -340,7 +340,7 @@ class SqliteJournal:
         )
         found = set[ArtifactRef]()
         for row in rows:
-            with suppress(TypeError, ValueError):  # what no release has written
+            with suppress(AttributeError, TypeError, ValueError):  # what no release has written
                 found.add(ArtifactRef(*row))
         return frozenset(found)
 

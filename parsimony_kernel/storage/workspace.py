@@ -8,6 +8,7 @@ data directory.
 import hashlib
 import os
 import re
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -98,6 +99,8 @@ def _trusted(place: str) -> Path:
 
 def is_on_network(path: Path) -> bool:
     """Whether ``path`` lies on a network file system, by the longest mount point above it."""
+    if sys.platform != "linux":  # elsewhere none is told, and a drive may be waited for
+        return False
     import psutil  # deferred: a process that opens no journal does not need it
 
     try:

@@ -40,7 +40,7 @@ async def test_of_a_long_table_both_ends_stand_and_samples_are_called_that() -> 
         *(f"{n:2}  {n:2}     a" for n in range(10)),
         " …",
         *(f"{n:2}  {n:2}     a" for n in range(95, 100)),
-        "Distinct values, not rows: c0: 0, 1, 2, 3, 4; c1: 0, 1, 2, 3, 4; name: a",
+        "(some values of each column, not rows: c0: 0, 1, 2, 3, 4; c1: 0, 1, 2, 3, 4; name: a)",
         "`df`: the table shown",
     ]
 
@@ -48,7 +48,7 @@ async def test_of_a_long_table_both_ends_stand_and_samples_are_called_that() -> 
 @pytest.mark.parametrize("rows", [40, 41])
 async def test_forty_rows_are_the_most_of_a_whole_table(rows: int) -> None:
     lines = as_text(await answer(table(rows)), ACTIONS).splitlines()
-    assert ("Distinct values" in "\n".join(lines)) == (rows > 40)
+    assert ("some values" in "\n".join(lines)) == (rows > 40)
     assert sum(line.endswith("  a") for line in lines) == (40 if rows == 40 else 15)
 
 
@@ -140,11 +140,11 @@ async def test_what_is_alike_is_told_once() -> None:
     assert as_text(first, ACTIONS, seen).splitlines()[-4:] == [
         "`four`: the second table shown",
         "`one`: table, 100 rows, columns as `four`",
-        "`three`: table, 100 rows: e (int64), d (str) Distinct values, not rows: e: 0, 1, 2, 3, 4; "
-        "d: x",
+        "`three`: table, 100 rows: e (int64), d (str) "
+        "(some values of each column, not rows: e: 0, 1, 2, 3, 4; d: x)",
         "`two`: table, 49 rows, columns as `four`",
     ]
-    assert as_text(again, ACTIONS, seen).startswith("`five`: table, 50 rows: c (int64) Distinct")
+    assert as_text(again, ACTIONS, seen).startswith("`five`: table, 50 rows: c (int64) (some")
     assert as_text(again, ACTIONS, seen) == "`five`: table, 50 rows: c (int64)"
 
 

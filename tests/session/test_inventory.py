@@ -105,11 +105,11 @@ def test_a_value_that_the_first_rows_show_is_told_once(tmp_path: Path) -> None:
     [variable] = told(tmp_path, "mean of ages", ages=ages)["variables"]
     seen: set[tuple[str, ...]] = set()
     columns = variable_in_text(variable, seen)["columns"]
-    assert columns == "full name (str, 9 missing); n (int64); is_old (int64): 1"
+    assert columns == "full name (str, 9 missing); n (int64); is_old (int64): also 1"
     assert ("full name", "str", "A B", "C") in seen
     envelope = {"requested": "run_code", "result": {"variables": [variable]}}
-    assert "Distinct values" not in as_text(envelope, (), {*seen})
+    assert "some values" not in as_text(envelope, (), {*seen})
     variable["columns"][1]["samples"] = ["7"]  # of another table
-    assert "Distinct values, not rows: n: 7" in as_text(envelope, (), seen)
+    assert "some values of each column, not rows: n: 7" in as_text(envelope, (), seen)
     [unnamed] = told(tmp_path, "", ages=ages)["variables"]
     assert variable_in_text(unnamed)["columns"].startswith("full name (str, 9 missing): A B, C; n")
