@@ -31,6 +31,7 @@ _SAID = frozenset(
     {"requested", "error", "message", "error_type", "error_message", "result", "state"}
     | {"valid_next_actions", "note"}
 )
+_CALLED = {"not_found": "Found in no result, and marked so for the person"}
 # What was not begun, which is nobody's failure.
 _NO_ERRORS = frozenset({"not_run", "not_allowed", "cancelled"})
 _OF_CODE = frozenset({"stdout", "stderr", "outputs", "variables", "printed_before"})
@@ -146,7 +147,7 @@ def _parts(
         yield from _value(result, described)
     for key, value in envelope.items():
         if key not in _SAID and not _is_in(value, sentence):
-            yield f"{key}: {_in_a_line(value)}"
+            yield f"{_CALLED.get(key, key)}: {_in_a_line(value)}"
     if note := envelope.get("note"):
         yield str(note)
     following = envelope.get("valid_next_actions")
