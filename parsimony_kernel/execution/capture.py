@@ -174,8 +174,15 @@ def capture_of_code() -> Capture | None:
 
 def capture_here() -> Capture | None:
     """The capture to which the calling code belongs, or may: of a thread that Python did not start
-    nothing is known but that it was born while a capture was open."""
-    capture, thread = capture_of_code(), threading.current_thread()
+    nothing is known but that it was born while a capture was open.
+
+    A thread that outlives its cell, or a pool that works for whoever asks, belongs to none: what
+    it prints and why it failed is told where anything else is.
+    """
+    capture, thread = _here.get(), threading.current_thread()
+    if capture is None:
+        capture = getattr(thread, "parsimony_capture", None)
+        capture = None if capture is None or capture.is_closed else capture
     if capture is None and isinstance(thread, threading._DummyThread):
         return next((each for each in reversed(_open) if thread not in each.older), None)
     return capture
@@ -252,13 +259,17 @@ def no_exit(*_: Any, **__: Any) -> None:
     )
 
 
-def routed(inside: Callable[..., Any], outside: Callable[..., Any]) -> Callable[..., Any]:
+def routed(
+    inside: Callable[..., Any],
+    outside: Callable[..., Any],
+    whose: Callable[[], Capture | None] = capture_here,
+) -> Callable[..., Any]:
     """A function that is ``inside``, given its capture first, for captured code, and ``outside``
     for everybody else."""
 
     @functools.wraps(outside)
     def choose(*arguments: Any, **named: Any) -> Any:
-        capture = capture_here()
+        capture = whose()
         if capture is None:
             return outside(*arguments, **named)
         return inside(capture, *arguments, **named)
@@ -279,7 +290,8 @@ class _Interception:
             self._replace(sys, "displayhook", Capture.show)
             self._replace(builtins, "input", no_input)
             self._replace(builtins, "print", _printing(builtins.print))
-            self._replace(threading.Thread, "start", _starting(threading.Thread.start))
+            start = _starting(threading.Thread.start)
+            self._replace(threading.Thread, "start", start, capture_of_code)
             self._replace(threading, "excepthook", _telling(threading.excepthook))
             if "getpass" in sys.modules:
                 self._replace(sys.modules["getpass"], "getpass", no_input)
@@ -293,12 +305,18 @@ class _Interception:
             self._shells.append(shell)
             self._attach(shell)
 
-    def _replace(self, owner: Any, name: str, inside: Callable[..., Any]) -> None:
+    def _replace(
+        self,
+        owner: Any,
+        name: str,
+        inside: Callable[..., Any],
+        whose: Callable[[], Capture | None] = capture_here,
+    ) -> None:
         """Route a function of a module, or a method by what hides it in the instance."""
         if owner is None:
             return
         hidden = vars(owner).get(name)
-        chosen = routed(inside, getattr(owner, name, inside))
+        chosen = routed(inside, getattr(owner, name, inside), whose)
         setattr(owner, name, chosen)
 
         def undo(is_after_code: bool) -> None:
@@ -427,6 +445,7 @@ def capturing(capture: Capture, shell: Any = None) -> Iterator[Capture]:
     finally:
         _here.reset(token)
         capture.is_closed = True
+        capture._formatted = []  # a thread of the cell may keep the capture for ever
         with _lock:
             _open.remove(capture)
             _interception.release(is_after_code=True)

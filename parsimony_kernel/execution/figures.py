@@ -26,7 +26,7 @@ _REMOTE = re.compile(r"\s*(?:https?:)?//", re.IGNORECASE)
 def figure(value: Any, name: str | None = None, *, drawn: bool = True) -> FigureObject | None:
     """A chart as a figure; ``None`` for anything else.
 
-    With ``drawn`` false it is only put into words, at a cost that does not depend on its data.
+    With ``drawn`` false it is only put into words.
     """
     draw = _drawer(value)
     if draw is not None:

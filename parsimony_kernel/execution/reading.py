@@ -171,6 +171,8 @@ def _rows(text: str) -> tuple[str, int, list[list[str]]]:
         except csv.Error:
             continue
         titles = _titles(rows)
+        if titles < len(rows) - 1 and 1 < len(rows[titles]) == len(rows[titles + 1]) - 1:
+            rows[titles] = ["", *rows[titles]]  # of row names: pandas sees that by itself
         width = len(rows[titles]) if rows else 0
         below = [row for row in rows[titles:] if row]
         even = sum(len(row) == width for row in below) / max(len(below), 1)
@@ -188,6 +190,10 @@ def _titles(rows: Sequence[Sequence[str]]) -> int:
     width = max(widths, key=lambda each: (widths[each], each), default=0)
     for at, row in enumerate(rows[:_TITLES]):
         filled = [cell for cell in row if cell.strip()]
+        below = rows[at + 1] if at + 1 < len(rows) else ()
+        is_short = 1 < len(filled) == len(row) == width - 1 == len(below) - 1
+        if is_short and any(map(_is_amount, below)):
+            return at  # the header of R, in which the row names have no name
         if len(row) != width or not filled:
             continue
         # The column of an index may have no name.

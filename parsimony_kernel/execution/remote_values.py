@@ -117,7 +117,7 @@ def encode(variables: Mapping[str, Any], name: str, limit: int) -> dict[str, str
     elif text is None:
         raise TypeError(
             f"{name!r} is of the type {type_in_words(value)}, which does not leave its "
-            "kernel: tables, charts and plain values do. Turn it into one of these with code"
+            "kernel: tables, Altair charts and plain values do. Turn it into one of these with code"
         )
     if table is None:
         data = str(text).encode()

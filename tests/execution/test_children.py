@@ -118,6 +118,31 @@ async def test_what_outlives_a_cell_that_ended_is_the_users(
         await executor.execute("server.wait()")
 
 
+async def test_what_a_thread_of_an_earlier_cell_does_is_not_of_the_cell_that_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    executor = CodeExecutor(cwd=str(tmp_path))
+    await executor.execute(
+        "import subprocess, threading\ngo, done, servers = threading.Event(), threading.Event(), []\n"
+        "def work():\n"
+        "    go.wait()\n"
+        "    print('from before')\n"
+        "    servers.append(subprocess.Popen(['sleep', '60']))\n"
+        "    done.set()\n"
+        "thread = threading.Thread(target=work)\nthread.start()"
+    )
+    stopped = await executor.execute("go.set()\ndone.wait()\nwhile True: pass", timeout_seconds=1)
+    assert stopped.error is not None
+    (server,) = executor.variables()["servers"]
+    try:
+        assert server.poll() is None
+        assert stopped.stdout == ""
+        assert "from before" in capsys.readouterr().out
+    finally:
+        server.kill()
+        server.wait()
+
+
 @pytest.mark.kernel
 async def test_what_code_of_a_kernel_has_started_ends_when_the_kernel_is_shut_down(
     tmp_path: Path,
