@@ -107,7 +107,7 @@ class TestModels:
         assert "http://" in found.remedy
 
     def test_the_password_of_an_address_is_not_shown(self, tmp_path: Path) -> None:
-        environ = {"HOSTED_VLLM_API_BASE": "http://me:secret@gpu.example/v1?key=secret"}
+        environ = {"HOSTED_VLLM_API_BASE": "http://me:secret@gpu.example/v1?mail=a@b&key=secret"}
         found = look(tmp_path, environ, "endpoint", "hosted_vllm/x")
         assert found.ok
         assert "gpu.example/v1" in found.says

@@ -12,6 +12,7 @@ _MARKS = {
     "bar": "bar chart", "line": "line chart", "trail": "line chart", "area": "area chart",
     "rect": "heat map", "arc": "pie chart", "boxplot": "box plot", "tick": "strip plot",
     "rule": "rule", "text": "text", "geoshape": "map", "image": "image",
+    "errorbar": "error bars", "errorband": "error band",
 }  # fmt: skip
 _JOINED = {"layer": " with ", "hconcat": " beside ", "vconcat": " above ", "concat": " and "}
 _DETAIL = {"color": "coloured by", "size": "sized by", "shape": "shaped by"}

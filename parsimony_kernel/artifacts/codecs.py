@@ -263,7 +263,8 @@ def _check_columns(names: Sequence[str], variable: str) -> None:
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
         raise CodecError(
-            f"{variable!r} has more than one column named {repeated!r}: rename one of them."
+            f"{variable!r} has more than one column named {repeated!r}, counting an index that is "
+            "kept: rename one of them."
         )
 
 

@@ -40,7 +40,7 @@ MAX_TITLE = 200
 PAGES = "reports"
 
 # What a slug drops and somebody would miss.
-_MORE_THAN_WORDS = re.compile(r"""[^\w\s\u0300-\u036f,.:;?!'"()\[\]/–—…„“”‘’«»¿¡-]""")
+_MORE_THAN_WORDS = re.compile(r"""[^\w\s,.:;?!'"()\[\]/–—…„“”‘’«»¿¡-]""")
 
 LiveName = tuple[str, str]
 Kind = Literal["dataset", "chart", "notebook", "report"]
@@ -379,7 +379,8 @@ def report_live_name(title: str) -> str:
     """
     slug = identity.slug_from_title(title)
     is_whole = identity.slug_from_title(f"{title} x") == f"{slug}_x"
-    if is_whole and not _MORE_THAN_WORDS.search(unicodedata.normalize("NFD", title)):
+    bare = "".join(each for each in title if not unicodedata.combining(each))
+    if is_whole and not _MORE_THAN_WORDS.search(bare):
         return slug
     return f"{slug}-{identity.content_sha(title.encode())[:6]}"
 

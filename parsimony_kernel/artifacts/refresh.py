@@ -203,6 +203,10 @@ def _outcome(
     is_whole = store.is_whole(newest)
     if is_same and is_whole and not (accept and newest.is_stale):
         return Refreshed(newest, not entry.has_content_of(newest), changed)
+    if is_same and not is_whole and made.content_sha == newest.content_sha:
+        store.put(newest.kind, newest.logical_id, data)
+        if not (accept and newest.is_stale):
+            return Refreshed(newest, not entry.has_content_of(newest), changed, mended=True)
     published, _ = store.publish(made, data)
     return Refreshed(
         published, published.ref != entry.ref, changed, mended=is_same and not is_whole

@@ -117,7 +117,9 @@ def _execute(content: Any, name: str, folder: Path, environ: dict[str, str]) -> 
         ) from exc
     except CellTimeoutError:
         return f"{name} was stopped: a cell ran for longer than {TIMEOUT_S} s."
-    except (CellExecutionError, DeadKernelError) as exc:
+    except DeadKernelError:
+        return f"{name} stopped: the kernel ended while a cell ran."
+    except CellExecutionError as exc:
         return f"{name} stopped: {_last_line(str(exc))}"
     except (RuntimeError, OSError) as exc:
         # Else the client, which has no kernel to end, fails once more as this process ends.

@@ -136,7 +136,8 @@ def _endpoint(model: str, environ: Mapping[str, str]) -> Iterator[Check]:
     base = credentials.base_of({"model": model}, environ)
     if base is None:
         return
-    shown = base.rpartition("@")[2].partition("?")[0]  # no name, password or key
+    # No name, password or key.
+    shown = re.sub(r"^([^/]*//)?[^/]*@", r"\1", re.split("[?#]", base)[0])
     if not base.lower().startswith(("http://", "https://")):
         remedy = "Write it with http:// or https:// before it."
         yield Check("endpoint", False, f"{shown} is no address of a server", remedy, "error")

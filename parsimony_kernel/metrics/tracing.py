@@ -80,13 +80,15 @@ class Observer:
         from opentelemetry import trace
 
         start, first = timed[0]
-        of_agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": AGENT}
+        attributes: Attributes = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": AGENT,
+        }
+        if isinstance(first, ev.RunStarted):  # a sampler sees what a span begins with
+            attributes |= self._model(first.model) | {"gen_ai.conversation.id": first.run_id}
         root = self._tracer.start_span(
-            f"invoke_agent {AGENT}", attributes=of_agent, start_time=start
+            f"invoke_agent {AGENT}", attributes=attributes, start_time=start
         )
-        if isinstance(first, ev.RunStarted):
-            root.set_attributes(self._model(first.model))
-            root.set_attribute("gen_ai.conversation.id", first.run_id)
         with trace.use_span(root):
             for at, event in timed:
                 # The clock may have been set back in between.

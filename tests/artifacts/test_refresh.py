@@ -331,7 +331,7 @@ class TestASnapshotThatIsBroken:
         done = await desk.refresh("By town")
         assert (done.changed, done.mended, path.read_bytes()) == (False, True, whole)
         assert "restored" in in_words(done)
-        assert desk.lines(published) == 2
+        assert desk.lines(published) == 1
         assert not (await desk.refresh("By town")).mended
 
     async def test_the_same_content_in_other_bytes_is_published_in_its_place(

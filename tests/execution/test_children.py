@@ -123,7 +123,8 @@ async def test_what_a_thread_of_an_earlier_cell_does_is_not_of_the_cell_that_run
 ) -> None:
     executor = CodeExecutor(cwd=str(tmp_path))
     await executor.execute(
-        "import subprocess, threading\ngo, done, servers = threading.Event(), threading.Event(), []\n"
+        "import subprocess, threading\n"
+        "go, done, servers = threading.Event(), threading.Event(), []\n"
         "def work():\n"
         "    go.wait()\n"
         "    print('from before')\n"
