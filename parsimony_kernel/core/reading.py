@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
+from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.core.refusals import GUIDANCE
 
 # Of an older answer this much is kept of what was printed, in characters, and of a table in lines.
@@ -210,7 +211,8 @@ def _of_code(result: dict[str, Any], described: _Described, *, failed: bool) -> 
 def _ends(result: dict[str, Any], printed: str) -> list[int]:
     """Where what was printed is parted by what was shown; all of it stands first, if unknown."""
     before = result.get("printed_before")
-    known = isinstance(before, list) and _CUT not in printed
+    # What was cut or redacted has another length than what was counted.
+    known = isinstance(before, list) and _CUT not in printed and REDACTED not in printed
     return [*before, len(printed)] if known and isinstance(before, list) else [len(printed)]
 
 

@@ -245,16 +245,24 @@ def _ended(request: TerminationRequest | SuspensionRequest) -> tuple[str, str]:
 def service_of(tool: Tool) -> str:
     """The name of what stands behind ``tool``: another one when its function is defined otherwise.
 
-    It is the same in every process, unless the function holds another one and was defined in a
-    cell; of what it closes over, and of the functions that it calls, nothing is known.
+    It is the same in every process; of what the function closes over, and of the functions that it
+    calls, nothing is known.
     """
     function = inspect.unwrap(tool.function)
     code = getattr(getattr(function, "func", function), "__code__", None)
     given = (getattr(function, each, None) for each in ("__defaults__", "__kwdefaults__"))
-    bare = code.replace(co_filename="", co_firstlineno=1) if inspect.iscode(code) else None
     # The second format doesn't depend on what else holds the same constants.
+    bare = _placeless(code) if inspect.iscode(code) else None
     made_of = marshal.dumps(bare, 2) + repr((*given, tool.timeout_s)).encode()
     return f"tool:{tool.name}:{hashlib.sha256(made_of).hexdigest()[:16]}"
+
+
+def _placeless(made: Any) -> Any:
+    """Code, and the code in it, without its file and line; anything else in it as it is."""
+    if not inspect.iscode(made):
+        return made
+    consts = tuple(map(_placeless, made.co_consts))
+    return made.replace(co_filename="", co_firstlineno=1, co_consts=consts)
 
 
 def _is_of_service(tool: Tool, failure: Failure) -> bool:

@@ -442,7 +442,8 @@ async def _pieces(litellm: Any, response: Any, behind: Any) -> AsyncGenerator[An
                 response.received_finish_reason = piece.choices[0].finish_reason
             # Behind the end: a usage that is no number does not undo an answer that is whole.
             if isinstance(told.get("usage"), dict):
-                piece.usage = litellm.Usage(**told["usage"])
+                with contextlib.suppress(ValueError):
+                    piece.usage = litellm.Usage(**told["usage"])
             yield piece
     except Exception as exc:  # boundary: tool - the provider's stream, told as litellm tells it
         response._handle_stream_fallback_error(exc)
@@ -483,13 +484,17 @@ def _whole(litellm: Any, pieces: list[Any], calls: list[Any], messages: list[Any
     }
     end = [choice.finish_reason for choice in choices if choice.finish_reason][-1]
     tier = next((piece.service_tier for piece in pieces if piece.service_tier), None)
-    told = {"model": pieces[0].model, "service_tier": tier}
-    if usage := [piece.usage for piece in pieces if piece.usage]:
+    # The first piece may name a deployment, or nothing; the next ones who is paid.
+    first, *others = dict.fromkeys(piece.model for piece in pieces)
+    told = {"model": others[0] if others else first, "service_tier": tier}
+    counts = [piece.usage for piece in pieces if piece.usage]
+    if len(counts) == 1:
         one = {"message": said, "finish_reason": end}
-        return litellm.ModelResponse(choices=[one], usage=usage[-1], **told)
-    # Nobody has counted: litellm does when it puts pieces together.
+        return litellm.ModelResponse(choices=[one], usage=counts[0], **told)
+    # Nobody has counted, or several pieces did: litellm reckons it when it puts pieces together.
     whole = litellm.ModelResponseStream(choices=[{"delta": said, "finish_reason": end}], **told)
-    return litellm.stream_chunk_builder([whole], messages=messages)
+    more = [litellm.ModelResponseStream(choices=[], usage=each, **told) for each in counts]
+    return litellm.stream_chunk_builder([whole, *more], messages=messages)
 
 
 def _delta(chunk: Any) -> Delta:

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core import outputs as out
 from parsimony_kernel.core.choices import ids_of
+from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.core.refusals import GUIDANCE
 from parsimony_kernel.core.text import encodable
 from parsimony_kernel.view import blocks as bl
@@ -286,10 +287,13 @@ def _shown(view: RunView, output: out.KernelOutput, *, is_noted: bool) -> Iterat
 def _printed(output: out.KernelOutput) -> list[tuple[pt.Verbatim, ...]]:
     """What was printed before the first output that was shown, and behind each of them. Where that
     is not known all of it stands first."""
-    ends = () if output.truncated else output.printed_before[: len(output.shown)]
+    # What was redacted has another length than what was counted.
+    is_counted = not output.truncated and REDACTED not in output.stdout
+    ends = output.printed_before[: len(output.shown)] if is_counted else ()
     marks = [0, *accumulate(ends, max), len(output.stdout)]
     pieces = [output.stdout[begin:end] for begin, end in pairwise(marks)]
-    most = STREAM_CHARS // max(1, sum(map(bool, pieces)))
+    shares = sum(map(bool, pieces)) if len(output.stdout) > STREAM_CHARS else 1
+    most = STREAM_CHARS // max(1, shares)
     return [_stream("Printed", each, most) for each in pieces]
 
 

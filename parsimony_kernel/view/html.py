@@ -10,6 +10,7 @@ Nothing differs between two runs that did the same, as long as the blocks are la
 notebooks are compared byte by byte. What does differ goes into metadata.
 """
 
+import json
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
@@ -91,6 +92,10 @@ def _highlighted(part: Verbatim) -> Markup:
 
 VEGALITE_MIME = "application/vnd.vegalite.v5+json"
 _EMBEDDED = tomllib.loads(Path(__file__).with_name("chart.toml").read_text(encoding="utf-8"))
+# Of more than this SVG takes seconds to be drawn.
+_SVG_CHARS = 200_000
+# A colour that is an address, and what can make one up: SVG would load it, a canvas does not.
+_MAY_LOAD = re.compile(r'(?i)url\(|\\\\|"(?:expr|calculate|signal)":')
 VEGALITE_SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 
 Bundle = tuple[dict[str, Any], dict[str, Any]]
@@ -142,8 +147,11 @@ def figure_bundle(figure: FigureBlock) -> Bundle:
     metadata: dict[str, Any] = {}
     if figure.spec is not None:
         data[VEGALITE_MIME] = {"$schema": VEGALITE_SCHEMA, **figure.spec}
-        has_ground = "background" in {**figure.spec, **(figure.spec.get("config") or {})}
-        told = {"actions": _EMBEDDED["actions"]} if has_ground else _EMBEDDED
+        grounds = [each for each in (figure.spec, figure.spec.get("config")) if type(each) is dict]
+        text = json.dumps(figure.spec, ensure_ascii=False)
+        is_ours = len(text) <= _SVG_CHARS and not _MAY_LOAD.search(text)
+        is_ours = is_ours and not any("background" in each for each in grounds)
+        told = _EMBEDDED if is_ours else {"actions": _EMBEDDED["actions"]}
         metadata[VEGALITE_MIME] = {"embed_options": told}
     if png:
         data["image/png"] = png

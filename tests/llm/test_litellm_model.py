@@ -149,6 +149,25 @@ STREAMS: list[Reply] = [
         USED,
     ),
     streamed(delta({"content": "Hi"}), {"error": "It broke."}),
+    # The first piece names nothing, or a deployment; the others who is paid.
+    streamed(
+        {"choices": [], "model": ""},
+        {**delta({"content": "Hi"}), "model": "gpt-4o-mini-2024-07-18"},
+        {**delta({}, "stop"), "model": "gpt-4o-mini-2024-07-18"},
+        USED,
+    ),
+    # Counted in parts, or once more as nothing.
+    streamed(
+        delta({"content": "Hi"}),
+        delta({}, "stop"),
+        USED,
+        {**USED, "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}},
+    ),
+    streamed(
+        delta({"content": "Hi"}, "stop"),
+        {**USED, "usage": {"prompt_tokens": 99}},
+        {**USED, "usage": {"completion_tokens": 9}},
+    ),
 ]
 
 
@@ -171,6 +190,17 @@ async def test_a_piece_that_is_written_oddly_is_read(told: Any, text: str) -> No
     last, _ = await outcome(streamed(delta(told), delta({}, "stop"), {"choices": None}))
     assert isinstance(last, Completion)
     assert (last.message.content or "") == text
+
+
+async def test_a_usage_that_is_no_number_does_not_undo_the_answer_beside_it() -> None:
+    last, _ = await outcome(
+        streamed(
+            delta({"content": "Hi"}),
+            {**delta({"content": " you"}, "stop"), "usage": {"prompt_tokens": "many"}},
+        )
+    )
+    assert isinstance(last, Completion)
+    assert (last.message.content or "").startswith("Hi")
 
 
 async def test_a_model_that_repeats_one_piece_is_stopped() -> None:

@@ -72,8 +72,11 @@ def test_what_was_printed_and_shown_stands_in_the_order_in_which_it_came() -> No
     work = words(segment(*code(**printed), question()))[1]
     order = [work.index(each) for each in ("before", "first", "between", "second", "behind")]
     assert order == sorted(order)
-    work = words(segment(*code(**printed, truncated=True), question()))[1]
-    assert work.index("behind") < work.index("first")
+    for odd in ({"truncated": True}, {"stdout": "before\n[redacted]behind\n"}):
+        work = words(segment(*code(**{**printed, **odd}), question()))[1]
+        assert work.index("behind") < work.index("first")
+    long = {**printed, "stdout": "a" * 3_000 + "\nb\nc\n", "printed_before": [3_001, 3_003]}
+    assert "left out" not in words(segment(*code(**long), question()))[1]
 
 
 def test_a_fold_names_what_its_own_steps_made() -> None:
@@ -277,6 +280,13 @@ def test_the_commands_that_go_on_from_a_turn_stand_in_its_fold() -> None:
         ({"config": {"view": {"continuousWidth": 300}}}, True),
         ({"background": "white"}, False),
         ({"config": {"background": "#222"}}, False),
+        ({"config": "dark"}, True),
+        # An SVG would load what a colour names, whoever wrote it; and it is slow with many marks.
+        ({"mark": {"type": "bar", "color": "url(https://evil.example/x)"}}, False),
+        ({"data": {"values": [{"c": "u\\72l(https://evil.example/x)"}]}}, False),
+        ({"encoding": {"color": {"value": {"expr": "'u' + 'rl(//evil.example)'"}}}}, False),
+        ({"transform": [{"calculate": "'u' + 'rl(//evil.example)'", "as": "c"}]}, False),
+        ({"data": {"values": [{"n": n} for n in range(30_000)]}}, False),
     ],
 )
 def test_a_chart_has_the_ground_of_the_page_unless_it_says_another(
