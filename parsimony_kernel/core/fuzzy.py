@@ -25,6 +25,8 @@ def alike(a: str, b: str) -> bool:
     if a == b:
         return True
     short, long = sorted((a, b), key=len)
+    if re.fullmatch(f"(?:un|in|im|ir|il|non|dis|de){re.escape(short)}", long):
+        return False
     if len(short) >= 4 and long.startswith(short):
         return True
     return len(short) >= 5 and fuzz.ratio(a, b) >= _ENOUGH

@@ -171,8 +171,8 @@ class Change:
 
     Enough to take it back later, when other cells may have run; it holds only what differs.
     ``after`` is what the names were bound to then, ``images`` what the changed objects held,
-    ``runs`` how many runs of cells were on record, and ``size`` the memory in bytes that it keeps
-    at most, as far as that is known.
+    ``runs`` how many runs of cells were on record, and ``size`` the memory in bytes that it keeps,
+    as far as that is known.
     """
 
     before: State
@@ -192,6 +192,7 @@ class Change:
             after={name: each for name, each in self.after.items() if name in names},
             images={key: each for key, each in self.images.items() if key in kept},
             versions={name: self.versions[name] for name in names},
+            size=_size(before.bindings.values(), before.copies.by_id.values()),
         )
 
 

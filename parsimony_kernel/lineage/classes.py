@@ -15,6 +15,7 @@ import tomllib
 import uuid
 import weakref
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from importlib.resources import files
 from types import (
     BuiltinFunctionType,
@@ -79,6 +80,11 @@ def referents(value: Any) -> list[Any]:
     """What the collector of garbage says that an object holds, without modules and classes, which
     lead anywhere."""
     held = gc.get_referents(value)
+    if any(type(each) is dict for each in held):
+        with suppress(Exception):  # boundary: user object - a class may say what its dictionary is
+            # Attributes lie no deeper where somebody has asked for the dictionary of them.
+            own = attributes_of(value)
+            held = [part for each in held for part in (own.values() if each is own else (each,))]
     return [each for each in held if not issubclass(type(each), type | ModuleType)]
 
 

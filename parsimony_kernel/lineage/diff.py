@@ -38,6 +38,8 @@ _PLAIN = 100
 _MOST_NAMES = 40
 _MOST_CHARS = 60
 _MOST_SHOWN = 5
+# Items of a container inside another that are compared.
+_MOST_INSIDE = 100
 # What numpy compares by value: numbers, times and texts.
 _COMPARED = frozenset("biufcmMSU")
 _SIZED = frozenset({list, tuple, dict, set, frozenset, bytearray})
@@ -300,8 +302,12 @@ def _matched(before: Any, after: Any) -> tuple[Any, Any] | None:
     """The places in each of the labels that both have; by place where labels do not tell, ``None``
     where neither does, or too many labels would have to be compared."""
     is_as_many = len(before) == len(after)
-    can_tell = max(len(before), len(after)) <= _MOST_LABELS and _is_safe(before) and _is_safe(after)
-    if can_tell and not before.is_(after):
+    is_other = not before.is_(after)
+    if is_other and max(len(before), len(after)) > _MOST_LABELS:
+        # Many labels are the same or not; by place they would be taken for each other.
+        is_plain = {before.dtype.kind, after.dtype.kind} <= _COMPARED
+        return _in_order(len(before)) if is_plain and before.equals(after) else None
+    if is_other and _is_safe(before) and _is_safe(after):
         try:
             if before.is_unique and after.is_unique:
                 places = before.get_indexer(after)
@@ -381,10 +387,12 @@ def differs_from(one: Any, other: Any) -> bool:
         return True
 
 
-def is_known(label: Any) -> bool:
-    """Whether comparing ``label`` runs no code of a person's."""
+def is_known(label: Any, deep: int = 5) -> bool:
+    """Whether comparing ``label`` runs no code of a person's, nor too long."""
     kind = type(label)
-    if kind is tuple:
-        return all(map(is_known, label))
+    if kind in (tuple, list, dict):
+        parts = [*label, *label.values()] if kind is dict else label
+        is_small = deep > 0 and len(parts) <= _MOST_INSIDE
+        return is_small and all(is_known(each, deep - 1) for each in parts)
     is_atom = kind in ATOMS and kind is not frozenset
     return is_atom or module_of(kind) == "numpy" or is_scalar_of_pandas(kind)

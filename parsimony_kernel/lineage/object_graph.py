@@ -153,9 +153,12 @@ def part_at(value: Any, path: Steps) -> Any:
         if step is None or is_tabular(value):
             return value
         try:
-            value = _item(value, step[0]) if isinstance(step, tuple) else attributes_of(value)[step]
+            inner = _item(value, step[0]) if isinstance(step, tuple) else attributes_of(value)[step]
         except (AttributeError, LookupError, TypeError):
             return value
+        if inner is value:
+            return value
+        value = inner
     return value
 
 

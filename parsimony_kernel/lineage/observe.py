@@ -112,12 +112,14 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         likely |= names.touched | _named(held, namespace)
     if functions:
         maybe |= used
-    # Of what is changed in a part that the text does not tell, anything may be that.
-    unclear = {
-        name
+    unclear = {name for name, path in names.paths if None in path}
+    # A part that only running code tells, such as a property gives, may be any of what is held.
+    unknown = [
+        namespace[name]
         for name, path in names.paths
         if name in namespace and path and part_at(namespace[name], path) is namespace[name]
-    } | {name for name, path in names.paths if None in path}
+    ]
+    maybe |= _named(held_by(unknown, parts_in), namespace)
     roots = [namespace[name] for name in likely | unclear if name in namespace]
     likely |= _named(held_by(roots, parts_in), namespace)
     changeable = {

@@ -100,8 +100,10 @@ class _Planner:
         for each in filter(None, (self.turn.tables().get(self.subject), *self._originals())):
             kinds = sorted(each.texts, key=lambda c: c.is_code)
             if each.measures and kinds:
-                value = each.measures[0].name
-                return [f"mean {value} by {kinds[0].name}", f"top 5 {each.name} by {value}"]
+                names = (each.measures[0].name, kinds[0].name)
+                plain = (len(tokenize(n)) == 1 and not n.isdigit() for n in names)
+                value, kind = (n if ok else f'"{n}"' for n, ok in zip(names, plain, strict=True))
+                return [f"mean {value} by {kind}", f"top 5 {each.name} by {value}"]
             return [f"describe {each.name}", f"show the first 5 rows of {each.name}"]
         return [f"load {each}" for each in self.files[:2]] or words.examples()[-2:]
 
@@ -110,6 +112,9 @@ class _Planner:
     def plan(self) -> str:
         """Give the summary, once everything is done."""
         request = self.turn.request
+        # A listed file is one token, whatever is in its name.
+        for file in sorted((f for f in self.files if re.search(r"[^\w.\-/~\"]", f)), key=len):
+            request = re.sub(rf"(?<![\w\"'/]){re.escape(file)}", f'"{file}"', request)
         no_if(not request, "empty")
         no_if(len(request) > MAX_REQUEST, "long", len(request), MAX_REQUEST)
         no_if(clause("fix", request), "fix")
@@ -139,8 +144,15 @@ class _Planner:
         part, query = self._load(part), None
         if any(t.kind in ("word", "quoted", "number") for t in part):
             query = self._read(part, before)
-            is_all = query == Query(query.table, "rows", notes=query.notes)
-            if not (is_all and (aside or part[0].low in ("use", "take", "with", "using"))):
+            # A column may be called as the table is: a file or a snapshot is of the table.
+            own = [
+                c for c in query.columns if aside and c.name.casefold() == query.table.casefold()
+            ]
+            is_all = query == Query(query.table, "rows", columns=own, notes=query.notes)
+            if is_all and aside:
+                title = query.table.replace("_", " ").capitalize()
+                self.made.append(_Made(title, query.table, told=f"All rows of `{query.table}`."))
+            elif not (is_all and part[0].low in ("use", "take", "with", "using")):
                 self._compute(query)
         if aside:
             self._publish(kind, aside.groupdict())
@@ -151,8 +163,9 @@ class _Planner:
     def _load(self, part: list[Token]) -> list[Token]:
         """Load the file that a part names; what is left of it."""
         left, path, name = _apart(part)
-        if path:
+        while path:
             self._load_file(self._path(path), name, {t.low for t in part})
+            left, path, name = _apart(left)
         names = {t.name.casefold() for t in self.loaded}
         said = {t.low for t in left if t.kind == "word"} - names
         return [] if self.loaded and all(clause("loading", word) for word in said) else left
@@ -336,7 +349,9 @@ class _Planner:
         if kind == "file":
             name = self._latest(chart=False).table
             suffix = (given.get("suffix") or "csv").casefold().replace("excel", "xlsx")
-            path = title if "." in title else f"{title or name}.{suffix}"
+            # A file that is there is overwritten only where its name is said.
+            stem = title or words.unique(name, [f.rpartition(".")[0] for f in self.files])
+            path = title if "." in title else f"{stem}.{suffix}"
             is_chart = re.search("chart|plot|graph", given.get("rest") or "")
             no_if(is_chart or not path.casefold().endswith((".csv", ".xlsx")), "file")
             self._done(self._ran(code.export(name, path)))

@@ -50,6 +50,7 @@ class Reader:
     values: list[tuple[Column, str]] = field(default_factory=list)
     compared: list[Column] = field(default_factory=list)
     columns: list[Column] = field(default_factory=list)
+    either: bool = False
 
     def read(self) -> Query:
         """Read the query. Raises ``Ask`` and ``No``."""
@@ -113,7 +114,7 @@ class Reader:
                 time or any other.
         """
         if letter == "C":
-            kinds = {"m": "is_measure", "t": "is_time"}
+            kinds = {"m": "is_measure", "t": "is_time", "b": "is_flag"}
             every = (k for k, name in kinds.items() if all(getattr(c, name) for c in value))
             letter = f"C{next(every, 'k')}"
         mark = f"{letter}{len(self.marks) + 1}"
@@ -281,8 +282,8 @@ class Reader:
                 self.query.groups.append(self._part(mark))
             else:
                 self.columns.append(self.pick(mark))
-        self.query.any_of = self.query.any_of or ("or" in left and len(self.query.filters) > 1)
-        no_if("or" in left and (len(self.query.filters) > 2 or "~ and ~" in text), "parts")
+        self.either = "or" in left
+        no_if(self.either and "~ and ~" in text, "parts")
 
     def _unknown(self, words: list[str]) -> None:
         """Ask which column is meant by the one unknown word, else name a word and give up."""
@@ -343,6 +344,12 @@ class Reader:
         is_year = parts != {"year"} or all(1500 <= each <= 2100 for each in values)
         if column.is_time and (len(parts) > 1 or not is_year):
             return False
+        if "b" in given and not column.is_time and self.table.times and is_year:
+            # "total sales from 2022 to 2023" may be about the time; one of dates always is.
+            question = f"Which column is from {values[0]} to {values[-1]}?"
+            times = self.table.times
+            if parts != {"year"} or self.one_of(question, [column, *times]).is_time:
+                return False
         if column.kind == "date":
             column = part_of(column, *parts) if parts else column
         elif marks:
@@ -357,6 +364,9 @@ class Reader:
         ops = [f.op for f in (*self.query.filters, new) if f.column == new.column]
         no_if(len([op for op in ops if op in ("==", "in")]) > 1, "parts")
         self.query.filters.append(new)
+
+    def _unless(self, given: _Given) -> None:
+        self._filter(Filter(self.pick(given["c"]), "false"))
 
     def _values(self, given: _Given) -> bool | None:
         """Keep the rows with a value, or drop them; several set side by side are groups."""
@@ -405,9 +415,11 @@ class Reader:
         bare = [c for c in self.columns if (c.is_measure or c not in used) and c != query.sort]
         # What the rows are named by means all of them.
         bare = [] if bare == [*self.table.columns[:1]] and query.filters else bare
-        if not query.do:
-            query.filters += [Filter(c, "true") for c in bare if c.kind == "boolean"]
-            bare = [c for c in bare if c.kind != "boolean"]
+        query.filters += [Filter(c, "true") for c in bare if c.kind == "boolean"]
+        bare = [c for c in bare if c.kind != "boolean"]
+        query.any_of = query.any_of or (self.either and len(query.filters) > 1)
+        no_if(self.either and len(query.filters) > 2, "parts")
+        no_if(query.do and query.columns and bare, "unused", *(c.name for c in bare[:1]))
         numbers = [c for c in bare if c.is_measure]
         others = [c for c in bare if not c.is_measure]
         is_drawn = query.chart == "line" or (query.chart and others)
@@ -453,6 +465,7 @@ class Reader:
         query.columns = query.columns or numbers
         no_if(len(query.columns) > 1, "parts")
         no_if(query.limit and not (query.agg or query.columns), "rank")
+        no_if(query.limit and not query.groups, "parts")
         if query.window == "rolling":
             self._check_rolling()
         elif not query.columns:
@@ -479,7 +492,14 @@ class Reader:
         is_plain = not (query.window or query.limit)
         is_day = not query.chart and [group.kind for group in over] == ["date"]
         is_line = query.chart in ("line", "auto") or is_day
-        return bool(over and is_plain and is_line)
+        if not (over and is_plain and is_line):
+            return False
+        if query.chart or "over time" in self.text:
+            return True
+        # Several rows of one time are no line: what they come to is asked, or summed.
+        names = [group.name for group in query.groups]
+        look = f"int({masked(query)}.duplicated({english.literal(names)}).any())"
+        return self.look(look, f"Look whether each {spoken(names)} has one row") != 1
 
     def _check_share(self, others: list[Column]) -> None:
         """Of what it is the share must be clear."""
@@ -515,6 +535,11 @@ class Reader:
         unused = slots.difference(kinds[query.do]["uses"].split())
         no_if(any(getattr(query, slot) for slot in unused), "parts")
         no_if(len(query.groups) > (2 if query.chart else 4), "parts")
+        no_if(query.chart and query.do == "aggregate" and not query.groups, "chart")
+        is_drawn = query.do in ("histogram", "box", "scatter")
+        is_undrawn = query.groups[1:] or any(g.is_time or g.made_of for g in query.groups)
+        no_if(is_drawn and is_undrawn, "parts")
+        no_if(query.do == "rename" and query.text in [c.name for c in self.table.columns], "parts")
         nothing = query.do == "rows" and not (query.columns or query.filters or query.sort)
         shows = re.match(r"(?:show|list|display|print|see|give|get|use|take)\b|T\d+$", self.text)
         no_if(nothing and not (shows or text == "~"), "nothing", self.table.name)

@@ -85,6 +85,11 @@ class Column:
         return self.kind == "date" or self.is_year
 
     @property
+    def is_flag(self) -> bool:
+        """Whether it says yes or no."""
+        return self.kind == "boolean"
+
+    @property
     def is_code(self) -> bool:
         """Whether it names or numbers things, by its name or because it counts up."""
         is_whole = self.kind == "text" or self.dtype.startswith(("int", "uint"))

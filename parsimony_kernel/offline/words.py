@@ -38,12 +38,12 @@ def rows() -> list[tuple[re.Pattern[str], Row]]:
         "agg": f"(?:{'|'.join(table()['words'].values())})",
         "op": f"(?:{'|'.join(map(re.escape, operators()))})",
         # The second letter of a column's mark says what it holds.
-        "C": r"C[mtk]\d+",
-        **{f"C{kind}": rf"C{kind}\d+" for kind in "mtk"},
+        "C": r"C[mtkb]\d+",
+        **{f"C{kind}": rf"C{kind}\d+" for kind in "mtkb"},
         **{each: rf"{each}\d+" for each in "VNTQPD"},
     }
     macros |= {f"{each}s": macros[each] + several.format(macros[each]) for each in "CV"}
-    macros["Gs"] = r"(?:C[mtk]|P)\d+(?: (?:,|and|&|, and|by|, by) (?:the |by )*(?:C[mtk]|P)\d+)*"
+    macros["Gs"] = r"(?:C[mtkb]|P)\d+(?: (?:,|and|&|, and|by|, by) (?:the |by )*(?:C[mtkb]|P)\d+)*"
     texts = (
         (re.sub(r"\{(\w+)\}", lambda m: macros[m[1]], r["re"]), r) for r in table()["row"].values()
     )
