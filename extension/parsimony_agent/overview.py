@@ -54,6 +54,7 @@ def history(magics: AgentMagics, turn: str | None = None) -> Told:
         # In the person's own time, to the minute.
         started = f"{datetime.fromisoformat(each.started_at).astimezone():%Y-%m-%d %H:%M}"
         status = "not done" if each.status == "handed_off" else each.status
+        status = "undone" if each.run_id in session.past.changes.undone else status
         rows.append((str(each.ordinal), status, each.request or "(purged)", each.model, started))
     head = ("turn", "status", "request", "model", "started")
     return table(head, rows, empty="This notebook has no turns yet.")

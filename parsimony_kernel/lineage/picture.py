@@ -65,12 +65,14 @@ def draw(told: Explanation) -> str:
             for parent in parents
             if parent.row < node.row
         ]
+    head = f"Where {told.name} comes from"
+    width = max(width, 40 + 9 * len(head))  # of 16 pixels, in bold
     # Without times: the same picture is the same document.
     drawn = f"{told.name} {told.problem} {[*nodes.values()]}"
     return rendered(
         "lineage/picture.svg.j2",
         mark=hashlib.sha256(drawn.encode("utf-8", "replace")).hexdigest()[:12],
-        head=f"Where {told.name} comes from",
+        head=head,
         description=told.text(),
         problem="" if told.steps else told.text(),
         nodes=list(nodes.values()),

@@ -16,7 +16,6 @@ from parsimony_kernel.offline.words import fold, identifier, literal, singular, 
 from parsimony_kernel.offline.words import table as patterns
 
 _READERS = {"parquet": "parquet", "pq": "parquet", "xlsx": "excel", "xls": "excel"}
-_LINES = ("jsonl", "ndjson")
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ def load(path: str, name: str, options: dict[str, Any], signed: Sequence[str] = 
     with a sign."""
     suffix = path.casefold().rpartition(".")[2]
     reader = _READERS.get(suffix, "json" if "json" in suffix else "csv")
-    given = arguments({**({"lines": True} if suffix in _LINES else {}), **options})
+    given = arguments({**({"lines": True} if suffix in ("jsonl", "ndjson") else {}), **options})
     lines = [f"{name} = pd.read_{reader}({', '.join([literal(path), *given])})"]
     for each in map(literal, signed):
         number = '.str.replace(r"[^\\d.-]", "", regex=True).astype(float)'

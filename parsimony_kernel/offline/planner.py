@@ -101,8 +101,7 @@ class _Planner:
             kinds = sorted(each.texts, key=lambda c: c.is_code)
             if each.measures and kinds:
                 names = (each.measures[0].name, kinds[0].name)
-                plain = (len(tokenize(n)) == 1 and not n.isdigit() for n in names)
-                value, kind = (n if ok else f'"{n}"' for n, ok in zip(names, plain, strict=True))
+                value, kind = (n if re.fullmatch(r"[^\W\d]\w*", n) else f'"{n}"' for n in names)
                 return [f"mean {value} by {kind}", f"top 5 {each.name} by {value}"]
             return [f"describe {each.name}", f"show the first 5 rows of {each.name}"]
         return [f"load {each}" for each in self.files[:2]] or words.examples()[-2:]
@@ -145,9 +144,7 @@ class _Planner:
         if any(t.kind in ("word", "quoted", "number") for t in part):
             query = self._read(part, before)
             # A column may be called as the table is: a file or a snapshot is of the table.
-            own = [
-                c for c in query.columns if aside and c.name.casefold() == query.table.casefold()
-            ]
+            own = [c for c in query.columns if aside and c.name == query.table]
             is_all = query == Query(query.table, "rows", columns=own, notes=query.notes)
             if is_all and aside:
                 title = query.table.replace("_", " ").capitalize()
@@ -300,7 +297,8 @@ class _Planner:
         """The request before, where this one may go on from it."""
         query: Query | None = None
         for request in self.turn.earlier[-4:]:
-            for part in _clauses(tokenize(request)):
+            is_aside = any(pattern.fullmatch(request) for pattern, _ in words.asides())
+            for part in () if is_aside else _clauses(tokenize(request)):
                 with suppress(Ask, No):
                     # The first of them goes on from nothing.
                     query = self._reader(about, _apart(part)[0], query or Query(about.name)).read()
@@ -339,7 +337,9 @@ class _Planner:
         names = self.turn.figures() if chart else saved or [self.subject] * bool(self.subject)
         no_if(not names, "made", "chart" if chart else "table")
         question = "Which one do you mean?"
-        name = names[0] if len(names) == 1 else self.turn.choose(question, names[::-1])
+        # Of what was asked about, the one that was chosen may have gone.
+        is_open = len(names) > 1 or question in self.turn.answers
+        name = self.turn.choose(question, names[::-1]) if is_open else names[0]
         title = name.replace("_", " ").strip().capitalize()
         return _Made(title, chart=name) if chart else _Made(title, name)
 

@@ -165,9 +165,6 @@ class Reader:
             return self.mark("V", [(part_of(self.time(text), "month_name"), month)], text)
         if partly:
             return self.mark("C", partly, text)
-        if singular(low) in english.filler("events"):
-            self.query.notes.append(f"Read {text!r} as the rows of {self.table.name}")
-            return self.mark("T", self.table.name, text)
         return ""
 
     def _is_rows(self, words: tuple[str, ...], exact: Sequence[Column]) -> bool:
@@ -286,17 +283,10 @@ class Reader:
         no_if(self.either and "~ and ~" in text, "parts")
 
     def _unknown(self, words: list[str]) -> None:
-        """Ask which column is meant by the one unknown word, else name a word and give up."""
+        """Name a word and give up."""
         word = next((each for each in words if each not in english.keywords()), words[0])
-        numbers, agg = [c.name for c in self.table.measures], english.aggregate(words[0])
-        is_column = words[1:] == [word] and not (self.query.agg or self.query.columns)
-        if agg and is_column and numbers:
-            question = f"`{self.table.name}` has no column {word!r}. Which one do you mean?"
-            self.query.agg = agg
-            self.query.columns = [self.table.column(self.turn.choose(question, numbers))]
-        else:
-            why = "unused" if word in english.keywords() else "unknown"
-            no_if(True, why, self.raw.get(word, word))
+        why = "unused" if word in english.keywords() else "unknown"
+        no_if(True, why, self.raw.get(word, word))
 
     # -- the acts of the rows ------------------------------------------------------------------
 
@@ -499,7 +489,7 @@ class Reader:
         # Several rows of one time are no line: what they come to is asked, or summed.
         names = [group.name for group in query.groups]
         look = f"int({masked(query)}.duplicated({english.literal(names)}).any())"
-        return self.look(look, f"Look whether each {spoken(names)} has one row") != 1
+        return bool(self.look(look, f"Look whether each {spoken(names)} has one row") != 1)
 
     def _check_share(self, others: list[Column]) -> None:
         """Of what it is the share must be clear."""

@@ -48,6 +48,8 @@ def asks(question: str, *choices: str, run_id: str = "") -> ev.UserInputRequeste
 class FakePast:
     """The past of a notebook as far as it is told: what was done is written down beforehand."""
 
+    changes = SimpleNamespace(undone=())
+
     def __init__(self, session: "FakeSession") -> None:
         self._session = session
 
