@@ -283,10 +283,17 @@ class Reader:
         no_if(self.either and "~ and ~" in text, "parts")
 
     def _unknown(self, words: list[str]) -> None:
-        """Name a word and give up."""
+        """Ask which column is meant by the one unknown word, else name a word and give up."""
         word = next((each for each in words if each not in english.keywords()), words[0])
-        why = "unused" if word in english.keywords() else "unknown"
-        no_if(True, why, self.raw.get(word, word))
+        numbers, agg = [c.name for c in self.table.measures], english.aggregate(words[0])
+        is_column = words[1:] == [word] and not (self.query.agg or self.query.columns)
+        if agg and is_column and numbers:
+            question = f"`{self.table.name}` has no column {word!r}. Which one do you mean?"
+            self.query.agg = agg
+            self.query.columns = [self.table.column(self.turn.choose(question, numbers))]
+        else:
+            why = "unused" if word in english.keywords() else "unknown"
+            no_if(True, why, self.raw.get(word, word))
 
     # -- the acts of the rows ------------------------------------------------------------------
 
