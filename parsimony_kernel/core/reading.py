@@ -20,6 +20,8 @@ BRIEF_LINES = 6
 
 # What begins the last line, where it is news.
 NEXT = "You may call now: "
+# What begins the values that a model is told where it has not seen them yet.
+VALUES = "(some values of each column, not rows: "
 # A digest, or a path that is made of one: it names a thing that a title names too.
 _DIGEST = re.compile(r"(?:\S*[^0-9a-f\s])?[0-9a-f]{64}(?:[^0-9a-f\s]\S*)?")
 _NUMPY = re.compile(r"\bnp\.(?:float|int|uint|bool|str)\d*_?\(([^()]*)\)")
@@ -319,7 +321,7 @@ def _table(table: dict[str, Any], described: _Described) -> Iterator[str]:
     described.update(sampled)
     if new:
         told = "; ".join(f"{c['name']}: {_values(c['samples'])}" for c in new)
-        yield f"(some values of each column, not rows: {told})"
+        yield f"{VALUES}{told})"
 
 
 def _sampled(columns: list[dict[str, Any]]) -> dict[tuple[str, ...], dict[str, Any]]:

@@ -17,14 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.core.chat import ModelRequest
-from parsimony_kernel.core.reading import NEXT, as_text, envelope_in, variable_in_text
+from parsimony_kernel.core.reading import NEXT, VALUES, as_text, envelope_in, variable_in_text
 
 Clean = Callable[[str], str]
 
 # The opening of a turn, as the session writes it.
 _REQUEST = re.compile(r"<request>\n(.*)\n</request>", re.DOTALL)
 _CONTEXT = re.compile(r"<notebook_context>\n(.*?)\n</notebook_context>\n*", re.DOTALL)
-_NEXT = re.compile(rf"\n?{re.escape(NEXT)}.*\Z")
+# Neither is a part of what a tool answered: they depend on what was told before.
+_NEXT = re.compile(rf"\n?{re.escape(NEXT)}.*\Z|[ \n]?{re.escape(VALUES)}.*\)(?=\n|\Z)")
 _ADDENDUM = "<context_addendum>"
 # What of the inventory lies around the notebook.
 _KEYS_AROUND = "today versions working_folder files named_files artifacts replaceable"

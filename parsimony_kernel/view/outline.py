@@ -393,13 +393,13 @@ def _summary(blocks: Sequence[bl.Block], outcome: bl.Block | None) -> pt.Sentenc
     steps = _of(bl.StepBlock, blocks)
     shown = {step.number for step in steps if _is_work(step)}
     told = counted(len(shown), "step") if shown else "Details"
-    if not isinstance(outcome, bl.EndBlock):
-        return (told,)
-    if outcome.kind != "result":
-        return (f"{told} tried" if shown and outcome.kind == "handoff" else told,)
-    said = set(_NAME.findall(outcome.words))
-    # What the steps before an answer made stands in the fold of those.
-    older = {name for each in _of(bl.ReplyBlock, blocks) for name in each.made}
-    older -= {name for step in steps for name in step.made}
-    made = [(pt.Mono(name),) for name in outcome.variables if name not in said | older]
-    return (told, " · ", *pt.enumerated(made, _NAMED)) if made else (told,)
+    made = list(dict.fromkeys(name for step in steps for name in step.made))
+    if isinstance(outcome, bl.EndBlock):
+        if outcome.kind != "result":
+            return (f"{told} tried" if shown and outcome.kind == "handoff" else told,)
+        said = set(_NAME.findall(outcome.words))
+        # What the steps before an answer made stands in the fold of those.
+        older = {name for each in _of(bl.ReplyBlock, blocks) for name in each.made} - {*made}
+        made = [name for name in outcome.variables if name not in said | older]
+    names = [(pt.Mono(name),) for name in made] if outcome is not None else []
+    return (told, " · ", *pt.enumerated(names, _NAMED)) if names else (told,)
