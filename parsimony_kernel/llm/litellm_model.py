@@ -315,7 +315,7 @@ def import_litellm() -> Any:
     for name in _FIRST_USED:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    _send_as_given()
+    _spare_our_requests(litellm)
     # Nothing below a warning, where nobody chose a level: at DEBUG litellm writes keys.
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logger = logging.getLogger(name)
@@ -326,21 +326,34 @@ def import_litellm() -> Any:
     return litellm
 
 
-def _send_as_given() -> None:
-    """Spare our own requests a search of openai's client, which walks through each value of each
-    message for what it would rename. It finds nothing in JSON, and takes longer than the step."""
-    chat: Any = importlib.import_module("openai.resources.chat.completions.completions")
-    search = getattr(chat, "async_maybe_transform", None)
-    if search is None or search.__module__ == __name__:
-        return
-    from openai._utils import is_given
+def _spare_our_requests(litellm: Any) -> None:
+    """Leave out of our own requests what takes longer than the rest of a short step."""
 
-    async def given(data: Any, kind: Any) -> Any:
-        if not (_is_ours.get() and isinstance(data, dict)):
-            return await search(data, kind)
+    async def given(plain: Any, data: dict[str, Any], kind: Any) -> Any:
+        # openai's client walks through each value of each message for what it would rename, and
+        # finds nothing in JSON.
+        from openai._utils import is_given
+
         return {name: value for name, value in data.items() if is_given(value)}
 
-    chat.async_maybe_transform = given
+    def told(plain: Any, result: Any, logging_obj: Any, *more: Any, **named: Any) -> None:
+        # litellm looks for the price of a stream that nobody has read yet, for its log.
+        if _is_heard(litellm, logging_obj):
+            plain(result, logging_obj, *more, **named)
+
+    _replace("openai.resources.chat.completions.completions", "async_maybe_transform", given)
+    _replace("litellm.utils", "update_response_metadata", told)
+
+
+def _replace(module_name: str, name: str, ours: Callable[..., Any]) -> None:
+    """Let requests of ours get ``ours``, called with the function of a client that it replaces."""
+    plain: Any = getattr(importlib.import_module(module_name), name, None)
+
+    def chosen(*given: Any, **named: Any) -> Any:
+        return ours(plain, *given, **named) if _is_ours.get() else plain(*given, **named)
+
+    if plain is not None and plain.__module__ != __name__:
+        setattr(sys.modules[module_name], name, chosen)
 
 
 def self_check() -> str | None:
