@@ -38,6 +38,7 @@ _CONVERSIONS: dict[str, list[tuple[float, float]]] = TABLE["offsets"] | {
 
 # What parts columns, and what of a number is no digit of it.
 _RULES, _GAP = dict.fromkeys(map(ord, "|│┆\t"), "  "), re.compile(r"\s{2,}")
+_MONTH = re.compile(r"(?:19|20)\d\d-(0[1-9]|1[0-2])")
 _SIGNS = str.maketrans("−", "-", ",$€£")
 
 # A row of a table, which is counted from 1, or a column, counted from the right and below 0. What
@@ -170,7 +171,7 @@ class Results:
         """Where a sentence names rows and columns."""
         lower = text.casefold()
         for name, line in self._labels:
-            if name[:3].strip("/.").casefold() in lower:
+            if name[:3].strip("/.").casefold() in lower or _MONTH.fullmatch(name):
                 yield from (Mention(at.start(), line) for at in _form_of(name).finditer(text))
 
 
@@ -258,7 +259,7 @@ def _form_of(label: str) -> re.Pattern[str]:
     """``label`` with endings; of a name as code has it, and of a date, its first word, too."""
     words = [rf"{word}[^\W_]{{0,3}}" for word in re.findall(r"[^\W_]+", label)]
     short = rf"|{words[0]}" if re.match(r"[^\W_]{4,}_|(?:19|20)\d\d-\d\d", label) else ""
-    if month := re.fullmatch(r"(?:19|20)\d\d-(0[1-9]|1[0-2])", label):
+    if month := _MONTH.fullmatch(label):
         short += f"|{month_name[int(month[1])]}"
     form = r"[\W_]+".join(words) + short
     return re.compile(rf"(?<!\w)(?:{form})(?!\w)", re.IGNORECASE)

@@ -15,8 +15,8 @@ from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.refusals import RefusalError
 from parsimony_kernel.core.taxonomy import FailureType
-from parsimony_kernel.gate.envelope import refused, to_text
-from parsimony_kernel.gate.groundedness import Seen, groundedness, was_refused
+from parsimony_kernel.gate.envelope import refused, succeeded, to_text
+from parsimony_kernel.gate.groundedness import Seen, groundedness, was_refused, without_marks
 from parsimony_kernel.gate.stages import Attempt
 from parsimony_kernel.gate.support import MAX_FOUND, Results, unsupported
 
@@ -261,6 +261,37 @@ def test_a_name_or_a_deed_is_true_once_it_is_there(claim: str, did: dict[str, An
     failure, _ = said(claim)
     assert failure is not None
     assert said(claim, seen(**did)) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("claim", "code"),
+    [
+        ("I saved the table as sensors.csv.", "d = pd.to_datetime(x)\nn = x.to_numpy()"),
+        ("I sent the table to Anna by e-mail.", "y = re.sub('a', 'b', x)\nq = output(3)"),
+        ("I deleted the file old.csv.", "y = x.drop(columns='a').dropna()"),
+    ],
+)
+def test_a_call_that_only_sounds_like_a_deed_is_none(claim: str, code: str) -> None:
+    failure, _ = said(claim, seen(code=[code]))
+    assert failure is not None
+
+
+def test_what_was_marked_is_not_supported_by_its_mark() -> None:
+    envelope = succeeded("return_report", {}, "running", ["x"], not_found=["44.4", "a [b] c"])
+    answer = without_marks(json.dumps(envelope))
+    assert unsupported("It reached 44.4 %.", Results([answer])) == ["44.4"]
+    assert '"requested": "return_report"' in answer
+
+
+def test_the_header_of_the_labels_is_no_column_and_a_month_is_known_by_its_name() -> None:
+    months = "month       amount\n2025-08  96626.17\n2025-12  90702.18\n"
+    held = Results([months, "branch     amount\nKöln    955000.10\nBonn    811111.20\n"])
+    for true in (
+        "Köln's best month was August with 96,626.17, ahead of December with 90,702.18.",
+        "The amount of August was 96,626.17.",
+    ):
+        assert unsupported(true, held) == []
+    assert unsupported("The amount of August was 90,702.18.", held) == ["90,702.18"]
 
 
 def test_a_refusal_says_what_to_do_and_comes_once() -> None:

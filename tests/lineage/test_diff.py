@@ -171,6 +171,13 @@ def test_duplicate_labels_are_compared_by_place() -> None:
     ]
 
 
+def test_a_table_of_many_rows_in_another_order_is_not_told_as_changed() -> None:
+    before = pd.DataFrame({"a": np.arange(600_000)})
+    cannot = ["The rows cannot be matched, so their cells are not compared."]
+    assert frames(before, before.iloc[::-1]) == cannot
+    assert frames(before, before.assign(b=1)) == ["column added: 'b'"]
+
+
 @pytest.mark.parametrize("tz", [None, "UTC"])
 def test_times_and_missing_times_are_compared(tz: str | None) -> None:
     before = pd.Series(pd.to_datetime(["2020-01-01", None, "2020-01-03"])).dt.tz_localize(tz)

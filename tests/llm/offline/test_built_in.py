@@ -103,6 +103,67 @@ async def test_a_table_of_groups(notebook: Notebook, request_: str, truth: pd.Se
     assert made.sort_index().tolist() == pytest.approx(truth.sort_index().tolist())
 
 
+PEOPLE = """
+import pandas as pd
+people = pd.DataFrame({
+    "department": ["IT", "HR", "IT", "Ops"] * 5,
+    "active": [True, False, False, True, True] * 4,
+    "hired": pd.date_range("2019-03-01", periods=20, freq="61D"),
+    "salary": range(1_000, 3_000, 100),
+})
+"""
+
+
+@pytest.mark.parametrize(
+    ("request_", "truth"),
+    [
+        ("how many people are active or in IT", "active or in_it"),
+        ("number of active people", "active"),
+        ("how many people are not active", "not active"),
+        ("total salary in 2019 and 2021", ""),
+        ("number of inactive people", ""),
+        ("how many unactive people", ""),
+        ("mean salary of the top 3 rows", ""),
+        ("how many columns", ""),
+        ("total salary this month", ""),
+        ("box plot of salary by department and active", ""),
+        ("rename salary to hired", ""),
+    ],
+)
+async def test_what_was_read_wrongly_is_right_or_refused(
+    notebook: Notebook, request_: str, truth: str
+) -> None:
+    await notebook.run(PEOPLE)
+    people = notebook["people"].assign(in_it=lambda d: d.department == "IT")
+    turn = await to_the_end(notebook, request_)
+    if not truth:
+        assert turn.ending == "return_unable"
+        return
+    assert number(turn) == len(people.query(truth)), turn.summary
+
+
+async def test_a_span_of_years_behind_a_number_is_a_question(notebook: Notebook) -> None:
+    await notebook.run(PEOPLE)
+    turn = await done(notebook, "total salary from 2019 to 2020", "hired")
+    people = notebook["people"]
+    total = people[people.hired.dt.year.isin([2019, 2020])].salary.sum()
+    assert number(turn) == pytest.approx(total, rel=0.002)
+
+
+async def test_a_table_that_is_named_is_what_is_exported_and_published(notebook: Notebook) -> None:
+    await notebook.run(PEOPLE)
+    await done(notebook, "mean salary by department")
+    turn = await done(notebook, "publish people as a dataset")
+    assert [p["title"] for p in turn.published] == ["People"]
+    assert "Wrote `people`" in (await done(notebook, "export people to csv")).summary
+
+
+async def test_each_file_that_is_named_is_loaded(notebook: Notebook) -> None:
+    turn = await done(notebook, "load data/cars.json and data/stocks.csv")
+    for name in ("cars", "stocks"):
+        assert f"Loaded `{name}`" in turn.summary
+
+
 async def test_growth_is_that_of_each_group(notebook: Notebook) -> None:
     await notebook.run(TABLES)
     turn = await done(notebook, "growth of total price by symbol and year")
