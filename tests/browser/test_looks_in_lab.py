@@ -85,7 +85,7 @@ def test_a_question_is_found_and_answered_by_keyboard(lab: Lab) -> None:
     names = [each["name"][:24] for each in reached]
     in_order = [
         "Answer without buttons",
-        "4 steps",
+        "4 steps · Station, rain,",
         "January",
         "A choice of several word",
         "xxxxxxxxxxxxxxxxxxxxxxxx",
