@@ -17,7 +17,7 @@ from parsimony_kernel.core.text import counted
 from parsimony_kernel.offline import code, words
 from parsimony_kernel.offline.reader import Reader
 from parsimony_kernel.offline.schema import Query, Table, read_table
-from parsimony_kernel.offline.transcript import Ask, Call, No, Transcript, no_if
+from parsimony_kernel.offline.transcript import Call, Transcript, Unclear, no_if
 from parsimony_kernel.offline.words import Token, clause, is_data_file, spoken, tokenize
 
 MAX_REQUEST = 2_000
@@ -54,10 +54,8 @@ def next_step(turn: Transcript, tools: Sequence[str]) -> Step:
         return planner.end("return_done", planner.plan())
     except Step as first:
         return first
-    except Ask as ask:
-        return planner.ask(ask)
-    except No as no:
-        return planner.unable(str(no))
+    except Unclear as open_:
+        return planner.ask(open_) if open_.choices else planner.unable(open_.text)
 
 
 class _Planner:
@@ -79,12 +77,11 @@ class _Planner:
         """Call the tool that ends a turn, or say the same where there is none."""
         return Step("", tool, arguments or {"summary": text}) if tool in self.tools else Step(text)
 
-    def ask(self, ask: Ask) -> Step:
+    def ask(self, open_: Unclear) -> Step:
         """Ask the person, where that is possible."""
         if "ask_user" in self.tools:
-            return Step("", "ask_user", {"question": ask.question, "choices": [*ask.choices]})
-        choices = spoken(ask.choices, "or")
-        return self.unable(f"{ask.question} Please say it in full: {choices}.")
+            return Step("", "ask_user", {"question": open_.text, "choices": [*open_.choices]})
+        return self.unable(f"{open_.text} Please say it in full: {spoken(open_.choices, 'or')}.")
 
     def unable(self, why: str) -> Step:
         """Say why it cannot be done, and what can."""
@@ -191,7 +188,7 @@ class _Planner:
             latin = " is not UTF-8" * ("encoding" in reading["options"])
             self.notes.append(f"{path}{latin}: read with {', '.join(ways)}.")
         if table is None:
-            raise No(f"{path} cannot be read. {call.error[:300] or 'It holds no table.'}")
+            raise Unclear(f"{path} cannot be read. {call.error[:300] or 'It holds no table.'}")
         header = spoken(c.name for c in table.columns[:1])
         no_if(len(table.columns) == 1 and _ODD_NAME.search(header), "header", path, header[:60])
         rows = [] if table.rows is None else [counted(table.rows, "row")]
@@ -270,13 +267,13 @@ class _Planner:
         no_if(not (first or others), why, self.turn.request[:80])
         # One that leaves a question is not meant where another leaves none.
         found: list[Query] = []
-        left: list[tuple[int, bool, str, Exception]] = []
+        left: list[tuple[int, bool, str, Unclear]] = []
         for about in (*first, *others):
             reader = self._reader(about, part, before)
             try:
                 found.append(reader.read())
-            except (Ask, No) as no:
-                left.append((len(reader.marks), isinstance(no, Ask), about.name, no))
+            except Unclear as open_:
+                left.append((len(reader.marks), bool(open_.choices), about.name, open_))
             if about in first and (found or left[-1][1]):
                 break
         if not found:
@@ -299,7 +296,7 @@ class _Planner:
         for request in self.turn.earlier[-4:]:
             is_aside = any(pattern.fullmatch(request) for pattern, _ in words.asides())
             for part in () if is_aside else _clauses(tokenize(request)):
-                with suppress(Ask, No):
+                with suppress(Unclear):
                     # The first of them goes on from nothing.
                     query = self._reader(about, _apart(part)[0], query or Query(about.name)).read()
         return query

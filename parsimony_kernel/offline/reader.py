@@ -9,20 +9,22 @@ is a no as well.
 
 import re
 from calendar import month_name
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
+
+from rapidfuzz import fuzz
 
 from parsimony_kernel.core.fuzzy import alike
 from parsimony_kernel.offline import words as english
 from parsimony_kernel.offline.code import masked, values_like
 from parsimony_kernel.offline.schema import CODES, Column, Filter, Query, Table, part_of
-from parsimony_kernel.offline.transcript import No, Transcript, no_if
+from parsimony_kernel.offline.transcript import Transcript, Unclear, no_if
 from parsimony_kernel.offline.words import Token, canonical, fold, singular, spoken
 
 _DATED = {"after": ">", "since": ">=", "from": ">=", "before": "<", "until": "<="}
 _DATED |= dict.fromkeys(("in", "for", "of", "during", "on"), "==")
-_Given = Mapping[str, str]
+_SLOTS = {each.name for each in fields(Query)}
 _MONTHS = [name.lower() or "-" for name in month_name]
 
 
@@ -37,6 +39,8 @@ class Reader:
         marks: what the marks stand for, by their text.
         raw: the words and marks as they were written.
         values: the values that the request may name, each with its column.
+        compared: columns of which several values are set side by side.
+        bare: columns that no row took.
     """
 
     tokens: Sequence[Token]
@@ -49,8 +53,8 @@ class Reader:
     raw: dict[str, str] = field(default_factory=dict)
     values: list[tuple[Column, str]] = field(default_factory=list)
     compared: list[Column] = field(default_factory=list)
-    columns: list[Column] = field(default_factory=list)
-    either: bool = False
+    bare: list[Column] = field(default_factory=list)
+    text: str = ""
 
     def read(self) -> Query:
         """Read the query. Raises ``Ask`` and ``No``."""
@@ -61,11 +65,10 @@ class Reader:
             text = self._taken(pattern, row, text)
         self._left(text)
         query = self.query
-        says = query.do or query.agg or query.groups or query.filters or self.columns
+        says = query.do or query.agg or query.groups or query.filters or self.bare
         if query.goes_on or (query.chart and not says):
             self._go_on()
         self._complete()
-        self._check(text)
         return query
 
     # -- marks -------------------------------------------------------------------------------
@@ -114,7 +117,7 @@ class Reader:
                 time or any other.
         """
         if letter == "C":
-            kinds = {"m": "is_measure", "t": "is_time", "b": "is_flag"}
+            kinds = {"m": "is_measure", "t": "is_time", "b": "is_boolean"}
             every = (k for k, name in kinds.items() if all(getattr(c, name) for c in value))
             letter = f"C{next(every, 'k')}"
         mark = f"{letter}{len(self.marks) + 1}"
@@ -190,7 +193,7 @@ class Reader:
         listed: list[Column] = self.marks[mark]
         words, said = self.raw[mark], f"Read {self.raw[mark]!r} as "
         fit = {
-            "measure": [c for c in listed if c.kind in ("number", "boolean")],
+            "measure": [c for c in listed if c.is_number or c.kind == "boolean"],
             "group": [c for c in listed if not c.is_measure] or listed,
         }.get(want, listed)
         no_if(not fit, "kind", spoken(c.name for c in listed), "numbers")
@@ -213,8 +216,8 @@ class Reader:
 
     def one_of(self, question: str, columns: Sequence[Column]) -> Column:
         """Return the column that is meant, of those that it may be."""
-        names = list(dict.fromkeys(c.name for c in columns))
-        return self.table.column(names[0] if len(names) == 1 else self.turn.choose(question, names))
+        named = {c.name: c for c in columns}
+        return named[self.turn.choose(question, [*named]) if len(named) > 1 else columns[0].name]
 
     # -- patterns ----------------------------------------------------------------------------
 
@@ -222,51 +225,58 @@ class Reader:
         at = 0
         while at <= len(text) and (found := pattern.search(text, at)) is not None:
             # A name that stands for one slot in several branches is numbered.
-            given = {re.sub(r"\d$", "", k): v for k, v in found.groupdict().items() if v}
-            if not found[0].strip() or self._take(given, row) is False:
+            said = {re.sub(r"\d$", "", k): v for k, v in found.groupdict().items() if v}
+            if found[0].strip() and self._take({**row, **said}):
+                text = f"{text[: found.start()].rstrip()} ~ {text[found.end() :].lstrip()}".strip()
+                at = 0
+            else:
                 at = found.end() + 1
-                continue
-            text = f"{text[: found.start()].rstrip()} ~ {text[found.end() :].lstrip()}".strip()
-            at = 0
         return text
 
-    def _take(self, given: _Given, row: english.Row) -> bool | None:
+    def _take(self, said: english.Row) -> bool:
         """Set the slots that a row and its words name; ``False`` where they are not meant."""
         query = self.query
-        if "no" in row:
-            raise No(row["no"])
-        if "act" in row and getattr(self, f"_{row['act']}")(given) is False:
+        if "no" in said:
+            raise Unclear(said["no"])
+        if "v" in said and not self._keep_values(said):
             return False
-        slots = dict(row.get("set", {}))
-        slots |= {"agg": "count"} if "rows" in given else {}
-        slots |= {"chart": given["chart"]} if "chart" in given else {}
-        slots |= {"agg": english.aggregate(given["agg"])} if "agg" in given else {}
+        if ("op" in said or "a" in said) and not self._keep(said):
+            return False
+        slots = dict(said.get("set", {}))
+        slots |= {"agg": "count"} if "rows" in said else {}
+        slots |= {"chart": said["chart"]} if "chart" in said else {}
+        slots |= {"agg": english.aggregate(said["agg"])} if "agg" in said else {}
         no_if(any(slots.get(slot) and getattr(query, slot) for slot in ("do", "agg")), "parts")
         for slot, value in slots.items():
             setattr(query, slot, getattr(query, slot) or value)
-        if "n" in given:
-            setattr(query, row.get("number", "limit"), self.marks[given["n"]])
-        query.ascending = query.ascending or "low" in given
-        if "act" not in row:
-            self._set(given)
-        return None
+        if "n" in said:
+            setattr(query, said.get("number", "limit"), self.marks[said["n"]])
+        query.ascending = query.ascending or "low" in said
+        if "text" in said:
+            query.text = " ".join(self.raw.get(each, each) for each in said["text"].split())
+        self._set_columns(said)
+        return True
 
-    def _set(self, given: _Given) -> None:
+    def _set_columns(self, said: english.Row) -> None:
         query = self.query
-        marks = re.findall(r"C\w\d+", given.get("cs", ""))
+        marks = re.findall(r"C\w\d+", said.get("cs", ""))
         is_drawn = query.agg not in ("", "nunique") or query.do in ("histogram", "box", "scatter")
         query.columns += [self.pick(mark, "measure" if is_drawn else "") for mark in marks]
         # What is plotted against what: the first goes up.
         query.columns = query.columns[:: -1 if query.do == "scatter" and marks else 1]
-        query.groups += [self.time("over time")] if "time" in given else []
-        if "text" in given:
-            query.text = " ".join(self.raw.get(each, each) for each in given["text"].split())
-        if "sort" in given:
-            query.sort, query.ascending = self.pick(given["sort"]), "down" not in given
-        for group in self._groups(given.get("g", "") + given.get("unit", "")):
-            is_many = group.is_measure and group.dtype.startswith("float")
-            no_if(is_many, "measure", group.name)
+        if "pair" in said:
+            pair = tuple(map(self.pick, re.findall(r"C\w\d+", said["pair"])))
+            name = " - ".join(each.name for each in pair)
+            self.bare.append(Column(name, "number", made_of=pair, how="({0} - {1})"))
+        query.groups += [self.time("over time")] if "time" in said else []
+        for group in self._groups(said.get("g", "") + said.get("unit", "")):
+            no_if(group.is_measure and group.dtype.startswith("float"), "measure", group.name)
             query.groups += [group] if group not in query.groups else []
+        if "sort" in said and "g" in said:
+            query.columns.append(self.pick(said["sort"], "measure"))
+        elif "sort" in said:
+            query.sort = self.pick(said["sort"])
+            query.ascending = query.ascending or not (query.limit or "down" in said)
 
     def _left(self, text: str) -> None:
         """Account for what no pattern took."""
@@ -275,73 +285,48 @@ class Reader:
             self._unknown(unknown)
         for mark in (word for word in left if word in self.marks and word[0] != "T"):
             no_if(mark[0] not in "CP", "unused", self.raw[mark])
-            if mark[0] == "P":
-                self.query.groups.append(self._part(mark))
-            else:
-                self.columns.append(self.pick(mark))
-        self.either = "or" in left
-        no_if(self.either and "~ and ~" in text, "parts")
+            self.query.groups += self._groups(mark) if mark[0] == "P" else []
+            self.bare += [self.pick(mark)] if mark[0] == "C" else []
+        self.query.any_of = self.query.any_of or "or" in left
+        no_if("or" in left and "~ and ~" in text, "parts")
 
     def _unknown(self, words: list[str]) -> None:
         """Ask which column is meant by the one unknown word, else name a word and give up."""
         word = next((each for each in words if each not in english.keywords()), words[0])
         numbers, agg = [c.name for c in self.table.measures], english.aggregate(words[0])
         is_column = words[1:] == [word] and not (self.query.agg or self.query.columns)
-        if agg and is_column and numbers:
-            question = f"`{self.table.name}` has no column {word!r}. Which one do you mean?"
-            self.query.agg = agg
-            self.query.columns = [self.table.column(self.turn.choose(question, numbers))]
-        else:
+        if not (agg and is_column and numbers):
             why = "unused" if word in english.keywords() else "unknown"
             no_if(True, why, self.raw.get(word, word))
-
-    # -- the acts of the rows ------------------------------------------------------------------
+        question = f"`{self.table.name}` has no column {word!r}. Which one do you mean?"
+        numbers.sort(key=lambda name: -fuzz.partial_ratio(word, name.casefold()))
+        self.query.agg = agg
+        self.query.columns = [self.table.column(self.turn.choose(question, numbers))]
 
     def _groups(self, text: str) -> list[Column]:
-        marks = re.findall(r"C\w\d+|P\d+", text)
-        return [self.pick(m, "group") if m[0] == "C" else self._part(m) for m in marks]
+        """The groups that marks stand for: columns, and parts of a date."""
+        found = []
+        for mark in re.findall(r"C\w\d+|P\d+", text):
+            if mark[0] == "C":
+                found.append(self.pick(mark, "group"))
+                continue
+            column, part = self.time(self.raw[mark]), self.marks[mark]
+            no_if(column.kind == "year" and part != "year", "part", self.table.name, part)
+            found.append(column if column.kind == "year" else part_of(column, part))
+        return found
 
-    def _part(self, mark: str) -> Column:
-        """The part of a date that a mark stands for, as a column."""
-        column, part = self.time(self.raw[mark]), self.marks[mark]
-        no_if(column.is_year and part != "year", "part", self.table.name, part)
-        return column if column.is_year else part_of(column, part)
-
-    def _difference(self, given: _Given) -> None:
-        pair = (self.pick(given["a"]), self.pick(given["b"]))
-        name = f"{pair[0].name} - {pair[1].name}"
-        self.query.columns.append(Column(name, "number", made_of=pair, how="({0} - {1})"))
-        if "agg" not in given:
-            self.query.agg = self._function("do you mean?")
-
-    def _rank(self, given: _Given) -> None:
-        """The first rows or groups by a column."""
-        query = self.query
-        query.limit = query.limit or 1
-        query.groups = self._groups(given.get("g", "")) or query.groups
-        if "v" in given:
-            self._values({"v": given["v"]})
-        if "c" in given:
-            column = self.pick(given["c"], "measure" if query.groups else "")
-            if query.groups:
-                query.columns.append(column)
-            elif column.is_measure:
-                query.sort = column
-            else:
-                query.groups = [column]
-
-    def _keep(self, given: _Given) -> bool | None:
+    def _keep(self, said: english.Row) -> bool:
         """Keep rows by a number, a year, a month, a day, or a span of them."""
-        marks = [given[name] for name in "ab" if name in given]
+        marks = [said[name] for name in "ab" if name in said]
         values = tuple(self.marks[mark] for mark in marks)
-        column = self.pick(given["c"]) if "c" in given else self.time(self.raw[marks[0]])
-        word = given.get("op", "between")
+        column = self.pick(said["c"]) if "c" in said else self.time(self.raw[marks[0]])
+        word = str(said.get("op", "between"))
         # How much of a date is given: its year, its month or its day.
         parts = {"year" if m[0] == "N" else "MD"[self.marks[m].count("-") - 1] for m in marks}
         is_year = parts != {"year"} or all(1500 <= each <= 2100 for each in values)
         if column.is_time and (len(parts) > 1 or not is_year):
             return False
-        if "b" in given and not column.is_time and self.table.times and is_year:
+        if "b" in said and not column.is_time and self.table.times and is_year:
             # "total sales from 2022 to 2023" may be about the time; one of dates always is.
             question = f"Which column is from {values[0]} to {values[-1]}?"
             times = self.table.times
@@ -351,40 +336,34 @@ class Reader:
             column = part_of(column, *parts) if parts else column
         elif marks:
             what = "numbers" if parts == {"year"} else "dates"
-            no_if(column.kind != "number" or what == "dates", "kind", column.name, what)
+            no_if(not column.is_number or what == "dates", "kind", column.name, what)
         op = english.operators().get(word) or _DATED.get(word, word)
         self._filter(Filter(column, op, values))
-        return None
+        return True
+
+    def _keep_values(self, said: english.Row) -> bool:
+        """Keep the rows with a value, or drop them; several set side by side are groups."""
+        owners = self.marks.get(said.get("c", ""), [])
+        meant: dict[Column, list[str]] = {}
+        for mark in re.findall(r"V\d+", said["v"]):
+            pairs = dict(p for p in self.marks[mark] if p[0] in owners or not owners)
+            if not pairs:
+                return False
+            question = f"{self.raw[mark]!r} stands in several columns. Which one?"
+            column = self.one_of(question, list(pairs))
+            meant.setdefault(column, []).append(pairs[column])
+        either = bool(re.search(r"V\d+ (?:, )?or ", said["v"]))
+        self.query.any_of = self.query.any_of or (len(meant) > 1 and either)
+        for column, values in meant.items():
+            self._filter(Filter(column, "not in" if "not" in said else "in", tuple(values)))
+            self.compared += [column] if len(values) > 1 and not (either or "not" in said) else []
+        return True
 
     def _filter(self, new: Filter) -> None:
         """Add a filter; a column is not to be two values at once."""
         ops = [f.op for f in (*self.query.filters, new) if f.column == new.column]
         no_if(len([op for op in ops if op in ("==", "in")]) > 1, "parts")
         self.query.filters.append(new)
-
-    def _unless(self, given: _Given) -> None:
-        self._filter(Filter(self.pick(given["c"]), "false"))
-
-    def _values(self, given: _Given) -> bool | None:
-        """Keep the rows with a value, or drop them; several set side by side are groups."""
-        marks = re.findall(r"V\d+", given["v"])
-        owners = self.marks.get(given.get("c", ""), [])
-        meant: dict[Column, list[str]] = {}
-        for mark in marks:
-            pairs = dict(p for p in self.marks[mark] if p[0] in owners or not owners)
-            if not pairs:
-                return False
-            column = next(iter(pairs))
-            if len(pairs) > 1:
-                question = f"{pairs[column]!r} stands in several columns. Which one?"
-                column = self.one_of(question, list(pairs))
-            meant.setdefault(column, []).append(pairs[column])
-        either = bool(re.search(r"V\d+ (?:, )?or ", given["v"]))
-        self.query.any_of = self.query.any_of or (len(meant) > 1 and either)
-        for column, values in meant.items():
-            self._filter(Filter(column, "not in" if "not" in given else "in", tuple(values)))
-            self.compared += [column] if len(values) > 1 and not (either or "not" in given) else []
-        return None
 
     # -- what the slots come to ----------------------------------------------------------------
 
@@ -395,74 +374,90 @@ class Reader:
         if before is None:
             return
         no_if(before.any_of and query.filters, "parts")
-        query.columns = query.columns or [c for c in self.columns if c.is_measure]
-        query.groups = query.groups or [c for c in self.columns if not c.is_measure]
-        self.columns = []
+        query.columns = query.columns or [c for c in self.bare if c.is_measure]
+        query.groups = query.groups or [c for c in self.bare if not c.is_measure]
+        self.bare = []
         said = {f.column.base for f in query.filters}
         query.filters += [f for f in before.filters if f.column.base not in said]
-        for slot in {each.name for each in fields(Query)} - {"notes", "filters"}:
+        for slot in _SLOTS - {"notes", "filters"}:
             setattr(query, slot, getattr(query, slot) or getattr(before, slot))
         # What groups come to is decided anew.
         query.do = query.do.replace("aggregate", "")
 
     def _complete(self) -> None:
-        """Decide what the slots come to, and ask where that is open."""
+        """Give the columns that no row took their part, check that all fits, ask what is open."""
         query = self.query
         used = {c.base for c in (*query.groups, *(f.column for f in query.filters))}
-        bare = [c for c in self.columns if (c.is_measure or c not in used) and c != query.sort]
+        bare = [c for c in self.bare if (c.is_measure or c not in used) and c != query.sort]
         # What the rows are named by means all of them.
         bare = [] if bare == [*self.table.columns[:1]] and query.filters else bare
         query.filters += [Filter(c, "true") for c in bare if c.kind == "boolean"]
         bare = [c for c in bare if c.kind != "boolean"]
-        query.any_of = query.any_of or (self.either and len(query.filters) > 1)
-        no_if(self.either and len(query.filters) > 2, "parts")
-        no_if(query.do and query.columns and bare, "unused", *(c.name for c in bare[:1]))
-        numbers = [c for c in bare if c.is_measure]
-        others = [c for c in bare if not c.is_measure]
+        query.any_of = query.any_of and len(query.filters) > 1
+        numbers, others = ([c for c in bare if c.is_measure is kind] for kind in (True, False))
         is_drawn = query.chart == "line" or (query.chart and others)
+        is_open = numbers and (query.filters or numbers[0].made_of) and not (query.sort or others)
         if query.do:
+            no_if(query.columns and bare, "unused", *(c.name for c in bare[:1]))
             query.columns = query.columns or bare
-        elif query.agg or query.groups or query.window or query.share or is_drawn:
-            self._aggregated(numbers, others)
+        elif any((query.agg, query.groups, query.window, query.share, is_drawn)):
+            self._group(numbers, others)
         elif query.chart:
             no_if(query.chart != "auto", "chart")
             query.do, query.columns = "histogram", numbers
-        elif numbers and query.filters and query.sort is None and not others:
-            query.columns = numbers
-            query.agg = self._function("do you mean?")
+        elif is_open:
+            self._group(numbers, [])
         else:
-            query.columns = query.columns or bare
-        query.do = query.do or ("aggregate" if query.agg else "rows")
+            query.do, query.columns = "rows", query.columns or bare
+        self._check()
         if query.do == "aggregate":
-            own = {group.base for group in query.groups}
-            query.groups = [*(c for c in self.compared if c.base not in own), *query.groups]
-            query.ascending = query.ascending or (query.agg == "min" and not query.limit)
+            self._compute()
 
-    def _function(self, rest: str) -> str:
-        """The function that a request does not name."""
-        columns = self.query.columns
-        if all({*fold(column.name)} & english.filler("totals") for column in columns):
-            return "sum"
-        names = spoken(c.name for c in columns)
-        kinds = {"mean": "mean", "total": "sum", "median": "median"}
-        options = {f"{word} {names}": agg for word, agg in kinds.items()}
-        return options[self.turn.choose(f"Which {names} {rest}", list(options))]
-
-    def _aggregated(self, numbers: list[Column], others: list[Column]) -> None:
-        """Numbers by groups, or of everything; their shares, and what they come to over time."""
-        query = self.query
+    def _group(self, numbers: list[Column], others: list[Column]) -> None:
+        """Numbers by groups, or of everything; or their share, which must be clear of what."""
+        query, kept = self.query, len(self.query.filters)
+        query.do = "aggregate"
         if query.window or (query.chart == "line" and not (query.groups or others)):
             # It runs along the time, for each of the other groups.
             query.groups += [] if any(g.is_time for g in query.groups) else [self.time("time")]
-            query.groups.sort(key=lambda group: not group.is_time)
         query.groups += [each for each in others if each not in query.groups]
-        no_if(query.sort is not None, "parts")
-        for number in numbers:
-            no_if(query.columns or query.agg == "count", "unused", number.name)
+        own = {group.base for group in query.groups}
+        query.groups = [*(c for c in self.compared if c.base not in own), *query.groups]
+        if query.window:
+            query.groups.sort(key=lambda group: not group.is_time)
+        if numbers and (query.columns or query.agg == "count"):
+            no_if(True, "unused", numbers[0].name)
         query.columns = query.columns or numbers
-        no_if(len(query.columns) > 1, "parts")
-        no_if(query.limit and not (query.agg or query.columns), "rank")
-        no_if(query.limit and not query.groups, "parts")
+        groups = len(query.groups)
+        is_of_all = bool(groups) != bool(kept) and (kept < 2 or query.any_of)
+        is_one = not others or (groups == 1 and " T" not in f" {self.text}")
+        is_clear = is_of_all and is_one and query.agg in ("", "count", "sum")
+        no_if(query.share and not is_clear, "share")
+
+    def _check(self) -> None:
+        """Every slot is of use, and something was asked."""
+        query, kind = self.query, english.table()["kinds"][self.query.kind]
+        most = kind.get("draws", len(query.columns))
+        no_if(len(query.columns) != most, "draw", most)
+        is_ranked = query.sort or (query.do == "aggregate" and (query.agg or query.columns))
+        no_if(query.limit and query.do in ("rows", "aggregate") and not is_ranked, "rank")
+        no_if(query.limit and query.sort and query.sort.kind == "text", "rank")
+        for slot in {slot for each in english.table()["kinds"].values() for slot in each} & _SLOTS:
+            value = getattr(query, slot)
+            size = len(value) if isinstance(value, list) else bool(value)
+            no_if(size > kind.get(slot, 0), kind.get("no", "parts"))
+        no_if(query.chart and len(query.groups) > 2, "parts")
+        no_if(query.any_of and len(query.filters) > 2, "parts")
+        is_undrawn = any(g.is_time or g.made_of for g in query.groups)
+        no_if(query.kind in ("histogram", "box", "scatter") and is_undrawn, "parts")
+        no_if(query.do == "rename" and query.text in [c.name for c in self.table.columns], "parts")
+        nothing = query.do == "rows" and not (query.columns or query.filters or query.sort)
+        shows = re.match(r"(?:show|list|display|print|see|give|get|use|take)\b|T\d+$", self.text)
+        no_if(nothing and not shows, "nothing", self.table.name)
+
+    def _compute(self) -> None:
+        """Find the function, by what there is in the table or by asking."""
+        query = self.query
         if query.window == "rolling":
             self._check_rolling()
         elif not query.columns:
@@ -474,72 +469,46 @@ class Reader:
             query.do, query.chart = "line", "line"
             query.groups.sort(key=lambda group: not group.is_time)
         elif not query.agg:
-            column = query.columns[0]
-            no_if(not column.is_measure, "compute", column.name)
-            query.agg = self._function(f"of each {query.groups[0].label}?")
-        if query.share:
-            self._check_share(others)
+            query.agg = self._function()
         if query.columns == query.groups and not re.search("different|distinct|unique", self.text):
             query.agg, query.columns = "count", []
+        query.ascending = query.ascending or (query.agg == "min" and not query.limit)
+
+    def _function(self) -> str:
+        """The function that a request does not name."""
+        column, groups = self.query.columns[0], self.query.groups
+        no_if(not column.is_measure, "compute", column.name)
+        if {*fold(column.name)} & english.filler("totals"):
+            return "sum"
+        of = f"of each {groups[0].label}?" if groups else "do you mean?"
+        kinds = {"mean": "mean", "total": "sum", "median": "median"}
+        options = {f"{word} {column.name}": agg for word, agg in kinds.items()}
+        return options[self.turn.choose(f"Which {column.name} {of}", list(options))]
 
     def _is_line(self) -> bool:
         """Whether numbers are drawn as they are, along dates of which each is a group."""
         query = self.query
         over = [g for g in query.groups if g.is_time and not g.part][:1]
-        is_plain = not (query.window or query.limit)
         is_day = not query.chart and [group.kind for group in over] == ["date"]
-        is_line = query.chart in ("line", "auto") or is_day
-        if not (over and is_plain and is_line):
+        if not over or query.window or query.limit:
             return False
-        if query.chart or "over time" in self.text:
+        if query.chart in ("line", "auto") or (is_day and "over time" in self.text):
             return True
         # Several rows of one time are no line: what they come to is asked, or summed.
         names = [group.name for group in query.groups]
         look = f"int({masked(query)}.duplicated({english.literal(names)}).any())"
-        return bool(self.look(look, f"Look whether each {spoken(names)} has one row") != 1)
-
-    def _check_share(self, others: list[Column]) -> None:
-        """Of what it is the share must be clear."""
-        query, kept, groups = self.query, len(self.query.filters), len(self.query.groups)
-        is_open = (
-            query.window
-            or query.agg not in ("count", "sum")
-            or not (groups or kept)
-            or (kept > 1 and not query.any_of)
-            or (kept and groups)
-            or (others and (groups > 1 or kept or " T" in f" {self.text}"))
-        )
-        no_if(is_open, "share")
+        why = f"Look whether each {spoken(names)} has one row"
+        return is_day and bool(self.look(look, why) != 1)
 
     def _check_rolling(self) -> None:
         """A rolling value needs one row for each time, and no day missing between."""
         query, time = self.query, self.query.groups[0]
-        is_odd = not query.columns or query.groups[1:] or time.part not in ("", "day")
-        no_if(is_odd, "rolling")
+        no_if(not query.columns or time.part not in ("", "day"), "rolling")
         times = time.of(masked(query))
         gaps = f" or ({times}.max() - {times}.min()).days >= len({times})" * bool(time.part)
         look = f"int({times}.duplicated().any(){gaps})"
         has_gaps = self.look(look, f"Look whether each {time.label} has one row") != 0
         no_if(has_gaps, "gaps", time.label)
-
-    def _check(self, text: str) -> None:
-        """Every slot is of use, and something was asked."""
-        query, kinds = self.query, english.table()["kinds"]
-        most = kinds[query.do].get("columns", len(query.columns))
-        no_if(len(query.columns) != most, "draw", most)
-        no_if(query.do == "rows" and query.limit and query.sort is None, "rank")
-        slots = {slot for kind in kinds.values() for slot in kind["uses"].split()}
-        unused = slots.difference(kinds[query.do]["uses"].split())
-        no_if(any(getattr(query, slot) for slot in unused), "parts")
-        no_if(len(query.groups) > (2 if query.chart else 4), "parts")
-        no_if(query.chart and query.do == "aggregate" and not query.groups, "chart")
-        is_drawn = query.do in ("histogram", "box", "scatter")
-        is_undrawn = query.groups[1:] or any(g.is_time or g.made_of for g in query.groups)
-        no_if(is_drawn and is_undrawn, "parts")
-        no_if(query.do == "rename" and query.text in [c.name for c in self.table.columns], "parts")
-        nothing = query.do == "rows" and not (query.columns or query.filters or query.sort)
-        shows = re.match(r"(?:show|list|display|print|see|give|get|use|take)\b|T\d+$", self.text)
-        no_if(nothing and not (shows or text == "~"), "nothing", self.table.name)
 
 
 def _is_name(words: tuple[str, ...], column: Column) -> bool:

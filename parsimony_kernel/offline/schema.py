@@ -23,8 +23,8 @@ class Column:
     """A column of a table, or one that code computes from others.
 
     Args:
-        kind: ``number``, ``date``, ``boolean``, ``text``, or ``cycle`` for a part of the calendar
-            that comes again.
+        kind: ``number``, ``year``, ``date``, ``boolean``, ``text``, or ``cycle`` for a part of the
+            calendar that comes again.
         dates: the arguments that read its text as dates, ``None`` where it is no such text.
         made_of: the columns that it is computed from, by the template ``how``.
         part: the part of a date that it is, by its row in the table of patterns.
@@ -74,18 +74,17 @@ class Column:
         return " ".join(self.plain.replace("_", " ").split()) or self.name
 
     @property
-    def is_year(self) -> bool:
-        """Whole numbers that are years."""
-        years = all(re.fullmatch(r"1[5-9]\d\d|20\d\d", each) for each in self.samples)
-        return self.kind == "number" and "year" in fold(self.name) and years
-
-    @property
     def is_time(self) -> bool:
         """Whether it runs along a time axis."""
-        return self.kind == "date" or self.is_year
+        return self.kind in ("date", "year")
 
     @property
-    def is_flag(self) -> bool:
+    def is_number(self) -> bool:
+        """Whether it can be compared with a number."""
+        return self.kind in ("number", "year")
+
+    @property
+    def is_boolean(self) -> bool:
         """Whether it says yes or no."""
         return self.kind == "boolean"
 
@@ -139,7 +138,7 @@ class Table:
     def times(self) -> list[Column]:
         """Columns that hold dates, else those that hold years."""
         dates = [each for each in self.columns if each.kind == "date"]
-        return dates or [each for each in self.columns if each.is_year]
+        return dates or [each for each in self.columns if each.kind == "year"]
 
 
 def read_table(summary: Mapping[str, Any]) -> Table | None:
@@ -159,6 +158,8 @@ def _column(summary: Mapping[str, Any]) -> Column:
     seen = tuple(each for each in samples if each.strip().casefold() not in _MISSING)
     found = _KIND.match(dtype.lower())
     kind = str(found.lastgroup) if found else "text"
+    is_year = "year" in fold(name) and all(re.fullmatch(r"1[5-9]\d\d|20\d\d", s) for s in seen)
+    kind = "year" if kind == "number" and is_year else kind
     shapes = table()["dates"].items() if kind == "text" and seen else ()
     dates = next((how for shape, how in shapes if all(re.fullmatch(shape, s) for s in seen)), None)
     return Column(name, kind if dates is None else "date", dtype, seen, dates)
@@ -210,3 +211,9 @@ class Query:
     text: str = ""
     goes_on: bool = False
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def kind(self) -> str:
+        """Its row in the table of kinds."""
+        kind = self.window or ("share" if self.share else "aggregate" if self.groups else "number")
+        return kind if self.do == "aggregate" else self.do

@@ -20,21 +20,17 @@ _ASIDE = ("<context_addendum>", _CHANGES, _CONTEXT)
 
 
 @dataclass(eq=False)
-class Ask(Exception):
-    """A person must say which."""
+class Unclear(Exception):
+    """A person must say which of ``choices``; without any, ``text`` says why it cannot be done."""
 
-    question: str
-    choices: Sequence[str]
-
-
-class No(Exception):
-    """It cannot be done; the text says why, in one line."""
+    text: str
+    choices: Sequence[str] = ()
 
 
 def no_if(is_so: object, why: str, *about: object) -> None:
     """Refuse with the sentence ``why`` of the table of patterns, where something is so."""
     if is_so:
-        raise No(table()["no"][why].format(*about))
+        raise Unclear(table()["no"][why].format(*about))
 
 
 @dataclass
@@ -86,14 +82,13 @@ class Transcript:
         """Return the choice that the person made.
 
         Raises:
-            Ask: until there is a reply that is one of the choices.
-            No: when the reply is to stop.
+            Unclear: until there is a reply that is one of the choices, or where it is to stop.
         """
         if len(choices) > _MOST:
             question = f"{question} (of {len(choices)})"
         reply = self.answers.get(question)
         if reply is None:
-            raise Ask(question, choices[:_MOST])
+            raise Unclear(question, choices[:_MOST])
         low = reply.strip().casefold().rstrip(".!")
         found = [c for c in choices if c.casefold() == low]
         found = found or [c for c in choices if low and low in c.casefold()]

@@ -301,7 +301,7 @@ async def test_two_readings_are_a_question(notebook: Notebook, request_: str, ch
         ("total precipitation from January to March", "no span"),
         ("how many symbols", "Say 'different'"),
         ("top 3 origins by mean number of cars", "ask in parts"),
-        ("share of the top 3 cars by horsepower", "ask in parts"),
+        ("share of the top 3 cars by horsepower", "the share of what"),
         ("top 3 cars by horsepower per year", "ask in parts"),
         ("mean horsepower by origin and save the chart as 'power.png'", "writes tables"),
         ("7 day rolling mean of price for symbol IBM", "Not each day has one row"),
@@ -387,6 +387,17 @@ async def test_a_file_that_is_named_is_what_is_spoken_of(
     await notebook.run(TABLES)
     await done(notebook, "mean horsepower by origin")
     assert end in f"{(await notebook.ask(request_)).arguments}"
+
+
+@pytest.mark.parametrize(
+    ("request_", "first"),
+    [("mean temp_mx by weather", "temp_max"), ("mean milage by origin", "Miles_per_Gallon")],
+)
+async def test_the_column_most_like_a_typo_is_offered_first(
+    notebook: Notebook, request_: str, first: str
+) -> None:
+    await notebook.run(TABLES)
+    assert (await notebook.ask(request_)).choices[0] == first
 
 
 @pytest.mark.parametrize("request_", ["the same, but the median", "now by year"])
