@@ -4,6 +4,7 @@ Owns the expressions; the cells that they stand in are the templates of ``code.j
 """
 
 import re
+from calendar import month_name
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +17,14 @@ from parsimony_kernel.offline.words import fold, identifier, literal, singular, 
 from parsimony_kernel.offline.words import table as patterns
 
 _READERS = {"parquet": "parquet", "pq": "parquet", "xlsx": "excel", "xls": "excel"}
+_READERS |= dict.fromkeys(("json", "jsonl", "ndjson"), "json")
+_IMPORTS = {
+    r"math\.": "import math",
+    r"json\.": "import json",
+    r"alt\.": "import altair as alt",
+    r"pd\.": "import pandas as pd",
+    r"readings_of\(": "from parsimony_kernel.execution.reading import readings_of",
+}
 
 
 @dataclass(frozen=True)
@@ -24,6 +33,7 @@ class Cell:
 
     Args:
         unit: that of the value that it prints first.
+        told: what it came to, in words, once it has run.
     """
 
     code: str
@@ -31,23 +41,21 @@ class Cell:
     table: str = ""
     chart: str = ""
     unit: str = ""
+    told: str = ""
 
-
-# -- files and looks -----------------------------------------------------------------------------
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Those of the tool that runs it."""
+        return {"code": self.code, "purpose": self.purpose}
 
 
 def load(path: str, name: str, options: dict[str, Any], signed: Sequence[str] = ()) -> Cell:
     """Read a file; ``options`` are more arguments of the reader, ``signed`` its columns of numbers
     with a sign."""
     suffix = path.casefold().rpartition(".")[2]
-    reader = _READERS.get(suffix, "json" if "json" in suffix else "csv")
-    given = arguments({**({"lines": True} if suffix in ("jsonl", "ndjson") else {}), **options})
-    lines = [f"{name} = pd.read_{reader}({', '.join([literal(path), *given])})"]
-    for each in map(literal, signed):
-        number = '.str.replace(r"[^\\d.-]", "", regex=True).astype(float)'
-        lines.append(f"{name}[{each}] = {name}[{each}]{number}")
-    code = "\n".join(["import pandas as pd", "", *lines, f"{name}.head()"])
-    return Cell(code, f"Load {path} as {name}", name)
+    given = {**({"lines": True} if suffix in ("jsonl", "ndjson") else {}), **options}
+    body = _templates().load(path, name, _READERS.get(suffix, "csv"), arguments(given), signed)
+    return Cell(_with_imports(str(body)), f"Load {path} as {name}", name)
 
 
 def arguments(options: dict[str, Any]) -> list[str]:
@@ -57,10 +65,7 @@ def arguments(options: dict[str, Any]) -> list[str]:
 
 def looked(expression: str, why: str) -> Cell:
     """Print what an expression gives, as JSON."""
-    reading = "from parsimony_kernel.execution.reading import readings_of"
-    modules = {"json.": "import json", "pd.": "import pandas as pd", "readings_of(": reading}
-    imports = [f"{line}\n\n" for name, line in modules.items() if name in expression]
-    return Cell(f"{''.join(imports)}print({expression})", why)
+    return Cell(_with_imports(f"print({expression})"), why)
 
 
 def sniffed(path: str) -> str:
@@ -77,26 +82,13 @@ def sheets(path: str) -> str:
 def values_like(table: Table, words: Sequence[str]) -> str:
     """The expression that finds which texts of a table are among ``words``: pairs as JSON."""
     pattern = "|".join(f"{re.escape(singular(each))}(?:e?s)?" for each in words)
-    found = f'd["value"].astype(str).str.fullmatch({literal(pattern)}, case=False)'
-    return (
-        f"{table.name}[{literal([c.name for c in table.texts])}].melt().drop_duplicates()\n"
-        f'    .loc[lambda d: {found}].head(200).to_json(orient="values", force_ascii=False)'
-    )
+    return str(_templates().values_like(table, pattern)).strip()
 
 
 def export(name: str, path: str) -> Cell:
     """Write a table to a CSV or Excel file."""
     kind = "csv" if path.casefold().endswith("csv") else "excel"
     return Cell(f"{name}.to_{kind}({literal(path)}, index=False)", f"Write {name} to {path}", name)
-
-
-def name_for_file(path: str) -> str:
-    """The variable's name for what is read from ``path``."""
-    stem = path.replace("\\", "/").rpartition("/")[2]
-    return identifier(" ".join(fold(stem.rpartition(".")[0] or stem)))
-
-
-# -- the cell of a query -------------------------------------------------------------------------
 
 
 def write(query: Query, table: Table, taken: Sequence[str]) -> Cell:
@@ -111,12 +103,15 @@ def write(query: Query, table: Table, taken: Sequence[str]) -> Cell:
     given = {"name": name, "chart": chart, "title": title, "kinds": kinds}
     kind = "number" if query.do == "aggregate" and not query.groups else query.do
     body = str(getattr(templates, kind)(query, given))
-    body = re.sub(r"\n\s*\n", "\n", body).strip()
-    modules = {"math": "math", "alt": "altair as alt", "pd": "pandas as pd"}
-    imports = [f"import {each}" for key, each in modules.items() if re.search(rf"\b{key}\.", body)]
     names = [each if f"{each} = " in body else "" for each in (name, chart)]
-    code = "\n".join([*imports, "", body] if imports else [body])
-    return Cell(code, title, names[0] * (kind != "number"), names[1], str(templates.unit(query)))
+    unit = str(templates.unit(query))
+    return Cell(_with_imports(body), title, names[0] * (kind != "number"), names[1], unit)
+
+
+def _with_imports(body: str) -> str:
+    body = re.sub(r"\n\s*\n", "\n", body).strip()
+    imports = [line for used, line in _IMPORTS.items() if re.search(rf"\b{used}", body)]
+    return "\n".join([*imports, "", body] if imports else [body])
 
 
 @cache
@@ -127,6 +122,7 @@ def _templates() -> Any:
     env.filters |= {"capital": _capital, "spoken": spoken, "assigned": _assigned}
     env.filters |= {"masked": masked, "slug": lambda name: "_".join(fold(name))[:40].strip("_")}
     env.filters["names"] = lambda columns: list(dict.fromkeys(c.name for c in columns))
+    env.filters["month"] = month_name.__getitem__
     env.globals |= patterns()
     return env.get_template("code.j2").module
 

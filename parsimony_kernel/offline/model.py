@@ -1,18 +1,45 @@
 """The chat model that needs no network: same request, same answer.
 
-Owns the shape of an answer; what to do next is the planner's. It reads the messages it is given
-and nothing else.
+From a transcript to the next step: load, look, compute, publish, finish. Where a turn stands is
+read off the messages each time; nothing is remembered between requests.
 """
 
 import hashlib
 import json
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+from rapidfuzz import fuzz
 
 from parsimony_kernel.core import chat
-from parsimony_kernel.offline.planner import next_step
-from parsimony_kernel.offline.transcript import read
+from parsimony_kernel.core.text import counted
+from parsimony_kernel.offline import code, words
+from parsimony_kernel.offline.reader import Reader
+from parsimony_kernel.offline.schema import Query, Table, read_table
+from parsimony_kernel.offline.transcript import Answer, Transcript, Unclear, call_key, no_if, read
+from parsimony_kernel.offline.words import Token, clause, is_data_file, spoken, tokenize
 
+MAX_REQUEST = 2_000
 _PER_TOKEN = 4  # characters
+REAL_MODEL = words.table()["no"]["model"]
+# What a number or a date looks like in text: such a file may be written in another way.
+_ODD = re.compile(r"[-$€£ ]*\d[\d.,]*[ ]?[€$£%]?|\d{1,2}[./-]\d{1,2}[./-]\d{4}.*")
+_EMPTY = re.compile(r"Empty DataFrame\nColumns: .*\nIndex: .*")
+_CHART = re.compile("(?i)chart|plot|graph")
+_ODD_NAME = re.compile(r"[;\t|]|^Unnamed:")
+
+
+@dataclass(eq=False)
+class Step(Exception):
+    """What to say, or which tool to call; raised where nothing goes on before its answer."""
+
+    text: str = ""
+    tool: str = ""
+    arguments: dict[str, Any] = field(default_factory=dict)
 
 
 class OfflineModel:
@@ -30,8 +57,8 @@ class OfflineModel:
         self, request: chat.ModelRequest
     ) -> AsyncIterator[chat.Delta | chat.Completion]:
         """What there is to say, then the next step as a tool call."""
-        tools = [str(tool.get("function", {}).get("name")) for tool in request.tools]
-        step = next_step(read(request.messages), tools)
+        tools = frozenset(str(tool.get("function", {}).get("name")) for tool in request.tools)
+        step = _Planner(read(request.messages), tools).next_step()
         if step.text:
             yield chat.Delta(text=step.text)
         written = json.dumps(step.arguments, ensure_ascii=False)
@@ -43,3 +70,390 @@ class OfflineModel:
         answered = len(step.text) + len(written) * bool(calls)
         usage = chat.Usage(-(-sum(sizes) // _PER_TOKEN), -(-answered // _PER_TOKEN))
         yield chat.answer(step.text, calls, model=chat.OFFLINE, usage=usage, cost_usd=0.0)
+
+
+class _Planner:
+    def __init__(self, turn: Transcript, tools: frozenset[str]) -> None:
+        self.turn, self.tools = turn, tools
+        self.files = list(filter(is_data_file, turn.context.get("files") or ()))
+        self.taken = {*turn.variables} - {*(turn.context.get("replaceable") or ())}
+        saved = re.findall(r"Saved as ([^.]*)", turn.told)
+        self.saved = [re.findall(r"`(\w+)`", each) for each in saved]
+        self.subject = ""
+        self.loaded: list[Table] = []
+        self.made: list[code.Cell] = []
+        # What came nearest to reading the request.
+        self.reader: Reader | None = None
+        # The sentences of the summary, in its order.
+        self.loads, self.saves, self.published, self.notes = [list[str]() for _ in range(4)]
+
+    def next_step(self) -> Step:
+        """Decide what to say and which tool to call next; only those that there are are called."""
+        try:
+            return self.end("return_done", self.plan())
+        except Step as first:
+            return first
+        except Unclear as unclear:
+            return self.ask(unclear) if unclear.choices else self.unable(unclear.text)
+
+    # -- endings -----------------------------------------------------------------------------
+
+    def end(self, tool: str, text: str, **arguments: Any) -> Step:
+        """Call the tool that ends a turn, or say the same where there is none."""
+        return Step("", tool, arguments or {"summary": text}) if tool in self.tools else Step(text)
+
+    def ask(self, unclear: Unclear) -> Step:
+        """Ask the person, where that is possible."""
+        if "ask_user" in self.tools:
+            return Step("", "ask_user", {"question": unclear.text, "choices": [*unclear.choices]})
+        choices = spoken(unclear.choices, "or")
+        return self.unable(f"{unclear.text} Please say it in full: {choices}.")
+
+    def unable(self, why: str) -> Step:
+        """Say why it cannot be done, and what can."""
+        gone = [name for name in sorted(self.turn.gone) if name in self.turn.request]
+        why += "".join(f" `{name}` no longer exists: load it again." for name in gone)
+        steps = [*(f"`{each}`" for each in self._suggestions()), REAL_MODEL]
+        said = " ".join([why, *steps])
+        return self.end("return_unable", said, rationale=why, blockers=[why],
+                        suggested_next_steps=steps)  # fmt: skip
+
+    def _suggestions(self) -> list[str]:
+        """Two requests that would work, of the person's own columns, near to what was said."""
+        for each in filter(None, (self.turn.tables().get(self.subject), *self._originals())):
+            reader = self.reader if self.reader and self.reader.table == each else None
+            query, said = (reader.query, reader.said) if reader else (Query(), [])
+            values = [c for c in (*said, *each.measures) if c.is_measure]
+            kinds = [c for c in (*said, *sorted(each.texts, key=lambda c: c.is_code))
+                     if c.kind == "text"]  # fmt: skip
+            if not (values and kinds):
+                return [f"describe {each.name}", f"show the first 5 rows of {each.name}"]
+            value, kind = (words.quoted(listed[0].name) for listed in (values, kinds))
+            near: Mapping[str, str] = words.table()["near"]
+            first = near.get(query.agg, near["mean"])
+            second = near.get(query.do or query.chart or "share" * query.share, near["top"])
+            return [n.format(table=each.name, value=value, kind=kind) for n in (first, second)]
+        return [f"load {each}" for each in self.files[:2]] or words.table()["near"]["no_file"]
+
+    # -- the turn ----------------------------------------------------------------------------
+
+    def plan(self) -> str:
+        """Give the summary, once everything is done."""
+        request = self.turn.request
+        # A listed file is one token, whatever is in its name.
+        for file in sorted((f for f in self.files if re.search(r"[^\w.\-/~\"]", f)), key=len):
+            request = re.sub(rf"(?<![\w\"'/]){re.escape(file)}", f'"{file}"', request)
+        no_if(not request, "empty")
+        no_if(len(request) > MAX_REQUEST, "long", len(request), MAX_REQUEST)
+        no_if(clause("fix", request), "fix")
+        # What has gone with its kernel is loaded again, where its file is known.
+        for file in self.files:
+            name = _named(file)
+            if name in self.turn.gone and name in request:
+                self._load_file(file, name, set())
+        before: Query | None = None
+        for part in _clauses(tokenize(request)):
+            before = self._do(part, before) or before
+        told = [made.told or f"{made.purpose}." for made in self.made]
+        notes = dict.fromkeys(self.notes)
+        return " ".join([*told, *self.loads, *self.saves, *self.published, *notes])
+
+    def _do(self, part: list[Token], before: Query | None) -> Query | None:
+        text = " ".join(t.text for t in part)
+        found = ((kind, pattern.fullmatch(text)) for pattern, kind in words.asides())
+        kind, aside = next(((kind, match) for kind, match in found if match), ("", None))
+        if kind == "help":
+            here, there = ("; ".join(e) for e in (self._suggestions(), words.examples()[9::4]))
+            self.notes.append(f"You can ask here, for example: {here}.")
+            self.notes += [f"With tables of cars and of weather: {there}.", REAL_MODEL]
+            return None
+        if aside:
+            rest = aside.groupdict().get("rest") or ""
+            part = [] if clause("it", rest) else tokenize(rest)
+        part, query = self._load(part), None
+        if any(t.kind in ("word", "quoted", "number") for t in part):
+            query = self._read(part, before)
+            # A column may be called as the table is: a file or a snapshot is of the table.
+            own = [c for c in query.columns if aside and c.name == query.table]
+            is_all = query == Query(query.table, "rows", columns=own, notes=query.notes)
+            if is_all and aside:
+                told = f"All rows of `{query.table}`."
+                self.made.append(code.Cell("", _capital(query.table), query.table, told=told))
+            elif not (is_all and part[0].low in ("use", "take", "with", "using")):
+                self._compute(query)
+        if aside:
+            self._publish(kind, aside.groupdict())
+        return query
+
+    # -- files -------------------------------------------------------------------------------
+
+    def _load(self, part: list[Token]) -> list[Token]:
+        """Load the file that a part names; what is left of it."""
+        left, path, name = _apart(part)
+        while path:
+            self._load_file(self._path(path), name, {t.low for t in part})
+            left, path, name = _apart(left)
+        names = {t.name.casefold() for t in self.loaded}
+        said = {t.low for t in left if t.kind == "word"} - names
+        return [] if self.loaded and all(clause("loading", word) for word in said) else left
+
+    def _load_file(self, path: str, name: str, said: set[str]) -> None:
+        suffix = path.casefold().rpartition(".")[2]
+        reading: dict[str, Any] = {"options": {}}
+        if suffix in ("xlsx", "xls"):
+            listed = self._looked(code.sheets(path), f"Look which sheets {path} has")
+            no_if(listed is None, "sheets", path)
+            if len(listed) > 1:
+                sheets = [each for each in listed if str(each).casefold() in said]
+                question = f"{path} has several sheets. Which one do you mean?"
+                sheet = sheets[0] if len(sheets) == 1 else self.turn.choose(question, listed)
+                reading, name = {"options": {"sheet_name": sheet}}, name or _named(sheet)
+        name = name or _named(path)
+        table, error = self._loaded(path, name, **reading)
+        is_text = suffix in ("csv", "tsv", "txt") and "FileNotFoundError" not in error
+        reading = self._sniffed(path) if is_text and (table is None or _is_odd(table)) else {}
+        if any(reading.values()):
+            table, error = self._loaded(path, name, **reading)
+            ways = code.arguments(reading["options"])
+            ways += [f"{each} without its sign" for each in reading["signed"]]
+            latin = " is not UTF-8" * ("encoding" in reading["options"])
+            self.notes.append(f"{path}{latin}: read with {', '.join(ways)}.")
+        if table is None:
+            raise Unclear(f"{path} cannot be read. {error[:300] or 'It holds no table.'}")
+        header = spoken(c.name for c in table.columns[:1])
+        no_if(len(table.columns) == 1 and _ODD_NAME.search(header), "header", path, header[:60])
+        rows = [] if table.rows is None else [counted(table.rows, "row")]
+        size = ", ".join([*rows, counted(len(table.columns), "column")])
+        self.loads.append(f"Loaded `{name}` from {path}: {size}.")
+        self.loaded.append(table)
+        self.subject = name
+        self.taken.add(name)
+
+    def _loaded(self, path: str, name: str, **reading: Any) -> tuple[Table | None, str]:
+        """The table that a file holds, read in one way, and the error."""
+        call = self._called("run_code", code.load(path, name, **reading).arguments)
+        # What the call itself told: the same name may have been loaded in another way since.
+        table = read_table(call.variables.get(name, {})) or self.turn.tables().get(name)
+        return (None if call.error else table), call.error
+
+    def _sniffed(self, path: str) -> dict[str, Any]:
+        """How a text file is written."""
+        readings = self._looked(code.sniffed(path), f"Look how {path} is written")
+        says = [each.pop("says") for each in readings or ()]
+        question = f"{path} can be read in {len(says)} ways. Which one?"
+        chosen = says.index(self.turn.choose(question, says)) if len(says) > 1 else 0
+        return dict(readings[chosen]) if readings else {}
+
+    def _path(self, path: str) -> str:
+        """Find where a file lies, as far as the listing tells; a near miss is a question."""
+        low = path.casefold()
+        found = [f for f in self.files if f"/{f}".casefold().endswith(f"/{low}")]
+        names = {f: f.casefold().rpartition("/")[2] for f in self.files}
+        base, is_outside = low.rpartition("/")[2], path.startswith(("/", "..", "~"))
+        near = [f for f, other in names.items() if fuzz.ratio(base, other) >= 80]
+        if near and base not in names.values() and not is_outside:
+            return self.turn.choose(f"There is no file {path!r}. Which one do you mean?", near)
+        return found[0] if len(found) == 1 else path
+
+    # -- code --------------------------------------------------------------------------------
+
+    def _called(self, tool: str, arguments: dict[str, Any]) -> Answer:
+        """What came of the call of a tool; raises ``Step`` until it was answered."""
+        no_if(tool not in self.tools, "tool", tool)
+        answer = self.turn.calls.get(call_key(tool, arguments))
+        if answer is None:
+            raise Step("", tool, arguments)
+        return answer
+
+    def _done(self, tool: str, arguments: dict[str, Any]) -> Mapping[str, Any]:
+        """The result of a call, which must work."""
+        answer = self._called(tool, arguments)
+        no_if(answer.error, "step", arguments.get("purpose", tool), answer.error[:300])
+        return answer.result
+
+    def _ran(self, cell: code.Cell) -> Mapping[str, Any]:
+        return self._done("run_code", cell.arguments)
+
+    def _looked(self, expression: str, why: str) -> Any:
+        """What an expression comes to, as JSON; ``None`` where the model is not told."""
+        result = self._ran(code.looked(expression, why))
+        with suppress(ValueError):
+            return json.loads(str(result.get("stdout")))
+        return None
+
+    def _originals(self) -> list[Table]:
+        """The tables that this model has not computed, as far as can be told."""
+        made = {name for names in self.saved for name in names}
+        made |= {*self.turn.made}
+        made -= {self.subject, *(t.name for t in self.loaded)}
+        tables = self.turn.tables().values()
+        return [t for t in tables if t.name not in made] or list(tables)
+
+    def _read(self, part: Sequence[Token], before: Query | None) -> Query:
+        """Read a part about the table that it names, or the one in hand, or one that it fits."""
+        known, said = self.turn.tables(), {t.low for t in part if t.kind in ("word", "quoted")}
+        named = [t for t in known.values() if t.name.casefold() in said]
+        named = named or [t for t in self._originals() if set(words.fold(t.name)) <= said]
+        subject = self.subject or (before.table if before else "")
+        first = named[:1] or [t for t in known.values() if t.name == subject]
+        others = [t for t in self._originals() if t not in first]
+        why = "untold" if self.turn.context.get("kept_back") else "table"
+        no_if(not (first or others), why, self.turn.request[:80])
+        # One that leaves a question is not meant where another leaves none.
+        found: list[Query] = []
+        left: list[tuple[Reader, Unclear]] = []
+        for about in (*first, *others):
+            reader = self._reader(about, part, before)
+            try:
+                found.append(reader.read())
+            except Unclear as why_not:
+                left.append((reader, why_not))
+            if about in first and (found or left[-1][1].choices):
+                break
+        if not found:
+            self.reader, unclear = max(left, key=lambda e: (len(e[0].marks), bool(e[1].choices)))
+            self.subject = self.reader.table.name
+            raise unclear
+        # The one whose names are said is meant; else the newest that has all that the others have.
+        fewest = min(len({*query.notes}) for query in found)
+        fit = {query.table: query for query in found if len({*query.notes}) == fewest}
+        names = {name: {c.name for c in known[name].columns} for name in fit}
+        wide = [name for name in fit if all(names[name] >= each for each in names.values())]
+        return fit[wide[-1] if wide else self.turn.choose("Which table do you mean?", list(fit))]
+
+    def _reader(self, about: Table, part: Sequence[Token], before: Query | None) -> Reader:
+        return Reader(part, about, self.turn, self._looked,
+                      lambda: before or (None if self.loaded else self._before(about)))  # fmt: skip
+
+    def _before(self, about: Table) -> Query | None:
+        """The request before, where this one may go on from it."""
+        query: Query | None = None
+        for request in self.turn.earlier[-4:]:
+            is_aside = any(pattern.fullmatch(request) for pattern, _ in words.asides())
+            for part in () if is_aside else _clauses(tokenize(request)):
+                with suppress(Unclear):
+                    # The first of them goes on from nothing.
+                    query = self._reader(about, _apart(part)[0], query or Query(about.name)).read()
+        return query
+
+    def _compute(self, query: Query) -> None:
+        about = self.turn.tables()[query.table]
+        cell = code.write(query, about, sorted(self.taken))
+        result = self._ran(cell)
+        self.taken |= {cell.table, cell.chart} - {""}
+        self.notes += [f"{note}." for note in query.notes]
+        if len(self._originals()) > 1 and about.name != self.subject:
+            self.notes.append(f"Used `{about.name}`.")
+        printed = _EMPTY.sub("none", str(result.get("stdout") or ""))
+        dates = [c for c in (*query.groups, *query.columns) if c.kind == "date"]
+        periods = {each.part or each.name.casefold() for each in dates}
+        lines = [line for line in printed.splitlines() if line.strip()]
+        units = [cell.unit, *[""] * len(lines)]
+        told = " ".join(map(words.sentence, lines, units, [periods] * len(lines)))
+        if not (told or cell.table or cell.chart) and query.do != "head":
+            told = f"{cell.purpose}: see the step below."
+        self.made.append(replace(cell, told=told))
+        known = ("", *self.turn.variables)
+        bound = [each for each in (cell.table, cell.chart) if each not in known]
+        self.saves += [f"Saved as {spoken(f'`{each}`' for each in bound)}."] if bound else []
+        if query.do in ("rows", "rename") and cell.table:
+            self.subject = cell.table
+
+    # -- afterwards --------------------------------------------------------------------------
+
+    def _latest(self, said: str, *, is_drawn: bool) -> code.Cell:
+        """What is meant by "it": what this turn has made, else what the last one has."""
+        if made := [m for m in self.made if (m.chart if is_drawn else m.table)]:
+            return made[-1]
+        known = self.turn.figures() if is_drawn else [*self.turn.tables()]
+        saved = [[name for name in names if name in known] for names in self.saved]
+        names = (saved or [[]])[-1]
+        if is_drawn:
+            # "The chart" is the newest, whenever it was made.
+            names = names or [n for each in saved for n in each if _CHART.search(said)] or known
+        else:
+            names = names or [self.subject] * bool(self.subject)
+        no_if(not names, "made", "chart" if is_drawn else "table")
+        question = "Which one do you mean?"
+        names = names[-1:] if is_drawn and names is not known else names
+        # Of what was asked about, the one that was chosen may have gone.
+        is_open = len(names) > 1 or question in self.turn.replies
+        name = self.turn.choose(question, names[::-1]) if is_open else names[0]
+        return code.Cell("", _capital(name), *(("", name) if is_drawn else (name,)))
+
+    def _publish(self, kind: str, given: dict[str, str | None]) -> None:
+        """Publish what was made as ``kind``, or write it to a file."""
+        title = re.sub(r"(?i)^(the|an?) ", "", (given.get("title") or "").strip("\"'“”‘’`"))
+        said = given.get("rest") or ""
+        if kind == "file":
+            name = self._latest(said, is_drawn=False).table
+            suffix = (given.get("suffix") or "csv").casefold().replace("excel", "xlsx")
+            # A file that is there is overwritten only where its name is said.
+            stem = title or words.unique(name, [f.rpartition(".")[0] for f in self.files])
+            path = title if "." in title else f"{stem}.{suffix}"
+            no_if(_CHART.search(said) or not path.casefold().endswith((".csv", ".xlsx")), "file")
+            self._ran(code.export(name, path))
+            self.published.append(f"Wrote `{name}` to {path}.")
+            return
+        charts = [m for m in self.made if m.chart] if self.made else self.turn.figures()
+        is_drawn = kind != "dataset" and bool(charts)
+        made = self._latest(said, is_drawn=is_drawn)
+        as_kind, variable = ("chart", made.chart) if is_drawn else ("dataset", made.table)
+        own = made.purpose if kind == "report" else title or made.purpose
+        self._done(f"return_{as_kind}", {"variable": variable, "title": own})
+        told = f"Published the {as_kind} {own!r}."
+        if kind == "report":
+            body = f"![{_escaped(own)}](artifact:{variable})\n\n{_escaped(made.told)}"
+            report = {"title": title or own, "body": body.strip(), "language": "en"}
+            result = self._done("return_report", report)
+            place = result.get("page") or result.get("path")
+            told = f"Published the report {title or own!r}{f': {place}' if place else ''}."
+        self.published.append(told)
+
+
+def _capital(name: str) -> str:
+    return name.replace("_", " ").strip().capitalize()
+
+
+def _named(path: str) -> str:
+    """The variable's name for what is read from ``path``."""
+    stem = path.replace("\\", "/").rpartition("/")[2]
+    return words.identifier(" ".join(words.fold(stem.rpartition(".")[0] or stem)))
+
+
+def _clauses(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """The parts of a request that are requests of their own: from one verb to the next."""
+    part: list[Token] = []
+    for token, following in pairwise([*tokens, Token("sign", "\n")]):
+        ends = token.text in (";", "\n", ".") or token.low == "then"
+        if ends or (token.low in (",", "and") and clause("verbs", following.low)):
+            yield part
+            part = []
+        else:
+            part.append(token)
+    yield part
+
+
+def _apart(part: Sequence[Token]) -> tuple[list[Token], str, str]:
+    """A part without its loading, the file to load, and the name that it is given."""
+    for at, token in enumerate(part):
+        left = list(part[:at])
+        if token.kind == "file" and not (left and left[-1].low in ("to", "as", "into")):
+            while left and clause("loading", left[-1].low):
+                left.pop()
+            is_named = at + 2 < len(part) and part[at + 1].low in ("as", "into")
+            rest = at + 3 if is_named else at + 1
+            return [*left, *part[rest:]], token.bare, part[at + 2].bare if is_named else ""
+    return list(part), "", ""
+
+
+def _is_odd(table: Table) -> bool:
+    """Whether what was loaded may be written in another way than pandas expects."""
+    texts = [c for c in table.columns if c.kind in ("text", "date") and c.samples]
+    is_number = any(all(map(_ODD.fullmatch, c.samples)) for c in texts)
+    return is_number or any(_ODD_NAME.search(c.name) for c in table.columns)
+
+
+def _escaped(text: str) -> str:
+    """Text of data for a report, which reads Markdown."""
+    return re.sub(r"([\\`*_{}\[\]<>#|!])", r"\\\1", text)

@@ -24,6 +24,7 @@ from parsimony_kernel.offline.words import Token, canonical, fold, singular, spo
 
 _DATED = {"after": ">", "since": ">=", "from": ">=", "before": "<", "until": "<="}
 _DATED |= dict.fromkeys(("in", "for", "of", "during", "on"), "==")
+_KINDS = {"date": "t", "year": "t", "boolean": "b"}
 _SLOTS = {each.name for each in fields(Query)}
 _MONTHS = [name.lower() or "-" for name in month_name]
 
@@ -117,9 +118,8 @@ class Reader:
                 time or any other.
         """
         if letter == "C":
-            kinds = {"m": "is_measure", "t": "is_time", "b": "is_boolean"}
-            every = (k for k, name in kinds.items() if all(getattr(c, name) for c in value))
-            letter = f"C{next(every, 'k')}"
+            kinds = {"m" if c.is_measure else _KINDS.get(c.kind, "k") for c in value}
+            letter = f"C{kinds.pop() if len(kinds) == 1 else 'k'}"
         mark = f"{letter}{len(self.marks) + 1}"
         self.marks[mark] = value
         self.raw[mark] = words or str(value)
@@ -193,7 +193,7 @@ class Reader:
         listed: list[Column] = self.marks[mark]
         words, said = self.raw[mark], f"Read {self.raw[mark]!r} as "
         fit = {
-            "measure": [c for c in listed if c.is_number or c.kind == "boolean"],
+            "measure": [c for c in listed if c.kind in ("number", "year", "boolean")],
             "group": [c for c in listed if not c.is_measure] or listed,
         }.get(want, listed)
         no_if(not fit, "kind", spoken(c.name for c in listed), "numbers")
@@ -211,8 +211,13 @@ class Reader:
         """Return the column of dates that is meant."""
         times = self.table.times
         no_if(not times, "time", self.table.name, why)
-        said = [c for m in self.marks if m[0] == "C" for c in self.marks[m] if c in times]
+        said = [c for c in self.said if c in times]
         return self.one_of(f"Which date do you mean for {why!r}?", said or times)
+
+    @property
+    def said(self) -> list[Column]:
+        """The columns that the request names."""
+        return [c for mark, named in self.marks.items() if mark[0] == "C" for c in named]
 
     def one_of(self, question: str, columns: Sequence[Column]) -> Column:
         """Return the column that is meant, of those that it may be."""
@@ -336,7 +341,9 @@ class Reader:
             column = part_of(column, *parts) if parts else column
         elif marks:
             what = "numbers" if parts == {"year"} else "dates"
-            no_if(not column.is_number or what == "dates", "kind", column.name, what)
+            no_if(
+                column.kind not in ("number", "year") or what == "dates", "kind", column.name, what
+            )
         op = english.operators().get(word) or _DATED.get(word, word)
         self._filter(Filter(column, op, values))
         return True

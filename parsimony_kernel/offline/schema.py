@@ -4,7 +4,6 @@ Tables are read from the summaries in the context and in tool results, and from 
 """
 
 import re
-from calendar import month_name
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -77,16 +76,6 @@ class Column:
     def is_time(self) -> bool:
         """Whether it runs along a time axis."""
         return self.kind in ("date", "year")
-
-    @property
-    def is_number(self) -> bool:
-        """Whether it can be compared with a number."""
-        return self.kind in ("number", "year")
-
-    @property
-    def is_boolean(self) -> bool:
-        """Whether it says yes or no."""
-        return self.kind == "boolean"
 
     @property
     def is_code(self) -> bool:
@@ -172,13 +161,6 @@ class Filter:
     column: Column
     op: str
     values: tuple[str | int | float, ...] = ()
-
-    def __str__(self) -> str:
-        words: str = table()["filters"].get(self.op, [f"{{0}} {self.op} {{1}}"])[0]
-        is_month = self.column.part == "month_name"
-        shown = [month_name[int(v)] if is_month else str(v) for v in self.values]
-        both = " to " if self.op == "between" else " or "
-        return words.format(self.column.base.label, both.join(shown))
 
 
 @dataclass

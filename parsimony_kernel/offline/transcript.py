@@ -33,36 +33,43 @@ def no_if(is_so: object, why: str, *about: object) -> None:
         raise Unclear(table()["no"][why].format(*about))
 
 
-@dataclass
-class Call:
-    """A tool call of this turn; it counts as unanswered once its variables have gone.
+@dataclass(frozen=True)
+class Answer:
+    """What came of a tool call: its error, and what it told.
 
     Args:
         error: the kind of the error and its text; empty when there was none.
-        result: what the answer holds: what code printed as ``stdout``, its ``variables``.
+        result: what code printed as ``stdout``, its ``variables``.
     """
 
-    name: str
-    arguments: Mapping[str, Any]
-    is_answered: bool
     error: str
     result: Mapping[str, Any]
 
     @property
-    def variables(self) -> list[Mapping[str, Any]]:
-        """The variables that it tells of."""
-        return list(self.result.get("variables") or ())
+    def variables(self) -> dict[str, Mapping[str, Any]]:
+        """The variables that it tells of, by name."""
+        return {str(v.get("name")): v for v in self.result.get("variables") or ()}
+
+
+def call_key(tool: str, arguments: Mapping[str, Any]) -> str:
+    """What tells one call from another."""
+    return json.dumps([tool, arguments], sort_keys=True)
 
 
 @dataclass
 class Transcript:
-    """The turn, read. ``answers`` are replies by their question; ``earlier`` are the requests that
-    were done, ``told`` is what they came to."""
+    """The turn, read.
+
+    Args:
+        calls: the answers of tools, by ``call_key``; without those whose variables have gone.
+        replies: what the person said, by the question.
+        earlier: the requests that were done; ``told`` is what they came to.
+    """
 
     request: str = ""
     context: Mapping[str, Any] = field(default_factory=dict)
-    calls: list[Call] = field(default_factory=list)
-    answers: dict[str, str] = field(default_factory=dict)
+    calls: dict[str, Answer] = field(default_factory=dict)
+    replies: dict[str, str] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     earlier: list[str] = field(default_factory=list)
     told: str = ""
@@ -74,9 +81,9 @@ class Transcript:
         return {str(v["name"]): v for v in listed if v["name"] not in self.gone}
 
     @property
-    def known(self) -> list[Mapping[str, Any]]:
-        """What is told of variables that exist, the newest last."""
-        return [*self.variables.values(), *(v for call in self.calls for v in call.variables)]
+    def made(self) -> dict[str, Mapping[str, Any]]:
+        """The variables that this turn has made."""
+        return {name: v for call in self.calls.values() for name, v in call.variables.items()}
 
     def choose(self, question: str, choices: Sequence[str]) -> str:
         """Return the choice that the person made.
@@ -86,7 +93,7 @@ class Transcript:
         """
         if len(choices) > _MOST:
             question = f"{question} (of {len(choices)})"
-        reply = self.answers.get(question)
+        reply = self.replies.get(question)
         if reply is None:
             raise Unclear(question, choices[:_MOST])
         low = reply.strip().casefold().rstrip(".!")
@@ -99,20 +106,21 @@ class Transcript:
 
     def tables(self) -> dict[str, Table]:
         """What is known of the tables that exist; later answers win."""
-        told = [each for each in map(read_table, self.known) if each]
-        return {each.name: each for each in told if each.name and each.columns}
+        told = map(read_table, (self.variables | self.made).values())
+        return {each.name: each for each in told if each and each.name and each.columns}
 
     def figures(self) -> list[str]:
-        """The names of the charts in the notebook, and of those that this turn has made."""
-        return list(dict.fromkeys(str(v["name"]) for v in self.known if v.get("type") == "figure"))
+        """The names of the charts that exist."""
+        known = (self.variables | self.made).items()
+        return [name for name, told in known if told.get("type") == "figure"]
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
     """Read what ``messages`` say."""
     turn = Transcript()
     users = {i: _text(m) for i, m in enumerate(messages) if m.get("role") == "user"}
-    contexts = [text for text in users.values() if text.startswith(_CONTEXT)]
-    turn.context = _parsed(contexts[-1]) if contexts else {}
+    contexts = [_parsed(text) for text in users.values() if text.startswith(_CONTEXT)]
+    turn.context = contexts[-1] if contexts else {}
     begins = (_CONTEXT, _REQUEST)
     opened = [i for i, t in users.items() if t.startswith(begins) and f"{_REQUEST}\n" in t]
     # Without a notebook, the request is the last plain message that answers no question.
@@ -134,32 +142,32 @@ def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
 
 
 def _read_steps(turn: Transcript, messages: Sequence[Mapping[str, Any]]) -> None:
-    answers = {m.get("tool_call_id"): m for m in messages if m.get("role") == "tool"}
+    answers = {
+        m.get("tool_call_id"): _parsed(_text(m)) for m in messages if m.get("role") == "tool"
+    }
     asked = ""
     for message in messages:
         text = _text(message)
-        for raw in message.get("tool_calls") or ():
-            turn.calls.append(_call(raw, _parsed(_text(answers.get(raw["id"], {})))))
-            asked = str(turn.calls[-1].arguments.get("question", asked))
+        for call in message.get("tool_calls") or ():
+            arguments = _parsed(call["function"]["arguments"])
+            asked = str(arguments.get("question", asked))
+            if answer := answers.get(call["id"]):
+                turn.calls[call_key(call["function"]["name"], arguments)] = _answer(answer)
         if message.get("role") == "user" and text.startswith(_CHANGES):
             turn.gone |= {*(_parsed(text).get("gone") or ())}
-            for call in turn.calls:
-                if any(each.get("name") in turn.gone for each in call.variables):
-                    call.is_answered, call.result = False, {}
+            turn.calls = {k: c for k, c in turn.calls.items() if not turn.gone & {*c.variables}}
         elif message.get("role") == "user" and asked and not text.startswith(_ASIDE):
-            turn.answers.setdefault(asked, text.strip())
-    turn.gone -= {str(v.get("name")) for call in turn.calls for v in call.variables}
+            turn.replies.setdefault(asked, text.strip())
+    turn.gone -= {*turn.made}
 
 
-def _call(raw: Mapping[str, Any], answer: Mapping[str, Any]) -> Call:
-    function, result = raw["function"], answer.get("result")
-    kind = str(answer.get("error_type") or "")
-    keys = ("error_message", "message", "reason") if "error" in answer else ()
+def _answer(told: Mapping[str, Any]) -> Answer:
+    kind, result = str(told.get("error_type") or ""), told.get("result")
+    keys = ("error_message", "message", "reason") if "error" in told else ()
     # An error without a text is one all the same.
-    text = next((str(answer[key]) for key in keys if answer.get(key)), "It failed." if keys else "")
+    text = next((str(told[key]) for key in keys if told.get(key)), "It failed." if keys else "")
     error = text if text.startswith(kind) else f"{kind}: {text}"
-    result = result if isinstance(result, dict) else {}
-    return Call(function["name"], _parsed(function["arguments"]), bool(answer), error, result)
+    return Answer(error, result if isinstance(result, dict) else {})
 
 
 def _words(text: str) -> str:

@@ -176,6 +176,11 @@ def literal(value: object) -> str:
     return text if text.isprintable() and not isinstance(value, bool) else repr(value)
 
 
+def quoted(name: str) -> str:
+    """The name of a column as a request may hold it."""
+    return name if re.fullmatch(r"[^\W\d]\w*", name) else f'"{name}"'
+
+
 def identifier(text: str) -> str:
     """A valid name that reads like ``text``, of no builtin and no module."""
     name = slug_from_title(text)
