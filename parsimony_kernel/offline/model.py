@@ -201,7 +201,7 @@ class _Planner:
         suffix = path.casefold().rpartition(".")[2]
         reading: dict[str, Any] = {"options": {}}
         if suffix in ("xlsx", "xls"):
-            listed = self._looked(code.sheets(path), f"Look which sheets {path} has")
+            listed = self._looked(code.text("sheets", path), f"Look which sheets {path} has")
             no_if(listed is None, "sheets", path)
             if len(listed) > 1:
                 sheets = [each for each in listed if str(each).casefold() in said]
@@ -238,7 +238,7 @@ class _Planner:
 
     def _sniffed(self, path: str) -> dict[str, Any]:
         """How a text file is written."""
-        readings = self._looked(code.sniffed(path), f"Look how {path} is written")
+        readings = self._looked(code.text("sniffed", path), f"Look how {path} is written")
         says = [each.pop("says") for each in readings or ()]
         question = f"{path} can be read in {len(says)} ways. Which one?"
         chosen = says.index(self.turn.choose(question, says)) if len(says) > 1 else 0
@@ -392,7 +392,7 @@ class _Planner:
             stem = title or words.unique(name, [f.rpartition(".")[0] for f in self.files])
             path = title if "." in title else f"{stem}.{suffix}"
             no_if(_CHART.search(said) or not path.casefold().endswith((".csv", ".xlsx")), "file")
-            self._ran(code.export(name, path))
+            self._ran(code.Cell(code.text("export", name, path), f"Write {name} to {path}", name))
             self.published.append(f"Wrote `{name}` to {path}.")
             return
         charts = [m for m in self.made if m.chart] if self.made else self.turn.figures()

@@ -17,7 +17,7 @@ from rapidfuzz import fuzz
 
 from parsimony_kernel.core.fuzzy import alike
 from parsimony_kernel.offline import words as english
-from parsimony_kernel.offline.code import masked, values_like
+from parsimony_kernel.offline.code import text as code
 from parsimony_kernel.offline.schema import CODES, Column, Filter, Query, Table, part_of
 from parsimony_kernel.offline.transcript import Transcript, Unclear, no_if
 from parsimony_kernel.offline.words import Token, canonical, fold, singular, spoken
@@ -96,7 +96,7 @@ class Reader:
             return []
         pieces = [" ".join(words[at : at + size]) for at in unknown for size in range(1, 5)]
         why = f"Look for {spoken([repr(words[at]) for at in unknown[:3]], 'or')}"
-        found = self.look(values_like(self.table, list(dict.fromkeys(pieces))[:60]), why)
+        found = self.look(code("values_like", self.table, list(dict.fromkeys(pieces))[:60]), why)
         return [(texts[name], value) for name, value in found or () if name in texts]
 
     def _plain(self, token: Token) -> str:
@@ -479,6 +479,8 @@ class Reader:
             query.agg = self._function()
         if query.columns == query.groups and not re.search("different|distinct|unique", self.text):
             query.agg, query.columns = "count", []
+        years = [c.name for c in query.columns if c.kind == "year"]
+        no_if(query.agg == "sum" and years, "years", spoken(years))
         query.ascending = query.ascending or (query.agg == "min" and not query.limit)
 
     def _function(self) -> str:
@@ -493,25 +495,17 @@ class Reader:
         return options[self.turn.choose(f"Which {column.name} {of}", list(options))]
 
     def _is_line(self) -> bool:
-        """Whether numbers are drawn as they are, along dates of which each is a group."""
+        """Whether numbers are drawn as they are, along the time."""
         query = self.query
-        over = [g for g in query.groups if g.is_time and not g.part][:1]
-        is_day = not query.chart and [group.kind for group in over] == ["date"]
-        if not over or query.window or query.limit:
-            return False
-        if query.chart in ("line", "auto") or (is_day and "over time" in self.text):
-            return True
-        # Several rows of one time are no line: what they come to is asked, or summed.
-        names = [group.name for group in query.groups]
-        look = f"int({masked(query)}.duplicated({english.literal(names)}).any())"
-        why = f"Look whether each {spoken(names)} has one row"
-        return is_day and bool(self.look(look, why) != 1)
+        over = [g.kind for g in query.groups if g.is_time and not g.part][:1]
+        is_said = query.chart in ("line", "auto") or (over == ["date"] and "over time" in self.text)
+        return bool(over and is_said and not (query.window or query.limit))
 
     def _check_rolling(self) -> None:
         """A rolling value needs one row for each time, and no day missing between."""
         query, time = self.query, self.query.groups[0]
         no_if(not query.columns or time.part not in ("", "day"), "rolling")
-        times = time.of(masked(query))
+        times = time.of(code("masked", query))
         gaps = f" or ({times}.max() - {times}.min()).days >= len({times})" * bool(time.part)
         look = f"int({times}.duplicated().any(){gaps})"
         has_gaps = self.look(look, f"Look whether each {time.label} has one row") != 0

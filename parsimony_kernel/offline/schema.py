@@ -48,6 +48,11 @@ class Column:
         return f"pd.to_datetime({', '.join(filter(None, (text, self.dates)))})"
 
     @property
+    def is_computed(self) -> bool:
+        """Whether code has to make it before it can use it by its name."""
+        return bool(self.made_of) or self.dates is not None
+
+    @property
     def base(self) -> "Column":
         """The column of dates that it is a part of, else itself."""
         return self.made_of[0] if self.part else self

@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from offline_data import cars, done, weather
-from offline_notebook import Notebook, Turn, encodings, mark
+from offline_notebook import Notebook, Turn, encodings, mark, spec
 
 from parsimony_kernel.offline.transcript import read
 from parsimony_kernel.offline.words import table
@@ -110,6 +110,8 @@ people = pd.DataFrame({
     "active": [True, False, False, True, True] * 4,
     "hired": pd.date_range("2019-03-01", periods=20, freq="61D"),
     "salary": range(1_000, 3_000, 100),
+    "born_year": [1990, 1985, 1999, 1970] * 5,
+    "bonus": [None, 5.0, 7.0, None] * 5,
 })
 """
 
@@ -128,6 +130,10 @@ people = pd.DataFrame({
         ("total salary this month", ""),
         ("box plot of salary by department and active", ""),
         ("rename salary to hired", ""),
+        ("total born year", ""),
+        ("people with bonus", ""),
+        ("how many people have a bonus", ""),
+        ("number of people with missing bonus", "bonus != bonus"),
     ],
 )
 async def test_what_was_read_wrongly_is_right_or_refused(
@@ -268,6 +274,49 @@ async def test_a_chart(
 
 
 @pytest.mark.parametrize(
+    ("request_", "x", "kind"),
+    [
+        ("total precipitation by month as a bar chart", "yearmonth", "ordinal"),
+        ("total precipitation by quarter as a bar chart", "yearquarter", "ordinal"),
+        ("number of cars by year as a bar chart", "year", "ordinal"),
+        ("plot total precipitation by month", "", "temporal"),
+    ],
+)
+async def test_bars_of_a_time_have_room_and_lines_run_along_it(
+    notebook: Notebook, request_: str, x: str, kind: str
+) -> None:
+    await notebook.run(TABLES)
+    turn = await done(notebook, request_)
+    name = next(each for each in turn.summary.split("`") if each.endswith("_chart"))
+    axis = spec(notebook[name])["encoding"]["x"]
+    assert (axis.get("timeUnit", ""), axis["type"]) == (x, kind)
+
+
+async def test_the_last_bin_of_whole_numbers_holds_one_of_them(notebook: Notebook) -> None:
+    await notebook.run(TABLES)
+    await done(notebook, "histogram of cylinders")
+    bins = spec(notebook["distribution_of_cylinders_chart"])["encoding"]["x"]["bin"]
+    assert (bins["extent"], bins["minstep"]) == ([3, 9], 1)
+
+
+async def test_the_chart_is_the_newest(notebook: Notebook) -> None:
+    await notebook.run(TABLES)
+    for request in ("plot mean horsepower by origin", "plot mean wind by weather", "mean wind"):
+        await done(notebook, request)
+    (published,) = (await done(notebook, "publish the chart")).published
+    assert published["variable"] == "mean_wind_by_weather_chart"
+
+
+async def test_what_can_be_asked_is_of_what_is_there(notebook: Notebook) -> None:
+    said = (await done(notebook, "what can you do?")).summary
+    assert said.startswith("You can ask here, for example: load data/cars.json; load")
+    assert "With tables of cars and of weather: " in said
+    await notebook.run(TABLES)
+    said = (await done(notebook, "what can you do?")).summary
+    assert said.startswith("You can ask here, for example: mean Miles_per_Gallon by")
+
+
+@pytest.mark.parametrize(
     ("request_", "choice"),
     [
         ("gap between temp_max and temp_min", "mean temp_max - temp_min"),
@@ -317,7 +366,24 @@ async def test_what_it_does_not_know_is_named(notebook: Notebook, request_: str,
     turn = await notebook.ask(request_)
     assert turn.ending == "return_unable"
     assert word in turn.arguments["rationale"] or word == "me"
-    assert any(each.startswith("`") for each in turn.arguments["suggested_next_steps"])
+    for each in turn.arguments["suggested_next_steps"][:2]:
+        assert (await notebook.ask(each.strip("`"))).ending != "return_unable"
+
+
+@pytest.mark.parametrize(
+    ("request_", "suggested"),
+    [
+        ("predict the acceleration of each origin", "mean Acceleration by Origin"),
+        ("median horsepower by customer", "median Horsepower by Name"),
+        ("histogram of horsepower by customer", "histogram of Horsepower"),
+        ("make me a sandwich", "top 5 cars by Miles_per_Gallon"),
+    ],
+)
+async def test_what_is_suggested_lies_near_what_was_said(
+    notebook: Notebook, request_: str, suggested: str
+) -> None:
+    await notebook.run(TABLES)
+    assert f"`{suggested}`" in (await notebook.ask(request_)).arguments["suggested_next_steps"]
 
 
 @pytest.mark.parametrize(
