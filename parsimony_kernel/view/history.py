@@ -34,11 +34,12 @@ def story(events: Iterable[ev.AgentEvent]) -> tuple[Line, ...]:
     """The lines of one turn. What nobody acts on, such as prose, has none."""
     known = tuple(events)
     view = replay(known)
-    lines: list[Line | None] = []
-    for before, block in zip((None, *view.closed), view.closed, strict=False):
-        # Of several ends, the others are answers that were refused.
-        if not isinstance(block, bl.EndBlock) or block is view.closed[-1]:
-            lines.append(_told(block, before))
+    # Of several ends, the others are answers that were refused.
+    lines = [
+        _told(block)
+        for block in view.closed
+        if not isinstance(block, bl.EndBlock) or block is view.closed[-1]
+    ]
     if view.status == "running":
         words = "It is running, or was cut off: its end is not on record."
         lines.append(Line("", "end", "open", words))
@@ -46,7 +47,7 @@ def story(events: Iterable[ev.AgentEvent]) -> tuple[Line, ...]:
     return tuple(line for line in lines if line is not None)
 
 
-def _told(block: bl.Block, before: bl.Block | None) -> Line | None:
+def _told(block: bl.Block) -> Line | None:
     match block:
         case bl.RequestBlock():
             return Line("", "request", "", cut(block.words))
@@ -57,10 +58,8 @@ def _told(block: bl.Block, before: bl.Block | None) -> Line | None:
             words = block.error or block.purpose or source
             return Line(str(block.number), block.tool, outcome, cut(words))
         case bl.RecoveryBlock():
-            is_told = isinstance(before, bl.StepBlock) and before.error != ""
-            is_told = is_told and block.kind != "transient_provider"
-            told = ("" if is_told else block.message, block.state, block.put_back)
-            return Line("", "recovery", "" if is_told else "failed", _joined(*told))
+            told = _joined(block.message, block.state, block.put_back)
+            return Line("", "recovery", "failed" if block.message else "", told)
         case bl.QuestionBlock():
             choices = "; ".join(f"{at} {each}" for at, each in enumerate(block.choices, 1))
             return Line("", "question", "asked", _joined(block.question, block.context, choices))
