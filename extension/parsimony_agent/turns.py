@@ -7,6 +7,7 @@ answers. Whatever it does, somebody holds its task and sees its errors.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -47,8 +48,12 @@ class Turns:
         self._settings: ParsimonyAgent = magics.settings
         self._records: dict[str, TurnRecord] = {}
         self._turn_of_cell: dict[str, str] = {}
+        # What each cell answered, by its id.
+        self._answer_of_cell: dict[str, str] = {}
         # What the results of turns are bound to, by run.
         self._outs: dict[str, str] = {}
+        # On an orderly end of the kernel: only now can its outputs still be changed.
+        atexit.register(self.leave_all)
 
     @property
     def _session(self) -> Session:
@@ -105,7 +110,11 @@ class Turns:
         where the question stands if this process still has it, and the caller gets the
         continuation as one display.
         """
-        displays, session = self._magics.displays(), self._session
+        displays, session, cell = self._magics.displays(), self._session, self._cells.id()
+        if self._answer_of_cell.get(cell) == words and not session.pending():
+            # The cell that asked was run again, as by Run All, and didn't ask again.
+            displays.outlet.show(tables.note("Nothing to answer: what you chose before holds."))
+            return
         question = self._question(session, turn).record
         record = self._records.get(question.run_id)
         if record is None:
@@ -114,6 +123,8 @@ class Turns:
         stays = here and record.can_be_answered
 
         def begun() -> None:
+            if cell:
+                self._answer_of_cell[cell] = words
             self._records[question.run_id] = record
             if stays:
                 record.settle_prompt()
@@ -154,6 +165,7 @@ class Turns:
 
     def leave_all(self) -> None:
         """Turn every prompt into text: nobody listens to them any more."""
+        atexit.unregister(self.leave_all)
         for turn_id in tuple(self._records):
             self._leave(turn_id, f"To answer: {self._magic} answer")
 

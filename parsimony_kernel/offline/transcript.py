@@ -82,8 +82,13 @@ class Transcript:
         """What is told of variables that exist, the newest last."""
         return [*self.variables.values(), *(v for call in self.calls for v in call.variables)]
 
+    def holds(self, question: str) -> bool:
+        """Whether ``question`` was answered by a turn before, and not by this one."""
+        asked, before = self.answers, self.context.get("answers") or ()
+        return any(question in each for each in before) and not any(question in e for e in asked)
+
     def choose(self, question: str, choices: Sequence[str]) -> str:
-        """Return the choice that the person made.
+        """Return the choice that the person made, in this turn or, while it is one, before.
 
         Raises:
             Ask: until there is a reply that is one of the choices.
@@ -93,10 +98,11 @@ class Transcript:
             question = f"{question} (of {len(choices)})"
         reply = self.answers.get(question)
         if reply is None:
+            found = _named((self.context.get("answers") or {}).get(question, ""), choices)
+            if len(found) == 1:
+                return found[0]
             raise Ask(question, choices[:_MOST])
-        low = reply.strip().casefold().rstrip(".!")
-        found = [c for c in choices if c.casefold() == low]
-        found = found or [c for c in choices if low and low in c.casefold()]
+        found = _named(reply, choices)
         no_if(not found and choice.read(reply, choice.MORE) is choice.Choice.stop, "stopped")
         if len(found) == 1:
             return found[0]
@@ -110,6 +116,13 @@ class Transcript:
     def figures(self) -> list[str]:
         """The names of the charts in the notebook, and of those that this turn has made."""
         return list(dict.fromkeys(str(v["name"]) for v in self.known if v.get("type") == "figure"))
+
+
+def _named(reply: str, choices: Sequence[str]) -> list[str]:
+    """Those of ``choices`` that ``reply`` can mean."""
+    low = reply.strip().casefold().rstrip(".!")
+    whole = [c for c in choices if c.casefold() == low]
+    return whole or [c for c in choices if low and low in c.casefold()]
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
