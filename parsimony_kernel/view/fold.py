@@ -47,6 +47,12 @@ def replay(events: Iterable[ev.AgentEvent]) -> RunView:
     return reduce(fold, events, EMPTY)
 
 
+def code_that_worked(events: Iterable[ev.AgentEvent]) -> tuple[bl.StepBlock, ...]:
+    """The steps that the record calls done, in order, each with its code exactly as it ran."""
+    steps = (each for each in replay(events).closed if isinstance(each, bl.StepBlock))
+    return tuple(each for each in steps if each.tool_type == "code" and each.state == "done")
+
+
 def fold(view: RunView, event: ev.AgentEvent) -> RunView:
     """``view`` after ``event``. A kind of event that says nothing to a person changes nothing."""
     view = replace(view)
