@@ -233,11 +233,8 @@ _REQUEST: Rows = {
     "text": {"rest": True, "nargs": "?", "metavar": "request", "help": "what you want, in words"}
 }
 CELL = Command("", "", "work on the request in this notebook", arguments=_TABLES["cell"] | _REQUEST)
-# The flags of a cell, by the names that the code has for them.
-CELL_FLAGS: Rows = {
-    spelled.split(", ")[-1].lstrip("-").replace("-", "_"): row
-    for spelled, row in _TABLES["cell"].items()
-}
+# The flags of a cell, by each of their names.
+CELL_FLAGS = flags_of(_TABLES["cell"])
 
 
 def _commands() -> Iterator[Command]:
