@@ -353,7 +353,6 @@ class TestJson:
         ("command", "key"),
         [
             ("runs", "runs"),
-            ("show", "steps"),
             ("resume", "questions"),
             ("doctor", "findings"),
             ("refresh --all", "artifacts"),

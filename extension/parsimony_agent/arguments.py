@@ -1,8 +1,9 @@
 """What can be written after ``%%agent`` and ``%agent``, by the tables of ``arguments.toml``.
 
-The tables are the only source of parsing, help, completion and suggestions; argparse reads them,
-for ``jupyter parsimony`` as well. A request is never split into words: flags stand before it, and
-what follows them is taken as it was typed.
+The tables are the only source of parsing, help, completion and suggestions. IPython's parser of
+magics reads them, for ``jupyter parsimony`` as well. A request is never split into words: flags
+stand before it, and what follows them is taken as it was typed. So IPython's ``parse_argstring`` is
+not used: it splits all of it, leaves quotes in the words, and fails at an apostrophe.
 
 An argument is declared in argparse's own words; ``read`` or ``choices`` say how its value is read,
 ``completes`` what completion proposes, ``group`` makes arguments exclude one another, and ``rest``
@@ -21,6 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, NoReturn, TypeAlias
+
+from IPython.core.magic_arguments import MagicArgumentParser
 
 from parsimony_agent.pending import Misuse
 
@@ -112,8 +115,19 @@ def _typed(row: Mapping[str, Any]) -> Reader:
     return typed
 
 
-class _Parser(argparse.ArgumentParser):
-    """What is wrong is one line, raised as ``Misuse``."""
+class Parser(MagicArgumentParser):
+    """What is wrong is one line, raised as ``Misuse``, with the command that is near where there
+    are ``commands``."""
+
+    commands: "Mapping[str, Parser]" = {}  # noqa: RUF012 - replaced, never changed
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        if self.commands and args and not args[0].startswith("-") and args[0] not in self.commands:
+            self.error(
+                f"there is no command {args[0]!r}.{nearest(args[0], self.commands)} "
+                f"It has {', '.join(self.commands)}"
+            )
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         said = " ".join(message.split()).rstrip(".")
@@ -152,7 +166,7 @@ class Command:
         """Reads what stands behind ``prog``."""
         said = self.says[:1].upper() + self.says[1:] + "."
         usage = None if self.name else f"{prog} [flags]".replace("%", "%%")
-        made = _Parser(prog, usage, said, add_help=False, allow_abbrev=False)
+        made = Parser(prog, usage, said, formatter_class=argparse.HelpFormatter)
         add_arguments(made, self.arguments)
         return made
 
@@ -219,11 +233,8 @@ _REQUEST: Rows = {
     "text": {"rest": True, "nargs": "?", "metavar": "request", "help": "what you want, in words"}
 }
 CELL = Command("", "", "work on the request in this notebook", arguments=_TABLES["cell"] | _REQUEST)
-# The flags of a cell, by the names that the code has for them.
-CELL_FLAGS: Rows = {
-    spelled.split(", ")[-1].lstrip("-").replace("-", "_"): row
-    for spelled, row in _TABLES["cell"].items()
-}
+# The flags of a cell, by each of their names.
+CELL_FLAGS = flags_of(_TABLES["cell"])
 
 
 def _commands() -> Iterator[Command]:

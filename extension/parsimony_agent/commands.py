@@ -31,7 +31,7 @@ from parsimony_kernel.storage import durable
 from parsimony_kernel.toolbox.mcp_servers import PREFIX
 from parsimony_kernel.tools import Tool
 from parsimony_kernel.view.escape import inline, plain, shortened
-from parsimony_kernel.view.history import code_that_worked, code_with_heading
+from parsimony_kernel.view.fold import code_that_worked
 
 if TYPE_CHECKING:
     from parsimony_agent.magics import AgentMagics, Told
@@ -273,7 +273,10 @@ def code(magics: AgentMagics, turn: str | None = None, *, cells: bool = False) -
             f"No code of turn {shown.ordinal} worked; {magics.name} history {shown.ordinal} tells "
             "what happened."
         )
-    whole = "\n\n".join(map(code_with_heading, steps)) + "\n"
+    # Editors take such a comment for the beginning of a cell.
+    headings = (f"# %% {inline(step.purpose) or f'step {step.number}'}" for step in steps)
+    parts = (f"{head}\n{step.code.rstrip()}" for head, step in zip(headings, steps, strict=True))
+    whole = "\n\n".join(parts) + "\n"
     if cells:
         # A kernel can hand over one cell; editors and `jupytext` split it at its headings.
         magics.shell.set_next_input(whole)

@@ -16,6 +16,9 @@ from parsimony_agent.publisher import Bundle
 from parsimony_agent.tables import note
 from parsimony_kernel.view.escape import html_text, inline, shortened
 
+# A front end marks what has lost its kernel with broken links. The record's style sheet takes them
+# away from what has this class, and the buttons with them.
+_CLASS = "parsimony-record-controls"
 # A button has a margin of two pixels on each side.
 _WITHIN = "calc(100% - 4px)"
 _LABEL_COLUMNS = 120
@@ -100,7 +103,7 @@ class Prompt(Control):
         rows = [self.buttons, [self.field, self.send] if free_words else []]
         self.widget = widgets.VBox(
             [*(widgets.Box(each, layout=row) for each in rows if each), self._note]
-        )
+        ).add_class(_CLASS)
 
     @property
     def said(self) -> str:
@@ -150,8 +153,8 @@ class Prompt(Control):
             widget.close()
 
     def tell(self, markup: str) -> None:
-        """Show how it went on, as HTML in which everything foreign is escaped."""
-        if self.state is not None and markup != self.said:
+        """Show how it went on here, as HTML in which everything foreign is escaped."""
+        if self.state == "" and markup != self.said:
             self._show(markup)
 
 
@@ -165,7 +168,7 @@ class StopButton(Control):
 
         self.widget = widgets.Button(
             description="Stop", tooltip=_STOP_TOOLTIP, icon="stop", layout={"width": "auto"}
-        )
+        ).add_class(_CLASS)
         self.widget.on_click(lambda _: on_stop() if self.state is None else None)
 
     def settle(self, text: str) -> None:

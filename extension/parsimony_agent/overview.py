@@ -18,7 +18,7 @@ from parsimony_agent.arguments import CELL, CellRequest, command_named, help_tex
 from parsimony_agent.cell import Session, working_folder
 from parsimony_agent.options import check_context, options_of
 from parsimony_agent.pending import TurnError
-from parsimony_agent.tables import note, steps_table, table, words
+from parsimony_agent.tables import note, table, words
 from parsimony_kernel.core.chat import OFFLINE, ModelRequest
 from parsimony_kernel.core.events import AgentEvent, LLMCallCompleted, RunStarted
 from parsimony_kernel.core.pictures import pictures_in, size_of, tokens_of
@@ -29,13 +29,16 @@ from parsimony_kernel.lineage.picture import draw
 from parsimony_kernel.metrics import alerts, figures
 from parsimony_kernel.session.maintenance import RECENT_TURNS, report_of
 from parsimony_kernel.session.turns import resolve_turn
+from parsimony_kernel.view.blocks import lasting
 from parsimony_kernel.view.escape import fit, html_text
-from parsimony_kernel.view.history import story
+from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.outline import cost_words
+from parsimony_kernel.view.text import record_of
 
 if TYPE_CHECKING:
     from parsimony_agent.magics import AgentMagics, Told
     from parsimony_kernel.storage.sent import SentRequest
+    from parsimony_kernel.storage.store import TurnRow
 
 _ANY_WORDS = "(your request)"
 _SAYS = 600
@@ -44,11 +47,11 @@ _CHANGED = "you changed it since"
 
 
 def history(magics: AgentMagics, turn: str | None = None) -> Told:
-    """The turns, or the story of one."""
+    """The turns, or one of them with its record, which says what it did step by step."""
     session = magics.session
-    turns = session.turns()
+    turns: Sequence[TurnRow] = session.turns()
     if turn is not None:
-        return steps_table(story(session.events(resolve_turn(turns, turn).run_id)))
+        turns = [resolve_turn(turns, turn)]
     rows = []
     for each in turns:
         # In the person's own time, to the minute.
@@ -57,7 +60,10 @@ def history(magics: AgentMagics, turn: str | None = None) -> Told:
         status = "undone" if each.run_id in session.past.changes.undone else status
         rows.append((str(each.ordinal), status, each.request or "(purged)", each.model, started))
     head = ("turn", "status", "request", "model", "started")
-    return table(head, rows, empty="This notebook has no turns yet.")
+    listed = table(head, rows, empty="This notebook has no turns yet.")
+    if turn is None:
+        return listed
+    return [listed, words(record_of(lasting(replay(session.events(turns[0].run_id)).blocks)))]
 
 
 def why(magics: AgentMagics, name: str) -> Told:

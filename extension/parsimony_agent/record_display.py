@@ -92,8 +92,8 @@ class TurnRecord:
     """One turn as this process shows it: its view, and where each block of it stands.
 
     ``view`` is what is known of the turn already: drawn in ``place``, or, without one, standing
-    elsewhere. Volatile blocks move along to where the turn goes on. Drawing is an observer:
-    trouble in it never ends the run, it is kept in ``trouble``.
+    elsewhere. ``place`` is where what is new is drawn; volatile blocks move along with it. Drawing
+    is an observer: trouble in it never ends the run, it is kept in ``trouble``.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class TurnRecord:
         # The pixels of charts by their identity, once they are drawn, for exporters.
         self._pixels: dict[str, str] = {}
         self._painting: asyncio.Task[None] | None = None
-        self._place = place or Place()
+        self.place = place or Place()
         self._home: dict[str, Place] = {}
         self._claim()
 
@@ -121,11 +121,6 @@ class TurnRecord:
     def run_id(self) -> str:
         """Empty until the run has begun."""
         return self.view.run_id
-
-    @property
-    def is_live(self) -> bool:
-        """Whether what is drawn now can be drawn again."""
-        return self._place.is_live
 
     @property
     def can_be_answered(self) -> bool:
@@ -172,26 +167,22 @@ class TurnRecord:
     def _claim(self) -> dict[Place, list[bl.Block]]:
         """The blocks by place, new ones in the current place."""
         homes: dict[Place, list[bl.Block]] = {each: [] for each in self._home.values()}
-        homes.setdefault(self._place, [])
+        homes.setdefault(self.place, [])
         for block in map(self._brought_up_to_date, self.view.blocks):
             is_moving = isinstance(block, bl.VOLATILE)
-            place = self._place if is_moving else self._home.setdefault(block.key, self._place)
+            place = self.place if is_moving else self._home.setdefault(block.key, self.place)
             homes[place].append(block)
         return homes
 
-    def go_on_in(self, place: Place) -> None:
-        """Draw the blocks that are new from now on in ``place``."""
-        self._place = place
-
     def go_on_below(self) -> None:
         """Draw what is new from now on behind what stands in the current place."""
-        if (there := self._place.displays) is not None:
+        if (there := self.place.displays) is not None:
             below = Displays(there.outlet, is_live=there.is_live)
-            self._place = Place(below, goes_on=True)
+            self.place = Place(below, goes_on=True)
 
     def add_prompt(self, prompt: Prompt) -> None:
         """Put ``prompt`` below what stands in the current place."""
-        self.prompt = self._place.control = prompt
+        self.prompt = self.place.control = prompt
         self.draw(ended=True)
 
     def settle_prompt(self, text: str = "") -> None:
@@ -269,8 +260,8 @@ class TurnRecord:
             nonlocal stop
             stop = stopper()
             if stop is not None:
-                self._place.control = stop
-            elif self.is_live:
+                self.place.control = stop
+            elif self.place.is_live:
                 self._hint = _STOP_IN_TOOLBAR
 
         async def tick() -> None:
@@ -293,7 +284,7 @@ class TurnRecord:
                 match event:
                     case ToolEvent(completed=False, tool_type="code"):
                         # Code holds the thread while it runs, and the person must see what it is.
-                        if self.is_live:  # what is drawn once for all comes seldom enough
+                        if self.place.is_live:  # what is drawn once for all comes seldom enough
                             await clock.sleep(self._delay())
                         redraw()
                     case _:
@@ -310,11 +301,11 @@ class TurnRecord:
             if stop is not None:
                 self._attempt(lambda: stop.settle(""), "could not close its button")
             lacks_pixels = is_over and bool(self._unpainted())
-            if lacks_pixels and not self.is_live:
+            if lacks_pixels and not self.place.is_live:
                 await self._draw_painted()
             if self.last_event is not None and not is_cancelled:
                 self.draw(ended=True)
-            if lacks_pixels and self.is_live:
+            if lacks_pixels and self.place.is_live:
                 # The front end draws the chart already; this is for exporters.
                 self._painting = asyncio.create_task(self._draw_painted())
             # A generator that was left before its end closes its turn now, not some day.

@@ -30,7 +30,7 @@ class Setting(TraitType[Any, Any]):
     """
 
     def __init__(self, name: str, row: Mapping[str, Any]) -> None:
-        told = {**CELL_FLAGS.get(name, {}), **row}
+        told = {**CELL_FLAGS.get(f"--{name.replace('_', '-')}", {}), **row}
         self.variable = f"PARSIMONY_{name.upper()}"
         self.usual: str = told.get("default", "")
         self.example: str = told.get("example", self.usual)

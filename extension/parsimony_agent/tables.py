@@ -6,20 +6,16 @@ Every cell is escaped and capped. The text fits a terminal: what is too wide is 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wcwidth import wcswidth
 
 from parsimony_kernel.view.escape import html_text, inline, plain, shortened, unbroken
 
-if TYPE_CHECKING:
-    from parsimony_kernel.view.history import Line
-
 WIDTH = 80
 _WIDEST = 60
-_STORY_WORDS = 600
 _NARROWEST = 6
 _GAP = "  "
 _LINES = (
@@ -80,13 +76,6 @@ def table(
         "text/plain": text,
         "text/html": f"<table><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>",
     }
-
-
-def steps_table(steps: Iterable[Line]) -> dict[str, Any]:
-    """The story of a turn, a line a step."""
-    rows = [(each.step, each.what, each.outcome, each.words) for each in steps]
-    head = ("step", "what", "outcome", "in words")
-    return table(head, rows, empty="Nothing of this turn is on record.", widest=_STORY_WORDS)
 
 
 def _breaks(cell: str) -> str:

@@ -7,19 +7,19 @@ answers. Whatever it does, somebody holds its task and sees its errors.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import logging
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from parsimony_agent import tables
 from parsimony_agent.arguments import CellRequest
-from parsimony_agent.cell import Cells, Session, locate
+from parsimony_agent.cell import locate
 from parsimony_agent.controls import Control, Prompt, StopButton, in_loop, is_heard_mid_cell
 from parsimony_agent.options import check_context, check_target, options_of
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
 from parsimony_agent.publisher import Displays
 from parsimony_agent.record_display import Place, TurnRecord
-from parsimony_agent.settings import ParsimonyAgent
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.events import AgentEvent, RunCancelled, UserInputRequested
@@ -27,10 +27,12 @@ from parsimony_kernel.core.results import collect
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.session.identity import source_after
 from parsimony_kernel.session.turns import SessionError, resolve_turn
-from parsimony_kernel.storage.store import PendingRow
 from parsimony_kernel.view.blocks import ReplyBlock, StepBlock, lasting
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.text import record_of
+
+if TYPE_CHECKING:
+    from parsimony_agent.magics import AgentMagics
 
 _STOPPED = "stopped by the user"
 _log = logging.getLogger(__name__)
@@ -39,21 +41,17 @@ _log = logging.getLogger(__name__)
 class Turns:
     """Runs turns in cells and after clicks, and keeps what is needed to go on with them."""
 
-    def __init__(self, magics: Any, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, magics: AgentMagics, clock: Clock = SYSTEM_CLOCK) -> None:
         # Those of the shell, which know the session, the cells, the settings and where to draw.
         self._magics, self._shell, self._clock = magics, magics.shell, clock
-        self._cells: Cells = magics.cells
-        self._magic: str = magics.name
-        self._settings: ParsimonyAgent = magics.settings
         self._records: dict[str, TurnRecord] = {}
         self._turn_of_cell: dict[str, str] = {}
+        # What each cell answered, by its id.
+        self._answer_of_cell: dict[str, str] = {}
         # What the results of turns are bound to, by run.
         self._outs: dict[str, str] = {}
-
-    @property
-    def _session(self) -> Session:
-        session: Session = self._magics.session
-        return session
+        # On an orderly end of the kernel: only now can its outputs still be changed.
+        atexit.register(self.leave_all)
 
     async def ask(
         self,
@@ -75,11 +73,11 @@ class Turns:
         self._magics.follow_settings()
         place = Place(sign or self._magics.displays(), elsewhere=elsewhere)
         record = TurnRecord(place, clock=self._clock)
-        session = self._session
-        options = options_of(request, self._settings)
-        check_context(options, session, self._shell, f"%{self._magic}")
+        session = self._magics.session
+        options = options_of(request, self._magics.settings)
+        check_context(options, session, self._shell, f"%{self._magics.name}")
         if out := request.flags.get("out", ""):
-            check_target(out, self._shell.user_ns, f"%{self._magic}")
+            check_target(out, self._shell.user_ns, f"%{self._magics.name}")
 
         def begun() -> None:
             self._leave(self._turn_of_cell.get(cell_key, ""), "The cell was run again.")
@@ -105,8 +103,19 @@ class Turns:
         where the question stands if this process still has it, and the caller gets the
         continuation as one display.
         """
-        displays, session = self._magics.displays(), self._session
-        question = self._question(session, turn).record
+        displays, session = self._magics.displays(), self._magics.session
+        pending, cell = session.pending(), self._magics.cells.id()
+        if not pending and self._answer_of_cell.get(cell) == words:
+            # The cell that asked was run again, as by Run All, and didn't ask again.
+            displays.outlet.show(tables.note("Nothing to answer: what you chose before holds."))
+            return
+        if turn is not None:
+            named = resolve_turn(session.turns(), turn).run_id
+            pending = tuple(each for each in pending if each.turn.run_id == named)
+        if not pending:
+            which = "No turn waits" if turn is None else f"Turn {turn} does not wait"
+            raise TurnError(f"{which} for an answer; see {self._magics.name} history.")
+        question = pending[0].record
         record = self._records.get(question.run_id)
         if record is None:
             record = TurnRecord(view=replay(session.events(question.run_id)), clock=self._clock)
@@ -114,17 +123,20 @@ class Turns:
         stays = here and record.can_be_answered
 
         def begun() -> None:
+            if cell:
+                self._answer_of_cell[cell] = words
             self._records[question.run_id] = record
             if stays:
                 record.settle_prompt()
             else:
-                record.go_on_in(Place() if here else Place(displays))
+                record.place = Place() if here else Place(displays)
                 replies = [b.reply for b in record.view.blocks if isinstance(b, ReplyBlock)]
                 record.settle_prompt(
                     f"Answered: {replies[-1]}. It goes on in the cell that answered."
                 )
 
-        await self._follow(record, self._resumed(words, question, stop), begun)
+        events = session.resume(words, turn_id=question.run_id, nonce=question.nonce, stop=stop)
+        await self._follow(record, events, begun)
         if not here:
             self._end_cell(record)
             return
@@ -135,18 +147,18 @@ class Turns:
 
     def show(self, named: str | None) -> None:
         """Draw a turn in the cell that runs now, with a live prompt when it asks."""
-        session = self._session
+        session = self._magics.session
         run_id = resolve_turn(session.turns(), named).run_id
         place = Place(self._magics.displays(), elsewhere=True)
         record = TurnRecord(place, view=replay(session.events(run_id)), clock=self._clock)
-        if not record.is_live:
+        if not place.is_live:
             record.paint()
         record.draw(ended=True)
         before = self._records.get(run_id)
         if before is not None and before.is_followed:
             return
         asking = [each.record for each in session.pending() if each.turn.run_id == run_id]
-        if asking and record.is_live and self._is_attended():
+        if asking and record.place.is_live and self._is_attended():
             self._leave(run_id, "The question is shown again in another cell.")
             self._records[run_id] = record
             self._prompt(record, asking[0])
@@ -154,26 +166,17 @@ class Turns:
 
     def leave_all(self) -> None:
         """Turn every prompt into text: nobody listens to them any more."""
+        atexit.unregister(self.leave_all)
         for turn_id in tuple(self._records):
-            self._leave(turn_id, f"To answer: {self._magic} answer")
+            self._leave(turn_id, f"To answer: {self._magics.name} answer")
 
     def _is_attended(self) -> bool:
         """Whether somebody could press a button.
 
         Who runs notebooks in a batch neither names their cells nor takes input for them.
         """
-        request = self._cells.parent().get("content") or {}
-        return bool(self._cells.id()) or bool(request.get("allow_stdin"))
-
-    def _question(self, session: Session, named: str | None) -> PendingRow:
-        pending = session.pending()
-        if named is not None:
-            turn_id = resolve_turn(session.turns(), named).run_id
-            pending = tuple(each for each in pending if each.turn.run_id == turn_id)
-        if not pending:
-            which = "No turn waits" if named is None else f"Turn {named} does not wait"
-            raise TurnError(f"{which} for an answer; see {self._magic} history.")
-        return pending[0]
+        request = self._magics.cells.parent().get("content") or {}
+        return bool(self._magics.cells.id()) or bool(request.get("allow_stdin"))
 
     async def _follow(
         self,
@@ -184,16 +187,16 @@ class Turns:
         in_cell: bool = True,
     ) -> None:
         def stopper() -> Control | None:
-            if not record.is_live or (in_cell and not is_heard_mid_cell(self._shell)):
+            if not record.place.is_live or (in_cell and not is_heard_mid_cell(self._shell)):
                 return None
-            return StopButton(self._session.stop)
+            return StopButton(self._magics.session.stop)
 
         try:
             await record.follow(events, begun, stopper)
         except asyncio.CancelledError:
             # The journal has how it ended; the stream had no time to say it.
             if record.last_event is not None:
-                events_kept = self._session.events(record.run_id)
+                events_kept = self._magics.session.events(record.run_id)
                 record.view = replay(events_kept)
                 record.draw(ended=True)
                 # Pressed again and again, Stop reaches the kernel too, and that cancels the cell.
@@ -204,7 +207,7 @@ class Turns:
         finally:
             # What the turn came to so far, where its cell asked for that.
             if name := self._outs.get(record.run_id):
-                self._shell.user_ns[name] = collect(self._session.events(record.run_id))
+                self._shell.user_ns[name] = collect(self._magics.session.events(record.run_id))
             # Only a turn that is asked about later is worth keeping.
             if record.last_event and not isinstance(record.last_event, UserInputRequested):
                 self._records.pop(record.run_id, None)
@@ -212,19 +215,19 @@ class Turns:
             trouble, record.trouble = record.trouble, None
             raise TurnError(
                 f"The turn has ended, but its record could not be drawn "
-                f"({type(trouble).__name__}). {self._magic} show draws it again."
+                f"({type(trouble).__name__}). {self._magics.name} show draws it again."
             )
 
     def _end_cell(self, record: TurnRecord) -> None:
         """What stands behind the record in its cell, and whether the cells behind it may run."""
         match record.last_event:
-            case UserInputRequested() if record.is_live and self._is_attended():
+            case UserInputRequested() if record.place.is_live and self._is_attended():
                 self._prompt(record)
                 record.go_on_below()
                 if not self._next_cell_answers():
                     raise QuestionPending("The agent asks; cells queued behind it were not run.")
             case UserInputRequested():
-                if self._settings.value("on_question") == "raise":
+                if self._magics.settings.value("on_question") == "raise":
                     raise QuestionUnanswered(
                         "The agent asks, and nobody answers; the question is in the record above."
                     )
@@ -233,36 +236,23 @@ class Turns:
 
     def _next_cell_answers(self) -> bool:
         """Whether the notebook's file goes on with an answer, so that it may run through."""
-        source = source_after(locate(self._shell), self._cells.id())
-        return source.lstrip().startswith(f"{self._magic} answer")
-
-    def _resumed(
-        self, reply: str, question: SuspensionRecord, stop: CancellationRequest | None = None
-    ) -> AsyncIterator[AgentEvent]:
-        """How a turn goes on after an answer."""
-        return self._session.resume(
-            reply,
-            turn_id=question.run_id,
-            nonce=question.nonce,
-            stop=stop,
-        )
+        source = source_after(locate(self._shell), self._magics.cells.id())
+        return source.lstrip().startswith(f"{self._magics.name} answer")
 
     def _prompt(self, record: TurnRecord, question: SuspensionRecord | None = None) -> None:
         """A turn that asks gets its prompt where it stands."""
-        if question is None and isinstance(record.last_event, UserInputRequested):
-            question = record.last_event.suspension_record
-        if question is None:
+        asked = question or getattr(record.last_event, "suspension_record", None)
+        if asked is None:
             return
         is_approval = any(
             isinstance(block, StepBlock) and block.state == "waiting"
             for block in record.view.blocks
         )
-        asked = question
         prompt = Prompt(
             asked.choices,
             in_loop(lambda reply: self._answered(record, prompt, reply, asked)),
             free_words=not (is_approval and asked.choices),
-            magic=self._magic,
+            magic=self._magics.name,
         )
         record.add_prompt(prompt)
 
@@ -271,7 +261,8 @@ class Turns:
     ) -> None:
         """Continue after a click, where the question stands. Nobody awaits this: all is shown."""
         try:
-            events = self._resumed(reply, question)
+            turn_id, nonce = question.run_id, question.nonce
+            events = self._magics.session.resume(reply, turn_id=turn_id, nonce=nonce)
             await self._follow(record, events, record.settle_prompt, in_cell=False)
             self._prompt(record)
         except TurnStopped:
@@ -292,7 +283,7 @@ class Turns:
     def _is_over(self, question: SuspensionRecord) -> bool:
         """Whether the question is known to wait no more."""
         try:
-            pending = self._session.pending()
+            pending = self._magics.session.pending()
         except (TurnError, SessionError):
             return False
         return question.nonce not in (each.record.nonce for each in pending)

@@ -45,7 +45,7 @@ def notebook_context(
             are) and ``artifacts``; and where there is any: ``named_files``, the size and first
             lines of files that the request names; ``replaceable``, names that the turn which this
             one replaces has bound, free to bind again; ``kept_back``, what is not told, so that
-            nobody takes it for missing.
+            nobody takes it for missing; ``answers``, which hold, by their questions.
     """
     given = {name: value for name, value in told.items() if value}
     inventory = {**(around or {}), **_ALWAYS, **given}

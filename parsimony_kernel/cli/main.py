@@ -7,13 +7,14 @@ import argparse
 import os
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, NoReturn
+from typing import Any
 
-from parsimony_agent.arguments import add_arguments, nearest, terms
+from parsimony_agent.arguments import Parser, add_arguments, terms
+from parsimony_agent.pending import Misuse
 from parsimony_kernel import __version__
 from parsimony_kernel.cli import output
 from parsimony_kernel.core.errors import SessionError
@@ -26,6 +27,10 @@ exit codes:
   2  it was typed wrongly; nothing was done"""
 
 _TABLE = tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
+_HELP: dict[str, Any] = {
+    "formatter_class": argparse.RawDescriptionHelpFormatter,
+    "add_help": True,
+}
 _MEANING_AT = 46
 _KEYS_AT = 20
 _FOLDER = {"read": "path", "default": Path(), "help": "the notebooks' folder (default: this one)"}
@@ -33,8 +38,11 @@ _JSON = {"action": "store_true", "help": "as one JSON object"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; gives the exit code."""
-    arguments = parser().parse_args(sys.argv[1:] if argv is None else argv)
+    """Run a command; gives the exit code. What was typed wrongly, and help, exit at once."""
+    try:
+        arguments = parser().parse_args(sys.argv[1:] if argv is None else argv)
+    except Misuse as wrong:
+        raise SystemExit(output.misuse(str(wrong))) from None
     folder = getattr(arguments, "folder", None)
     if folder is not None and not folder.is_dir():
         return output.misuse(f"There is no folder {str(folder)!r}: name another with --folder.")
@@ -49,25 +57,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SessionError as problem:
         return output.fail(problem)
     return code
-
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser that names what was probably meant."""
-
-    commands: "Mapping[str, Parser]" = {}  # noqa: RUF012 - replaced, never changed
-
-    def error(self, message: str) -> NoReturn:
-        said = " ".join(message.split()).rstrip(".")
-        end = "" if said.endswith("?") else "."
-        self.exit(2, f"{self.prog}: {said}{end} See: {self.prog} --help\n")
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        if self.commands and args and not args[0].startswith("-") and args[0] not in self.commands:
-            self.error(
-                f"there is no command {args[0]!r}.{nearest(args[0], self.commands)} "
-                f"It has {', '.join(self.commands)}"
-            )
-        return super().parse_known_args(args, namespace)
 
 
 def _run(where: str, arguments: argparse.Namespace) -> int:
@@ -88,7 +77,7 @@ def parser() -> Parser:
         prog=PROGRAM,
         description="Parsimony Agent outside the notebook.",
         epilog=_epilog([spec["examples"][0] for spec in _TABLE.values()]),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        **_HELP,
     )
     whole.add_argument("--version", action="version", version=__version__)
     commands = whole.add_subparsers(metavar="COMMAND", required=True)
@@ -101,7 +90,7 @@ def parser() -> Parser:
             help=says,
             description=says[:1].upper() + says[1:] + ".",
             epilog=(promised if keys else "") + _epilog(spec["examples"]),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            **_HELP,
         )
         parser.set_defaults(run=partial(_run, spec["run"]))
         folder = {"--folder": _FOLDER} if "folder" in spec else {}

@@ -32,7 +32,7 @@ def runs(arguments: argparse.Namespace) -> int:
 
 def show(arguments: argparse.Namespace) -> int:
     """Show the record of a turn as its cell does, from the journal alone."""
-    from parsimony_kernel.view.history import code_that_worked, story
+    from parsimony_kernel.view.fold import code_that_worked
 
     with journal_of(arguments.folder.resolve()) as journal:
         turns = _of_notebook(turns_of(journal), arguments.notebook)
@@ -43,9 +43,7 @@ def show(arguments: argparse.Namespace) -> int:
         return output.fail(f"Nothing of turn {turn.ordinal} is on record {why}.")
     code = "\n\n".join(step.code for step in code_that_worked(events))
     if arguments.json:
-        steps = [vars(line) for line in story(events)]
-        rest = {"steps": steps, "code": code, "text": _record(events)}
-        output.as_json({**_described(turn), **rest})
+        output.as_json({**_described(turn), "code": code, "text": _record(events)})
     elif arguments.code:
         if not code:
             return output.fail("No code of this turn worked: see it without --code.")

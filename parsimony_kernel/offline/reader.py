@@ -191,20 +191,17 @@ class Reader:
     def pick(self, mark: str, want: str = "") -> Column:
         """Return the column that is meant, of those that a mark may stand for."""
         listed: list[Column] = self.marks[mark]
-        words, said = self.raw[mark], f"Read {self.raw[mark]!r} as "
+        words = self.raw[mark]
         fit = {
             "measure": [c for c in listed if c.kind in ("number", "year", "boolean")],
             "group": [c for c in listed if not c.is_measure] or listed,
         }.get(want, listed)
         no_if(not fit, "kind", spoken(c.name for c in listed), "numbers")
-        names = [c.name for c in fit]
-        before = re.findall(rf"{re.escape(said)}([^.]+?)(?:, as before)?\.", self.turn.told)
-        if len(names) > 1 and before and before[-1] in names:
-            self.query.notes.append(f"{said}{before[-1]}, as before")
-            return self.table.column(before[-1])
-        column = self.one_of(f"Which column of `{self.table.name}` do you mean by {words!r}?", fit)
+        question = f"Which column of `{self.table.name}` do you mean by {words!r}?"
+        column = self.one_of(question, fit)
         if canonical(fold(words)) != canonical(fold(column.name)):
-            self.query.notes.append(f"{said}{column.name}")
+            again = ", as before" if self.turn.holds(question) else ""
+            self.query.notes.append(f"Read {words!r} as {column.name}{again}")
         return column
 
     def time(self, why: str) -> Column:

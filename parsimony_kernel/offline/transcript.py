@@ -85,8 +85,13 @@ class Transcript:
         """The variables that this turn has made."""
         return {name: v for call in self.calls.values() for name, v in call.variables.items()}
 
+    def holds(self, question: str) -> bool:
+        """Whether ``question`` was answered by a turn before, and not by this one."""
+        asked, before = self.replies, self.context.get("answers") or ()
+        return any(question in each for each in before) and not any(question in e for e in asked)
+
     def choose(self, question: str, choices: Sequence[str]) -> str:
-        """Return the choice that the person made.
+        """Return the choice that the person made, in this turn or, while it is one, before.
 
         Raises:
             Unclear: until there is a reply that is one of the choices, or where it is to stop.
@@ -95,10 +100,11 @@ class Transcript:
             question = f"{question} (of {len(choices)})"
         reply = self.replies.get(question)
         if reply is None:
+            found = _named((self.context.get("answers") or {}).get(question, ""), choices)
+            if len(found) == 1:
+                return found[0]
             raise Unclear(question, choices[:_MOST])
-        low = reply.strip().casefold().rstrip(".!")
-        found = [c for c in choices if c.casefold() == low]
-        found = found or [c for c in choices if low and low in c.casefold()]
+        found = _named(reply, choices)
         no_if(not found and choice.read(reply, choice.MORE) is choice.Choice.stop, "stopped")
         if len(found) == 1:
             return found[0]
@@ -113,6 +119,13 @@ class Transcript:
         """The names of the charts that exist."""
         known = (self.variables | self.made).items()
         return [name for name, told in known if told.get("type") == "figure"]
+
+
+def _named(reply: str, choices: Sequence[str]) -> list[str]:
+    """Those of ``choices`` that ``reply`` can mean."""
+    low = reply.strip().casefold().rstrip(".!")
+    whole = [c for c in choices if c.casefold() == low]
+    return whole or [c for c in choices if low and low in c.casefold()]
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:

@@ -75,13 +75,14 @@ def notebook_in_words(
     share: Share = Share.samples,
     chosen: tuple[str, ...] | None = None,
     today: date | None = None,
+    answers: Mapping[str, str] | None = None,
 ) -> tuple[str, tuple[str, ...]]:
     """The inventory as a block of the first message, and a line for each part of it for people.
 
     What the words of ``request`` name comes first, then what is newest. With ``today`` the day and
     the versions of libraries stand in it.
     ``chosen`` are the variables, data files and titles of artifacts that are told of; ``None`` is
-    all of them.
+    all of them. ``answers`` are those that hold in this kernel, by their questions.
     """
     if share is Share.none:
         kept = KEPT_OF_THE_NOTEBOOK[share]
@@ -109,6 +110,7 @@ def notebook_in_words(
         artifacts=published,
         replaceable=replaceable,
         kept_back=kept,
+        answers=answers,
         around={} if today is None or chosen == () else _around(today),
     )
     names = ", ".join(str(variable.get("name")) for variable in variables)

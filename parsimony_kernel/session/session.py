@@ -143,6 +143,8 @@ class NotebookSession:
         self._breakers = breakers_for(environ, JournalBreakers(self._journal, clock), clock)
         # What was allowed, by run: a question may be answered much later.
         self._granted: dict[str, Granted] = {}
+        # What the built-in model was answered, by its question, until a reset.
+        self._answers: dict[str, str] = {}
         self._log = TurnLog(
             self._journal,
             self._history,
@@ -305,6 +307,7 @@ class NotebookSession:
             replaceable=(*bound_by(self.executor, self._log.of_cell(running.cell_key)), *also),
             share=running.options.share,
             chosen=running.options.context,
+            answers={} if running.is_reader else self._answers,
         )
 
     def preview(
@@ -397,6 +400,8 @@ class NotebookSession:
                 shared=instructions_in_words(running.instructions, begun),
             )
             self._log.take_up(running.run_id, record, started)
+            if not running.is_reader:
+                self._answers[record.pending_question] = answer
             stream = self._log.follow(running, started, run_loop(agent, state), self._trace())
             async with aclosing(stream) as events:
                 async for event in events:
@@ -458,6 +463,7 @@ class NotebookSession:
         runs = [row.run_id for row in self.turns()]
         forgotten = self._journal.forget(self._history, runs)
         self.tools.close()
+        self._answers.clear()
         self._model = self._first_model
         return len(forgotten)
 

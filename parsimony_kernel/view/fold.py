@@ -7,6 +7,7 @@ costs the same per piece from first to last.
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -34,6 +35,9 @@ STREAM_CHARS = 4_000
 
 Value = TypeVar("Value", bound=BaseModel)
 
+# How an answer says what it took a word of the request for.
+_NOTE = re.compile(r"\s*\bRead (?P<word>'[^'\n]+'|\"[^\"\n]+\") as (?P<choice>[^\n]+?)\.(?=\s|$)")
+
 # What is shown in a place of its own, not in the list of arguments.
 _CODE_ARGUMENTS = frozenset({"code", "purpose"})
 
@@ -41,6 +45,12 @@ _CODE_ARGUMENTS = frozenset({"code", "purpose"})
 def replay(events: Iterable[ev.AgentEvent]) -> RunView:
     """The view after all of ``events``."""
     return reduce(fold, events, EMPTY)
+
+
+def code_that_worked(events: Iterable[ev.AgentEvent]) -> tuple[bl.StepBlock, ...]:
+    """The steps that the record calls done, in order, each with its code exactly as it ran."""
+    steps = (each for each in replay(events).closed if isinstance(each, bl.StepBlock))
+    return tuple(each for each in steps if each.tool_type == "code" and each.state == "done")
 
 
 def fold(view: RunView, event: ev.AgentEvent) -> RunView:
@@ -80,7 +90,7 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
                 # The closing words are the summary: say them once.
                 view.closed = view.closed[:-1]
             view.variables = cut_each(event.variables)
-            _close(view, "done", "result", event.summary)
+            _close(view, "done", "result", _without_choices(view, event.summary))
         case ev.UserInputRequested():
             choices = cut_each(event.choices, SENTENCE_CHARS)
             ids = tuple(event.suspension_record.choice_ids or ids_of(event.choices))
@@ -138,8 +148,13 @@ def _answered(view: RunView, event: ev.LLMCallCompleted) -> None:
 def _recover(view: RunView, event: ev.AgentError) -> None:
     failure = event.failure
     action = event.action or (failure and failure.suggested_action) or ""
+    view.settle()
+    last = view.last(bl.Block)
+    said = cut_steady(failure.explanation if failure else event.message)
+    # A step that failed says why itself.
+    error = last.error.partition("\n")[0] if isinstance(last, bl.StepBlock) else ""
     block = bl.RecoveryBlock(
-        cut_steady(failure.explanation if failure else event.message),
+        "" if error and said.startswith(error) else said,
         failure.kind.value if failure else "",
         cut(recovery_state(event, action), ARGUMENT_CHARS),
         event.attempt if action == "retry" else 0,
@@ -148,8 +163,6 @@ def _recover(view: RunView, event: ev.AgentError) -> None:
     )
     pause = f"Waiting {event.delay_s:.0f} s before the next try"
     view.activity = pause if event.delay_s >= 1 else "Recovering"
-    view.settle()
-    last = view.last(bl.Block)
     again = {name: getattr(block, name) for name in ("message", "state", "retries")}
     is_retry = bool(block.retries)  # another way than to try again is no repetition
     is_like = isinstance(last, bl.RecoveryBlock) and bool(last.retries) == is_retry
@@ -164,8 +177,30 @@ def _close(view: RunView, status: str, kind: bl.EndKind, said: str, **lists: Seq
     """End a run that needs no answer, with ``lists`` below its words under their labels."""
     told = tuple((label, cut_each(each, SENTENCE_CHARS)) for label, each in lists.items())
     not_found = view.not_found if kind == "result" else ()
-    words, made = cut(said, PROSE_CHARS), tuple(view.published.values())
+    words = cut(said, PROSE_CHARS)
+    made = tuple(each for each in view.published.values() if not _is_told(each, words))
     _end(view, status, bl.EndBlock(kind, words, told, not_found, made, view.variables))
+
+
+def _without_choices(view: RunView, said: str) -> str:
+    """``said`` without the notes that the line of an answered question says: what was chosen."""
+    asked = [each for each in view.closed if isinstance(each, bl.QuestionBlock)]
+    chosen = [
+        (each.question, each.choices[each.chosen]) for each in asked if each.chosen is not None
+    ]
+
+    def kept(note: re.Match[str]) -> str:
+        is_line = any(note["word"] in about and note["choice"] == to for about, to in chosen)
+        return "" if is_line else note[0]
+
+    return _NOTE.sub(kept, said).strip() or said
+
+
+def _is_told(publication: pt.Sentence, words: str) -> bool:
+    """Whether ``words`` say that it was published, with its title and its page."""
+    named = [span.text for span in publication if not isinstance(span, str)]
+    is_new = pt.UNCHANGED not in publication
+    return is_new and "published" in words.casefold() and all(each in words for each in named)
 
 
 def _end(view: RunView, status: str, end: bl.EndBlock | bl.QuestionBlock) -> None:

@@ -98,7 +98,7 @@ def _end(block: bl.EndBlock) -> Iterator[pt.Part]:
 def published(kind: str, title: str, page: str = "", *, is_unchanged: bool = False) -> pt.Sentence:
     """What was published, by its title, and the page of a report to open; `%agent artifacts` has
     the paths."""
-    unchanged = " (unchanged)" if is_unchanged else ""
+    unchanged = pt.UNCHANGED if is_unchanged else ""
     opened = (" (open ", pt.Mono(page), ")") if page else ()
     return (f"{kind.replace('_', ' ')} ", pt.Strong(title), unchanged, *opened)
 
@@ -313,7 +313,9 @@ def segment_of(
     if is_over and any(each.tool_type == "code" and each.state == "done" for each in steps):
         work.append(notes(_COMMANDS))
     work += [outline(each) for each in _of(bl.FooterBlock, blocks) if each.model != OFFLINE]
-    return Segment(tuple(head), figure, tuple(work), _summary(blocks, outcome) if work else ())
+    return Segment(
+        tuple(head), figure, tuple(work), _summary(blocks, behind, outcome) if work else ()
+    )
 
 
 def _of(kind: type[bl.Kind], blocks: Sequence[bl.Block]) -> list[bl.Kind]:
@@ -388,10 +390,12 @@ def _recovered(block: bl.RecoveryBlock, *, is_under_way: bool) -> Iterator[str]:
         yield f"{done}: {why}" if block.retries else why
 
 
-def _summary(blocks: Sequence[bl.Block], outcome: bl.Block | None) -> pt.Sentence:
-    """How much work there was, and what it made, as far as the answer doesn't name it."""
+def _summary(
+    blocks: Sequence[bl.Block], behind: Sequence[bl.Block], outcome: bl.Block | None
+) -> pt.Sentence:
+    """How much work is put away, and what it made, as far as the answer doesn't name it."""
     steps = _of(bl.StepBlock, blocks)
-    shown = {step.number for step in steps if _is_work(step)}
+    shown = {step.number for step in _of(bl.StepBlock, behind)}
     told = counted(len(shown), "step") if shown else "Details"
     made = list(dict.fromkeys(name for step in steps for name in step.made))
     if isinstance(outcome, bl.EndBlock):

@@ -21,6 +21,8 @@ ROWS = 10
 COLUMNS = 40
 # Of variables in one line.
 NAMED = 24
+# What was published again and is the same.
+UNCHANGED = " (unchanged)"
 
 
 @dataclass(frozen=True)
@@ -241,7 +243,7 @@ def table_of(frame: DataFrameObject) -> Table:
         cut_each(names, CELL_CHARS),
         tuple(zip(*(cells for cells, _ in columns), strict=True)),
         tuple(is_numeric for _, is_numeric in columns),
-        _more((frame.rows or len(shown)) - len(shown), frame.column_count - len(names)),
+        _more((frame.rows or len(frame.preview)) - len(shown), frame.column_count - len(names)),
     )
 
 

@@ -362,11 +362,15 @@ class Lab:
             "() => { window.jupyterapp.commands.execute('notebook:interrupt-kernel'); }"
         )
 
-    def restart_kernel(self) -> None:
-        """Restart the notebook's kernel, as its menu does, without the question."""
-        self.page.evaluate(
-            "() => window.jupyterapp.shell.currentWidget.sessionContext.restartKernel()"
-        )
+    def restart_kernel(self, *, is_by_menu: bool = True) -> None:
+        """Restart the notebook's kernel, as its menu does, without the question, or another
+        client of the server."""
+        kernel = "window.jupyterapp.shell.currentWidget.sessionContext.session.kernel"
+        if is_by_menu:
+            self.page.evaluate(f"() => {kernel}.restart()")
+        else:
+            number = self.page.evaluate(f"() => {kernel}.id")
+            self.server.api("POST", f"kernels/{number}/restart")
         self.wait_until_idle()
 
     def picture(self, name: str, of: Locator | None = None) -> Path:

@@ -12,6 +12,7 @@ from .lab import Lab
 pytestmark = pytest.mark.browser
 
 FIRST_PX = 400
+WIDE_PX, NARROW_PX = 1200, 700
 SEEN_PX = 200
 # Where the answer ends and what shows it begins and ends, from the top of the cell's output.
 _MEASURE = """root => {
@@ -111,11 +112,19 @@ def turns(lab: Lab) -> Iterator[tuple[str, Locator, bool]]:
 
 def test_the_answer_of_ten_turns_stands_first_and_is_saved_small(lab: Lab) -> None:
     sizes = {}
+    lab.look_through(WIDE_PX)
     for name, cell, shows in turns(lab):
         lab.wait_until_idle()
         for theme in ("Dark", "Light"):
             lab.use_theme(f"JupyterLab {theme}")
             lab.picture(f"turn-{name}-{theme.lower()}", cell)
+        lab.toggle_file_browser()
+        lab.look_through(NARROW_PX)
+        lab.picture(f"turn-{name}-{NARROW_PX}", cell)
+        if name != "approval":
+            assert_answer_first(cell, shows=shows)
+        lab.look_through(WIDE_PX)
+        lab.toggle_file_browser()
         if name != "approval":
             assert_answer_first(cell, shows=shows)
         place = cell.evaluate(

@@ -10,6 +10,10 @@ pytestmark = pytest.mark.browser
 FIVE = ("north", "south", "east", "west", "all of them")
 
 
+_BROKEN_LINKS = """all => all.map(each => getComputedStyle(each, '::before').content)
+    .filter(each => !['none', 'normal', '""'].includes(each))"""
+
+
 def buttons(cell: Locator) -> Locator:
     """The buttons in the output of ``cell``."""
     return cell.locator(".jp-OutputArea").get_by_role("button")
@@ -128,13 +132,27 @@ def test_a_click_after_the_page_was_loaded_again_shows_the_record_in_the_widget(
     lab.picture("question-answered-after-reload", cell)
 
 
-def test_after_a_restart_the_card_still_says_how_to_answer(lab: Lab) -> None:
+@pytest.mark.parametrize("is_by_menu", [True, False])
+@pytest.mark.parametrize("is_reloaded", [True, False])
+def test_after_a_restart_the_card_says_how_to_answer_and_has_no_dead_button(
+    lab: Lab, is_by_menu: bool, is_reloaded: bool
+) -> None:
     """Lab drops what a kernel says once it is restarting, so the card says it from the start."""
     lab.new_notebook_with("asking(1)")
     cell = lab.run("%%agent\nplot the sales")
     expect(cell.get_by_role("button", name="west")).to_be_visible()
     lab.wait_until_idle()
-    lab.restart_kernel()
-    cell.locator("summary", has_text="Answer without buttons").click()
-    expect(cell.get_by_text("%agent answer NUMBER")).to_be_visible()
-    lab.picture("question-restarted", cell)
+    if is_reloaded:
+        lab.save()
+        lab.reload()
+        cell = lab.page.locator(".jp-Notebook .jp-Cell").nth(1)
+        expect(cell.get_by_role("button", name="west")).to_be_enabled()
+    lab.restart_kernel(is_by_menu=is_by_menu)
+    expect(cell.get_by_role("button", name="west")).to_have_count(0)
+    assert cell.locator(".jupyter-widgets").evaluate_all(_BROKEN_LINKS) == []
+    away = cell.locator("summary", has_text="Answer without buttons")
+    if away.count():
+        away.click()
+    expect(cell.get_by_text("%agent answer NUMBER", exact=True)).to_be_visible()
+    how = ("reloaded" if is_reloaded else "live", "menu" if is_by_menu else "api")
+    lab.picture(f"question-restarted-{'-'.join(how)}", cell)

@@ -124,7 +124,7 @@ def test_a_preview_takes_the_flags_of_sharing_before_its_words() -> None:
 
 
 def test_a_cell_can_say_every_mode_of_sharing_that_there_is() -> None:
-    assert sorted(CELL_FLAGS["share"]["choices"]) == sorted(Share)
+    assert sorted(CELL_FLAGS["--share"]["choices"]) == sorted(Share)
     for mode in Share:
         assert parse_cell(f"--share {mode}", "go").flags == {"share": mode}
 

@@ -321,3 +321,28 @@ def test_stop_before_the_turn_has_begun_ends_the_cell_in_one_line(
         assert "Traceback" not in cell.text
         goes_on = kernel.run("print(1 + 1)", cell_id="c2")
         assert "".join(part["text"] for part in goes_on.of_type("stream")) == "2\n"
+
+
+def test_an_orderly_end_of_the_kernel_turns_the_buttons_into_text(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("temp_max,temp_min\n3,1\n")
+    manager = KernelManager(kernel_name="python3")
+    manager.start_kernel(cwd=str(tmp_path))
+    front = Front(manager)
+    try:
+        front.run("%load_ext parsimony_agent")
+        asked = front.run("%%agent --model offline\nload a.csv and show the mean temp")
+        shown = {each["transient"]["display_id"]: each for each in asked.of("display_data")}
+        (controls,) = (name for name, each in shown.items() if WIDGET in each["data"])
+        front.client.control_channel.send(
+            front.client.session.msg("shutdown_request", {"restart": True})
+        )
+        texts = {
+            each["content"]["transient"]["display_id"]: each["content"]["data"]["text/plain"]
+            for each in front.until("To answer: %agent answer")
+            if each["msg_type"] == "update_display_data"
+        }
+        assert texts.pop(controls) == "To answer: %agent answer"
+        assert any("run %agent answer NUMBER" in each for each in texts.values())
+    finally:
+        front.client.stop_channels()
+        manager.shutdown_kernel(now=True)

@@ -283,7 +283,7 @@ async def test_fast_steps_are_drawn_at_most_ten_times_in_any_second_each_before_
 
     record = TurnRecord(live(area), clock=clock)
     await record.follow(steps())
-    record._place.control = Button()
+    record.place.control = Button()
     record.draw(ended=True)
     assert unseen == []
     assert most_in_a_second(area.moments) <= 10
@@ -382,7 +382,7 @@ async def test_below_a_question_four_outputs_look_empty_until_it_goes_on() -> No
     record = TurnRecord(live(area))
     await record.follow(stream(RUN[:4]))
     shown = len(area.displays)
-    record.go_on_in(live(area, goes_on=True))
+    record.place = live(area, goes_on=True)
     assert [each.text for each in area.displays[shown:]] == [" "] * 4
     await record.follow(stream(RUN[4:]))
     assert len(area.displays) == shown + 4

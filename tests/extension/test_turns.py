@@ -429,6 +429,24 @@ async def test_an_answer_to_nothing_is_one_sentence(
         await act(notebook)
 
 
+async def test_a_cell_that_answered_may_run_again_when_nothing_is_asked() -> None:
+    notebook = Notebook([ASKS], [DONE], [DONE], [ASKS], [DONE])
+    await asked(notebook)
+    for is_asked in (True, False):
+        area = notebook.begin("c2")
+        await notebook.answer("1")
+        assert ("what you chose before holds" in area.text) is not is_asked
+        if is_asked:
+            notebook.begin("c1")
+            await notebook.ask("c1")
+    with pytest.raises(TurnError, match="No turn waits"):
+        await notebook.answer("2")
+    await asked(notebook)
+    notebook.begin("c2")
+    await notebook.answer("1")
+    assert len(notebook.session.replies) == 2
+
+
 async def test_a_choice_that_does_not_exist_leaves_the_question_open() -> None:
     notebook = Notebook([ASKS], [DONE])
     area = await asked(notebook)

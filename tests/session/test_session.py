@@ -15,6 +15,7 @@ import pytest
 
 from parsimony_kernel.core.chat import ModelRequest, Usage
 from parsimony_kernel.core.events import (
+    AgentEvent,
     ArtifactPublished,
     Handoff,
     PartialRunSummary,
@@ -558,3 +559,44 @@ async def test_a_run_that_is_stopped_tells_how_long_it_took(start: Any) -> None:
     assert isinstance(before, StateSnapshot)
     assert before.variables == ("sales",)
     assert before.elapsed_s > 0
+
+
+async def test_an_answered_choice_holds_for_its_table_until_a_reset_or_the_kernel_ends(
+    folder: Path, opened: list[NotebookSession]
+) -> None:
+    for name in ("a", "b"):
+        (folder / f"{name}.csv").write_text("town,temp_max,temp_min\nUlm,3,1\nKiel,2,0\n")
+
+    def kernel() -> NotebookSession:
+        session = NotebookSession(
+            executor=CodeExecutor(cwd=str(folder)),
+            notebook="analysis.ipynb",
+            folder=folder,
+            model="offline",
+            environ=ENVIRON,
+        )
+        opened.append(session)
+        return session
+
+    async def end(session: NotebookSession, cell: str, name: str) -> AgentEvent:
+        request = f"load {name}.csv and show the mean temp"
+        return (await gather(session.turn(request, cell_key=cell)))[-1]
+
+    session = kernel()
+    for cell, name, is_asked in (
+        ("c1", "a", True),
+        ("c1", "a", False),
+        ("c2", "a", False),
+        ("c2", "b", True),
+    ):
+        last = await end(session, cell, name)
+        assert isinstance(last, UserInputRequested) is is_asked
+        if is_asked:
+            last = (await gather(session.resume("temp_min")))[-1]
+        assert isinstance(last, RunCompleted)
+        assert ("Read 'temp' as temp_min, as before." in last.summary) is not is_asked
+    session.reset()
+    assert isinstance(await end(session, "c1", "a"), UserInputRequested)
+    await gather(session.resume("temp_min"))
+    session.close()
+    assert isinstance(await end(kernel(), "c3", "a"), UserInputRequested)

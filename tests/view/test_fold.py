@@ -300,3 +300,26 @@ def test_a_long_stream_costs_the_same_per_piece_from_first_to_last() -> None:
     assert view.closed is closed
     assert len(view.prose) == 20_000
     assert view.prose.endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("told", "state"),
+    [
+        ({"action": "retry", "budget": 2}, "trying again after 2 s, attempt 1 of 2"),
+        ({"action": "narrow_scope", "budget": 0}, "going on with a smaller task"),
+        ({"action": "narrow_scope", "put_back": "As before: x.", "budget": 0}, "going back"),
+        ({"fallback": "second"}, "going on with second"),
+        ({"recoverable": False, "budget": 0}, "this cannot be recovered"),
+    ],
+)
+def test_a_recovery_says_what_is_done(told: dict[str, Any], state: str) -> None:
+    event = trouble(FailureKind.tool_error).model_copy(update=told)
+    assert only(replay([started(), event]), bl.RecoveryBlock).state == state
+
+
+@pytest.mark.parametrize("is_redone", [True, False])
+def test_a_record_looks_the_same_when_its_turn_was_taken_back(is_redone: bool) -> None:
+    event = ev.TurnTakenBack(restored=("a",), removed=("c",), kept=("d",), redone=is_redone)
+    assert replay([*RUNS["done"], event]) == replay(RUNS["done"])
+    assert ev.parse_event(event.model_dump(mode="json")) == event
+    assert not ev.is_terminal(event)

@@ -19,6 +19,8 @@ from record_events import (
 )
 
 from parsimony_kernel.core import events as ev
+from parsimony_kernel.core.choices import ids_of
+from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.outputs import DataFrameObject
 from parsimony_kernel.view.blocks import FigureBlock, lasting
 from parsimony_kernel.view.fold import replay
@@ -296,3 +298,62 @@ def test_a_chart_has_the_ground_of_the_page_unless_it_says_another(
     options = metadata[VEGALITE_MIME]["embed_options"]
     assert ("config" in options, "renderer" in options) == (follows, follows)
     assert options["actions"]["editor"] is False
+
+
+@pytest.mark.parametrize(
+    ("summary", "told"),
+    [
+        ("It is warm. Read 'which' as rain.", "It is warm."),
+        ("Read 'which' as rain. It is warm.", "It is warm."),
+        # Of a later use, of another word, of another choice, or all there is.
+        ("It is warm. Read 'which' as rain, as before.", None),
+        ("It is warm. Read 'wind' as rain.", None),
+        ("It is warm. Read 'which' as snow.", None),
+        ("Read 'which' as rain.", None),
+    ],
+)
+def test_what_was_chosen_is_told_once(summary: str, told: str | None) -> None:
+    asked = [
+        started(),
+        question(question="What do you mean by 'which'?", choices=("snow", "rain")),
+        started(reply="rain", choice=ids_of(("snow", "rain"))[1]),
+        ev.RunCompleted(summary=summary, variables=()),
+    ]
+    found = segment_of(lasting(replay(asked).blocks))
+    assert words(found)[0].splitlines()[0] == (told or summary)
+    assert "→ rain (you chose)" in words(found)[0]
+
+
+@pytest.mark.parametrize(
+    ("summary", "is_told"),
+    [
+        ("Published the report 'Rain': .ockham/reports/rain.html.", False),
+        ("Published the report 'Rain'.", True),
+        ("Rain is common: reports/rain.html.", True),
+    ],
+)
+def test_what_the_answer_says_was_published_is_not_listed_again(
+    summary: str, is_told: bool
+) -> None:
+    report = {"kind": "report", "title": "Rain", "page": "x/reports/rain.html", "figure": None}
+    events = [published().model_copy(update=report), ev.RunCompleted(summary=summary)]
+    assert ("Published: report Rain" in words(segment(*events))[0]) is is_told
+
+
+@pytest.mark.parametrize("said", ["KeyError: 'a' at line 1: df['a']", "Something else"])
+def test_why_a_step_failed_is_told_once(said: str) -> None:
+    begun, ended = code("df['a']")
+    failed = ended.model_copy(update={"ok": False, "result": {"message": "KeyError: 'a'"}})
+    mended = trouble(FailureKind.tool_error).model_copy(
+        update={"failure": Failure(FailureKind.tool_error, said), "message": said}
+    )
+    work = words(segment(begun, failed, mended, *code("df"), DONE))[1]
+    assert "A step failed · trying again" in work
+    assert work.count("KeyError: 'a'") == 1
+    assert (said in work) is (said == "Something else")
+
+
+def test_rows_that_nobody_has_counted_are_counted_as_far_as_they_are_known() -> None:
+    told = frame(["a"], [[str(row)] for row in range(40)], "int64")
+    found = table_of(DataFrameObject.model_validate({**told, "rows": None}))
+    assert found.note == "… 30 more rows"
