@@ -17,7 +17,7 @@ from parsimony_kernel.analysis.parse import is_table
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.buffers import unshared_bytes
 from parsimony_kernel.lineage.classes import is_atomic
-from parsimony_kernel.lineage.copiers import is_free, is_of_library, is_opaque, kind_of
+from parsimony_kernel.lineage.copiers import is_free, is_opaque, kind_of
 from parsimony_kernel.lineage.copies import ROOM_BYTES, Copies, Copy, Kept, Room, bytes_of
 from parsimony_kernel.lineage.ledger import Moment, OriginLedger
 from parsimony_kernel.lineage.may_mutate import suspects, used_by
@@ -316,7 +316,8 @@ def _change(
 
 def _size(values: Iterable[Any], copies: Iterable[Copy]) -> int:
     return sum(map(bytes_of, values)) + sum(
-        copy.size or unshared_bytes(copy.held, copy.value) for copy in copies
+        unshared_bytes(copy.held.items, copy.value) if is_free(copy.value) else copy.size
+        for copy in copies
     )
 
 
@@ -426,7 +427,7 @@ def _drift(place: "Checkpoints", change: Change, now: Bindings) -> _Drift:
     held = {
         name: ended.reachable([now[name]])
         for name in change.versions.keys() & now.keys()
-        if (copy := ended.by_id.get(id(now[name]))) is not None and is_of_library(copy.kind)
+        if (copy := ended.by_id.get(id(now[name]))) is not None and copy.kind.is_of_library
     }
     if not held:
         return _Drift()
@@ -443,7 +444,7 @@ def _drift(place: "Checkpoints", change: Change, now: Bindings) -> _Drift:
     theirs = set[int]().union(*(held[name] for name in same))
     if not used:
         # Nobody had a hand in it: so it is for what only unchanged parts lead to.
-        theirs |= {key for key, image in change.images.items() if is_of_library(image.kind)}
+        theirs |= {key for key, image in change.images.items() if image.kind.is_of_library}
     images = {key: ended.by_id[key].again() for key in theirs & other - reached}
     return _Drift(same, held.keys() - same, images)
 

@@ -1,9 +1,9 @@
-"""How each kind of object is copied and set back: one table, two functions a row.
+"""What an object holds, and how it is set back where it lies, whatever its class.
 
-A copy is shallow: what lies in an object has a copy of its own. An object is its attributes, its
-slots and, under these, a container, an array, a frame or the state that its C code pickles; it is
-set back where it lies, past the methods of its own class, so that whoever holds it sees it as it
-was.
+An object is a class, fields (attributes by name, slots by their descriptors) and, under these, the
+items that C code keeps: of a container, an array, a frame, or a state that it pickles. A copy is
+shallow, for what lies in an object has a copy of its own. It is set back past the methods of its
+own class, so that whoever holds it sees it as it was.
 """
 
 import functools
@@ -13,7 +13,7 @@ import sys
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Collection
-from itertools import starmap
+from dataclasses import dataclass
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -41,18 +41,28 @@ from parsimony_kernel.lineage.classes import (
 )
 
 _STATE_OF, OUTSIDE = (frozenset(FACTS["packages"][each].split()) for each in ("state", "outside"))
-# The attribute in which instances of these keep what their properties gave.
-_FILLED, _FILLING = "_cache", frozenset({"pandas", "statsmodels"})
+# Attributes in which instances keep what can be worked out again; those of these packages keep
+# there what their properties gave.
+_FILLED, _FILLING = frozenset({"_cache", "_item_cache"}), frozenset({"pandas", "statsmodels"})
+# Attributes of a frame that are not set back with the others.
+_OF_FRAMES = frozenset({"_mgr", "_item_cache", "_is_copy"})
 # Flags of types: made by a class statement or the like; attributes and weak references are kept
 # before the object, where they do not count.
 _HEAP, _MANAGED_DICT, _MANAGED_WEAKREF = 1 << 9, 1 << 4, 1 << 3
 _WORD = 8
 _ALL = slice(None)
-_ARGS: Any = vars(BaseException)["args"]
 _ABSENT = object()
 _SAMPLED = 1_000
-# What pandas itself keeps of a frame.
-_OF_PANDAS = frozenset({"_mgr", "_flags", "_item_cache", "_is_copy"})
+
+
+class Content(NamedTuple):
+    """What an object holds: its items, and its fields by name or descriptor."""
+
+    items: Any
+    fields: dict[Any, Any]
+
+
+# Items: sequences and mappings
 
 
 def same_objects(one: Collection[Any], other: Collection[Any]) -> bool:
@@ -60,93 +70,12 @@ def same_objects(one: Collection[Any], other: Collection[Any]) -> bool:
     return len(one) == len(other) and all(map(operator.is_, one, other))
 
 
-def _whole(held: Any) -> Any:
-    return held
-
-
-def _none(held: Any) -> tuple[Any, ...]:
-    return ()
-
-
-class Kind(NamedTuple):
-    """How objects of one kind are copied, compared and set back.
-
-    Args:
-        get: what a value holds, shallow, in containers of its own.
-        put: gives a value that again; may return what takes the place of the value.
-        size: the bytes that a copy takes.
-        same: whether what a value holds now, which may be changed by it, is what a copy holds.
-        parts: what lies in what a copy holds, without the keys of mappings.
-        look: what a value holds now, to be compared with a copy; ``get`` without it.
-        instances_of: the class, for the kind of its instances.
-        base: how what these are beside attributes and slots is copied.
-    """
-
-    get: Callable[[Any], Any]
-    put: Callable[[Any, Any], Any] = lambda value, held: None
-    size: Callable[[Any], int] = sys.getsizeof
-    same: Callable[[Any, Any], bool] = same_objects
-    parts: Callable[[Any], Collection[Any]] = _whole
-    look: Callable[[Any], Any] | None = None
-    instances_of: type | None = None
-    base: "Kind | None" = None
-
-    def now(self, value: Any) -> Any:
-        """What ``value`` holds now, to be compared with a copy; an array or a frame is itself."""
-        return (self.look or self.get)(value)
-
-    def is_same(self, value: Any, held: Any) -> bool:
-        """Whether ``value`` still holds ``held``."""
-        return self.same(self.now(value), held)
-
-    def set_back(self, value: Any, held: Any) -> Any:
-        """``value`` holding that again, or what takes its place where it cannot be mended."""
-        again = self.put(value, held)
-        return value if again is None else again
-
-
-class Held(NamedTuple):
-    """What an instance held: its items, its slots by descriptor, and its attributes; and its class
-    where that is of the notebook: code may change it through any instance."""
-
-    items: Any
-    slots: dict[Any, Any]
-    attributes: dict[str, Any]
-    own: tuple[type, ...] = ()
-
-
-class State(NamedTuple):
-    """What C code pickles of an object, and what it holds beside that."""
-
-    content: bytes
-    parts: tuple[Any, ...]
-
-
-def _of_held(base: Kind) -> dict[str, Any]:
-    """How what instances held is compared, and what lies in it.
-
-    Args:
-        base: how their items are.
-    """
-
-    def same(now: Held, held: Held) -> bool:
-        pairs = (now.slots, held.slots), (now.attributes, held.attributes)
-        is_same = same_objects(now.own, held.own) and all(starmap(same_mapping, pairs))
-        return is_same and base.same(now.items, held.items)
-
-    def parts(held: Held) -> list[Any]:
-        own = (held.slots.values(), held.attributes.values(), held.own)
-        return [*base.parts(held.items), *(part for each in own for part in each)]
-
-    return {"same": same, "parts": parts}
-
-
-# Mappings. A weak reference that was added since stays, and is no change: what it refers to takes
-# it out again when it is gone, and looks for it here.
-
-
 def same_mapping(now: dict[Any, Any], held: dict[Any, Any]) -> bool:
-    """Whether two mappings hold the same objects; ``now`` is changed."""
+    """Whether two mappings hold the same objects; ``now`` is changed.
+
+    A weak reference that was added since stays, and is no change: what it refers to takes it out
+    again when it is gone, and looks for it here.
+    """
     for key in _new_references(now, held):
         del now[key]
     return same_objects(now, held) and same_objects(now.values(), held.values())
@@ -158,36 +87,63 @@ def _new_references(now: dict[Any, Any], held: dict[Any, Any]) -> dict[Any, Any]
     return {key: each for key, each in now.items() if type(each) is ref and key not in held}
 
 
-def _put_dict(value: Any, held: Any) -> None:
-    more = _new_references(dict.copy(value), held)
-    dict.clear(value)
-    dict.update(value, {**held, **more})
+def _same_items(now: Any, held: Any) -> bool:
+    return same_mapping(now, held) if type(held) is dict else same_objects(now, held)
 
 
-def _put_ordered(value: Any, held: Any) -> None:
-    items = {**held, **_new_references(_ordered(value), held)}
-    OrderedDict.clear(value)
+def _parts_of(items: Any) -> Collection[Any]:
+    return items.values() if type(items) is dict else items
+
+
+class Native(NamedTuple):
+    """How the items are handled that C code keeps for one of its types.
+
+    Args:
+        look: the items of a value now, in a container of their own; those of an array or a frame
+            are live.
+        put: gives a value these items; what it returns, if anything, takes the place of the value.
+        copy: what a copy keeps of them.
+        same: whether the items of now, which it may change, are those of a copy.
+        parts: what lies in them, without the keys of mappings.
+        members: what else such a value holds, by the descriptors that give it.
+    """
+
+    look: Callable[[Any], Any] = lambda value: ()
+    put: Callable[[Any, Any], Any] = lambda value, items: None
+    copy: Callable[[Any], Any] = lambda items: items
+    same: Callable[[Any, Any], bool] = _same_items
+    parts: Callable[[Any], Collection[Any]] = _parts_of
+    members: tuple[Any, ...] = ()
+
+
+def _none(items: Any) -> tuple[Any, ...]:
+    return ()
+
+
+def _sequence(kind: Any) -> Native:
+    return Native(
+        lambda value: kind.__getitem__(value, _ALL),
+        lambda value, items: kind.__setitem__(value, _ALL, items),
+    )
+
+
+def _numbers(kind: Any) -> Native:
+    same = lambda now, held: bytes(now) == bytes(held)  # noqa: E731
+    return _sequence(kind)._replace(same=same, parts=_none)
+
+
+def _refilled(kind: Any, look: Callable[[Any], Any], fill: Callable[[Any, Any], None]) -> Native:
+    def put(value: Any, items: Any) -> None:
+        more = _new_references(look(value), items) if type(items) is dict else {}
+        kind.clear(value)
+        fill(value, {**items, **more} if more else items)
+
+    return Native(look, put)
+
+
+def _fill_ordered(value: Any, items: dict[Any, Any]) -> None:
     for key, each in items.items():
         OrderedDict.__setitem__(value, key, each)
-
-
-def _ordered(value: Any) -> dict[Any, Any]:
-    return dict(OrderedDict.items(value))
-
-
-def _refill(kind: Any, fill: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
-    def put(value: Any, held: Any) -> None:
-        kind.clear(value)
-        fill(value, held)
-
-    return put
-
-
-def _sequence(kind: Any) -> Kind:
-    return Kind(
-        lambda value: kind.__getitem__(value, _ALL),
-        lambda value, held: kind.__setitem__(value, _ALL, held),
-    )
 
 
 def _same_members(now: Any, held: Any) -> bool:
@@ -206,17 +162,17 @@ def _same_array(now: Any, held: Any) -> bool:
     return bool(now.tobytes() == held.tobytes())
 
 
-def _objects_of(held: Any) -> Collection[Any]:
-    return held.ravel().tolist() if held.dtype.kind == "O" else ()
+def _objects_of(items: Any) -> Collection[Any]:
+    return items.ravel().tolist() if items.dtype.kind == "O" else ()
 
 
-def _put_array(value: Any, held: Any) -> Any:
+def _put_array(value: Any, items: Any) -> Any:
     now = plain_array(value)
-    if now.size != held.size or now.dtype != held.dtype or not now.flags.writeable:
-        return held.copy()
-    if now.shape != held.shape:
-        value.shape = held.shape
-    plain_array(value)[...] = held
+    if now.size != items.size or now.dtype != items.dtype or not now.flags.writeable:
+        return items.copy()
+    if now.shape != items.shape:
+        value.shape = items.shape
+    plain_array(value)[...] = items
     return None
 
 
@@ -230,56 +186,15 @@ def is_free(value: Any) -> bool:
     return is_frame(type(value)) and copies_lazily()
 
 
-def _frame(value: Any) -> Any:
-    """A frame or a series of pandas' own class, with the attributes of ``value``."""
-    pandas, own = sys.modules["pandas"], attributes_of(value)
-    manager = own["_mgr"].copy(deep=not copies_lazily())
-    base = pandas.DataFrame if issubclass(type(value), pandas.DataFrame) else pandas.Series
-    held = base._from_mgr(manager, axes=manager.axes)
-    _give(attributes_of(held), own, type(value))
-    return held
+def _copied_manager(manager: Any) -> Any:
+    return manager.copy(deep=not copies_lazily())
 
 
-def _beside(own: dict[str, Any], kind: type) -> dict[str, Any]:
-    """Of the attributes of a frame of ``kind`` those beside its data: what pandas calls metadata,
-    and what code has set. Accessors such as ``str`` are made when they are read."""
-    known = {"_attrs", "_name", *type.__getattribute__(kind, "_metadata")}
-    made = type.__getattribute__(kind, "_accessors")
-    return {
-        name: each
-        for name, each in own.items()
-        if name in known or (name[:1] != "_" and name not in made)
-    }
+def _put_manager(value: Any, manager: Any) -> None:
+    attributes_of(value)["_mgr"] = _copied_manager(manager)
 
 
-def _give(to: dict[str, Any], own: dict[str, Any], kind: type) -> None:
-    """Give the attributes of a frame of ``kind`` to those of another, in the place of its own."""
-    mine = _beside(own, kind)
-    for name in _beside(to, kind).keys() - mine.keys():
-        del to[name]
-    for name, each in mine.items():
-        to[name] = each.copy() if type(each) is dict else each
-    to["_flags"]._allows_duplicate_labels = own["_flags"]._allows_duplicate_labels
-
-
-def _put_frame(value: Any, held: Any) -> None:
-    own, then = attributes_of(value), attributes_of(held)
-    own["_mgr"] = then["_mgr"].copy(deep=not copies_lazily())
-    _give(own, then, type(value))
-    own.pop("_item_cache", None)
-
-
-def _same_frames(value: Any, held: Any) -> bool:
-    now, then = attributes_of(value), attributes_of(held)
-    if now["_flags"]._allows_duplicate_labels != then["_flags"]._allows_duplicate_labels:
-        return False
-    mine, its = (_beside(each, type(value)) for each in (now, then))
-    for name in mine.keys() | its.keys():
-        one, other = mine.get(name, _ABSENT), its.get(name, _ABSENT)
-        both = type(one) is dict and type(other) is dict
-        if one is not other and not (both and same_mapping(one.copy(), other)):
-            return False
-    one, other = now["_mgr"], then["_mgr"]
+def _same_managers(one: Any, other: Any) -> bool:
     axes = zip(one.axes, other.axes, strict=True)
     return (
         len(one.blocks) == len(other.blocks)
@@ -291,19 +206,26 @@ def _same_frames(value: Any, held: Any) -> bool:
     )
 
 
-def _parts_of_frame(held: Any) -> list[Any]:
-    """What lies in its columns of objects, where the first of them can change."""
+def _objects_in(manager: Any) -> list[Any]:
+    """What lies in columns of objects, where the first of them can change."""
     found: list[Any] = []
-    for name, each in attributes_of(held).items():
-        if name not in _OF_PANDAS:
-            found.extend(each.values() if type(each) is dict else [each])
-    for block in attributes_of(held)["_mgr"].blocks:
+    for block in manager.blocks:
         # Columns of strings call themselves objects too; they are no plain arrays.
         if is_array(block.values) and block.values.dtype.kind == "O":
             cells = block.values.reshape(-1)
             if not all(is_atomic(each) for each in cells[:_SAMPLED]):
                 found.extend(cells)
     return found
+
+
+def table_of(value: Any, held: Content) -> Any:
+    """The frame or series that ``held`` is a copy of the content of, of pandas' own class."""
+    pandas = sys.modules["pandas"]
+    base = pandas.DataFrame if issubclass(type(value), pandas.DataFrame) else pandas.Series
+    table = base._from_mgr(_copied_manager(held.items), axes=held.items.axes)
+    if base is pandas.Series:
+        attributes_of(table)["_name"] = held.fields.get("_name")
+    return table
 
 
 # Frames and series of polars. Columns are shared until one is written to, so that a copy takes no
@@ -327,6 +249,13 @@ def _put_polars(value: Any, held: Any) -> None:
 # Objects of C code, by the state that they pickle
 
 
+class State(NamedTuple):
+    """What C code pickles of an object, and what it holds beside that."""
+
+    content: bytes
+    parts: tuple[Any, ...]
+
+
 def _state(value: Any) -> State:
     reduced = value.__reduce_ex__(4)
     if isinstance(reduced, str):  # the name of what there is one of
@@ -338,44 +267,6 @@ def _state(value: Any) -> State:
     return State(pickle.dumps(content, 5), made_of)
 
 
-# Callables
-
-
-def _bound(value: Any) -> Any:
-    """A callable with what is bound to it."""
-    if type(value) is functools.partial:
-        return (value.func, value.args, value.keywords)
-    if type(value) is MethodType:
-        return (value.__func__, value.__self__)
-    return (value.__self__,)
-
-
-def variable_of(cell: Any) -> tuple[Any, ...]:
-    """What a variable of a closure is bound to, if it is."""
-    try:
-        return (cell.cell_contents,)
-    except ValueError:  # not bound yet
-        return ()
-
-
-def _put_variable(cell: Any, held: Any) -> None:
-    if held:
-        cell.cell_contents = held[0]
-    else:
-        del cell.cell_contents
-
-
-def _function(value: Any) -> Held:
-    """What a function keeps: its defaults, the variables around it, and its attributes."""
-    around = (value.__defaults__, value.__kwdefaults__, value.__closure__)
-    return Held(around, {}, dict(value.__dict__))
-
-
-def _put_function(value: Any, held: Held) -> None:
-    value.__defaults__, value.__kwdefaults__, _ = held.items
-    _put_dict(value.__dict__, held.attributes)
-
-
 # Classes of the notebook
 
 
@@ -384,114 +275,223 @@ def _members_of(value: type) -> dict[str, Any]:
     return {name: each for name, each in own if name not in ("__dict__", "__weakref__")}
 
 
-def _parts_of_class(held: dict[str, Any]) -> list[Any]:
+def _parts_of_class(items: dict[str, Any]) -> list[Any]:
     """Its members, without its functions and what its metaclass keeps."""
     return [
         each
-        for name, each in held.items()
+        for name, each in items.items()
         if type(each) is not FunctionType and name[:2] != "__" and name[:5] != "_abc_"
     ]
 
 
-def _put_members(value: type, held: dict[str, Any]) -> None:
+def _put_members(value: type, items: dict[str, Any]) -> None:
     now = _members_of(value)
-    for name in now.keys() - held.keys():
+    for name in now.keys() - items.keys():
         type.__delattr__(value, name)
-    for name, each in held.items():
+    for name, each in items.items():
         if now.get(name, _ABSENT) is not each:
             type.__setattr__(value, name, each)
 
 
-def _nothing(value: Any) -> int:
-    return 0
+def _members(kind: type, *names: str) -> Native:
+    return Native(members=tuple(vars(kind)[name] for name in names))
 
 
-MAPPING = Kind(dict.copy, _put_dict, same=same_mapping, parts=dict.values)
-_ARRAY = Kind(
-    lambda value: plain_array(value).copy(),
-    _put_array,
-    lambda value: int(value.nbytes),
-    _same_array,
-    _objects_of,
+_BARE = Native()
+_ERROR = _members(BaseException, "args")
+_TUPLE = Native(lambda value: tuple.__getitem__(value, _ALL))
+_ARRAY = Native(
     plain_array,
+    _put_array,
+    copy=lambda items: items.copy(),
+    same=_same_array,
+    parts=_objects_of,
 )
-STATE = Kind(
+_FRAME = Native(
+    lambda value: attributes_of(value)["_mgr"],
+    _put_manager,
+    _copied_manager,
+    _same_managers,
+    _objects_in,
+)
+_POLARS = Native(lambda value: value, _put_polars, lambda value: value.clone(), _same_polars, _none)
+STATE = Native(
     _state,
-    lambda value, held: value.__setstate__(pickle.loads(held.content)),
+    lambda value, items: value.__setstate__(pickle.loads(items.content)),
     same=lambda now, held: bool(now.content == held.content),
     parts=operator.attrgetter("parts"),
 )
-_ERROR = Kind(_ARGS.__get__, _ARGS.__set__)
+_CLASS = Native(_members_of, _put_members, parts=_parts_of_class)
+_MAPPING = _refilled(dict, dict.copy, dict.update)
 # What holds nothing that could change beside attributes and slots.
-_BARE = Kind(lambda value: (), size=_nothing)
-_TUPLE = Kind(lambda value: tuple.__getitem__(value, _ALL), size=_nothing)
-_BOUND = Kind(_bound, size=_nothing)
-_CLASS = Kind(
-    _members_of,
-    _put_members,
-    lambda value: 64 * len(vars(value)),
-    same_mapping,
-    _parts_of_class,
-)
-_FRAME = Kind(
-    _frame,
-    _put_frame,
-    lambda value: 0 if copies_lazily() else frame_bytes(value),
-    _same_frames,
-    _parts_of_frame,
-    _whole,
-)
-_POLARS = Kind(lambda value: value.clone(), _put_polars, _nothing, _same_polars, _none, _whole)
 _BARES = (object, SimpleNamespace, str, bytes, int, float, complex, frozenset)
-_BUILTINS: dict[type, Kind] = {
+_BOUND = {
+    functools.partial: _members(functools.partial, "func", "args", "keywords"),
+    MethodType: _members(MethodType, "__func__", "__self__"),
+    BuiltinFunctionType: _members(BuiltinFunctionType, "__self__"),
+}
+_CONTAINERS: dict[type, Native] = {
     list: _sequence(list),
-    **{
-        kind: _sequence(kind)._replace(same=lambda *two: operator.eq(*map(bytes, two)), parts=_none)
-        for kind in (array, bytearray)
-    },
-    dict: MAPPING,
-    defaultdict: MAPPING,
-    OrderedDict: Kind(_ordered, _put_ordered, same=same_mapping, parts=dict.values),
-    set: Kind(lambda value: set[Any]().union(value), _refill(set, set.update), same=_same_members),
-    deque: Kind(lambda value: list(deque.__iter__(value)), _refill(deque, deque.extend)),
-    tuple: _TUPLE,
-}
-_BOUND_TYPES = (functools.partial, MethodType, BuiltinFunctionType)
-BY_TYPE: dict[type, Kind] = {
-    **_BUILTINS,
-    Counter: MAPPING,
-    **dict.fromkeys(_BOUND_TYPES, _BOUND),
-    FunctionType: Kind(
-        _function,
-        _put_function,
-        lambda value: sys.getsizeof(value.__dict__),
-        **_of_held(_TUPLE),
+    array: _numbers(array),
+    bytearray: _numbers(bytearray),
+    dict: _MAPPING,
+    defaultdict: _MAPPING,
+    OrderedDict: _refilled(
+        OrderedDict, lambda value: dict(OrderedDict.items(value)), _fill_ordered
     ),
-    CellType: Kind(variable_of, _put_variable),
+    set: _refilled(set, lambda value: set[Any]().union(value), set.update)._replace(
+        same=_same_members
+    ),
+    deque: _refilled(deque, lambda value: list(deque.__iter__(value)), deque.extend),
 }
+_PLAIN: dict[type, Native] = {
+    **_CONTAINERS,
+    tuple: _TUPLE,
+    FunctionType: _members(FunctionType, "__defaults__", "__kwdefaults__", "__closure__"),
+    CellType: _members(CellType, "cell_contents"),
+    **_BOUND,
+}
+_NATIVES = dict.fromkeys(_BARES, _BARE) | _PLAIN
+_CLASS_OF: Any = vars(object)["__class__"]
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """How objects of one class are copied, compared and set back.
+
+    Args:
+        base: the type whose C code lays them out.
+        members: the descriptors of their slots, and of what else ``native`` lets them have.
+        skipped: the attributes that are not set back.
+        is_instance: whether it is a class of a library or of the notebook, whose methods may
+            change them in ways that no text tells.
+    """
+
+    of: type
+    base: Any
+    native: Native
+    members: tuple[Any, ...] = ()
+    skipped: frozenset[str] = frozenset()
+    has_attributes: bool = False
+    is_instance: bool = False
+
+    @property
+    def is_of_library(self) -> bool:
+        """Whether it is a class that is not the notebook's."""
+        return self.is_instance and not is_theirs(self.of)
+
+    def size(self, value: Any) -> int:
+        """About the bytes that a copy takes, without what lies in it."""
+        if self.native is _FRAME:
+            return 0 if copies_lazily() else frame_bytes(value)
+        own = sys.getsizeof(attributes_of(value)) if self.has_attributes else 0
+        if self.native is _ARRAY:
+            return own + int(plain_array(value).nbytes)
+        return own + (self.base.__sizeof__(value) if self.base in _CONTAINERS else 0)
+
+    def look(self, value: Any) -> Content:
+        """What ``value`` holds now, to be compared with a copy or looked into."""
+        fields: dict[Any, Any] = {}
+        for member in self.members:
+            try:
+                fields[member] = member.__get__(value)
+            except (AttributeError, ValueError):  # not set; not bound yet
+                continue
+        if self.has_attributes:
+            fields |= attributes_of(value)
+            for name in self.skipped & fields.keys():
+                del fields[name]
+        return Content(self.native.look(value), fields)
+
+    def copy(self, value: Any) -> Content:
+        """What ``value`` holds now, to be kept."""
+        items, fields = self.look(value)
+        return Content(self.native.copy(items), fields)
+
+    def is_same(self, value: Any, held: Content) -> bool:
+        """Whether ``value`` still holds ``held``."""
+        items, fields = self.look(value)
+        return same_mapping(fields, held.fields) and self.native.same(items, held.items)
+
+    def parts(self, held: Content) -> Collection[Any]:
+        """What lies in what a value holds, without the keys of mappings."""
+        items = self.native.parts(held.items)
+        return [*items, *held.fields.values()] if held.fields else items
+
+    def set_back(self, value: Any, held: Content) -> Any:
+        """``value`` holding that again, or what takes its place where it cannot be mended."""
+        own_class = held.fields.get(_CLASS_OF, type(value))
+        if own_class is not type(value):
+            object.__setattr__(value, "__class__", own_class)
+        items, fields = self.look(value)
+        if not self.native.same(items, held.items):
+            again = self.native.put(value, held.items)
+            if again is not None and self.is_instance:
+                raise TypeError("what it is made of cannot be given back")
+            if again is not None:
+                return again
+        for member in self.members:
+            each, now = (known.get(member, _ABSENT) for known in (held.fields, fields))
+            if each is _ABSENT and now is not _ABSENT:
+                member.__delete__(value)
+            elif each is not now:
+                member.__set__(value, each)
+        if self.has_attributes:
+            self._set_attributes(attributes_of(value), held.fields)
+        return value
+
+    def _set_attributes(self, own: dict[Any, Any], fields: dict[Any, Any]) -> None:
+        then = {name: each for name, each in fields.items() if name not in self.members}
+        if self.native is _FRAME:
+            then |= {name: own[name] for name in self.skipped & own.keys()}
+        then |= {name: {} for name in self.skipped & own.keys() & _FILLED}
+        _MAPPING.put(own, then)
 
 
 def kind_of(value: Any) -> Kind | None:
     """How ``value`` is copied; ``None`` for an object that is not."""
     kind: Any = type(value)
-    if (known := BY_TYPE.get(kind)) is not None:
-        return known
     if issubclass(kind, type):
-        return _CLASS if is_theirs(value) else None
-    if issubclass(kind, tuple) and not kind.__dictoffset__:
-        return _TUPLE
+        return Kind(kind, type, _CLASS) if is_theirs(value) else None
+    return _kind(kind)
+
+
+@functools.lru_cache(maxsize=1_024)
+def _kind(kind: type) -> Kind | None:
+    """``None`` where C code keeps what nobody can ask for."""
     if is_frame(kind):
-        return _FRAME
+        accessors = type.__getattribute__(kind, "_accessors")
+        return Kind(kind, kind, _FRAME, skipped=_OF_FRAMES | accessors, has_attributes=True)
     if _is_polars(kind):
-        return _POLARS
-    if is_array(value) and (value.dtype.kind == "O" or not value.dtype.hasobject):
-        return _ARRAY
-    return _instances_of(kind)
+        return Kind(kind, kind, _POLARS)
+    if any(package_of(each) in OUTSIDE for each in kind.__mro__):
+        return None
+    base = kind
+    while (native := _native_of(base)) is not _BARE and _is_of_python(base):
+        base = base.__base__ or object
+    if native is None:
+        return None
+    is_tuple = issubclass(kind, tuple) and not kind.__dictoffset__
+    is_instance = not (
+        kind in _PLAIN or kind is Counter or (native is _ARRAY and kind is base) or is_tuple
+    )
+    slots = [member for each in kind.__mro__ for member in _slots_of(each)]
+    own_class = (_CLASS_OF,) if is_instance else ()
+    return Kind(
+        kind,
+        base,
+        native,
+        (*own_class, *native.members, *slots),
+        frozenset() if is_theirs(kind) else _caches(kind),
+        kind.__dictoffset__ != 0,
+        is_instance,
+    )
 
 
-def is_of_library(kind: Kind | None) -> bool:
-    """Whether a kind is that of instances of a class that is not the notebook's."""
-    return bool(kind and kind.instances_of and not is_theirs(kind.instances_of))
+def parts_now(value: Any) -> Collection[Any]:
+    """What lies in ``value`` now, as far as its kind is known."""
+    kind = kind_of(value)
+    return kind.parts(kind.look(value)) if kind is not None else ()
 
 
 def is_opaque(value: Any) -> bool:
@@ -502,13 +502,13 @@ def is_opaque(value: Any) -> bool:
     if type(value) is FunctionType:
         return bool(value.__closure__)
     kind = kind_of(value)
-    return kind is None or kind is _POLARS or is_of_library(kind) or is_bound(value)
+    return kind is None or kind.native is _POLARS or kind.is_of_library or is_bound(value)
 
 
 def is_bound(value: Any) -> bool:
     """Whether ``value`` is a callable that holds what it may change."""
     kind = type(value)  # which may compare as it likes
-    return any(kind is each for each in _BOUND_TYPES) and not is_atomic(value)
+    return any(kind is each for each in _BOUND) and not is_atomic(value)
 
 
 def changes_arguments(value: Any) -> bool:
@@ -522,11 +522,8 @@ def changes_arguments(value: Any) -> bool:
     return kind in (MethodDescriptorType, WrapperDescriptorType, operator.methodcaller)
 
 
-# Instances
-
-
-def _native_kind(kind: type) -> Kind | None:
-    if (known := _BUILTINS.get(kind, _BARE if kind in _BARES else None)) is not None:
+def _native_of(kind: type) -> Native | None:
+    if (known := _NATIVES.get(kind)) is not None:
         return known
     if kind in loaded("numpy", "ndarray"):
         return _ARRAY
@@ -535,62 +532,9 @@ def _native_kind(kind: type) -> Kind | None:
     return STATE if package_of(kind) in _STATE_OF else None
 
 
-@functools.lru_cache(maxsize=1_024)
-def _instances_of(kind: type) -> Kind | None:
-    """How instances of ``kind`` are copied; ``None`` where C code keeps what nobody can ask for."""
-    if any(package_of(each) in OUTSIDE for each in kind.__mro__):
-        return None
-    last = kind
-    while (base := _native_kind(last)) is not _BARE and _is_of_python(last):
-        last = last.__base__ or object
-    if base is None:
-        return None
-    native = base
-    members = tuple(member for each in kind.__mro__ for member in _slots_of(each))
-    has_attributes = kind.__dictoffset__ != 0
-    own = (kind,) if is_theirs(kind) else ()
-    caches = frozenset[str]() if own else _caches(kind)
-
-    def held(value: Any, items: Any) -> Held:
-        attributes = attributes_of(value).copy() if has_attributes else {}
-        for name in caches & attributes.keys():
-            del attributes[name]
-        now = type(value)  # which code may have changed
-        whose = own if now is kind else (now,)
-        return Held(items, _filled(value, members) if members else {}, attributes, whose)
-
-    def put(value: Any, held: Held) -> None:
-        if (own_class := (*held.own, kind)[0]) is not type(value):
-            object.__setattr__(value, "__class__", own_class)
-        is_same = native.is_same(value, held.items)
-        if not is_same and native.set_back(value, held.items) is not value:
-            raise TypeError("what it is made of cannot be given back")
-        now = _filled(value, members)
-        for member, each in held.slots.items():
-            member.__set__(value, each)
-        for member in now.keys() - held.slots.keys():
-            member.__delete__(value)
-        if has_attributes:
-            own_now = attributes_of(value)
-            emptied: dict[str, Any] = {name: {} for name in caches & {_FILLED} & own_now.keys()}
-            _put_dict(own_now, held.attributes | emptied)
-
-    return Kind(
-        lambda value: held(value, native.get(value)),
-        put,
-        lambda value: (
-            native.size(value) + (sys.getsizeof(attributes_of(value)) if has_attributes else 0)
-        ),
-        look=lambda value: held(value, native.now(value)),
-        instances_of=kind,
-        base=native,
-        **_of_held(native),
-    )
-
-
 def leaves_out(kind: Kind, value: Any, part: Any) -> bool:
     """Whether an instance of a library does not pickle ``part``: a cache, a counter, a renderer."""
-    if not is_of_library(kind) or not type(value).__dictoffset__:
+    if not kind.is_of_library or not type(value).__dictoffset__:
         return False
     if all(each is not part for each in attributes_of(value).values()):
         return False
@@ -618,17 +562,6 @@ def _slots_of(kind: type) -> list[Any]:
     return [each for each in named if type(each) is MemberDescriptorType]
 
 
-def _filled(value: Any, members: Collection[Any]) -> dict[Any, Any]:
-    """What those of the slots that are set hold."""
-    found = {}
-    for member in members:
-        try:
-            found[member] = member.__get__(value)
-        except AttributeError:  # not set
-            continue
-    return found
-
-
 def _caches(kind: type) -> frozenset[str]:
     """The attributes in which instances keep what they can work out again."""
     names = {
@@ -637,4 +570,4 @@ def _caches(kind: type) -> frozenset[str]:
         for name, made in vars(each).items()
         if type(made) is functools.cached_property
     }
-    return frozenset(names | {_FILLED} if package_of(kind) in _FILLING else names)
+    return frozenset(names | {"_cache"} if package_of(kind) in _FILLING else names)

@@ -12,16 +12,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from parsimony_kernel.lineage.buffers import frame_bytes, is_array
+from parsimony_kernel.lineage.buffers import frame_bytes
 from parsimony_kernel.lineage.classes import ATOMS, is_atomic, is_frame
-from parsimony_kernel.lineage.copiers import (
-    BY_TYPE,
-    Held,
-    Kind,
-    State,
-    kind_of,
-    leaves_out,
-)
+from parsimony_kernel.lineage.copiers import Content, Kind, State, kind_of, leaves_out
 
 # What copies may take up in memory for all of a run and for one cell, and what looking for them
 # may take for one: about 50 ms.
@@ -64,7 +57,7 @@ class Copy:
 
     kind: Kind
     value: Any
-    held: Any
+    held: Content
     size: int = 0
 
     @property
@@ -89,7 +82,7 @@ class Copy:
 
     def again(self) -> "Copy":
         """The object with what it holds now."""
-        return Copy(self.kind, self.value, self.kind.get(self.value))
+        return Copy(self.kind, self.value, self.kind.copy(self.value))
 
 
 @dataclass
@@ -180,9 +173,9 @@ def _copy(kind: Kind, value: Any, most: int) -> Copy:
     size = kind.size(value)
     if size > most:
         raise _Refused(Kept.NO_ROOM)
-    held = kind.get(value)
-    items = held.items if isinstance(held, Held) else held
-    return Copy(kind, value, held, size + (len(items.content) if isinstance(items, State) else 0))
+    held = kind.copy(value)
+    state = len(held.items.content) if isinstance(held.items, State) else 0
+    return Copy(kind, value, held, size + state)
 
 
 def _is_left_out(part: Any, holders: Mapping[int, Copy | None]) -> bool:
@@ -199,9 +192,9 @@ COMMON = frozenset({list, dict, tuple, set, deque})
 
 def bytes_of(value: Any) -> int:
     """About how much memory ``value`` itself takes; no code of its own is asked."""
-    kind = type(value)
-    if is_frame(kind):
+    if is_frame(type(value)):
         return frame_bytes(value)
-    if is_array(value):
-        return int(value.nbytes)
-    return sys.getsizeof(value) if kind in BY_TYPE or kind in ATOMS else 64
+    if type(value) in ATOMS:
+        return sys.getsizeof(value)
+    kind = kind_of(value)
+    return 64 + (kind.size(value) if kind is not None else 0)

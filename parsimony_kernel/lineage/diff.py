@@ -24,7 +24,7 @@ from parsimony_kernel.lineage.classes import (
     module_of,
     package_of,
 )
-from parsimony_kernel.lineage.copiers import kind_of
+from parsimony_kernel.lineage.copiers import kind_of, table_of
 from parsimony_kernel.lineage.copies import Copy
 from parsimony_kernel.lineage.files import FileState
 
@@ -143,18 +143,17 @@ class Comparison:
     def _words(self, value: Any, later: Mapping[int, Copy]) -> str:
         if value is ABSENT or value is GONE:
             return "no longer there"
-        copy = self._copy(value, later)
-        held = value if copy is None else copy.held
-        return short(held if type(held) is type(value) or is_frame(type(held)) else value)
+        held = None if self._copy(value, later) is None else self._held(value, later)
+        is_alike = type(held) is type(value) or is_frame(type(held))
+        return short(held if is_alike else value)
 
     def _held(self, value: Any, later: Mapping[int, Copy]) -> Any:
         """What ``value`` held, then or ``later``; ``None`` for what cannot be copied."""
-        if (copy := self._copy(value, later)) is not None:
-            return copy.held
-        kind = kind_of(value)
+        copy, kind = self._copy(value, later), kind_of(value)
         if kind is None or is_atomic(value):
             return None
-        return value if is_array(value) else kind.get(value)
+        held = kind.look(value) if copy is None else copy.held
+        return table_of(value, held) if is_frame(type(value)) else held.items
 
     def _lines(self, one: Any, other: Any) -> list[str]:
         """What differs inside, as far as that can be told."""
