@@ -202,30 +202,36 @@ def change_since(place: "Checkpoints", before: State, changed: Mapping[int, Copy
     Args:
         changed: the objects that hold something else by now.
     """
-    now = dict(place.bindings())
-    names = {
+    now, versions = dict(place.bindings()), place.ledger.versions()
+    other = {
         name
         for name in {*before.bindings, *now}
-        if not is_new_import(name, before, now)
-        and (now.get(name, ABSENT) is not before.bindings.get(name, ABSENT) or name in before.holds)
+        if now.get(name, ABSENT) is not before.bindings.get(name, ABSENT)
     }
+    names = {name for name in other | before.holds.keys() if not is_new_import(name, before, now)}
     if not names:
         return None
     # What only counts as changed goes back to its version with the rest.
-    versions = place.ledger.versions()
     names |= {
         name
-        for name in now
-        if name in before.bindings and versions.get(name, 0) != before.versions.get(name, 0)
+        for name in now.keys() & before.bindings.keys()
+        if versions.get(name, 0) != before.versions.get(name, 0)
     }
-    state = before.narrowed(names)
-    images = {}
+    state, images = before.narrowed(names), dict[int, Copy]()
     for key in changed.keys() & state.copies.by_id.keys():
         try:
             images[key] = changed[key].again()
         except Exception:  # boundary: user object - what it holds may be anything
             continue
-    return _change(place, state, images, now)
+    replaced = [before.bindings[name] for name in other & before.bindings.keys()]
+    return Change(
+        state,
+        {name: _reference(now[name]) for name in names & now.keys()},
+        images,
+        {name: versions.get(name, 0) for name in names},
+        place.ledger.next_cell_run() - 1,
+        _size(replaced, state.copies.by_id.values()),
+    )
 
 
 class TakenBack(NamedTuple):
@@ -259,8 +265,14 @@ def take_back(place: "Checkpoints", change: Change) -> TakenBack:
         if name not in change.versions and name not in since.later and found & changed.keys()
     }
     names = (change.versions.keys() - since.later) | others
-    versions = {name: place.ledger.version(name) for name in names}
-    stood = State(now, versions, place.ledger.now(), holds=since.holds)
+    images = {key: change.images[key] for key in changed}
+    stood = State(
+        now,
+        place.ledger.versions(),
+        place.ledger.now(),
+        Copies({**before.copies.by_id, **images}),
+        {name: held for name, found in since.holds.items() if (held := found & changed.keys())},
+    )
     target = replace(
         before,
         bindings={**before.bindings, **{name: now[name] for name in others}},
@@ -274,44 +286,14 @@ def take_back(place: "Checkpoints", change: Change) -> TakenBack:
     back = replace(done, kept=kept, reasons=reasons, stale=stale)
     if not done:
         return TakenBack(back, None, change if kept else None)
-    left = change.narrowed(change.versions.keys() & since.later, since.touched)
-    return TakenBack(back, _inverse(place, change, changed, stood), left if left.versions else None)
-
-
-def _inverse(
-    place: "Checkpoints", change: Change, changed: Mapping[int, Copy], stood: State
-) -> Change:
-    """What takes an undo of ``change`` back, after it was done; ``stood`` is what was before."""
-    # What could be mended holds what it did before the change; another has a stand-in.
-    images = {
-        key: each
+    # What could not be mended holds neither what it did before nor what it did after.
+    stood.copies.lost = {
+        key: copy.value
         for key, copy in changed.items()
-        for each in (copy, change.images[key])
-        if not each.is_changed
+        if copy.is_changed and images[key].is_changed
     }
-    holds = {name: found & changed.keys() for name, found in stood.holds.items()}
-    copies = Copies(
-        {**change.before.copies.by_id, **{key: change.images[key] for key in changed}},
-        {key: copy.value for key, copy in changed.items() if key not in images},
-    )
-    state = replace(stood, copies=copies, holds=holds).narrowed(stood.versions)
-    return _change(place, state, images, dict(place.bindings()))
-
-
-def _change(
-    place: "Checkpoints", before: State, images: Mapping[int, Copy], now: Bindings
-) -> Change:
-    replaced = [
-        value for name, value in before.bindings.items() if now.get(name, ABSENT) is not value
-    ]
-    return Change(
-        before,
-        {name: _reference(now[name]) for name in before.versions if name in now},
-        images,
-        {name: place.ledger.version(name) for name in before.versions},
-        place.ledger.next_cell_run() - 1,
-        _size(replaced, before.copies.by_id.values()),
-    )
+    left = change.narrowed(change.versions.keys() & since.later, since.touched)
+    return TakenBack(back, change_since(place, stood, changed), left if left.versions else None)
 
 
 def _size(values: Iterable[Any], copies: Iterable[Copy]) -> int:
@@ -343,7 +325,6 @@ class _Since:
 def _since(place: "Checkpoints", change: Change, now: Bindings, drift: "_Drift") -> _Since:
     """The names, and the objects by id, that were bound or changed since ``change``."""
     before, names = change.before, change.versions.keys()
-    ended = _ended(change)
     holding = place.holding(now.values())
     holds = holding.holders(now, {key: image.value for key, image in change.images.items()})
     bound = {
@@ -363,23 +344,19 @@ def _since(place: "Checkpoints", change: Change, now: Bindings, drift: "_Drift")
     of_turns = {name for name in holds.keys() - names if _is_of_a_turn(place, name)}
     since.leave(of_turns, _OF_A_TURN)
     made = {name: now[name] for name in names & now.keys() if name not in before.bindings}
+    held_by = {
+        name: {*before.holds.get(name, ()), *holds.get(name, ())} for name in names | holds.keys()
+    }
     more: set[str] = since.later
     while more:
-        left = [
-            stage[name] for name in since.later for stage in (now, before.bindings) if name in stage
-        ]
-        since.touched |= before.copies.reachable(left) | ended.reachable(left)
-        for name in since.later:
-            since.touched.update(holds.get(name, ()), before.holds.get(name, ()))
+        since.touched.update(*(held_by.get(name, ()) for name in since.later))
         new = {
             id(now[name]): now[name]
             for name in (since.later & made.keys()) - bound
             if not is_atomic(now[name])
         }
         more = holding.holders(made, new).keys() | {
-            name
-            for name in names | holds.keys()
-            if not since.touched.isdisjoint({*before.holds.get(name, ()), *holds.get(name, ())})
+            name for name, held in held_by.items() if not since.touched.isdisjoint(held)
         }
         more -= since.later
         since.leave(more, _SHARES)
