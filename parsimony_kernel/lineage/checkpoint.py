@@ -341,31 +341,28 @@ def _since(place: "Checkpoints", change: Change, now: Bindings, drift: "_Drift")
         holds, bound | changed.difference(drift.same).union(drift.changed, held), touched
     )
     since.leave(_used_unseen(place, change, now), _UNSEEN)
-    of_turns = {name for name in holds.keys() - names if _is_of_a_turn(place, name)}
-    since.leave(of_turns, _OF_A_TURN)
-    made = {name: now[name] for name in names & now.keys() if name not in before.bindings}
+    origins = {name: place.ledger.get(name) for name in holds.keys() - names}
+    since.leave(
+        {name for name, each in origins.items() if each and each.actor == "agent"}, _OF_A_TURN
+    )
+    made = {
+        name: now[name]
+        for name in names & now.keys() - before.bindings.keys()
+        if not is_atomic(now[name])
+    }
     held_by = {
         name: {*before.holds.get(name, ()), *holds.get(name, ())} for name in names | holds.keys()
     }
     more: set[str] = since.later
     while more:
         since.touched.update(*(held_by.get(name, ()) for name in since.later))
-        new = {
-            id(now[name]): now[name]
-            for name in (since.later & made.keys()) - bound
-            if not is_atomic(now[name])
-        }
+        new = {id(made[name]): made[name] for name in (since.later & made.keys()) - bound}
         more = holding.holders(made, new).keys() | {
             name for name, held in held_by.items() if not since.touched.isdisjoint(held)
         }
         more -= since.later
         since.leave(more, _SHARES)
     return since
-
-
-def _ended(change: Change) -> Copies:
-    """What objects held when ``change`` was done."""
-    return Copies({**change.before.copies.by_id, **change.images})
 
 
 def _used_unseen(place: "Checkpoints", change: Change, now: Bindings) -> set[str]:
@@ -383,11 +380,6 @@ def _used_unseen(place: "Checkpoints", change: Change, now: Bindings) -> set[str
     return {name for name in is_new if is_opaque(now[name])}
 
 
-def _is_of_a_turn(place: "Checkpoints", name: str) -> bool:
-    origin = place.ledger.get(name)
-    return origin is not None and origin.actor == "agent"
-
-
 class _Drift(NamedTuple):
     """What became of the objects of libraries that a change changed: the names of those that nobody
     has changed since, and that a person has; and what of the former is another all the same, as it
@@ -400,7 +392,7 @@ class _Drift(NamedTuple):
 
 def _drift(place: "Checkpoints", change: Change, now: Bindings) -> _Drift:
     """A cell of a person's has changed what its text tells."""
-    ended = _ended(change)
+    ended = Copies({**change.before.copies.by_id, **change.images})
     held = {
         name: ended.reachable([now[name]])
         for name in change.versions.keys() & now.keys()
@@ -417,13 +409,9 @@ def _drift(place: "Checkpoints", change: Change, now: Bindings) -> _Drift:
     }
     reached = ended.reachable(now[name] for name in used)
     other = ended.changed().keys() & set[int]().union(*held.values())
-    same = {name for name, each in held.items() if not each & reached or not each & other}
-    theirs = set[int]().union(*(held[name] for name in same))
-    if not used:
-        # Nobody had a hand in it: so it is for what only unchanged parts lead to.
-        theirs |= {key for key, image in change.images.items() if image.kind.is_of_library}
-    images = {key: ended.by_id[key].again() for key in theirs & other - reached}
-    return _Drift(same, held.keys() - same, images)
+    changed = {name for name, each in held.items() if each & other & reached}
+    images = {key: ended.by_id[key].again() for key in other - reached}
+    return _Drift(held.keys() - changed, changed, images)
 
 
 def _reference(value: Any) -> Callable[[], Any]:
