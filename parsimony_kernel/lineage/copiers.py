@@ -10,37 +10,21 @@ import functools
 import operator
 import pickle
 import sys
+import types
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from types import (
-    BuiltinFunctionType,
-    CellType,
-    FunctionType,
-    MemberDescriptorType,
-    MethodDescriptorType,
-    MethodType,
-    SimpleNamespace,
-    WrapperDescriptorType,
-)
 from typing import Any, NamedTuple
 from weakref import ref
 
 from parsimony_kernel.analysis.calls import MUTATES_ARGUMENT
+from parsimony_kernel.lineage import classes
 from parsimony_kernel.lineage.buffers import frame_bytes, is_array, plain_array, same_memory
-from parsimony_kernel.lineage.classes import (
-    FACTS,
-    attributes_of,
-    copies_lazily,
-    is_atomic,
-    is_frame,
-    is_theirs,
-    loaded,
-    package_of,
-)
 
-_STATE_OF, OUTSIDE = (frozenset(FACTS["packages"][each].split()) for each in ("state", "outside"))
+_STATE_OF, OUTSIDE = (
+    frozenset(classes.FACTS["packages"][each].split()) for each in ("state", "outside")
+)
 # Attributes in which instances keep what can be worked out again; those of these packages keep
 # there what their properties gave.
 _FILLED, _FILLING = frozenset({"_cache", "_item_cache"}), frozenset({"pandas", "statsmodels"})
@@ -105,7 +89,6 @@ class Native(NamedTuple):
         copy: what a copy keeps of them.
         same: whether the items of now, which it may change, are those of a copy.
         parts: what lies in them, without the keys of mappings.
-        members: what else such a value holds, by the descriptors that give it.
     """
 
     look: Callable[[Any], Any] = lambda value: ()
@@ -113,11 +96,6 @@ class Native(NamedTuple):
     copy: Callable[[Any], Any] = lambda items: items
     same: Callable[[Any, Any], bool] = _same_items
     parts: Callable[[Any], Collection[Any]] = _parts_of
-    members: tuple[Any, ...] = ()
-
-
-def _none(items: Any) -> tuple[Any, ...]:
-    return ()
 
 
 def _sequence(kind: Any) -> Native:
@@ -128,8 +106,9 @@ def _sequence(kind: Any) -> Native:
 
 
 def _numbers(kind: Any) -> Native:
-    same = lambda now, held: bytes(now) == bytes(held)  # noqa: E731
-    return _sequence(kind)._replace(same=same, parts=_none)
+    return _sequence(kind)._replace(
+        same=lambda now, held: bytes(now) == bytes(held), parts=lambda items: ()
+    )
 
 
 def _refilled(kind: Any, look: Callable[[Any], Any], fill: Callable[[Any, Any], None]) -> Native:
@@ -183,15 +162,15 @@ def _put_array(value: Any, items: Any) -> Any:
 
 def is_free(value: Any) -> bool:
     """Whether a copy of ``value`` takes neither time nor room."""
-    return is_frame(type(value)) and copies_lazily()
+    return classes.is_frame(type(value)) and classes.copies_lazily()
 
 
 def _copied_manager(manager: Any) -> Any:
-    return manager.copy(deep=not copies_lazily())
+    return manager.copy(deep=not classes.copies_lazily())
 
 
 def _put_manager(value: Any, manager: Any) -> None:
-    attributes_of(value)["_mgr"] = _copied_manager(manager)
+    classes.attributes_of(value)["_mgr"] = _copied_manager(manager)
 
 
 def _same_managers(one: Any, other: Any) -> bool:
@@ -213,7 +192,7 @@ def _objects_in(manager: Any) -> list[Any]:
         # Columns of strings call themselves objects too; they are no plain arrays.
         if is_array(block.values) and block.values.dtype.kind == "O":
             cells = block.values.reshape(-1)
-            if not all(is_atomic(each) for each in cells[:_SAMPLED]):
+            if not all(classes.is_atomic(each) for each in cells[:_SAMPLED]):
                 found.extend(cells)
     return found
 
@@ -224,7 +203,7 @@ def table_of(value: Any, held: Content) -> Any:
     base = pandas.DataFrame if issubclass(type(value), pandas.DataFrame) else pandas.Series
     table = base._from_mgr(_copied_manager(held.items), axes=held.items.axes)
     if base is pandas.Series:
-        attributes_of(table)["_name"] = held.fields.get("_name")
+        classes.attributes_of(table)["_name"] = held.fields.get("_name")
     return table
 
 
@@ -233,7 +212,7 @@ def table_of(value: Any, held: Content) -> Any:
 
 
 def _is_polars(kind: type) -> bool:
-    return kind in loaded("polars", "DataFrame", "Series")
+    return kind in classes.loaded("polars", "DataFrame", "Series")
 
 
 def _same_polars(value: Any, held: Any) -> bool:
@@ -242,7 +221,7 @@ def _same_polars(value: Any, held: Any) -> bool:
 
 
 def _put_polars(value: Any, held: Any) -> None:
-    inner = "_s" if type(value) in loaded("polars", "Series") else "_df"
+    inner = "_s" if type(value) in classes.loaded("polars", "Series") else "_df"
     setattr(value, inner, getattr(held.clone(), inner))
 
 
@@ -280,7 +259,7 @@ def _parts_of_class(items: dict[str, Any]) -> list[Any]:
     return [
         each
         for name, each in items.items()
-        if type(each) is not FunctionType and name[:2] != "__" and name[:5] != "_abc_"
+        if type(each) is not types.FunctionType and name[:2] != "__" and name[:5] != "_abc_"
     ]
 
 
@@ -293,13 +272,7 @@ def _put_members(value: type, items: dict[str, Any]) -> None:
             type.__setattr__(value, name, each)
 
 
-def _members(kind: type, *names: str) -> Native:
-    return Native(members=tuple(vars(kind)[name] for name in names))
-
-
 _BARE = Native()
-_ERROR = _members(BaseException, "args")
-_TUPLE = Native(lambda value: tuple.__getitem__(value, _ALL))
 _ARRAY = Native(
     plain_array,
     _put_array,
@@ -308,13 +281,15 @@ _ARRAY = Native(
     parts=_objects_of,
 )
 _FRAME = Native(
-    lambda value: attributes_of(value)["_mgr"],
+    lambda value: classes.attributes_of(value)["_mgr"],
     _put_manager,
     _copied_manager,
     _same_managers,
     _objects_in,
 )
-_POLARS = Native(lambda value: value, _put_polars, lambda value: value.clone(), _same_polars, _none)
+_POLARS = Native(
+    lambda value: value, _put_polars, lambda value: value.clone(), _same_polars, lambda items: ()
+)
 STATE = Native(
     _state,
     lambda value, items: value.__setstate__(pickle.loads(items.content)),
@@ -323,19 +298,14 @@ STATE = Native(
 )
 _CLASS = Native(_members_of, _put_members, parts=_parts_of_class)
 _MAPPING = _refilled(dict, dict.copy, dict.update)
-# What holds nothing that could change beside attributes and slots.
-_BARES = (object, SimpleNamespace, str, bytes, int, float, complex, frozenset)
-_BOUND = {
-    functools.partial: _members(functools.partial, "func", "args", "keywords"),
-    MethodType: _members(MethodType, "__func__", "__self__"),
-    BuiltinFunctionType: _members(BuiltinFunctionType, "__self__"),
-}
+_BOUND = (functools.partial, types.MethodType, types.BuiltinFunctionType)
 _CONTAINERS: dict[type, Native] = {
     list: _sequence(list),
     array: _numbers(array),
     bytearray: _numbers(bytearray),
     dict: _MAPPING,
     defaultdict: _MAPPING,
+    Counter: _MAPPING,
     OrderedDict: _refilled(
         OrderedDict, lambda value: dict(OrderedDict.items(value)), _fill_ordered
     ),
@@ -343,15 +313,19 @@ _CONTAINERS: dict[type, Native] = {
         same=_same_members
     ),
     deque: _refilled(deque, lambda value: list(deque.__iter__(value)), deque.extend),
+    tuple: Native(lambda value: tuple.__getitem__(value, _ALL)),
 }
-_PLAIN: dict[type, Native] = {
-    **_CONTAINERS,
-    tuple: _TUPLE,
-    FunctionType: _members(FunctionType, "__defaults__", "__kwdefaults__", "__closure__"),
-    CellType: _members(CellType, "cell_contents"),
-    **_BOUND,
+# What these hold beside attributes, slots and items, by the descriptors that give it.
+_MEMBERS: dict[type, str] = {
+    BaseException: "args",
+    types.FunctionType: "__defaults__ __kwdefaults__ __closure__",
+    types.CellType: "cell_contents",
+    functools.partial: "func args keywords",
+    types.MethodType: "__func__ __self__",
+    types.BuiltinFunctionType: "__self__",
 }
-_NATIVES = dict.fromkeys(_BARES, _BARE) | _PLAIN
+_NO_ITEMS = (object, types.SimpleNamespace, str, bytes, int, float, complex, frozenset, *_MEMBERS)
+_NATIVES = dict.fromkeys(_NO_ITEMS, _BARE) | _CONTAINERS
 _CLASS_OF: Any = vars(object)["__class__"]
 
 
@@ -361,7 +335,7 @@ class Kind:
 
     Args:
         base: the type whose C code lays them out.
-        members: the descriptors of their slots, and of what else ``native`` lets them have.
+        members: the descriptors of their slots, and of what else they hold.
         skipped: the attributes that are not set back.
         is_instance: whether it is a class of a library or of the notebook, whose methods may
             change them in ways that no text tells.
@@ -378,13 +352,13 @@ class Kind:
     @property
     def is_of_library(self) -> bool:
         """Whether it is a class that is not the notebook's."""
-        return self.is_instance and not is_theirs(self.of)
+        return self.is_instance and not classes.is_theirs(self.of)
 
     def size(self, value: Any) -> int:
         """About the bytes that a copy takes, without what lies in it."""
         if self.native is _FRAME:
-            return 0 if copies_lazily() else frame_bytes(value)
-        own = sys.getsizeof(attributes_of(value)) if self.has_attributes else 0
+            return 0 if classes.copies_lazily() else frame_bytes(value)
+        own = sys.getsizeof(classes.attributes_of(value)) if self.has_attributes else 0
         if self.native is _ARRAY:
             return own + int(plain_array(value).nbytes)
         return own + (self.base.__sizeof__(value) if self.base in _CONTAINERS else 0)
@@ -398,7 +372,7 @@ class Kind:
             except (AttributeError, ValueError):  # not set; not bound yet
                 continue
         if self.has_attributes:
-            fields |= attributes_of(value)
+            fields |= classes.attributes_of(value)
             for name in self.skipped & fields.keys():
                 del fields[name]
         return Content(self.native.look(value), fields)
@@ -437,7 +411,7 @@ class Kind:
             elif each is not now:
                 member.__set__(value, each)
         if self.has_attributes:
-            self._set_attributes(attributes_of(value), held.fields)
+            self._set_attributes(classes.attributes_of(value), held.fields)
         return value
 
     def _set_attributes(self, own: dict[Any, Any], fields: dict[Any, Any]) -> None:
@@ -452,19 +426,19 @@ def kind_of(value: Any) -> Kind | None:
     """How ``value`` is copied; ``None`` for an object that is not."""
     kind: Any = type(value)
     if issubclass(kind, type):
-        return Kind(kind, type, _CLASS) if is_theirs(value) else None
+        return Kind(kind, type, _CLASS) if classes.is_theirs(value) else None
     return _kind(kind)
 
 
 @functools.lru_cache(maxsize=1_024)
 def _kind(kind: type) -> Kind | None:
     """``None`` where C code keeps what nobody can ask for."""
-    if is_frame(kind):
+    if classes.is_frame(kind):
         accessors = type.__getattribute__(kind, "_accessors")
         return Kind(kind, kind, _FRAME, skipped=_OF_FRAMES | accessors, has_attributes=True)
     if _is_polars(kind):
         return Kind(kind, kind, _POLARS)
-    if any(package_of(each) in OUTSIDE for each in kind.__mro__):
+    if any(classes.package_of(each) in OUTSIDE for each in kind.__mro__):
         return None
     base = kind
     while (native := _native_of(base)) is not _BARE and _is_of_python(base):
@@ -472,19 +446,18 @@ def _kind(kind: type) -> Kind | None:
     if native is None:
         return None
     is_tuple = issubclass(kind, tuple) and not kind.__dictoffset__
-    is_instance = not (
-        kind in _PLAIN or kind is Counter or (native is _ARRAY and kind is base) or is_tuple
-    )
+    is_array = kind is base and native is _ARRAY
+    is_plain = is_tuple or is_array or kind in _CONTAINERS or kind in _MEMBERS
+    named = [vars(each)[name] for each in kind.__mro__ for name in _MEMBERS.get(each, "").split()]
     slots = [member for each in kind.__mro__ for member in _slots_of(each)]
-    own_class = (_CLASS_OF,) if is_instance else ()
     return Kind(
         kind,
         base,
         native,
-        (*own_class, *native.members, *slots),
-        frozenset() if is_theirs(kind) else _caches(kind),
+        (*named, *slots) if is_plain else (_CLASS_OF, *named, *slots),
+        frozenset() if classes.is_theirs(kind) else _caches(kind),
         kind.__dictoffset__ != 0,
-        is_instance,
+        not is_plain,
     )
 
 
@@ -497,9 +470,9 @@ def parts_now(value: Any) -> Collection[Any]:
 def is_opaque(value: Any) -> bool:
     """Whether ``value`` may change in ways that nobody sees: an object of a library, or what holds
     one as the variables around a function do."""
-    if is_atomic(value):
+    if classes.is_atomic(value):
         return False
-    if type(value) is FunctionType:
+    if type(value) is types.FunctionType:
         return bool(value.__closure__)
     kind = kind_of(value)
     return kind is None or kind.native is _POLARS or kind.is_of_library or is_bound(value)
@@ -508,7 +481,7 @@ def is_opaque(value: Any) -> bool:
 def is_bound(value: Any) -> bool:
     """Whether ``value`` is a callable that holds what it may change."""
     kind = type(value)  # which may compare as it likes
-    return any(kind is each for each in _BOUND) and not is_atomic(value)
+    return any(kind is each for each in _BOUND) and not classes.is_atomic(value)
 
 
 def changes_arguments(value: Any) -> bool:
@@ -517,26 +490,26 @@ def changes_arguments(value: Any) -> bool:
     kind = type(value)
     if kind is functools.partial:
         return changes_arguments(value.func)
-    if kind is BuiltinFunctionType or kind is FunctionType:
+    if kind is types.BuiltinFunctionType or kind is types.FunctionType:
         return value.__name__ in MUTATES_ARGUMENT
-    return kind in (MethodDescriptorType, WrapperDescriptorType, operator.methodcaller)
+    return kind in (types.MethodDescriptorType, types.WrapperDescriptorType, operator.methodcaller)
 
 
 def _native_of(kind: type) -> Native | None:
     if (known := _NATIVES.get(kind)) is not None:
         return known
-    if kind in loaded("numpy", "ndarray"):
+    if kind in classes.loaded("numpy", "ndarray"):
         return _ARRAY
     if issubclass(kind, BaseException) and kind.__basicsize__ == BaseException.__basicsize__:
-        return _ERROR
-    return STATE if package_of(kind) in _STATE_OF else None
+        return _BARE
+    return STATE if classes.package_of(kind) in _STATE_OF else None
 
 
 def leaves_out(kind: Kind, value: Any, part: Any) -> bool:
     """Whether an instance of a library does not pickle ``part``: a cache, a counter, a renderer."""
     if not kind.is_of_library or not type(value).__dictoffset__:
         return False
-    if all(each is not part for each in attributes_of(value).values()):
+    if all(each is not part for each in classes.attributes_of(value).values()):
         return False
     state = value.__getstate__()
     return isinstance(state, dict) and all(each is not part for each in state.values())
@@ -559,7 +532,7 @@ def _slots_of(kind: type) -> list[Any]:
     """The descriptors of the slots that a class adds."""
     own = vars(kind)
     named = own.values() if "__slots__" in own else ()
-    return [each for each in named if type(each) is MemberDescriptorType]
+    return [each for each in named if type(each) is types.MemberDescriptorType]
 
 
 def _caches(kind: type) -> frozenset[str]:
@@ -570,4 +543,4 @@ def _caches(kind: type) -> frozenset[str]:
         for name, made in vars(each).items()
         if type(made) is functools.cached_property
     }
-    return frozenset(names | {"_cache"} if package_of(kind) in _FILLING else names)
+    return frozenset(names | {"_cache"} if classes.package_of(kind) in _FILLING else names)

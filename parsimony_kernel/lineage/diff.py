@@ -11,19 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from parsimony_kernel.core.text import plural
+from parsimony_kernel.lineage import classes
 from parsimony_kernel.lineage.buffers import is_array, same_memory
 from parsimony_kernel.lineage.checkpoint import ABSENT, GONE, Change
-from parsimony_kernel.lineage.classes import (
-    ATOMS,
-    attributes_of,
-    is_atomic,
-    is_frame,
-    is_missing,
-    is_scalar_of_pandas,
-    loaded,
-    module_of,
-    package_of,
-)
 from parsimony_kernel.lineage.copiers import kind_of, table_of
 from parsimony_kernel.lineage.copies import Copy
 from parsimony_kernel.lineage.files import FileState
@@ -144,23 +134,23 @@ class Comparison:
         if value is ABSENT or value is GONE:
             return "no longer there"
         held = None if self._copy(value, later) is None else self._held(value, later)
-        is_alike = type(held) is type(value) or is_frame(type(held))
+        is_alike = type(held) is type(value) or classes.is_frame(type(held))
         return short(held if is_alike else value)
 
     def _held(self, value: Any, later: Mapping[int, Copy]) -> Any:
         """What ``value`` held, then or ``later``; ``None`` for what cannot be copied."""
         copy, kind = self._copy(value, later), kind_of(value)
-        if kind is None or is_atomic(value):
+        if kind is None or classes.is_atomic(value):
             return None
         held = kind.look(value) if copy is None else copy.held
-        return table_of(value, held) if is_frame(type(value)) else held.items
+        return table_of(value, held) if classes.is_frame(type(value)) else held.items
 
     def _lines(self, one: Any, other: Any) -> list[str]:
         """What differs inside, as far as that can be told."""
         self._left = max(self._left, MOST // _LEAST)
         try:
             a, b = _table(self._held(one, {})), _table(self._held(other, self._after))
-            if is_frame(type(a)) and is_frame(type(b)):
+            if classes.is_frame(type(a)) and classes.is_frame(type(b)):
                 return list(self._frame_lines(a, b))
             if is_array(a) and is_array(b):
                 can_be_compared = {a.dtype.kind, b.dtype.kind} <= _COMPARED and a.shape == b.shape
@@ -256,7 +246,7 @@ class Comparison:
         if is_array(held := _inside(column)):
             self._take(len(held) // (2 * _PLAIN))
             return held
-        if package_of(type(column.array)) != "pandas":
+        if classes.package_of(type(column.array)) != "pandas":
             raise TypeError("only its own class could say what is in it")
         self._take(len(column) // 2)
         return column.tolist()
@@ -264,7 +254,7 @@ class Comparison:
 
 def _differing(one: Any, other: Any) -> Any:
     """The places at which two columns of one length differ; both missing is no difference."""
-    arrays = loaded("numpy", "ndarray")
+    arrays = classes.loaded("numpy", "ndarray")
     if isinstance(one, arrays) and isinstance(other, arrays):
         try:
             with sys.modules["numpy"].errstate(all="ignore"):
@@ -277,7 +267,7 @@ def _differing(one: Any, other: Any) -> Any:
 
 def _inside(column: Any) -> Any:
     """A column of numbers or times as an array of numpy, another as pandas keeps it."""
-    is_plain = isinstance(column.dtype, loaded("numpy", "dtype"))
+    is_plain = isinstance(column.dtype, classes.loaded("numpy", "dtype"))
     return column.to_numpy() if is_plain and column.dtype.kind in _COMPARED else column.array
 
 
@@ -292,9 +282,9 @@ def _by_place(held: Any) -> dict[Any, Any]:
 
 def _table(held: Any) -> Any:
     """A table or a column as a frame of pandas."""
-    if type(held) in loaded("polars", "DataFrame"):
+    if type(held) in classes.loaded("polars", "DataFrame"):
         return held.to_pandas(use_pyarrow_extension_array=True)
-    return held.to_frame(held.name) if type(held) in loaded("pandas", "Series") else held
+    return held.to_frame(held.name) if type(held) in classes.loaded("pandas", "Series") else held
 
 
 def _matched(before: Any, after: Any) -> tuple[Any, Any] | None:
@@ -328,7 +318,7 @@ def _is_safe(index: Any) -> bool:
     """Whether comparing the labels of ``index`` runs no code of a person's."""
     if hasattr(index, "levels"):
         return all(map(_is_safe, index.levels))
-    is_of_pandas = package_of(type(index.array)) == "pandas"
+    is_of_pandas = classes.package_of(type(index.array)) == "pandas"
     return index.dtype.kind in "biufcmM" or (is_of_pandas and all(map(is_known, index)))
 
 
@@ -346,23 +336,24 @@ def short(value: Any) -> str:
 
 def _told(value: Any, kind: type) -> str:
     name = str(_name_of(kind))
-    if is_missing(value) and value is not None:
+    if classes.is_missing(value) and value is not None:
         return "missing"
     if kind in (str, bytes):
         return repr(value[: _MOST_CHARS + 1])
     if kind in _SIZED:
         return f"{name} of {len(value):,}"
-    if kind in ATOMS and kind is not slice:
+    if kind in classes.ATOMS and kind is not slice:
         return repr(value)
-    if is_frame(kind):
-        return f"{name}, {_by(len(axis) for axis in reversed(attributes_of(value)['_mgr'].axes))}"
-    if kind in loaded("numpy", "ndarray"):
+    if classes.is_frame(kind):
+        axes = classes.attributes_of(value)["_mgr"].axes
+        return f"{name}, {_by(len(axis) for axis in reversed(axes))}"
+    if kind in classes.loaded("numpy", "ndarray"):
         return f"array of {value.dtype.name}, {_by(value.shape) or 'one value'}"
-    if issubclass(kind, loaded("numpy", "generic")) and module_of(kind) == "numpy":
+    if issubclass(kind, classes.loaded("numpy", "generic")) and classes.module_of(kind) == "numpy":
         return short(value.item()) if kind is not type(value.item()) else name
-    if is_scalar_of_pandas(kind):
+    if classes.is_scalar_of_pandas(kind):
         return str(value)
-    if package_of(kind) in ("polars", "pyarrow") and hasattr(kind, "shape"):
+    if classes.package_of(kind) in ("polars", "pyarrow") and hasattr(kind, "shape"):
         return f"{name}, {_by(value.shape)}"
     return f"class {_name_of(value)}" if issubclass(kind, type) else name
 
@@ -373,9 +364,9 @@ def _by(shape: Iterable[int]) -> str:
 
 def differs_from(one: Any, other: Any) -> bool:
     """Whether two single values differ. What is no plain value differs from all but itself."""
-    if one is other or (is_missing(one) and is_missing(other)):
+    if one is other or (classes.is_missing(one) and classes.is_missing(other)):
         return False
-    scalars = loaded("numpy", "generic")
+    scalars = classes.loaded("numpy", "generic")
     one, other = (each.item() if isinstance(each, scalars) else each for each in (one, other))
     kinds = {type(one), type(other)}
     if (not kinds <= {int, float} and len(kinds) != 1) or not (is_known(one) and is_known(other)):
@@ -393,5 +384,5 @@ def is_known(label: Any, deep: int = 5) -> bool:
         parts = [*label, *label.values()] if kind is dict else label
         is_small = deep > 0 and len(parts) <= _MOST_INSIDE
         return is_small and all(is_known(each, deep - 1) for each in parts)
-    is_atom = kind in ATOMS and kind is not frozenset
-    return is_atom or module_of(kind) == "numpy" or is_scalar_of_pandas(kind)
+    is_atom = kind in classes.ATOMS and kind is not frozenset
+    return is_atom or classes.module_of(kind) == "numpy" or classes.is_scalar_of_pandas(kind)
