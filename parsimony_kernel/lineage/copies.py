@@ -7,7 +7,7 @@ not fit, none of it is, and the caller is told.
 
 import sys
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -34,10 +34,6 @@ class Kept(Enum):
     ELSEWHERE = "in a database"
 
 
-class _Refused(Exception):
-    """The copy cannot be made; its argument says why."""
-
-
 @dataclass
 class Room:
     """What is left for copies: bytes for all of them, bytes and effort for those of one cell."""
@@ -58,7 +54,14 @@ class Copy:
     kind: Kind
     value: Any
     held: Content
-    size: int = 0
+    size: int
+
+    @classmethod
+    def of(cls, value: Any, kind: Kind) -> "Copy":
+        """A copy of what ``value`` holds now."""
+        held = kind.copy(value)
+        state = len(held.items.content) if isinstance(held.items, State) else 0
+        return cls(kind, value, held, kind.size(value) + state)
 
     @property
     def parts(self) -> Collection[Any]:
@@ -79,10 +82,6 @@ class Copy:
             return self.kind.set_back(self.value, self.held)
         except Exception:  # boundary: user object - its methods may do anything
             return None
-
-    def again(self) -> "Copy":
-        """The object with what it holds now."""
-        return Copy(self.kind, self.value, self.kind.copy(self.value))
 
 
 @dataclass
@@ -111,24 +110,19 @@ class Copies:
         What has been copied before stays as it is.
         """
         made: dict[int, Copy] = {}
-        taken, most = 0, min(room.bytes, room.cell_bytes)
         try:
-            for copy in self._copied(value, room, most):
-                taken += copy.size
-                made[id(copy.value)] = copy
-                if taken > most:
-                    return Kept.NO_ROOM
-        except _Refused as refused:
-            (why,) = refused.args
-            return Kept(why)
+            kept = self._copy_into(made, value, room)
         except Exception:  # boundary: user object - what it holds may be anything
             return Kept.NO_WAY
-        room.bytes -= taken
-        room.cell_bytes -= taken
-        self.by_id.update(made)
-        return Kept.YES
+        if kept is Kept.YES:
+            taken = sum(copy.size for copy in made.values())
+            room.bytes -= taken
+            room.cell_bytes -= taken
+            self.by_id.update(made)
+        return kept
 
-    def _copied(self, value: Any, room: Room, most: int) -> Iterator[Copy]:
+    def _copy_into(self, made: dict[int, Copy], value: Any, room: Room) -> Kept:
+        left = min(room.bytes, room.cell_bytes)
         pending: list[tuple[Any, Copy | None]] = [(value, None)]
         holders: dict[int, Copy | None] = {}
         while pending:
@@ -139,18 +133,21 @@ class Copies:
             copy = self.by_id.get(id(each))
             if copy is None:
                 kind = kind_of(each)
+                if kind is None and _is_left_out(each, holders):
+                    continue
                 if kind is None:
-                    if _is_left_out(each, holders):
-                        continue
-                    raise _Refused(Kept.NO_WAY)
-                copy = _copy(kind, each, most)
+                    return Kept.NO_WAY
+                if kind.size(each) > left:
+                    return Kept.NO_ROOM
+                copy = made[id(each)] = Copy.of(each, kind)
+                left -= copy.size
                 room.effort -= _COPY_EFFORT
-                yield copy
             parts = copy.parts
             room.effort -= len(parts)
-            if room.effort < 0:
-                raise _Refused(Kept.NO_ROOM)
+            if left < 0 or room.effort < 0:
+                return Kept.NO_ROOM
             pending.extend((part, copy) for part in parts if type(part) not in ATOMS)
+        return Kept.YES
 
     def reachable(self, values: Iterable[Any]) -> set[int]:
         """The ids of what was copied of ``values`` and of all that they held."""
@@ -167,15 +164,6 @@ class Copies:
     def changed(self) -> dict[int, Copy]:
         """Those whose objects hold something else by now."""
         return {key: copy for key, copy in self.by_id.items() if copy.is_changed}
-
-
-def _copy(kind: Kind, value: Any, most: int) -> Copy:
-    size = kind.size(value)
-    if size > most:
-        raise _Refused(Kept.NO_ROOM)
-    held = kind.copy(value)
-    state = len(held.items.content) if isinstance(held.items, State) else 0
-    return Copy(kind, value, held, size + state)
 
 
 def _is_left_out(part: Any, holders: Mapping[int, Copy | None]) -> bool:

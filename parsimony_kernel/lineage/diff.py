@@ -13,10 +13,11 @@ from typing import Any
 from parsimony_kernel.core.text import plural
 from parsimony_kernel.lineage import classes
 from parsimony_kernel.lineage.buffers import is_array, same_memory
-from parsimony_kernel.lineage.checkpoint import ABSENT, GONE, Change
+from parsimony_kernel.lineage.checkpoint import ABSENT, Change
 from parsimony_kernel.lineage.copiers import kind_of, table_of
 from parsimony_kernel.lineage.copies import Copy
 from parsimony_kernel.lineage.files import FileState
+from parsimony_kernel.lineage.snapshot import GONE
 
 # Labels that are matched one by one.
 _MOST_LABELS = 500_000
@@ -70,13 +71,14 @@ def of_changes(changes: Sequence[Change], files: Sequence[FileState] = ()) -> Di
     held, images = dict[int, Copy](), dict[int, Copy]()
     touched, uncertain = set[str](), set[str]()
     for change in changes:
-        for name in change.versions:
-            before.setdefault(name, change.before.bindings.get(name, ABSENT))
-            after[name] = change.after[name]() if name in change.after else ABSENT
-        held = {**change.before.copies.by_id, **held}
+        then = change.after.now({})
+        for name, was in change.before.items():
+            before.setdefault(name, was.value)
+            after[name] = then.get(name, ABSENT)
+            touched |= {name} if was.held else set()
+            uncertain |= {name} if was.held & change.copies.lost.keys() else set()
+        held = {**change.copies.by_id, **held}
         images.update(change.images)
-        touched |= {name for name, objects in change.before.holds.items() if objects}
-        uncertain |= change.before.uncertain()
     compare, found = Comparison(held, images), list[BindingDifference]()
     for name in sorted(each for each in before if not each.startswith("_")):
         one, other = before[name], after[name]
