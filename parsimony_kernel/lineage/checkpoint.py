@@ -16,8 +16,17 @@ from parsimony_kernel.analysis.parse import is_table
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.buffers import unshared_bytes
 from parsimony_kernel.lineage.classes import is_atomic
-from parsimony_kernel.lineage.copiers import is_free, is_opaque, kind_of
-from parsimony_kernel.lineage.copies import ROOM_BYTES, Copies, Copy, Kept, Room, bytes_of
+from parsimony_kernel.lineage.copies import (
+    ROOM_BYTES,
+    Copies,
+    Copy,
+    Kept,
+    Room,
+    bytes_of,
+    is_free,
+    is_opaque,
+    kind_of,
+)
 from parsimony_kernel.lineage.ledger import CellRun, Moment, OriginLedger
 from parsimony_kernel.lineage.may_mutate import suspects, used_by
 from parsimony_kernel.lineage.object_graph import Holding, holds_objects

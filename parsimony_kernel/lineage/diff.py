@@ -14,8 +14,7 @@ from parsimony_kernel.core.text import plural
 from parsimony_kernel.lineage import classes
 from parsimony_kernel.lineage.buffers import is_array, same_memory
 from parsimony_kernel.lineage.checkpoint import ABSENT, Change
-from parsimony_kernel.lineage.copiers import kind_of, table_of
-from parsimony_kernel.lineage.copies import Copy
+from parsimony_kernel.lineage.copies import Copy, kind_of, table_of
 from parsimony_kernel.lineage.files import FileState
 from parsimony_kernel.lineage.snapshot import GONE
 

@@ -25,8 +25,7 @@ from parsimony_kernel.lineage.classes import (
     module_of,
     referents,
 )
-from parsimony_kernel.lineage.copiers import STATE, kind_of
-from parsimony_kernel.lineage.copies import COMMON
+from parsimony_kernel.lineage.copies import COMMON, STATE, kind_of
 from parsimony_kernel.lineage.object_graph import around
 
 # Steps that looking at one value may take, and at those of one cell; a step is under 2 µs.

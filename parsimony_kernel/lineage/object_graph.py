@@ -33,8 +33,7 @@ from parsimony_kernel.lineage.classes import (
     is_tabular,
     is_theirs,
 )
-from parsimony_kernel.lineage.copiers import OUTSIDE, kind_of, parts_now
-from parsimony_kernel.lineage.copies import COMMON, Copies
+from parsimony_kernel.lineage.copies import COMMON, OUTSIDE, Copies, kind_of, parts_now
 
 # What looking into containers may take for one cell.
 MOST_LOOKED_INTO = 300
