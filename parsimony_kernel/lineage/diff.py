@@ -74,8 +74,10 @@ def of_changes(changes: Sequence[Change], files: Sequence[FileState] = ()) -> Di
         for name, was in change.before.items():
             before.setdefault(name, was.value)
             after[name] = then.get(name, ABSENT)
-            touched |= {name} if was.held else set()
-            uncertain |= {name} if was.held & change.copies.lost.keys() else set()
+            if was.held:
+                touched.add(name)
+            if was.held & change.copies.lost.keys():
+                uncertain.add(name)
         held = {**change.copies.by_id, **held}
         images.update(change.images)
     compare, found = Comparison(held, images), list[BindingDifference]()
@@ -116,41 +118,35 @@ class Comparison:
     def binding(self, name: str, one: Any, other: Any) -> tuple[str, ...]:
         """The lines of a name that was bound to ``one`` and is to ``other``, which was changed if
         it is the same; either may be ``ABSENT`` or ``GONE``."""
-        was, now = self._words(one, {}), self._words(other, self._after)
+        held, then = self._held(one, {}), self._held(other, self._after)
+        was, now = _words(one, held), _words(other, then)
         if one is ABSENT:
             return (f"+ {name}: {now}",)
         if other is ABSENT:
             return (f"- {name}: {was}",)
-        lines = self._lines(one, other)
+        lines = self._lines(held, then)
         how = ", changed in place" if one is other else ""
         if one is not other and was == now and not lines:
             how = ", bound anew"
         line = f"~ {name}: {now if was == now else f'{was} → {now}'}{how}"
         return (line, *(f"    {each}" for each in lines))
 
-    def _copy(self, value: Any, later: Mapping[int, Copy]) -> Copy | None:
-        return later.get(id(value), self._before.get(id(value)))
-
-    def _words(self, value: Any, later: Mapping[int, Copy]) -> str:
-        if value is ABSENT or value is GONE:
-            return "no longer there"
-        held = None if self._copy(value, later) is None else self._held(value, later)
-        is_alike = type(held) is type(value) or classes.is_frame(type(held))
-        return short(held if is_alike else value)
-
     def _held(self, value: Any, later: Mapping[int, Copy]) -> Any:
-        """What ``value`` held, then or ``later``; ``None`` for what cannot be copied."""
-        copy, kind = self._copy(value, later), kind_of(value)
+        """What ``value`` held, then or ``later``; ``None`` where nobody can say."""
+        kind, copy = kind_of(value), later.get(id(value), self._before.get(id(value)))
         if kind is None or classes.is_atomic(value):
             return None
-        held = kind.look(value) if copy is None else copy.held
-        return table_of(value, held) if classes.is_frame(type(value)) else held.items
+        try:
+            held = kind.look(value) if copy is None else copy.held
+            return table_of(value, held) if classes.is_frame(type(value)) else held.items
+        except Exception:  # boundary: user object - what it holds may be anything
+            return None
 
     def _lines(self, one: Any, other: Any) -> list[str]:
         """What differs inside, as far as that can be told."""
         self._left = max(self._left, MOST // _LEAST)
         try:
-            a, b = _table(self._held(one, {})), _table(self._held(other, self._after))
+            a, b = _table(one), _table(other)
             if classes.is_frame(type(a)) and classes.is_frame(type(b)):
                 return list(self._frame_lines(a, b))
             if is_array(a) and is_array(b):
@@ -324,6 +320,14 @@ def _is_safe(index: Any) -> bool:
 
 
 # Single values, in words and compared
+
+
+def _words(value: Any, held: Any) -> str:
+    """``value`` in words, as it was when it held ``held``."""
+    if value is ABSENT or value is GONE:
+        return "no longer there"
+    is_alike = type(held) is type(value) or classes.is_frame(type(held))
+    return short(held if is_alike else value)
 
 
 def short(value: Any) -> str:
