@@ -116,12 +116,10 @@ def frame_bytes(frame: Any) -> int:
     return sum(int(getattr(block.values, "nbytes", 0)) for block in _blocks(frame))
 
 
-def unshared_bytes(held: Any, value: Any) -> int:
-    """The memory in bytes that a lazy copy of ``value`` keeps for itself alone."""
-    if not is_frame(type(held)):
-        return 0
-    live = set[int]().union(*map(_owners, _blocks(value)))
-    blocks = (block for block in _blocks(held) if live.isdisjoint(_owners(block)))
+def unshared_bytes(manager: Any, frame: Any) -> int:
+    """The memory in bytes that ``manager``, a lazy copy of that of ``frame``, keeps for itself."""
+    live = set[int]().union(*map(_owners, _blocks(frame)))
+    blocks = (block for block in manager.blocks if live.isdisjoint(_owners(block)))
     return sum(int(getattr(block.values, "nbytes", 0)) for block in blocks)
 
 

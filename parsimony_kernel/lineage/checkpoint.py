@@ -6,7 +6,6 @@ not the size of what exists. A change is kept so that it can be taken back later
 redo is the undo of an undo.
 """
 
-import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Set
 from dataclasses import dataclass, field, replace
 from types import ModuleType
@@ -17,12 +16,21 @@ from parsimony_kernel.analysis.parse import is_table
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.buffers import unshared_bytes
 from parsimony_kernel.lineage.classes import is_atomic
-from parsimony_kernel.lineage.copiers import is_free, is_of_library, is_opaque, kind_of
-from parsimony_kernel.lineage.copies import ROOM_BYTES, Copies, Copy, Kept, Room, bytes_of
-from parsimony_kernel.lineage.ledger import Moment, OriginLedger
+from parsimony_kernel.lineage.copies import (
+    ROOM_BYTES,
+    Copies,
+    Copy,
+    Kept,
+    Room,
+    bytes_of,
+    is_free,
+    is_opaque,
+    kind_of,
+)
+from parsimony_kernel.lineage.ledger import CellRun, Moment, OriginLedger
 from parsimony_kernel.lineage.may_mutate import suspects, used_by
 from parsimony_kernel.lineage.object_graph import Holding, holds_objects
-from parsimony_kernel.lineage.snapshot import visible
+from parsimony_kernel.lineage.snapshot import Snapshot, visible
 
 # What a name is bound to that is not bound.
 ABSENT = object()
@@ -54,59 +62,44 @@ class PutBack:
 
 @dataclass
 class State:
-    """What names were bound to, at which versions, and what the objects held that changed since.
-
-    Args:
-        when: when that was.
-        holds: the ids of objects that changed, or may have, that each name held, itself or in what
-            it held.
-    """
+    """What names were bound to, at which versions; what of that was copied since; and when."""
 
     bindings: dict[str, Any]
     versions: dict[str, int]
     when: Moment
     copies: Copies = field(default_factory=Copies)
-    holds: dict[str, set[int]] = field(default_factory=dict)
 
-    def uncertain(self) -> set[str]:
-        """The names of which something may have changed without a copy."""
-        lost = self.copies.lost.keys()
-        return {name for name, held in self.holds.items() if held & lost}
 
-    def narrowed(self, names: Collection[str]) -> "State":
-        """What is known of ``names``."""
-        bindings = {name: value for name, value in self.bindings.items() if name in names}
-        holds = {name: found for name, found in self.holds.items() if name in names}
-        return replace(
-            self,
-            bindings=bindings,
-            versions={name: self.versions.get(name, 0) for name in names},
-            copies=self.copies.only(
-                self.copies.reachable(bindings.values()).union(*holds.values())
-            ),
-            holds=holds,
-        )
+class Was(NamedTuple):
+    """What a name was bound to, ``ABSENT`` for nothing; its version; and, by id, what it held of
+    the objects that changed since, or may have."""
+
+    value: Any
+    version: int
+    held: Set[int]
 
 
 def set_back(
     place: "Checkpoints",
-    target: State,
-    names: Iterable[str],
+    names: Mapping[str, Was],
     changed: Mapping[int, Copy],
+    lost: Set[int],
+    when: Moment,
     *,
     keep_new: bool = False,
 ) -> PutBack:
-    """Give ``names`` and the objects ``changed`` what they had in ``target``.
+    """Give ``names`` and the objects ``changed`` what they had.
 
-    With ``keep_new`` the names that did not exist then are left as they are.
+    Args:
+        lost: the ids of objects that may have changed without a copy.
+        when: when all was so.
+        keep_new: whether names that did not exist then are left as they are.
     """
-    namespace, given, uncertain = place.namespace(), place.given(), target.uncertain()
+    namespace, given = place.namespace(), place.given()
     stand_ins, broken = _set_back_objects(changed)
-    restored, removed, kept, lost = set[str](), set[str](), set[str](), set[str]()
-    for name in names:
-        value = target.bindings.get(name, given.get(name, ABSENT))
-        if is_new_import(name, target, namespace):
-            continue
+    restored, removed, kept, gone = set[str](), set[str](), set[str](), set[str]()
+    for name, was in names.items():
+        value = given.get(name, ABSENT) if was.value is ABSENT else was.value
         if value is ABSENT:
             if keep_new:
                 kept.add(name)
@@ -114,22 +107,22 @@ def set_back(
             if namespace.pop(name, ABSENT) is not ABSENT:
                 removed.add(name)
         else:
-            held = target.holds.get(name, set()) & changed.keys()
+            held = was.held & changed.keys()
             again = stand_ins.get(id(value), value)
             is_other = namespace.get(name, ABSENT) is not again or bool(held)
             namespace[name] = again
             # What takes the place of an object takes it in the namespace only.
-            if name in uncertain or held & (broken | (stand_ins.keys() - {id(value)})):
-                lost.add(name)
+            if was.held & lost or held & (broken | (stand_ins.keys() - {id(value)})):
+                gone.add(name)
                 if is_other:
                     place.ledger.go_back(name, 0)  # what it holds is of nobody's making
                 continue
             if is_other:
                 restored.add(name)
-        place.ledger.go_back(name, target.versions.get(name, 0))
+        place.ledger.go_back(name, was.version)
     if restored or removed:
-        place.ledger.put_back(restored | removed, target.when)
-    return PutBack(shown(restored), shown(removed), shown(kept), shown(lost))
+        place.ledger.put_back(restored | removed, when)
+    return PutBack(shown(restored), shown(removed), shown(kept), shown(gone))
 
 
 def _set_back_objects(changed: Mapping[int, Copy]) -> tuple[dict[int, Any], set[int]]:
@@ -145,19 +138,19 @@ def _set_back_objects(changed: Mapping[int, Copy]) -> tuple[dict[int, Any], set[
     return stand_ins, broken
 
 
-def is_new_import(name: str, before: State, now: Bindings) -> bool:
-    """Whether ``name`` is an import that was not there before: no work, and in nobody's way."""
-    is_new = name in now and name not in before.bindings
-    return is_new and not visible({"value": now[name]}, {})
+def _differing(before: Bindings, now: Bindings) -> set[str]:
+    """The names that are bound to something else, without imports that were not there before:
+    these are no work, and in nobody's way."""
+    names = {*before, *now}
+    other = {n for n in names if now.get(n, ABSENT) is not before.get(n, ABSENT)}
+    imports = {n for n in other if n not in before and not visible({"value": now[n]}, {})}
+    return other - imports
 
 
 def shown(names: Collection[str]) -> tuple[str, ...]:
     """The names that a person sees, sorted."""
     return tuple(sorted(name for name in names if not name.startswith("_")))
 
-
-# What a name was bound to that nobody holds any more.
-GONE = object()
 
 # Why a name is left that was neither changed nor bound anew itself.
 _SHARES = "holds a part of what is left, so left too"
@@ -170,62 +163,96 @@ class Change:
     """What became of a namespace between two states.
 
     Enough to take it back later, when other cells may have run; it holds only what differs.
-    ``after`` is what the names were bound to then, ``images`` what the changed objects held,
-    ``runs`` how many runs of cells were on record, and ``size`` the memory in bytes that it keeps,
-    as far as that is known.
+
+    Args:
+        before: what the names were, and ``copies`` what they held.
+        after: what each that there was then was bound to, ``versions`` at which version.
+        images: what the changed objects held after.
+        runs: how many runs of cells were on record.
+        size: the memory in bytes that it keeps, as far as that is known.
     """
 
-    before: State
-    after: Mapping[str, Callable[[], Any]]
-    images: Mapping[int, Copy]
+    when: Moment
+    before: Mapping[str, Was]
+    copies: Copies
+    after: Snapshot
     versions: Mapping[str, int]
+    images: Mapping[int, Copy]
     runs: int
     size: int
 
-    def narrowed(self, names: Collection[str], objects: Collection[int]) -> "Change":
+    def narrowed(self, names: Collection[str], objects: Set[int]) -> "Change":
         """What of it became of ``names`` and, by id, ``objects``."""
-        before = self.before.narrowed(names)
-        kept = before.copies.by_id.keys() & set(objects)
+        before = {name: self.before[name] for name in names}
+        copies = _held_by(self.copies, before)
         return replace(
             self,
             before=before,
-            after={name: each for name, each in self.after.items() if name in names},
-            images={key: each for key, each in self.images.items() if key in kept},
-            versions={name: self.versions[name] for name in names},
-            size=_size(before.bindings.values(), before.copies.by_id.values()),
+            copies=copies,
+            images={
+                key: self.images[key] for key in copies.by_id.keys() & objects & self.images.keys()
+            },
+            size=_size([was.value for was in before.values()], copies),
         )
 
 
-def change_since(place: "Checkpoints", before: State, changed: Mapping[int, Copy]) -> Change | None:
+def change_since(
+    place: "Checkpoints",
+    before: State,
+    changed: Mapping[int, Copy],
+    holds: Mapping[str, Set[int]],
+) -> Change | None:
     """What differs from ``before`` by now, if anything does.
 
     Args:
         changed: the objects that hold something else by now.
+        holds: the ids of objects that changed, or may have, that each name held.
     """
-    now = dict(place.bindings())
-    names = {
-        name
-        for name in {*before.bindings, *now}
-        if not is_new_import(name, before, now)
-        and (now.get(name, ABSENT) is not before.bindings.get(name, ABSENT) or name in before.holds)
-    }
-    if not names:
+    now, versions = dict(place.bindings()), place.ledger.versions()
+    other = _differing(before.bindings, now)
+    if not (other or holds):
         return None
     # What only counts as changed goes back to its version with the rest.
-    versions = place.ledger.versions()
-    names |= {
+    counted = {
         name
-        for name in now
-        if name in before.bindings and versions.get(name, 0) != before.versions.get(name, 0)
+        for name in now.keys() & before.bindings.keys()
+        if versions.get(name, 0) != before.versions.get(name, 0)
     }
-    state = before.narrowed(names)
-    images = {}
-    for key in changed.keys() & state.copies.by_id.keys():
+    names = {name: _was(before, name, holds) for name in {*other, *holds, *counted}}
+    copies, images = _held_by(before.copies, names), dict[int, Copy]()
+    for key in changed.keys() & copies.by_id.keys():
         try:
-            images[key] = changed[key].again()
+            images[key] = Copy.of(changed[key].value, changed[key].kind)
         except Exception:  # boundary: user object - what it holds may be anything
             continue
-    return _change(place, state, images, now)
+    return Change(
+        before.when,
+        names,
+        copies,
+        Snapshot({name: now[name] for name in names if name in now}, names.keys() & now.keys()),
+        {name: versions.get(name, 0) for name in names},
+        images,
+        place.ledger.next_cell_run() - 1,
+        _size([before.bindings.get(name) for name in other], copies),
+    )
+
+
+def _was(state: State, name: str, holds: Mapping[str, Set[int]]) -> Was:
+    value, version = state.bindings.get(name, ABSENT), state.versions.get(name, 0)
+    return Was(value, version, holds.get(name, frozenset()))
+
+
+def _held_by(copies: Copies, names: Mapping[str, Was]) -> Copies:
+    """Those of what ``names`` held."""
+    held = copies.reachable(was.value for was in names.values())
+    return copies.only(held.union(*(was.held for was in names.values())))
+
+
+def _size(values: Iterable[Any], copies: Copies) -> int:
+    return sum(map(bytes_of, values)) + sum(
+        unshared_bytes(copy.held.items, copy.value) if is_free(copy.value) else copy.size
+        for copy in copies.by_id.values()
+    )
 
 
 class TakenBack(NamedTuple):
@@ -244,29 +271,23 @@ def take_back(place: "Checkpoints", change: Change) -> TakenBack:
     so is whatever holds a part of that. A person's new name for an object that has not changed
     since is in nobody's way: it sees the object as it was, and nobody made it that.
     """
-    before, now = change.before, dict(place.bindings())
+    now = dict(place.bindings())
     drift = _drift(place, change, now)
     change = replace(change, images={**change.images, **drift.images})
     since = _since(place, change, now, drift)
     changed = {
         key: copy
-        for key, copy in before.copies.by_id.items()
+        for key, copy in change.copies.by_id.items()
         if key in change.images and key not in since.touched
     }
-    others = {
-        name
-        for name, found in since.holds.items()
-        if name not in change.versions and name not in since.later and found & changed.keys()
-    }
-    names = (change.versions.keys() - since.later) | others
-    versions = {name: place.ledger.version(name) for name in names}
-    stood = State(now, versions, place.ledger.now(), holds=since.holds)
-    target = replace(
-        before,
-        bindings={**before.bindings, **{name: now[name] for name in others}},
-        holds={**before.holds, **{name: since.holds[name] for name in others}},
-    )
-    done = set_back(place, target, names, changed)
+    images = {key: change.images[key] for key in changed}
+    holds = {name: held for name, found in since.holds.items() if (held := found & changed.keys())}
+    names = {name: was for name, was in change.before.items() if name not in since.later}
+    for name in holds.keys() - change.before.keys() - since.later:
+        names[name] = Was(now[name], 0, holds[name])
+    copies = Copies({**change.copies.by_id, **images})
+    stood = State(now, place.ledger.versions(), place.ledger.now(), copies)
+    done = set_back(place, names, changed, change.copies.lost.keys(), change.when)
     kept = shown(since.later)
     reasons = {name: why for name in kept if (why := since.reasons.get(name))}
     stands_on = place.ledger.stale_since(change.runs, {*done.restored, *done.removed, *done.lost})
@@ -274,50 +295,15 @@ def take_back(place: "Checkpoints", change: Change) -> TakenBack:
     back = replace(done, kept=kept, reasons=reasons, stale=stale)
     if not done:
         return TakenBack(back, None, change if kept else None)
-    left = change.narrowed(change.versions.keys() & since.later, since.touched)
-    return TakenBack(back, _inverse(place, change, changed, stood), left if left.versions else None)
-
-
-def _inverse(
-    place: "Checkpoints", change: Change, changed: Mapping[int, Copy], stood: State
-) -> Change:
-    """What takes an undo of ``change`` back, after it was done; ``stood`` is what was before."""
-    # What could be mended holds what it did before the change; another has a stand-in.
-    images = {
-        key: each
+    # What could not be mended holds neither what it did before nor what it did after.
+    copies.lost = {
+        key: copy.value
         for key, copy in changed.items()
-        for each in (copy, change.images[key])
-        if not each.is_changed
+        if copy.is_changed and images[key].is_changed
     }
-    holds = {name: found & changed.keys() for name, found in stood.holds.items()}
-    copies = Copies(
-        {**change.before.copies.by_id, **{key: change.images[key] for key in changed}},
-        {key: copy.value for key, copy in changed.items() if key not in images},
-    )
-    state = replace(stood, copies=copies, holds=holds).narrowed(stood.versions)
-    return _change(place, state, images, dict(place.bindings()))
-
-
-def _change(
-    place: "Checkpoints", before: State, images: Mapping[int, Copy], now: Bindings
-) -> Change:
-    replaced = [
-        value for name, value in before.bindings.items() if now.get(name, ABSENT) is not value
-    ]
-    return Change(
-        before,
-        {name: _reference(now[name]) for name in before.versions if name in now},
-        images,
-        {name: place.ledger.version(name) for name in before.versions},
-        place.ledger.next_cell_run() - 1,
-        _size(replaced, before.copies.by_id.values()),
-    )
-
-
-def _size(values: Iterable[Any], copies: Iterable[Copy]) -> int:
-    return sum(map(bytes_of, values)) + sum(
-        copy.size or unshared_bytes(copy.held, copy.value) for copy in copies
-    )
+    left = change.narrowed(change.before.keys() & since.later, since.touched)
+    inverse = change_since(place, stood, changed, holds)
+    return TakenBack(back, inverse, left if left.before else None)
 
 
 @dataclass
@@ -341,73 +327,52 @@ class _Since:
 
 def _since(place: "Checkpoints", change: Change, now: Bindings, drift: "_Drift") -> _Since:
     """The names, and the objects by id, that were bound or changed since ``change``."""
-    before, names = change.before, change.versions.keys()
-    ended = _ended(change)
+    names = change.before.keys()
     holding = place.holding(now.values())
     holds = holding.holders(now, {key: image.value for key, image in change.images.items()})
-    bound = {
-        name
-        for name in names
-        if now.get(name, ABSENT) is not change.after.get(name, lambda: ABSENT)()
-    }
+    after = change.after.now(now)
+    bound = {name for name in names if now.get(name, ABSENT) is not after.get(name, ABSENT)}
     changed = {
         name for name in names & now.keys() if place.ledger.version(name) != change.versions[name]
     }
     touched = {key for key, image in change.images.items() if image.is_changed}
-    held = {name for name in names if not touched.isdisjoint(before.holds.get(name, ()))}
+    held = {name for name, was in change.before.items() if not touched.isdisjoint(was.held)}
     since = _Since(
         holds, bound | changed.difference(drift.same).union(drift.changed, held), touched
     )
-    since.leave(_used_unseen(place, change, now), _UNSEEN)
-    of_turns = {name for name in holds.keys() - names if _is_of_a_turn(place, name)}
-    since.leave(of_turns, _OF_A_TURN)
-    made = {name: now[name] for name in names & now.keys() if name not in before.bindings}
+    made = {
+        name: now[name]
+        for name, was in change.before.items()
+        if was.value is ABSENT and name in now and not is_atomic(now[name])
+    }
+    used = {
+        ref.name
+        for run in _of_the_person(place, change)
+        for ref in run.reads
+        if ref.version == change.versions.get(ref.name)
+    }
+    since.leave({name for name in used & made.keys() if is_opaque(made[name])}, _UNSEEN)
+    origins = {name: place.ledger.get(name) for name in holds.keys() - names}
+    since.leave(
+        {name for name, each in origins.items() if each and each.actor == "agent"}, _OF_A_TURN
+    )
+    held_by = {name: was.held | holds.get(name, set()) for name, was in change.before.items()}
+    held_by = holds | held_by
     more: set[str] = since.later
     while more:
-        left = [
-            stage[name] for name in since.later for stage in (now, before.bindings) if name in stage
-        ]
-        since.touched |= before.copies.reachable(left) | ended.reachable(left)
-        for name in since.later:
-            since.touched.update(holds.get(name, ()), before.holds.get(name, ()))
-        new = {
-            id(now[name]): now[name]
-            for name in (since.later & made.keys()) - bound
-            if not is_atomic(now[name])
-        }
+        since.touched.update(*(held_by.get(name, ()) for name in since.later))
+        new = {id(made[name]): made[name] for name in (since.later & made.keys()) - bound}
         more = holding.holders(made, new).keys() | {
-            name
-            for name in names | holds.keys()
-            if not since.touched.isdisjoint({*before.holds.get(name, ()), *holds.get(name, ())})
+            name for name, held in held_by.items() if not since.touched.isdisjoint(held)
         }
         more -= since.later
         since.leave(more, _SHARES)
     return since
 
 
-def _ended(change: Change) -> Copies:
-    """What objects held when ``change`` was done."""
-    return Copies({**change.before.copies.by_id, **change.images})
-
-
-def _used_unseen(place: "Checkpoints", change: Change, now: Bindings) -> set[str]:
-    """The new names that a person's cell has read since, whose objects may be changed in ways
-    that nobody sees."""
-    before = change.before
-    used = {
-        ref.name
-        for run in place.ledger.cell_runs()[change.runs :]
-        if run.actor == "user"
-        for ref in run.reads
-        if ref.version == change.versions.get(ref.name)
-    }
-    is_new = used & now.keys() - before.bindings.keys()
-    return {name for name in is_new if is_opaque(now[name])}
-
-
-def _is_of_a_turn(place: "Checkpoints", name: str) -> bool:
-    origin = place.ledger.get(name)
-    return origin is not None and origin.actor == "agent"
+def _of_the_person(place: "Checkpoints", change: Change) -> list[CellRun]:
+    """The runs of a person's cells since ``change``."""
+    return [run for run in place.ledger.cell_runs()[change.runs :] if run.actor == "user"]
 
 
 class _Drift(NamedTuple):
@@ -422,16 +387,15 @@ class _Drift(NamedTuple):
 
 def _drift(place: "Checkpoints", change: Change, now: Bindings) -> _Drift:
     """A cell of a person's has changed what its text tells."""
-    ended = _ended(change)
+    ended = Copies({**change.copies.by_id, **change.images})
     held = {
         name: ended.reachable([now[name]])
-        for name in change.versions.keys() & now.keys()
-        if (copy := ended.by_id.get(id(now[name]))) is not None and is_of_library(copy.kind)
+        for name in change.before.keys() & now.keys()
+        if (copy := ended.by_id.get(id(now[name]))) is not None and copy.kind.is_of_library
     }
     if not held:
         return _Drift()
-    runs = place.ledger.cell_runs()[change.runs :]
-    texts = [read(run.code) for run in runs if run.actor == "user"]
+    texts = [read(run.code) for run in _of_the_person(place, change)]
     used = {
         name
         for what in texts
@@ -439,27 +403,10 @@ def _drift(place: "Checkpoints", change: Change, now: Bindings) -> _Drift:
     }
     reached = ended.reachable(now[name] for name in used)
     other = ended.changed().keys() & set[int]().union(*held.values())
-    same = {name for name, each in held.items() if not each & reached or not each & other}
-    theirs = set[int]().union(*(held[name] for name in same))
-    if not used:
-        # Nobody had a hand in it: so it is for what only unchanged parts lead to.
-        theirs |= {key for key, image in change.images.items() if is_of_library(image.kind)}
-    images = {key: ended.by_id[key].again() for key in theirs & other - reached}
-    return _Drift(same, held.keys() - same, images)
-
-
-def _reference(value: Any) -> Callable[[], Any]:
-    """``value``, without keeping it alive where that is possible."""
-    try:
-        reference = weakref.ref(value)
-    except TypeError:
-        return lambda: value
-
-    def still() -> Any:
-        found = reference()
-        return GONE if found is None else found
-
-    return still
+    changed = {name for name, each in held.items() if each & other & reached}
+    drifted = [ended.by_id[key] for key in other - reached]
+    images = {id(each.value): Copy.of(each.value, each.kind) for each in drifted}
+    return _Drift(held.keys() - changed, changed, images)
 
 
 # What checkpoints beside the first may keep alive that is bound no more: one frame of a gigabyte.
@@ -585,9 +532,11 @@ class Checkpoints:
         self._taken = {n: each for n, each in self._taken.items() if n < number}
         self._taken[number] = target
         changed = target.copies.changed()
-        names = {*target.bindings, *self.bindings()}
-        state = self._state(target, changed)
-        return set_back(self, state, names, changed, keep_new=keep_new)
+        holds = self._holds(target, changed)
+        names = target.bindings.keys() | _differing(target.bindings, self.bindings())
+        before = {name: _was(target, name, holds) for name in names}
+        lost = target.copies.lost.keys()
+        return set_back(self, before, changed, lost, target.when, keep_new=keep_new)
 
     def close(self) -> Change | None:
         """Forget all checkpoints; what differs since the first is the value, if anything does."""
@@ -603,7 +552,7 @@ class Checkpoints:
         """What differs by now from a checkpoint, if anything does. ``KeyError`` without it."""
         then = self._merged(number)
         changed = then.copies.changed()
-        return change_since(self, self._state(then, changed), changed)
+        return change_since(self, then, changed, self._holds(then, changed))
 
     def undo(self, change: Change) -> TakenBack:
         """Take ``change`` back.
@@ -617,13 +566,13 @@ class Checkpoints:
         """What ``values`` hold; what holds the namespace itself is not followed further."""
         return Holding(values, copies, {id(self.namespace())})
 
-    def _state(self, target: State, changed: Mapping[int, Copy]) -> State:
-        """``target`` with what its names held of ``changed``, and of what has no copy."""
+    def _holds(self, target: State, changed: Mapping[int, Copy]) -> dict[str, set[int]]:
+        """What the names of ``target`` held of ``changed``, and of what has no copy."""
         objects = {key: copy.value for key, copy in changed.items()} | target.copies.lost
         if not objects:
-            return target
+            return {}
         holding = self.holding(target.bindings.values(), target.copies)
-        return replace(target, holds=holding.holders(target.bindings, objects))
+        return holding.holders(target.bindings, objects)
 
     def _merged(self, number: int) -> State:
         """The checkpoint with the copies that were taken after it."""
@@ -634,5 +583,4 @@ class Checkpoints:
 
 
 def _bytes_of_replaced(bindings: Bindings, now: Bindings) -> int:
-    replaced = (value for name, value in bindings.items() if now.get(name, ABSENT) is not value)
-    return sum(map(bytes_of, replaced))
+    return sum(bytes_of(bindings.get(name)) for name in _differing(bindings, now))

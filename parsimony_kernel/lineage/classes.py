@@ -12,23 +12,12 @@ import pathlib
 import re
 import sys
 import tomllib
+import types
 import uuid
 import weakref
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from importlib.resources import files
-from types import (
-    BuiltinFunctionType,
-    FunctionType,
-    GenericAlias,
-    GetSetDescriptorType,
-    MemberDescriptorType,
-    MethodDescriptorType,
-    MethodType,
-    ModuleType,
-    UnionType,
-    WrapperDescriptorType,
-)
 from typing import Any
 
 _loaded: dict[tuple[str, tuple[str, ...]], tuple[Any, ...]] = {}
@@ -85,7 +74,7 @@ def referents(value: Any) -> list[Any]:
             # Attributes lie no deeper where somebody has asked for the dictionary of them.
             own = attributes_of(value)
             held = [part for each in held for part in (own.values() if each is own else (each,))]
-    return [each for each in held if not issubclass(type(each), type | ModuleType)]
+    return [each for each in held if not issubclass(type(each), type | types.ModuleType)]
 
 
 def is_theirs(kind: type) -> bool:
@@ -129,14 +118,14 @@ ATOMS = frozenset(
         datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone,
         decimal.Decimal, fractions.Fraction, uuid.UUID, re.Pattern, re.Match,
         type(Ellipsis), type(NotImplemented), property, staticmethod, classmethod,
-        functools.cached_property, GenericAlias, UnionType, GetSetDescriptorType,
-        MemberDescriptorType, MethodDescriptorType, WrapperDescriptorType,
+        functools.cached_property, types.GenericAlias, types.UnionType, types.GetSetDescriptorType,
+        types.MemberDescriptorType, types.MethodDescriptorType, types.WrapperDescriptorType,
         object, operator.itemgetter, operator.attrgetter,
     }
 )  # fmt: skip
 ATOM_IDS = frozenset(map(id, ATOMS))
 _ATOMIC = (
-    enum.Enum, ModuleType, pathlib.PurePath, datetime.tzinfo, weakref.ref, logging.Logger,
+    enum.Enum, types.ModuleType, pathlib.PurePath, datetime.tzinfo, weakref.ref, logging.Logger,
 )  # fmt: skip
 _SCALARS_OF_PANDAS = frozenset({"Timestamp", "Timedelta", "Period", "Interval"})
 # What these make describes classes and is never changed.
@@ -163,7 +152,7 @@ def are_simple(values: Iterable[Any]) -> bool:
 def is_immutable(value: Any) -> bool:
     """Whether nothing changes ``value`` itself in place; what a method is bound to may change."""
     kind = type(value)
-    return kind is MethodType or kind is BuiltinFunctionType or is_atomic(value)
+    return kind is types.MethodType or kind is types.BuiltinFunctionType or is_atomic(value)
 
 
 def is_atomic(value: Any) -> bool:
@@ -173,10 +162,10 @@ def is_atomic(value: Any) -> bool:
         return True
     if issubclass(kind, type):
         return not is_theirs(value)
-    if kind is FunctionType:
+    if kind is types.FunctionType:
         return bool(value.__module__ != "__main__")
-    if kind is BuiltinFunctionType:
-        return value.__self__ is None or type(value.__self__) is ModuleType
+    if kind is types.BuiltinFunctionType:
+        return value.__self__ is None or type(value.__self__) is types.ModuleType
     if package_of(kind).lstrip("_") in _CONSTANT:
         return bool(package_among(kind, _CONSTANT))
     return module_of(kind) in _DESCRIBING or is_scalar_of_pandas(kind)

@@ -1,27 +1,555 @@
-"""Copies of what code may change in place, within a room for a cell and one for all of a run.
+"""What an object holds, kept within limits, and set back where it lies, whatever its class.
 
-An object is copied one level deep, and so is all that it holds: what shares a part shares it again
-when it is put back. Nothing is copied by half: where some of an object cannot be copied, or does
-not fit, none of it is, and the caller is told.
+An object is a class, fields (attributes by name, slots by their descriptors) and, under these, the
+items that C code keeps: of a container, an array, a frame, or a state that it pickles. A copy is
+shallow, and so is one of each object in it: what shares a part shares it again when it is set back,
+past the methods of its own class, so that whoever holds it sees it as it was. Nothing is copied by
+half: where some of an object cannot be copied, or does not fit, none of it is, and the caller is
+told.
 """
 
+import functools
+import operator
+import pickle
 import sys
-from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import types
+from array import array
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import ref
 
-from parsimony_kernel.lineage.buffers import frame_bytes, is_array
-from parsimony_kernel.lineage.classes import ATOMS, is_atomic, is_frame
-from parsimony_kernel.lineage.copiers import (
-    BY_TYPE,
-    Held,
-    Kind,
-    State,
-    kind_of,
-    leaves_out,
+from parsimony_kernel.analysis.calls import MUTATES_ARGUMENT
+from parsimony_kernel.lineage import classes
+from parsimony_kernel.lineage.buffers import frame_bytes, is_array, plain_array, same_memory
+
+_STATE_OF, OUTSIDE = (
+    frozenset(classes.FACTS["packages"][each].split()) for each in ("state", "outside")
 )
+# Attributes in which instances keep what can be worked out again; those of these packages keep
+# there what their properties gave.
+_FILLED, _FILLING = frozenset({"_cache", "_item_cache"}), frozenset({"pandas", "statsmodels"})
+# Attributes of a frame that are not set back with the others.
+_OF_FRAMES = frozenset({"_mgr", "_item_cache", "_is_copy"})
+# Flags of types: made by a class statement or the like; attributes and weak references are kept
+# before the object, where they do not count.
+_HEAP, _MANAGED_DICT, _MANAGED_WEAKREF = 1 << 9, 1 << 4, 1 << 3
+_WORD = 8
+_ALL = slice(None)
+_ABSENT = object()
+_SAMPLED = 1_000
+
+
+class Content(NamedTuple):
+    """What an object holds: its items, and its fields by name or descriptor."""
+
+    items: Any
+    fields: dict[Any, Any]
+
+
+# Items: sequences and mappings
+
+
+def same_objects(one: Collection[Any], other: Collection[Any]) -> bool:
+    """Whether two hold the very same objects in the same order."""
+    return len(one) == len(other) and all(map(operator.is_, one, other))
+
+
+def same_mapping(now: dict[Any, Any], held: dict[Any, Any]) -> bool:
+    """Whether two mappings hold the same objects; ``now`` is changed.
+
+    A weak reference that was added since stays, and is no change: what it refers to takes it out
+    again when it is gone, and looks for it here.
+    """
+    for key in _new_references(now, held):
+        del now[key]
+    return same_objects(now, held) and same_objects(now.values(), held.values())
+
+
+def _new_references(now: dict[Any, Any], held: dict[Any, Any]) -> dict[Any, Any]:
+    if len(now) <= len(held) or ref not in set(map(type, now.values())):
+        return {}
+    return {key: each for key, each in now.items() if type(each) is ref and key not in held}
+
+
+def _same_items(now: Any, held: Any) -> bool:
+    return same_mapping(now, held) if type(held) is dict else same_objects(now, held)
+
+
+def _parts_of(items: Any) -> Collection[Any]:
+    return items.values() if type(items) is dict else items
+
+
+class Native(NamedTuple):
+    """How the items are handled that C code keeps for one of its types.
+
+    Args:
+        look: the items of a value now, in a container of their own; those of an array or a frame
+            are live.
+        put: gives a value these items; what it returns, if anything, takes the place of the value.
+        copy: what a copy keeps of them.
+        same: whether the items of now, which it may change, are those of a copy.
+        parts: what lies in them, without the keys of mappings.
+    """
+
+    look: Callable[[Any], Any] = lambda value: ()
+    put: Callable[[Any, Any], Any] = lambda value, items: None
+    copy: Callable[[Any], Any] = lambda items: items
+    same: Callable[[Any, Any], bool] = _same_items
+    parts: Callable[[Any], Collection[Any]] = _parts_of
+
+
+def _sequence(kind: Any) -> Native:
+    return Native(
+        lambda value: kind.__getitem__(value, _ALL),
+        lambda value, items: kind.__setitem__(value, _ALL, items),
+    )
+
+
+def _numbers(kind: Any) -> Native:
+    return _sequence(kind)._replace(
+        same=lambda now, held: bytes(now) == bytes(held), parts=lambda items: ()
+    )
+
+
+def _refilled(kind: Any, look: Callable[[Any], Any], fill: Callable[[Any, Any], None]) -> Native:
+    def put(value: Any, items: Any) -> None:
+        more = _new_references(look(value), items) if type(items) is dict else {}
+        kind.clear(value)
+        fill(value, {**items, **more} if more else items)
+
+    return Native(look, put)
+
+
+def _fill_ordered(value: Any, items: dict[Any, Any]) -> None:
+    for key, each in items.items():
+        OrderedDict.__setitem__(value, key, each)
+
+
+def _same_members(now: Any, held: Any) -> bool:
+    return set(map(id, now)) == set(map(id, held))
+
+
+# Arrays
+
+
+def _same_array(now: Any, held: Any) -> bool:
+    if now.shape != held.shape or now.dtype != held.dtype:
+        return False
+    if now.flags.c_contiguous and held.flags.c_contiguous and now.dtype.kind != "O":
+        mine, its = (memoryview(each.reshape(-1).view("u1")) for each in (now, held))
+        return mine == its
+    return bool(now.tobytes() == held.tobytes())
+
+
+def _objects_of(items: Any) -> Collection[Any]:
+    return items.ravel().tolist() if items.dtype.kind == "O" else ()
+
+
+def _put_array(value: Any, items: Any) -> Any:
+    now = plain_array(value)
+    if now.size != items.size or now.dtype != items.dtype or not now.flags.writeable:
+        return items.copy()
+    if now.shape != items.shape:
+        value.shape = items.shape
+    plain_array(value)[...] = items
+    return None
+
+
+# Frames and series of pandas. It copies lazily, so that a copy costs nothing until something is
+# written. It has no public way to give a frame another content where it lies, nor to ask whether
+# two still share their memory: its managers are asked, as its own methods with inplace=True do.
+
+
+def is_free(value: Any) -> bool:
+    """Whether a copy of ``value`` takes neither time nor room."""
+    return classes.is_frame(type(value)) and classes.copies_lazily()
+
+
+def _copied_manager(manager: Any) -> Any:
+    return manager.copy(deep=not classes.copies_lazily())
+
+
+def _put_manager(value: Any, manager: Any) -> None:
+    classes.attributes_of(value)["_mgr"] = _copied_manager(manager)
+
+
+def _same_managers(one: Any, other: Any) -> bool:
+    axes = zip(one.axes, other.axes, strict=True)
+    return (
+        len(one.blocks) == len(other.blocks)
+        and all((a is b or a.is_(b)) and same_objects(a.names, b.names) for a, b in axes)
+        and all(
+            list(a.mgr_locs) == list(b.mgr_locs) and same_memory(a.values, b.values)
+            for a, b in zip(one.blocks, other.blocks, strict=True)
+        )
+    )
+
+
+def _objects_in(manager: Any) -> list[Any]:
+    """What lies in columns of objects, where the first of them can change."""
+    found: list[Any] = []
+    for block in manager.blocks:
+        # Columns of strings call themselves objects too; they are no plain arrays.
+        if is_array(block.values) and block.values.dtype.kind == "O":
+            cells = block.values.reshape(-1)
+            if not all(classes.is_atomic(each) for each in cells[:_SAMPLED]):
+                found.extend(cells)
+    return found
+
+
+def table_of(value: Any, held: Content) -> Any:
+    """The frame or series that ``held`` is a copy of the content of, of pandas' own class."""
+    pandas = sys.modules["pandas"]
+    base = pandas.DataFrame if issubclass(type(value), pandas.DataFrame) else pandas.Series
+    table = base._from_mgr(_copied_manager(held.items), axes=held.items.axes)
+    if base is pandas.Series:
+        classes.attributes_of(table)["_name"] = held.fields.get("_name")
+    return table
+
+
+# Frames and series of polars. Columns are shared until one is written to, so that a copy takes no
+# room.
+
+
+def _is_polars(kind: type) -> bool:
+    return kind in classes.loaded("polars", "DataFrame", "Series")
+
+
+def _same_polars(value: Any, held: Any) -> bool:
+    one, other = (each.to_frame() if hasattr(each, "to_frame") else each for each in (value, held))
+    return bool(one.schema == other.schema and one.equals(other))
+
+
+def _put_polars(value: Any, held: Any) -> None:
+    inner = "_s" if type(value) in classes.loaded("polars", "Series") else "_df"
+    setattr(value, inner, getattr(held.clone(), inner))
+
+
+# Objects of C code, by the state that they pickle
+
+
+class State(NamedTuple):
+    """What C code pickles of an object, and what it holds beside that."""
+
+    content: bytes
+    parts: tuple[Any, ...]
+
+
+def _state(value: Any) -> State:
+    reduced = value.__reduce_ex__(4)
+    if isinstance(reduced, str):  # the name of what there is one of
+        return State(b"", ())
+    made_of = tuple(reduced[1])
+    state = reduced[2] if len(reduced) > 2 else None
+    # Without a way to be given its state, all that it is made of is compared.
+    content = state if hasattr(value, "__setstate__") else (made_of, state)
+    return State(pickle.dumps(content, 5), made_of)
+
+
+# Classes of the notebook
+
+
+def _members_of(value: type) -> dict[str, Any]:
+    own = type.__dict__["__dict__"].__get__(value).items()
+    return {name: each for name, each in own if name not in ("__dict__", "__weakref__")}
+
+
+def _parts_of_class(items: dict[str, Any]) -> list[Any]:
+    """Its members, without its functions and what its metaclass keeps."""
+    return [
+        each
+        for name, each in items.items()
+        if type(each) is not types.FunctionType and name[:2] != "__" and name[:5] != "_abc_"
+    ]
+
+
+def _put_members(value: type, items: dict[str, Any]) -> None:
+    now = _members_of(value)
+    for name in now.keys() - items.keys():
+        type.__delattr__(value, name)
+    for name, each in items.items():
+        if now.get(name, _ABSENT) is not each:
+            type.__setattr__(value, name, each)
+
+
+_BARE = Native()
+_ARRAY = Native(
+    plain_array,
+    _put_array,
+    copy=lambda items: items.copy(),
+    same=_same_array,
+    parts=_objects_of,
+)
+_FRAME = Native(
+    lambda value: classes.attributes_of(value)["_mgr"],
+    _put_manager,
+    _copied_manager,
+    _same_managers,
+    _objects_in,
+)
+_POLARS = Native(
+    lambda value: value, _put_polars, lambda value: value.clone(), _same_polars, lambda items: ()
+)
+STATE = Native(
+    _state,
+    lambda value, items: value.__setstate__(pickle.loads(items.content)),
+    same=lambda now, held: bool(now.content == held.content),
+    parts=operator.attrgetter("parts"),
+)
+_CLASS = Native(_members_of, _put_members, parts=_parts_of_class)
+_MAPPING = _refilled(dict, dict.copy, dict.update)
+_BOUND = (functools.partial, types.MethodType, types.BuiltinFunctionType)
+_CONTAINERS: dict[type, Native] = {
+    list: _sequence(list),
+    array: _numbers(array),
+    bytearray: _numbers(bytearray),
+    dict: _MAPPING,
+    defaultdict: _MAPPING,
+    Counter: _MAPPING,
+    OrderedDict: _refilled(
+        OrderedDict, lambda value: dict(OrderedDict.items(value)), _fill_ordered
+    ),
+    set: _refilled(set, lambda value: set[Any]().union(value), set.update)._replace(
+        same=_same_members
+    ),
+    deque: _refilled(deque, lambda value: list(deque.__iter__(value)), deque.extend),
+    tuple: Native(lambda value: tuple.__getitem__(value, _ALL)),
+}
+# What these hold beside attributes, slots and items, by the descriptors that give it.
+_MEMBERS: dict[type, str] = {
+    BaseException: "args",
+    types.FunctionType: "__defaults__ __kwdefaults__ __closure__",
+    types.CellType: "cell_contents",
+    functools.partial: "func args keywords",
+    types.MethodType: "__func__ __self__",
+    types.BuiltinFunctionType: "__self__",
+}
+_NO_ITEMS = (object, types.SimpleNamespace, str, bytes, int, float, complex, frozenset, *_MEMBERS)
+_NATIVES = dict.fromkeys(_NO_ITEMS, _BARE) | _CONTAINERS
+_CLASS_OF: Any = vars(object)["__class__"]
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """How objects of one class are copied, compared and set back.
+
+    Args:
+        base: the type whose C code lays them out.
+        members: the descriptors of their slots, and of what else they hold.
+        skipped: the attributes that are not set back.
+        is_instance: whether it is a class of a library or of the notebook, whose methods may
+            change them in ways that no text tells.
+    """
+
+    of: type
+    base: Any
+    native: Native
+    members: tuple[Any, ...] = ()
+    skipped: frozenset[str] = frozenset()
+    has_attributes: bool = False
+    is_instance: bool = False
+
+    @property
+    def is_of_library(self) -> bool:
+        """Whether it is a class that is not the notebook's."""
+        return self.is_instance and not classes.is_theirs(self.of)
+
+    def size(self, value: Any) -> int:
+        """About the bytes that a copy takes, without what lies in it."""
+        if self.native is _FRAME:
+            return 0 if classes.copies_lazily() else frame_bytes(value)
+        own = sys.getsizeof(classes.attributes_of(value)) if self.has_attributes else 0
+        if self.native is _ARRAY:
+            return own + int(plain_array(value).nbytes)
+        return own + (self.base.__sizeof__(value) if self.base in _CONTAINERS else 0)
+
+    def look(self, value: Any) -> Content:
+        """What ``value`` holds now, to be compared with a copy or looked into."""
+        fields: dict[Any, Any] = {}
+        for member in self.members:
+            try:
+                fields[member] = member.__get__(value)
+            except (AttributeError, ValueError):  # not set; not bound yet
+                continue
+        if self.has_attributes:
+            fields |= classes.attributes_of(value)
+            for name in self.skipped & fields.keys():
+                del fields[name]
+        return Content(self.native.look(value), fields)
+
+    def copy(self, value: Any) -> Content:
+        """What ``value`` holds now, to be kept."""
+        items, fields = self.look(value)
+        return Content(self.native.copy(items), fields)
+
+    def is_same(self, value: Any, held: Content) -> bool:
+        """Whether ``value`` still holds ``held``."""
+        items, fields = self.look(value)
+        return same_mapping(fields, held.fields) and self.native.same(items, held.items)
+
+    def parts(self, held: Content) -> Collection[Any]:
+        """What lies in what a value holds, without the keys of mappings."""
+        items = self.native.parts(held.items)
+        return [*items, *held.fields.values()] if held.fields else items
+
+    def set_back(self, value: Any, held: Content) -> Any:
+        """``value`` holding that again, or what takes its place where it cannot be mended."""
+        own_class = held.fields.get(_CLASS_OF, type(value))
+        if own_class is not type(value):
+            object.__setattr__(value, "__class__", own_class)
+        items, fields = self.look(value)
+        if not self.native.same(items, held.items):
+            again = self.native.put(value, held.items)
+            if again is not None and self.is_instance:
+                raise TypeError("what it is made of cannot be given back")
+            if again is not None:
+                return again
+        for member in self.members:
+            each, now = (known.get(member, _ABSENT) for known in (held.fields, fields))
+            if each is _ABSENT and now is not _ABSENT:
+                member.__delete__(value)
+            elif each is not now:
+                member.__set__(value, each)
+        if self.has_attributes:
+            self._set_attributes(classes.attributes_of(value), held.fields)
+        return value
+
+    def _set_attributes(self, own: dict[Any, Any], fields: dict[Any, Any]) -> None:
+        then = {name: each for name, each in fields.items() if name not in self.members}
+        if self.native is _FRAME:
+            then |= {name: own[name] for name in self.skipped & own.keys()}
+        then |= {name: {} for name in self.skipped & own.keys() & _FILLED}
+        _MAPPING.put(own, then)
+
+
+def kind_of(value: Any) -> Kind | None:
+    """How ``value`` is copied; ``None`` for an object that is not."""
+    kind: Any = type(value)
+    if issubclass(kind, type):
+        return Kind(kind, type, _CLASS) if classes.is_theirs(value) else None
+    return _kind(kind)
+
+
+@functools.lru_cache(maxsize=1_024)
+def _kind(kind: type) -> Kind | None:
+    """``None`` where C code keeps what nobody can ask for."""
+    if classes.is_frame(kind):
+        accessors = type.__getattribute__(kind, "_accessors")
+        return Kind(kind, kind, _FRAME, skipped=_OF_FRAMES | accessors, has_attributes=True)
+    if _is_polars(kind):
+        return Kind(kind, kind, _POLARS)
+    if any(classes.package_of(each) in OUTSIDE for each in kind.__mro__):
+        return None
+    base = kind
+    while (native := _native_of(base)) is not _BARE and _is_of_python(base):
+        base = base.__base__ or object
+    if native is None:
+        return None
+    is_tuple = issubclass(kind, tuple) and not kind.__dictoffset__
+    is_array = kind is base and native is _ARRAY
+    is_plain = is_tuple or is_array or kind in _CONTAINERS or kind in _MEMBERS
+    named = [vars(each)[name] for each in kind.__mro__ for name in _MEMBERS.get(each, "").split()]
+    slots = [member for each in kind.__mro__ for member in _slots_of(each)]
+    return Kind(
+        kind,
+        base,
+        native,
+        (*named, *slots) if is_plain else (_CLASS_OF, *named, *slots),
+        frozenset() if classes.is_theirs(kind) else _caches(kind),
+        kind.__dictoffset__ != 0,
+        not is_plain,
+    )
+
+
+def parts_now(value: Any) -> Collection[Any]:
+    """What lies in ``value`` now, as far as its kind is known."""
+    kind = kind_of(value)
+    return kind.parts(kind.look(value)) if kind is not None else ()
+
+
+def is_opaque(value: Any) -> bool:
+    """Whether ``value`` may change in ways that nobody sees: an object of a library, or what holds
+    one as the variables around a function do."""
+    if classes.is_atomic(value):
+        return False
+    if type(value) is types.FunctionType:
+        return bool(value.__closure__)
+    kind = kind_of(value)
+    return kind is None or kind.native is _POLARS or kind.is_of_library or is_bound(value)
+
+
+def is_bound(value: Any) -> bool:
+    """Whether ``value`` is a callable that holds what it may change."""
+    kind = type(value)  # which may compare as it likes
+    return any(kind is each for each in _BOUND) and not classes.is_atomic(value)
+
+
+def changes_arguments(value: Any) -> bool:
+    """Whether ``value`` is a function that changes what it is handed: ``list.append``, or what is
+    bound to that, and such as ``heapq.heappush``."""
+    kind = type(value)
+    if kind is functools.partial:
+        return changes_arguments(value.func)
+    if kind is types.BuiltinFunctionType or kind is types.FunctionType:
+        return value.__name__ in MUTATES_ARGUMENT
+    return kind in (types.MethodDescriptorType, types.WrapperDescriptorType, operator.methodcaller)
+
+
+def _native_of(kind: type) -> Native | None:
+    if (known := _NATIVES.get(kind)) is not None:
+        return known
+    if kind in classes.loaded("numpy", "ndarray"):
+        return _ARRAY
+    if issubclass(kind, BaseException) and kind.__basicsize__ == BaseException.__basicsize__:
+        return _BARE
+    return STATE if classes.package_of(kind) in _STATE_OF else None
+
+
+def leaves_out(kind: Kind, value: Any, part: Any) -> bool:
+    """Whether an instance of a library does not pickle ``part``: a cache, a counter, a renderer."""
+    if not kind.is_of_library or not type(value).__dictoffset__:
+        return False
+    if all(each is not part for each in classes.attributes_of(value).values()):
+        return False
+    state = value.__getstate__()
+    return isinstance(state, dict) and all(each is not part for each in state.values())
+
+
+def _is_of_python(kind: type) -> bool:
+    """Whether an instance of ``kind`` takes no more memory than one of its base and its slots."""
+    flags, base = type.__dict__["__flags__"].__get__(kind), kind.__base__
+    if base is None or not flags & _HEAP:
+        return False
+    words = len(_slots_of(kind))
+    if kind.__dictoffset__ and not base.__dictoffset__:
+        words += not flags & _MANAGED_DICT
+    if kind.__weakrefoffset__ and not base.__weakrefoffset__:
+        words += not flags & _MANAGED_WEAKREF
+    return kind.__basicsize__ == base.__basicsize__ + _WORD * words
+
+
+def _slots_of(kind: type) -> list[Any]:
+    """The descriptors of the slots that a class adds."""
+    own = vars(kind)
+    named = own.values() if "__slots__" in own else ()
+    return [each for each in named if type(each) is types.MemberDescriptorType]
+
+
+def _caches(kind: type) -> frozenset[str]:
+    """The attributes in which instances keep what they can work out again."""
+    names = {
+        name
+        for each in kind.__mro__
+        for name, made in vars(each).items()
+        if type(made) is functools.cached_property
+    }
+    return frozenset(names | {"_cache"} if classes.package_of(kind) in _FILLING else names)
+
+
+# Copies of objects, within a room for a cell and one for all of a run
 
 # What copies may take up in memory for all of a run and for one cell, and what looking for them
 # may take for one: about 50 ms.
@@ -39,10 +567,6 @@ class Kept(Enum):
     NO_ROOM = "too big to copy"
     NO_WAY = "not something that can be copied"
     ELSEWHERE = "in a database"
-
-
-class _Refused(Exception):
-    """The copy cannot be made; its argument says why."""
 
 
 @dataclass
@@ -64,8 +588,15 @@ class Copy:
 
     kind: Kind
     value: Any
-    held: Any
-    size: int = 0
+    held: Content
+    size: int
+
+    @classmethod
+    def of(cls, value: Any, kind: Kind) -> "Copy":
+        """A copy of what ``value`` holds now."""
+        held = kind.copy(value)
+        state = len(held.items.content) if isinstance(held.items, State) else 0
+        return cls(kind, value, held, kind.size(value) + state)
 
     @property
     def parts(self) -> Collection[Any]:
@@ -86,10 +617,6 @@ class Copy:
             return self.kind.set_back(self.value, self.held)
         except Exception:  # boundary: user object - its methods may do anything
             return None
-
-    def again(self) -> "Copy":
-        """The object with what it holds now."""
-        return Copy(self.kind, self.value, self.kind.get(self.value))
 
 
 @dataclass
@@ -118,46 +645,44 @@ class Copies:
         What has been copied before stays as it is.
         """
         made: dict[int, Copy] = {}
-        taken, most = 0, min(room.bytes, room.cell_bytes)
         try:
-            for copy in self._copied(value, room, most):
-                taken += copy.size
-                made[id(copy.value)] = copy
-                if taken > most:
-                    return Kept.NO_ROOM
-        except _Refused as refused:
-            (why,) = refused.args
-            return Kept(why)
+            kept = self._copy_into(made, value, room)
         except Exception:  # boundary: user object - what it holds may be anything
             return Kept.NO_WAY
-        room.bytes -= taken
-        room.cell_bytes -= taken
-        self.by_id.update(made)
-        return Kept.YES
+        if kept is Kept.YES:
+            taken = sum(copy.size for copy in made.values())
+            room.bytes -= taken
+            room.cell_bytes -= taken
+            self.by_id.update(made)
+        return kept
 
-    def _copied(self, value: Any, room: Room, most: int) -> Iterator[Copy]:
+    def _copy_into(self, made: dict[int, Copy], value: Any, room: Room) -> Kept:
+        left = min(room.bytes, room.cell_bytes)
         pending: list[tuple[Any, Copy | None]] = [(value, None)]
         holders: dict[int, Copy | None] = {}
         while pending:
             each, holder = pending.pop()
-            if id(each) in holders or (type(each) not in COMMON and is_atomic(each)):
+            if id(each) in holders or (type(each) not in COMMON and classes.is_atomic(each)):
                 continue
             holders[id(each)] = holder
             copy = self.by_id.get(id(each))
             if copy is None:
                 kind = kind_of(each)
+                if kind is None and _is_left_out(each, holders):
+                    continue
                 if kind is None:
-                    if _is_left_out(each, holders):
-                        continue
-                    raise _Refused(Kept.NO_WAY)
-                copy = _copy(kind, each, most)
+                    return Kept.NO_WAY
+                if kind.size(each) > left:
+                    return Kept.NO_ROOM
+                copy = made[id(each)] = Copy.of(each, kind)
+                left -= copy.size
                 room.effort -= _COPY_EFFORT
-                yield copy
             parts = copy.parts
             room.effort -= len(parts)
-            if room.effort < 0:
-                raise _Refused(Kept.NO_ROOM)
-            pending.extend((part, copy) for part in parts if type(part) not in ATOMS)
+            if left < 0 or room.effort < 0:
+                return Kept.NO_ROOM
+            pending.extend((part, copy) for part in parts if type(part) not in classes.ATOMS)
+        return Kept.YES
 
     def reachable(self, values: Iterable[Any]) -> set[int]:
         """The ids of what was copied of ``values`` and of all that they held."""
@@ -168,21 +693,12 @@ class Copies:
             if copy is None or id(each) in found:
                 continue
             found.add(id(each))
-            pending.extend(part for part in copy.parts if type(part) not in ATOMS)
+            pending.extend(part for part in copy.parts if type(part) not in classes.ATOMS)
         return found
 
     def changed(self) -> dict[int, Copy]:
         """Those whose objects hold something else by now."""
         return {key: copy for key, copy in self.by_id.items() if copy.is_changed}
-
-
-def _copy(kind: Kind, value: Any, most: int) -> Copy:
-    size = kind.size(value)
-    if size > most:
-        raise _Refused(Kept.NO_ROOM)
-    held = kind.get(value)
-    items = held.items if isinstance(held, Held) else held
-    return Copy(kind, value, held, size + (len(items.content) if isinstance(items, State) else 0))
 
 
 def _is_left_out(part: Any, holders: Mapping[int, Copy | None]) -> bool:
@@ -199,9 +715,9 @@ COMMON = frozenset({list, dict, tuple, set, deque})
 
 def bytes_of(value: Any) -> int:
     """About how much memory ``value`` itself takes; no code of its own is asked."""
-    kind = type(value)
-    if is_frame(kind):
+    if classes.is_frame(type(value)):
         return frame_bytes(value)
-    if is_array(value):
-        return int(value.nbytes)
-    return sys.getsizeof(value) if kind in BY_TYPE or kind in ATOMS else 64
+    if type(value) in classes.ATOMS:
+        return sys.getsizeof(value)
+    kind = kind_of(value)
+    return 64 + (kind.size(value) if kind is not None else 0)

@@ -11,22 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from parsimony_kernel.core.text import plural
+from parsimony_kernel.lineage import classes
 from parsimony_kernel.lineage.buffers import is_array, same_memory
-from parsimony_kernel.lineage.checkpoint import ABSENT, GONE, Change
-from parsimony_kernel.lineage.classes import (
-    ATOMS,
-    attributes_of,
-    is_atomic,
-    is_frame,
-    is_missing,
-    is_scalar_of_pandas,
-    loaded,
-    module_of,
-    package_of,
-)
-from parsimony_kernel.lineage.copiers import kind_of
-from parsimony_kernel.lineage.copies import Copy
+from parsimony_kernel.lineage.checkpoint import ABSENT, Change
+from parsimony_kernel.lineage.copies import Copy, kind_of, table_of
 from parsimony_kernel.lineage.files import FileState
+from parsimony_kernel.lineage.snapshot import GONE
 
 # Labels that are matched one by one.
 _MOST_LABELS = 500_000
@@ -80,13 +70,16 @@ def of_changes(changes: Sequence[Change], files: Sequence[FileState] = ()) -> Di
     held, images = dict[int, Copy](), dict[int, Copy]()
     touched, uncertain = set[str](), set[str]()
     for change in changes:
-        for name in change.versions:
-            before.setdefault(name, change.before.bindings.get(name, ABSENT))
-            after[name] = change.after[name]() if name in change.after else ABSENT
-        held = {**change.before.copies.by_id, **held}
+        then = change.after.now({})
+        for name, was in change.before.items():
+            before.setdefault(name, was.value)
+            after[name] = then.get(name, ABSENT)
+            if was.held:
+                touched.add(name)
+            if was.held & change.copies.lost.keys():
+                uncertain.add(name)
+        held = {**change.copies.by_id, **held}
         images.update(change.images)
-        touched |= {name for name, objects in change.before.holds.items() if objects}
-        uncertain |= change.before.uncertain()
     compare, found = Comparison(held, images), list[BindingDifference]()
     for name in sorted(each for each in before if not each.startswith("_")):
         one, other = before[name], after[name]
@@ -125,43 +118,36 @@ class Comparison:
     def binding(self, name: str, one: Any, other: Any) -> tuple[str, ...]:
         """The lines of a name that was bound to ``one`` and is to ``other``, which was changed if
         it is the same; either may be ``ABSENT`` or ``GONE``."""
-        was, now = self._words(one, {}), self._words(other, self._after)
+        held, then = self._held(one, {}), self._held(other, self._after)
+        was, now = _words(one, held), _words(other, then)
         if one is ABSENT:
             return (f"+ {name}: {now}",)
         if other is ABSENT:
             return (f"- {name}: {was}",)
-        lines = self._lines(one, other)
+        lines = self._lines(held, then)
         how = ", changed in place" if one is other else ""
         if one is not other and was == now and not lines:
             how = ", bound anew"
         line = f"~ {name}: {now if was == now else f'{was} → {now}'}{how}"
         return (line, *(f"    {each}" for each in lines))
 
-    def _copy(self, value: Any, later: Mapping[int, Copy]) -> Copy | None:
-        return later.get(id(value), self._before.get(id(value)))
-
-    def _words(self, value: Any, later: Mapping[int, Copy]) -> str:
-        if value is ABSENT or value is GONE:
-            return "no longer there"
-        copy = self._copy(value, later)
-        held = value if copy is None else copy.held
-        return short(held if type(held) is type(value) or is_frame(type(held)) else value)
-
     def _held(self, value: Any, later: Mapping[int, Copy]) -> Any:
-        """What ``value`` held, then or ``later``; ``None`` for what cannot be copied."""
-        if (copy := self._copy(value, later)) is not None:
-            return copy.held
-        kind = kind_of(value)
-        if kind is None or is_atomic(value):
+        """What ``value`` held, then or ``later``; ``None`` where nobody can say."""
+        kind, copy = kind_of(value), later.get(id(value), self._before.get(id(value)))
+        if kind is None or classes.is_atomic(value):
             return None
-        return value if is_array(value) else kind.get(value)
+        try:
+            held = kind.look(value) if copy is None else copy.held
+            return table_of(value, held) if classes.is_frame(type(value)) else held.items
+        except Exception:  # boundary: user object - what it holds may be anything
+            return None
 
     def _lines(self, one: Any, other: Any) -> list[str]:
         """What differs inside, as far as that can be told."""
         self._left = max(self._left, MOST // _LEAST)
         try:
-            a, b = _table(self._held(one, {})), _table(self._held(other, self._after))
-            if is_frame(type(a)) and is_frame(type(b)):
+            a, b = _table(one), _table(other)
+            if classes.is_frame(type(a)) and classes.is_frame(type(b)):
                 return list(self._frame_lines(a, b))
             if is_array(a) and is_array(b):
                 can_be_compared = {a.dtype.kind, b.dtype.kind} <= _COMPARED and a.shape == b.shape
@@ -257,7 +243,7 @@ class Comparison:
         if is_array(held := _inside(column)):
             self._take(len(held) // (2 * _PLAIN))
             return held
-        if package_of(type(column.array)) != "pandas":
+        if classes.package_of(type(column.array)) != "pandas":
             raise TypeError("only its own class could say what is in it")
         self._take(len(column) // 2)
         return column.tolist()
@@ -265,7 +251,7 @@ class Comparison:
 
 def _differing(one: Any, other: Any) -> Any:
     """The places at which two columns of one length differ; both missing is no difference."""
-    arrays = loaded("numpy", "ndarray")
+    arrays = classes.loaded("numpy", "ndarray")
     if isinstance(one, arrays) and isinstance(other, arrays):
         try:
             with sys.modules["numpy"].errstate(all="ignore"):
@@ -278,7 +264,7 @@ def _differing(one: Any, other: Any) -> Any:
 
 def _inside(column: Any) -> Any:
     """A column of numbers or times as an array of numpy, another as pandas keeps it."""
-    is_plain = isinstance(column.dtype, loaded("numpy", "dtype"))
+    is_plain = isinstance(column.dtype, classes.loaded("numpy", "dtype"))
     return column.to_numpy() if is_plain and column.dtype.kind in _COMPARED else column.array
 
 
@@ -293,9 +279,9 @@ def _by_place(held: Any) -> dict[Any, Any]:
 
 def _table(held: Any) -> Any:
     """A table or a column as a frame of pandas."""
-    if type(held) in loaded("polars", "DataFrame"):
+    if type(held) in classes.loaded("polars", "DataFrame"):
         return held.to_pandas(use_pyarrow_extension_array=True)
-    return held.to_frame(held.name) if type(held) in loaded("pandas", "Series") else held
+    return held.to_frame(held.name) if type(held) in classes.loaded("pandas", "Series") else held
 
 
 def _matched(before: Any, after: Any) -> tuple[Any, Any] | None:
@@ -329,11 +315,19 @@ def _is_safe(index: Any) -> bool:
     """Whether comparing the labels of ``index`` runs no code of a person's."""
     if hasattr(index, "levels"):
         return all(map(_is_safe, index.levels))
-    is_of_pandas = package_of(type(index.array)) == "pandas"
+    is_of_pandas = classes.package_of(type(index.array)) == "pandas"
     return index.dtype.kind in "biufcmM" or (is_of_pandas and all(map(is_known, index)))
 
 
 # Single values, in words and compared
+
+
+def _words(value: Any, held: Any) -> str:
+    """``value`` in words, as it was when it held ``held``."""
+    if value is ABSENT or value is GONE:
+        return "no longer there"
+    is_alike = type(held) is type(value) or classes.is_frame(type(held))
+    return short(held if is_alike else value)
 
 
 def short(value: Any) -> str:
@@ -347,23 +341,24 @@ def short(value: Any) -> str:
 
 def _told(value: Any, kind: type) -> str:
     name = str(_name_of(kind))
-    if is_missing(value) and value is not None:
+    if classes.is_missing(value) and value is not None:
         return "missing"
     if kind in (str, bytes):
         return repr(value[: _MOST_CHARS + 1])
     if kind in _SIZED:
         return f"{name} of {len(value):,}"
-    if kind in ATOMS and kind is not slice:
+    if kind in classes.ATOMS and kind is not slice:
         return repr(value)
-    if is_frame(kind):
-        return f"{name}, {_by(len(axis) for axis in reversed(attributes_of(value)['_mgr'].axes))}"
-    if kind in loaded("numpy", "ndarray"):
+    if classes.is_frame(kind):
+        axes = classes.attributes_of(value)["_mgr"].axes
+        return f"{name}, {_by(len(axis) for axis in reversed(axes))}"
+    if kind in classes.loaded("numpy", "ndarray"):
         return f"array of {value.dtype.name}, {_by(value.shape) or 'one value'}"
-    if issubclass(kind, loaded("numpy", "generic")) and module_of(kind) == "numpy":
+    if issubclass(kind, classes.loaded("numpy", "generic")) and classes.module_of(kind) == "numpy":
         return short(value.item()) if kind is not type(value.item()) else name
-    if is_scalar_of_pandas(kind):
+    if classes.is_scalar_of_pandas(kind):
         return str(value)
-    if package_of(kind) in ("polars", "pyarrow") and hasattr(kind, "shape"):
+    if classes.package_of(kind) in ("polars", "pyarrow") and hasattr(kind, "shape"):
         return f"{name}, {_by(value.shape)}"
     return f"class {_name_of(value)}" if issubclass(kind, type) else name
 
@@ -374,9 +369,9 @@ def _by(shape: Iterable[int]) -> str:
 
 def differs_from(one: Any, other: Any) -> bool:
     """Whether two single values differ. What is no plain value differs from all but itself."""
-    if one is other or (is_missing(one) and is_missing(other)):
+    if one is other or (classes.is_missing(one) and classes.is_missing(other)):
         return False
-    scalars = loaded("numpy", "generic")
+    scalars = classes.loaded("numpy", "generic")
     one, other = (each.item() if isinstance(each, scalars) else each for each in (one, other))
     kinds = {type(one), type(other)}
     if (not kinds <= {int, float} and len(kinds) != 1) or not (is_known(one) and is_known(other)):
@@ -394,5 +389,5 @@ def is_known(label: Any, deep: int = 5) -> bool:
         parts = [*label, *label.values()] if kind is dict else label
         is_small = deep > 0 and len(parts) <= _MOST_INSIDE
         return is_small and all(is_known(each, deep - 1) for each in parts)
-    is_atom = kind in ATOMS and kind is not frozenset
-    return is_atom or module_of(kind) == "numpy" or is_scalar_of_pandas(kind)
+    is_atom = kind in classes.ATOMS and kind is not frozenset
+    return is_atom or classes.module_of(kind) == "numpy" or classes.is_scalar_of_pandas(kind)

@@ -25,8 +25,7 @@ from parsimony_kernel.lineage.classes import (
     module_of,
     referents,
 )
-from parsimony_kernel.lineage.copiers import MAPPING, STATE, kind_of
-from parsimony_kernel.lineage.copies import COMMON
+from parsimony_kernel.lineage.copies import COMMON, STATE, kind_of
 from parsimony_kernel.lineage.object_graph import around
 
 # Steps that looking at one value may take, and at those of one cell; a step is under 2 µs.
@@ -109,17 +108,18 @@ class Fingerprint:
             kept = (value.__defaults__, value.__kwdefaults__, value.__dict__)
             return [each for each in kept if each]
         known = kind_of(value) if type(kind) in _METACLASSES else None
-        if known is None or known.base is STATE:
+        if known is None or known.native is STATE:
             return self._opaque(value, kind)
-        if known.instances_of:
+        if known.is_instance:
             self.is_whole = self.is_whole and is_theirs(kind)
             if known.size(value) > 8 * _MOST_WHOLE:
                 return self._opaque(value, kind)
-        held: Any = known.get(value)
-        if isinstance(held, bytearray | array):
-            self.is_whole = self.is_whole and len(held) < _WHOLE_BYTES
-            self.seen += [len(held), bytes(held[:: len(held) // _WHOLE_BYTES + 1])]
-        return [*known.parts(held), *(held if known is MAPPING else ())]
+        held = known.look(value)
+        items: Any = held.items
+        if isinstance(items, bytearray | array):
+            self.is_whole = self.is_whole and len(items) < _WHOLE_BYTES
+            self.seen += [len(items), bytes(items[:: len(items) // _WHOLE_BYTES + 1])]
+        return [*known.parts(held), *(items if isinstance(items, dict) else ())]
 
     def _items(self, value: Any) -> Collection[Any]:
         """All items, or some of very many."""

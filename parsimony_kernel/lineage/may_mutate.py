@@ -12,7 +12,7 @@ from parsimony_kernel.analysis.calls import MUTATES
 from parsimony_kernel.analysis.cell import Cell, Names
 from parsimony_kernel.analysis.read import read_function
 from parsimony_kernel.lineage.classes import is_theirs
-from parsimony_kernel.lineage.copiers import changes_arguments, is_bound
+from parsimony_kernel.lineage.copies import changes_arguments, is_bound
 from parsimony_kernel.lineage.object_graph import around
 
 _STORES = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_ATTR", "DELETE_ATTR"})

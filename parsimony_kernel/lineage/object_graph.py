@@ -33,8 +33,7 @@ from parsimony_kernel.lineage.classes import (
     is_tabular,
     is_theirs,
 )
-from parsimony_kernel.lineage.copiers import OUTSIDE, kind_of, variable_of
-from parsimony_kernel.lineage.copies import COMMON, Copies
+from parsimony_kernel.lineage.copies import COMMON, OUTSIDE, Copies, kind_of, parts_now
 
 # What looking into containers may take for one cell.
 MOST_LOOKED_INTO = 300
@@ -105,7 +104,7 @@ def _memory(view: Any) -> Sequence[Any]:
 
 def around(function: Any) -> list[Any]:
     """What the variables around a function hold."""
-    return [each for cell in function.__closure__ or () for each in variable_of(cell)]
+    return [each for cell in function.__closure__ or () for each in parts_now(cell)]
 
 
 def levels_of(
@@ -144,7 +143,7 @@ def holds_objects(value: Any) -> bool:
     text of the code does not name."""
     held = (value, *held_by([value], parts_in).values())
     kinds = (kind_of(each) for each in held if not is_atomic(each))
-    return any(kind is not None and kind.instances_of for kind in kinds)
+    return any(kind is not None and kind.is_instance for kind in kinds)
 
 
 def part_at(value: Any, path: Steps) -> Any:
@@ -269,7 +268,7 @@ class Holding:
         """What may change of what an object holds, or has the memory of."""
         copy = self._copies.by_id.get(id(value))
         held = _now_held(value) if copy is None else copy.parts
-        keys = copy.held if copy is not None and isinstance(copy.held, dict) else ()
+        keys = copy.held.items if copy and isinstance(copy.held.items, dict) else ()
         found = [part for part in (*held, *keys) if type(part) not in ATOMS]
         base = value.base if buffers.is_array(value) else None
         return found if base is None else [*found, base]
@@ -291,10 +290,8 @@ class Holding:
 
 def _now_held(value: Any) -> Iterable[Any]:
     """What ``value`` holds now; of a function not the namespace, which leads everywhere."""
-    kind = (
-        kind_of(value) if type(value) is FunctionType or buffers.has_memory(type(value)) else None
-    )
-    return gc.get_referents(value) if kind is None else kind.parts(kind.now(value))
+    is_looked_into = type(value) is FunctionType or buffers.has_memory(type(value))
+    return parts_now(value) if is_looked_into else gc.get_referents(value)
 
 
 def _leading_to(targets: Mapping[int, Any], parts: dict[int, list[int]]) -> set[int]:

@@ -19,7 +19,7 @@ from parsimony_kernel.analysis.parse import is_table
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.analysis.values import Ref, Text
 from parsimony_kernel.lineage.classes import is_immutable, is_tabular, is_theirs
-from parsimony_kernel.lineage.copiers import is_bound
+from parsimony_kernel.lineage.copies import is_bound
 from parsimony_kernel.lineage.file_access import size_and_change, sources_in
 from parsimony_kernel.lineage.fingerprint import (
     MOST_STEPS,

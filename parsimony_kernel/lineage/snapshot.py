@@ -18,7 +18,7 @@ from parsimony_kernel.lineage.classes import loaded, said_module
 _ABSENT = object()
 _IMPORTABLE = (ModuleType, type, FunctionType, BuiltinFunctionType)
 # What stands for a value that is gone: nothing in a namespace is it.
-_GONE: Any = range(0)
+GONE: Any = range(0)
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Difference:
 
 
 class Snapshot:
-    """Bindings as they stand while a cell runs, which keeps no large object alive for it.
+    """Bindings as they stand, which keeps no large object alive: while a cell runs, or for an undo.
 
     What can be referred to weakly is. An array that may be resized, which numpy refuses for one
     with references, weak ones too, is told by its id.
@@ -57,22 +57,22 @@ class Snapshot:
                 self._weak[name] = weakref.ref(value)
             else:
                 continue
-            self._bindings[name] = _GONE
+            self._bindings[name] = GONE
 
     def now(self, namespace: Mapping[str, Any]) -> dict[str, Any]:
-        """The bindings again, which are kept from now on; what is gone is unlike all there is.
+        """The bindings again; what is gone is unlike all there is.
 
         Args:
             namespace: what is bound now, where objects that are told by id are looked for.
         """
-        found = self._bindings
+        found = self._bindings.copy()
         for name, get in self._weak.items():
             value = get()
             if value is not None:
                 found[name] = value
         if self._ids:
             present = {id(value): value for value in namespace.values()}
-            found.update({name: present.get(key, _GONE) for name, key in self._ids.items()})
+            found.update({name: present.get(key, GONE) for name, key in self._ids.items()})
         return found
 
 

@@ -216,9 +216,9 @@ def test_the_copies_of_a_run_have_one_room(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_frame_costs_nothing_to_keep() -> None:
-    room = copies.Room(bytes=0)
+    room = copies.Room(bytes=1_000)
     held = copies.Copies()
-    frame = pd.DataFrame({"a": np.zeros(1000)})
+    frame = pd.DataFrame({"a": np.zeros(1_000_000)})
     lazily = int(pd.__version__.partition(".")[0]) >= 3
     assert held.keep(frame, room) is (copies.Kept.YES if lazily else copies.Kept.NO_ROOM)
 
