@@ -20,7 +20,7 @@ from parsimony_kernel.analysis.read import read
 from parsimony_kernel.analysis.values import Ref, Text
 from parsimony_kernel.lineage.classes import is_immutable, is_tabular, is_theirs
 from parsimony_kernel.lineage.copiers import is_bound
-from parsimony_kernel.lineage.file_access import size_and_change, sources_in
+from parsimony_kernel.lineage.file_access import SourceState, source_state, sources_in
 from parsimony_kernel.lineage.fingerprint import (
     MOST_STEPS,
     MOST_STEPS_OF_A_CELL,
@@ -209,8 +209,7 @@ class CellEffect:
         bound: the names that it bound, though perhaps to what they were bound to before.
         modules: the names that it imported, each with what it is bound to.
         tables: the tables of databases that its queries make or change.
-        files: those of ``sources`` that are paths, each with its size in bytes and the time of its
-            last change in nanoseconds, ``None`` where it is no file.
+        files: what those of ``sources`` that are paths were when it had ended.
     """
 
     changed: tuple[str, ...] = ()
@@ -222,7 +221,7 @@ class CellEffect:
     bound: tuple[str, ...] = ()
     modules: tuple[tuple[str, str], ...] = ()
     tables: tuple[str, ...] = ()
-    files: tuple[tuple[str, int | None, int | None], ...] = ()
+    files: tuple[SourceState, ...] = ()
 
 
 def observe_cell(
@@ -287,7 +286,7 @@ def observe_cell(
         bound=tuple(sorted(names.writes & after.keys())),
         modules=modules,
         tables=tuple(sorted(filter(is_table, names.writes | names.mutated))),
-        files=tuple((path, *size_and_change(path, cwd)) for path in paths),
+        files=tuple(source_state(path, cwd) for path in paths),
     )
 
 
