@@ -10,11 +10,11 @@ from typing import Any
 
 from parsimony_kernel.analysis import calls
 from parsimony_kernel.analysis.calls import MUTATES, MUTATES_ARGUMENT, names
-from parsimony_kernel.analysis.cell import Call, Magic
+from parsimony_kernel.analysis.cell import Call, Magic, Names
 from parsimony_kernel.analysis.columns import call_lookups, item_lookup
 from parsimony_kernel.analysis.parse import TABLE, parse_cell, read_query
 from parsimony_kernel.analysis.roots import is_namespace, last_name, names_in, strings_in, written
-from parsimony_kernel.analysis.state import Found, State, holder_of
+from parsimony_kernel.analysis.state import State, holder_of
 from parsimony_kernel.analysis.values import Ref, Value, arguments_of, item_of, value_of
 
 _OPTIONS = re.compile(r"\s*(?:-[nrpsTDlo](?:\s+|(?=\d))\S+\s+|-{1,2}[\w-]+\s+)*")
@@ -39,7 +39,7 @@ class Visitor(State):
     def __init__(self) -> None:
         super().__init__()
         # What the functions of the current statement do when they are called.
-        self.later = Found()
+        self.later = Names()
         # The line before the current text, and its last line.
         self._line, self._end = 0, sys.maxsize
 
@@ -196,7 +196,7 @@ class Visitor(State):
             self.known[name] = None if path.startswith(".") else Ref(path)
             self.found.changes_any |= home == "__main__"
             if not self.is_local(name):
-                self.found.modules[name, home] = None
+                self.found.modules[name] = home
 
     # What may run or not
 
@@ -292,7 +292,7 @@ class Visitor(State):
     @contextmanager
     def _deferred(self) -> Iterator[None]:
         """Visit what runs later."""
-        outer, self.found = self.found, Found()
+        outer, self.found = self.found, Names()
         yield
         self.later.merge(self.found)
         self.found = outer
@@ -339,7 +339,6 @@ class Visitor(State):
         self.found.calls[call] = None
         if isinstance(function, ast.Name):
             self.read(called)
-            self.found.called.add(called)
             self.found.changes_any |= called in _ANY_NAME
             called = self._home(called)
             self.found.changes_any |= called in _DYNAMIC
@@ -428,8 +427,6 @@ class Visitor(State):
     def _method(self, node: ast.Call, function: ast.Attribute, handed: list[ast.expr]) -> None:
         """Visit a method call: what it does to its receiver."""
         called, on = function.attr, function.value
-        if isinstance(holder := holder_of(on), ast.Name):
-            self.found.receivers.add(holder.id)
         self.found.opaque |= called in calls.RUNS_TEXT and called != "eval"
         if called in calls.MUTATES_RECEIVER or any(
             each.arg == "inplace" and getattr(each.value, "value", False) is True

@@ -521,7 +521,7 @@ class Checkpoints:
             return
         reach = Reach(self.bindings())
         reach.run([function])
-        self._protect(Cell(may_mutate=frozenset(reach.used)))
+        self._protect(Cell(may_mutate=reach.used))
         self._keep(self._taken[max(self._taken)], function)
 
     def _protect(self, what: Cell) -> str:

@@ -331,7 +331,7 @@ def stamp_effect(
 
 def _home(origin: VariableOrigin | None, name: str) -> str:
     """What the code of ``origin`` imports as ``name``."""
-    return dict(read(origin.code).modules).get(name, "") if origin is not None else ""
+    return read(origin.code).modules.get(name, "") if origin is not None else ""
 
 
 class Derivation:
@@ -357,7 +357,7 @@ class Derivation:
         self._in_place = in_place
         # What went into the names so far, and what functions and classes among them use.
         self._inputs: dict[str, set[InputRef]] = {}
-        self._uses: dict[str, frozenset[str]] = {}
+        self._uses: dict[str, Set[str]] = {}
         statements = [
             each for each in cell.statements if not stopped_at or each.lines[0] <= stopped_at
         ]
@@ -370,7 +370,7 @@ class Derivation:
         for each, names in zip(statements, makes, strict=True):
             self._run(each, names, through if each.calls else set())
 
-    def _run(self, statement: Statement, names: frozenset[str], through: set[InputRef]) -> None:
+    def _run(self, statement: Statement, names: Set[str], through: set[InputRef]) -> None:
         """Follow one statement, which makes ``names``."""
         if not statement.defines:
             found = {name: self._of_all(statement.inputs_of(name)) | through for name in names}
@@ -413,7 +413,7 @@ class Derivation:
         return tuple(sorted(found, key=lambda ref: (ref.name, ref.version)))
 
 
-def _made_by(statement: Statement) -> frozenset[str]:
+def _made_by(statement: Statement) -> Set[str]:
     """What ``statement`` makes or changes, and what a call in it may change."""
     made = statement.writes | statement.mutated | statement.reached
     if any(call.last not in _HARMLESS for call in statement.calls):

@@ -3,7 +3,7 @@
 import dis
 import functools
 import linecache
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from types import BuiltinFunctionType, CodeType, FunctionType, GeneratorType, MethodType
 from typing import Any
@@ -98,7 +98,7 @@ def _code_of(function: Any) -> CodeType:
 
 
 @functools.lru_cache(maxsize=512)
-def _changed_by(code: CodeType) -> tuple[frozenset[str], bool]:
+def _changed_by(code: CodeType) -> tuple[Set[str], bool]:
     """The global names whose objects a function changes, and whether it changes those of its
     parameters."""
     names = _names_of_body(code)

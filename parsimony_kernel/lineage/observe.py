@@ -263,7 +263,7 @@ def observe_cell(
     reads = names.reads | names.mutated | names.reached | looked.used | in_place
     modules = tuple(
         (name, home)
-        for name, home in names.modules
+        for name, home in names.modules.items()
         if name in names.imports
         and name not in after
         and (not looked.namespace or name in looked.namespace)

@@ -8,7 +8,7 @@ statements move on an iterator or a random generator. What cannot be told at all
 
 import builtins
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import NamedTuple
@@ -96,10 +96,10 @@ class _Part(NamedTuple):
     """
 
     statement: Statement
-    reads: frozenset[str]
-    binds: frozenset[str]
-    touches: frozenset[str]
-    moves: frozenset[str]
+    reads: Set[str]
+    binds: Set[str]
+    touches: Set[str]
+    moves: Set[str]
 
     @property
     def is_future(self) -> bool:
@@ -138,7 +138,7 @@ class _Program:
         self.tables = tables | {name.removeprefix(TABLE) for name in tables}
         self.tables -= {ref.name for run in runs for ref in run.reads if not is_table(ref.name)}
         self.is_open = any(map(_is_open, every))
-        self._homes = dict(read("\n".join(SEEDS.values())).modules)
+        self._homes = {**read("\n".join(SEEDS.values())).modules}
         self._defined = set[str]()
         for cell in cells.values():
             self._homes.update(cell.modules)
@@ -216,7 +216,7 @@ class _Program:
                 moves.add(random)
         touches -= self._homes.keys() | {""}
         binds = statement.writes | statement.deletes
-        return _Part(statement, frozenset(reads), binds, frozenset(touches), frozenset(moves))
+        return _Part(statement, reads, binds, touches, moves)
 
     # What functions do
 
@@ -311,8 +311,8 @@ def _statements(cell: Cell) -> tuple[Statement, ...]:
 
 
 def _of_magic(statement: Statement) -> Iterator[Statement]:
-    match statement.magics:
-        case (magic, *_) if (
+    match [*statement.magics]:
+        case [magic, *_] if (
             magic.name in _TEXT_MAGICS
             and statement.source.startswith("get_ipython().run_")
             and not (magic.body and magic.text)
