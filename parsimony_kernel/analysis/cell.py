@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from parsimony_kernel.analysis.columns import Lookup
-from parsimony_kernel.analysis.roots import Root, Steps
-from parsimony_kernel.analysis.values import Ref, Text, Value
+from parsimony_kernel.analysis.values import Ref, Root, Steps, Text, Value
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from parsimony_kernel.analysis.cell import NOTHING, Cell, Names, Statement
 from parsimony_kernel.analysis.parse import parse, parse_cell, tree
-from parsimony_kernel.analysis.roots import names_in
+from parsimony_kernel.analysis.values import names_in
 from parsimony_kernel.analysis.visitor import Visitor
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from parsimony_kernel.analysis.cell import Names
 from parsimony_kernel.analysis.columns import Lookup
-from parsimony_kernel.analysis.roots import Root, names_in, roots_of
-from parsimony_kernel.analysis.values import Value
+from parsimony_kernel.analysis.values import Root, Value, names_in, roots_of
 
 
 class State:

@@ -13,9 +13,19 @@ from parsimony_kernel.analysis.calls import MUTATES, MUTATES_ARGUMENT, names
 from parsimony_kernel.analysis.cell import Call, Magic, Names
 from parsimony_kernel.analysis.columns import call_lookups, item_lookup
 from parsimony_kernel.analysis.parse import TABLE, parse_cell, read_query
-from parsimony_kernel.analysis.roots import is_namespace, last_name, names_in, strings_in, written
 from parsimony_kernel.analysis.state import State, holder_of
-from parsimony_kernel.analysis.values import Ref, Value, arguments_of, item_of, value_of
+from parsimony_kernel.analysis.values import (
+    Ref,
+    Value,
+    arguments_of,
+    is_namespace,
+    item_of,
+    last_name,
+    names_in,
+    strings_in,
+    value_of,
+    written,
+)
 
 _OPTIONS = re.compile(r"\s*(?:-[nrpsTDlo](?:\s+|(?=\d))\S+\s+|-{1,2}[\w-]+\s+)*")
 _QUERIED = re.compile(r"@([^\W\d]\w*)")
