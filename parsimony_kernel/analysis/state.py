@@ -1,6 +1,7 @@
 """What the visitor knows about names at the current point of a cell."""
 
 import ast
+from collections.abc import Iterable
 from dataclasses import replace
 
 from parsimony_kernel.analysis.cell import Names
@@ -121,13 +122,12 @@ class State:
             if not any(root.path) and (root.is_fresh or not root.is_call):
                 self.doubted.add(root.name)
 
-    def mark_touched(self, *nodes: ast.AST) -> None:
-        """Note that the names in ``nodes`` are passed to a call, or have a method called."""
-        for node in nodes:
-            for name in names_in(node):
-                if not self.is_local(name):
-                    self.found.touched.add(name)
-                self.found.touched.update(root.name for root in self.aliases.get(name, ()))
+    def mark_touched(self, names: Iterable[str]) -> None:
+        """Note that ``names`` are passed to a call, or have a method called."""
+        for name in names:
+            if not self.is_local(name):
+                self.found.touched.add(name)
+            self.found.touched.update(root.name for root in self.aliases.get(name, ()))
 
     def alias(self, target: ast.expr, value: ast.expr, *, part: bool = False) -> None:
         """Note that ``target`` is bound to the result of ``value``, or to a part of it."""

@@ -181,7 +181,7 @@ class Visitor(State):
     def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
         for item in node.items:
             self.visit(item.context_expr)
-            self.mark_touched(item.context_expr)
+            self.mark_touched(names_in(item.context_expr))
             if item.optional_vars is not None:
                 known = self._value(item.context_expr)
                 self._bind(item.optional_vars, item.context_expr, known, part=True)
@@ -232,7 +232,7 @@ class Visitor(State):
 
     def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
         self.visit(node.iter)
-        self.mark_touched(node.iter)
+        self.mark_touched(names_in(node.iter))
         self.alias(node.target, node.iter, part=True)
         known = item_of(self._value(node.iter))
         self._branches([lambda: self._bind(node.target, None, known), *node.body], node.orelse, ())
@@ -322,7 +322,7 @@ class Visitor(State):
         local = {e.id for e in made if isinstance(e, ast.Name) and isinstance(e.ctx, ast.Store)}
         first = node.generators[0]
         self.visit(first.iter)
-        self.mark_touched(*(each.iter for each in node.generators))
+        self.mark_touched(names_in(*(each.iter for each in node.generators)))
         with self._within(local, self.scopes[-1][1] if self.scopes else (), 0):
             for each in node.generators:
                 self.visit(each.iter if each is not first else None)
@@ -367,7 +367,6 @@ class Visitor(State):
                 return
             self._method(node, function, handed)
         else:
-            self.mark_touched(function)
             self.may_mutate(node)
         if called in calls.SQL_CALLS:
             self._query(*strings_in(*node.args[:1]))
@@ -382,7 +381,7 @@ class Visitor(State):
             for each in out.elts if isinstance(out, ast.Tuple) else [out]:
                 self.mutate(each)
         self.may_mutate(*_outputs(called, node))
-        self.mark_touched(*handed)
+        self.mark_touched(call.handed)
         # A name that changes something is not handed on by being called.
         if isinstance(function, ast.Attribute):
             self.visit_Attribute(function, is_called=True)
@@ -451,7 +450,6 @@ class Visitor(State):
         shell = self._value(on) if called in ("system", "getoutput") else None
         if isinstance(shell, Ref) and shell.name.endswith("get_ipython()"):
             self._command("", " ".join(strings_in(*node.args)), None, node)
-        self.mark_touched(on)
 
     def _query(self, *queries: str) -> None:
         """Note the tables of SQL queries: those of the database, or, as DuckDB looks them up,
