@@ -101,6 +101,10 @@ class Return(NamedTuple):
     to: Moment
 
 
+def _sorted(refs: Iterable[InputRef]) -> tuple[InputRef, ...]:
+    return tuple(sorted(refs, key=lambda ref: (ref.name, ref.version)))
+
+
 class OriginLedger:
     """The current origin per name, and the earlier ones for walking back.
 
@@ -208,7 +212,7 @@ class OriginLedger:
                     current.cell_run in runs and self._made(current.cell_run, origin.name)
                 ):
                     found.add(ref)
-        return tuple(sorted(found, key=lambda ref: (ref.name, ref.version)))
+        return _sorted(found)
 
     def _made(self, number: int, name: str) -> bool:
         return 0 < number <= len(self._cells) and any(
@@ -298,7 +302,7 @@ def stamp_effect(
         InputRef(name=name, version=ledger.next_version(name))
         for name in sorted({*effect.changed, *bound, *imported, *effect.tables})
     )
-    derivation = Derivation(read(code), inputs, made, effect.in_place, stopped_at)
+    derived = _derived(read(code), inputs, made, effect.in_place, stopped_at)
     number = ledger.next_cell_run()
     ran: dict[str, Any] = {
         "actor": scope.actor,
@@ -312,7 +316,7 @@ def stamp_effect(
         "at": at,
     }
     for ref in made:
-        its = derivation.inputs_of(ref.name)
+        its = derived[ref.name]
         ledger.stamp(VariableOrigin(**ran, **dict(ref), inputs=its, cell_run=number))
     for name in effect.deleted:
         ledger.drop(name)
@@ -334,8 +338,14 @@ def _home(origin: VariableOrigin | None, name: str) -> str:
     return read(origin.code).modules.get(name, "") if origin is not None else ""
 
 
-class Derivation:
-    """The inputs of each variable that one run of a cell made.
+def _derived(
+    cell: Cell,
+    before: Collection[InputRef],
+    made: Collection[InputRef],
+    in_place: Collection[str],
+    stopped_at: int,
+) -> dict[str, tuple[InputRef, ...]]:
+    """What went into each variable that one run of a cell made, sorted.
 
     Args:
         before: what the cell read, through its functions too, as it stood when the cell began.
@@ -343,74 +353,54 @@ class Derivation:
         in_place: those of ``made`` that have their object from before.
         stopped_at: the line at which it stopped with an error, 0 where it did not.
     """
+    old, new = ({ref.name: {ref} for ref in refs} for refs in (before, made))
+    ran = [each for each in cell.statements if not stopped_at or each.lines[0] <= stopped_at]
+    makes = [_made_by(each) for each in ran]
+    # How many statements have yet to make each name.
+    left = Counter(name for names in makes for name in names)
+    # What only the functions that ran have used; it went into all that calls made.
+    own = {name for each in ran for name in each.reads | each.mutated}
+    through = {ref for ref in before if ref.name not in own}
+    # What went into the names so far, and what functions and classes among them use.
+    inputs: dict[str, set[InputRef]] = {}
+    uses: dict[str, Set[str]] = {}
 
-    def __init__(
-        self,
-        cell: Cell,
-        before: Collection[InputRef],
-        made: Collection[InputRef],
-        in_place: Collection[str],
-        stopped_at: int = 0,
-    ) -> None:
-        self._before = {ref.name: {ref} for ref in before}
-        self._made = {ref.name: {ref} for ref in made}
-        self._in_place = in_place
-        # What went into the names so far, and what functions and classes among them use.
-        self._inputs: dict[str, set[InputRef]] = {}
-        self._uses: dict[str, Set[str]] = {}
-        statements = [
-            each for each in cell.statements if not stopped_at or each.lines[0] <= stopped_at
-        ]
-        makes = [_made_by(each) for each in statements]
-        # How many statements have yet to make each name.
-        self._left = Counter(name for names in makes for name in names)
-        # What only the functions that ran have used; it went into all that calls made.
-        own = {name for each in statements for name in each.reads | each.mutated}
-        through = {ref for ref in before if ref.name not in own}
-        for each, names in zip(statements, makes, strict=True):
-            self._run(each, names, through if each.calls else set())
-
-    def _run(self, statement: Statement, names: Set[str], through: set[InputRef]) -> None:
-        """Follow one statement, which makes ``names``."""
-        if not statement.defines:
-            found = {name: self._of_all(statement.inputs_of(name)) | through for name in names}
-        else:  # what is used in there is looked up when it runs
-            found = {name: set(through) for name in names}
-            self._uses |= dict.fromkeys(names, statement.reads)
-        for name, its in found.items():
-            is_new = name in statement.certain and name not in statement.mutated
-            if not is_new:
-                its |= self._inputs.get(name, self._before.get(name, set()))
-            elif not statement.defines:
-                self._uses.pop(name, None)
-            self._inputs[name] = its
-        self._left.subtract(names)
-
-    def _of_all(self, names: Iterable[str]) -> set[InputRef]:
+    def given_by(names: Iterable[str]) -> set[InputRef]:
         """What reading ``names`` gives to who reads them."""
         found, pending, seen = set[InputRef](), list(names), set[str]()
         while pending:
-            name = pending.pop()
-            if name in seen:
+            if (name := pending.pop()) in seen:
                 continue
             seen.add(name)
-            if name not in self._inputs:
-                found |= self._before.get(name, set())
+            if name not in inputs:
+                found |= old.get(name, set())
             else:
-                is_final = name in self._made and not self._left[name]
-                found |= self._made[name] if is_final else self._inputs[name]
-            pending += self._uses.get(name, ())
+                found |= new[name] if name in new and not left[name] else inputs[name]
+            pending += uses.get(name, ())
         return found
 
-    def inputs_of(self, name: str) -> tuple[InputRef, ...]:
-        """What went into ``name``, sorted."""
-        if name not in self._inputs:
-            found = set[InputRef]().union(*self._before.values())  # no statement says it made it
+    for each, names in zip(ran, makes, strict=True):
+        by_calls = through if each.calls else set[InputRef]()
+        if each.defines:  # what is used in there is looked up when it runs
+            found = {name: {*by_calls} for name in names}
+            uses |= dict.fromkeys(names, each.reads)
         else:
-            found = self._inputs[name] | self._of_all(self._uses.get(name, ()))
-            found -= self._made[name]
-            found |= self._before.get(name, set()) if name in self._in_place else set()
-        return tuple(sorted(found, key=lambda ref: (ref.name, ref.version)))
+            found = {name: given_by(each.inputs_of(name)) | by_calls for name in names}
+        for name, its in found.items():
+            if name not in each.certain or name in each.mutated:
+                its |= inputs.get(name, old.get(name, set()))
+            elif not each.defines:
+                uses.pop(name, None)
+            inputs[name] = its
+        left.subtract(names)
+
+    def inputs_of(name: str) -> set[InputRef]:
+        if name not in inputs:
+            return set[InputRef]().union(*old.values())  # no statement says it made it
+        found = (inputs[name] | given_by(uses.get(name, ()))) - new[name]
+        return found | old.get(name, set()) if name in in_place else found
+
+    return {name: _sorted(inputs_of(name)) for name in new}
 
 
 def _made_by(statement: Statement) -> Set[str]:
