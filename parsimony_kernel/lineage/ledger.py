@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, PURE_METHODS
 from parsimony_kernel.analysis.cell import Cell, Statement
+from parsimony_kernel.analysis.parse import is_table
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.file_access import SourceState
 from parsimony_kernel.lineage.observe import CellEffect
@@ -298,11 +299,13 @@ def stamp_effect(
     bound = {name for name in effect.bound if not ledger.version(name)}
     imported = {name for name, home in effect.modules if home != _home(ledger.get(name), name)}
     sha = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()
+    cell = read(code)
+    tables = filter(is_table, cell.writes | cell.mutated)  # which its queries make or change
     made = tuple(
         InputRef(name=name, version=ledger.next_version(name))
-        for name in sorted({*effect.changed, *bound, *imported, *effect.tables})
+        for name in sorted({*effect.changed, *bound, *imported, *tables})
     )
-    derived = _derived(read(code), inputs, made, effect.in_place, stopped_at)
+    derived = _derived(cell, inputs, made, effect.in_place, stopped_at)
     number = ledger.next_cell_run()
     ran: dict[str, Any] = {
         "actor": scope.actor,

@@ -15,7 +15,6 @@ from typing import Any
 
 from parsimony_kernel.analysis.calls import READS_FILES
 from parsimony_kernel.analysis.cell import Cell
-from parsimony_kernel.analysis.parse import is_table
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.analysis.values import Ref, Text
 from parsimony_kernel.lineage.classes import is_immutable, is_tabular, is_theirs
@@ -203,7 +202,6 @@ class CellEffect:
         in_place: those of ``changed`` that still have the object they had.
         bound: the names that it bound, though perhaps to what they were bound to before.
         modules: the names that it imported, each with what it is bound to.
-        tables: the tables of databases that its queries make or change.
         files: what those of ``sources`` that are paths were when it had ended.
     """
 
@@ -215,7 +213,6 @@ class CellEffect:
     in_place: tuple[str, ...] = ()
     bound: tuple[str, ...] = ()
     modules: tuple[tuple[str, str], ...] = ()
-    tables: tuple[str, ...] = ()
     files: tuple[SourceState, ...] = ()
 
 
@@ -280,7 +277,6 @@ def observe_cell(
         in_place=tuple(sorted(in_place - set(found.changed))),
         bound=tuple(sorted(names.writes & after.keys())),
         modules=modules,
-        tables=tuple(sorted(filter(is_table, names.writes | names.mutated))),
         files=tuple(source_state(path, cwd) for path in paths),
     )
 
