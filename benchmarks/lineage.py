@@ -35,11 +35,10 @@ from parsimony_agent.extension import install, uninstall
 from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.run_scope import RunScope
 from parsimony_kernel.lineage.checkpoint import Change, Checkpoints
-from parsimony_kernel.lineage.ledger import OriginLedger
+from parsimony_kernel.lineage.ledger import OriginLedger, stamp_effect
 from parsimony_kernel.lineage.observe import Looked, before_cell, observe_cell
 from parsimony_kernel.lineage.script import slice_of
 from parsimony_kernel.lineage.snapshot import visible
-from parsimony_kernel.lineage.stamp import stamp_effect
 from parsimony_kernel.lineage.why import why
 from parsimony_kernel.session.past import Changes
 

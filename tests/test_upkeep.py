@@ -17,7 +17,8 @@ from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.cli.main import main
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.identity import content_sha
-from parsimony_kernel.lineage.ledger import InputRef, VariableOrigin, source_state
+from parsimony_kernel.lineage.file_access import source_state
+from parsimony_kernel.lineage.ledger import InputRef, VariableOrigin
 from parsimony_kernel.session import maintenance
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.store import SqliteJournal

@@ -168,7 +168,7 @@ class UserCells:
 
         # Only names and text: what is kept here must keep nothing of the cell alive.
         def stamp(ledger: OriginLedger) -> None:
-            from parsimony_kernel.lineage.stamp import stamp_effect
+            from parsimony_kernel.lineage.ledger import stamp_effect
 
             stamp_effect(ledger, effect, code, scope, at, failed=failed, stopped_at=stopped_at)
 

@@ -4,12 +4,12 @@ Only the syntax is read, so code that has not run can be asked about too. It ove
 name that might be read counts as read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
+from typing import Any
 
 from parsimony_kernel.analysis.columns import Lookup
-from parsimony_kernel.analysis.roots import Root, Steps
-from parsimony_kernel.analysis.values import Ref, Text, Value
+from parsimony_kernel.analysis.values import Ref, Root, Steps, Text, Value
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,10 @@ class Magic:
     body: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Names:
-    """What code does with a notebook's module-level names.
+    """What code does with a notebook's module-level names. It grows while the code is visited; from
+    then on it is shared and read-only. The keys of its dictionaries are ordered.
 
     Args:
         reads: names whose earlier value is used.
@@ -81,11 +82,9 @@ class Names:
         stale: the subset of ``mutated`` that may still hold the object from before the cell.
         reached: names of which a part is changed in place through another name.
         touched: names passed to a call, or of which a method is called.
-        called: names that are called.
-        receivers: names on which, or on a part of which, a method is called.
         may_mutate: names changed in place, or passed to something that may do so.
         literals: strings, except targets that are only written to.
-        modules: imported names and what they stand for: ``pandas``, ``math:sqrt``.
+        modules: what imported names stand for: ``pandas``, ``math:sqrt``.
         items: key lookups as calls of ``__getitem__``, and deletions of unknown names from a
             namespace as calls of ``__delitem__``.
         links: pairs of a name and one whose object, or part of it, it is bound to or given.
@@ -102,43 +101,66 @@ class Names:
         strings: every string.
     """
 
-    reads: frozenset[str] = frozenset()
-    writes: frozenset[str] = frozenset()
-    deletes: frozenset[str] = frozenset()
-    mutated: frozenset[str] = frozenset()
-    stale: frozenset[str] = frozenset()
-    reached: frozenset[str] = frozenset()
-    touched: frozenset[str] = frozenset()
-    called: frozenset[str] = frozenset()
-    receivers: frozenset[str] = frozenset()
-    may_mutate: frozenset[str] = frozenset()
-    literals: tuple[str, ...] = ()
-    modules: tuple[tuple[str, str], ...] = ()
-    links: tuple[tuple[str, Root], ...] = ()
-    paths: tuple[tuple[str, Steps], ...] = ()
-    calls: tuple[Call, ...] = ()
-    items: tuple[Call, ...] = ()
-    magics: tuple[Magic, ...] = ()
+    reads: set[str] = field(default_factory=set)
+    writes: set[str] = field(default_factory=set)
+    deletes: set[str] = field(default_factory=set)
+    mutated: set[str] = field(default_factory=set)
+    stale: set[str] = field(default_factory=set)
+    reached: set[str] = field(default_factory=set)
+    touched: set[str] = field(default_factory=set)
+    may_mutate: set[str] = field(default_factory=set)
+    literals: dict[str, None] = field(default_factory=dict)
+    modules: dict[str, str] = field(default_factory=dict)
+    links: dict[tuple[str, Root], None] = field(default_factory=dict)
+    paths: dict[tuple[str, Steps], None] = field(default_factory=dict)
+    calls: dict[Call, None] = field(default_factory=dict)
+    items: dict[Call, None] = field(default_factory=dict)
+    magics: dict[Magic, None] = field(default_factory=dict)
     keeps_state: bool = False
     opaque: bool = False
     changes_all: bool = False
     changes_any: bool = False
     changes_inside: bool = False
-    columns: tuple[Lookup, ...] = ()
-    imported: frozenset[str] = frozenset()
-    defined: frozenset[str] = frozenset()
-    strings: frozenset[str] = frozenset()
+    columns: dict[Lookup, None] = field(default_factory=dict)
+    imported: set[str] = field(default_factory=set)
+    defined: set[str] = field(default_factory=set)
+    strings: set[str] = field(default_factory=set)
+
+    def merge(self, other: "Names") -> None:
+        """Add what other code does."""
+        mine = vars(self)
+        for name, its in vars(other).items():
+            if isinstance(its, bool):
+                mine[name] |= its
+            elif its:
+                mine[name].update(its)
+
+    def settled(self) -> dict[str, Any]:
+        """The fields, once all of the code is visited."""
+        self.may_mutate |= self.mutated | self.reached
+        self.reached -= self.mutated
+        return vars(self)
 
     @property
-    def imports(self) -> frozenset[str]:
+    def called(self) -> set[str]:
+        """The names that are called."""
+        return {call.root for call in self.calls if call.root and call.name == call.root}
+
+    @property
+    def receivers(self) -> set[str]:
+        """The names on which, or on a part of which, a method is called."""
+        return {call.root for call in self.calls if call.name not in ("", call.root)}
+
+    @property
+    def imports(self) -> set[str]:
         """The names that import statements bind."""
-        return frozenset(name for name, _ in self.modules) & self.writes
+        return self.modules.keys() & self.writes
 
 
 NOTHING = Names()
 
 
-@dataclass(frozen=True)
+@dataclass
 class Statement(Names):
     """One top-level statement; its ``reads`` include names that the cell itself has bound.
 
@@ -157,17 +179,17 @@ class Statement(Names):
     lines: tuple[int, int] = (0, 0)
     defines: bool = False
     rebinds: bool = False
-    certain: frozenset[str] = frozenset()
-    now: frozenset[str] = frozenset()
-    later: Names = NOTHING
-    pairs: tuple[tuple[str, frozenset[str]], ...] = ()
+    certain: Set[str] = frozenset()
+    now: Set[str] = frozenset()
+    later: Names = field(default_factory=lambda: NOTHING)
+    pairs: Mapping[str, Set[str]] = field(default_factory=dict)
 
-    def inputs_of(self, name: str) -> frozenset[str]:
+    def inputs_of(self, name: str) -> Set[str]:
         """The names from which ``name`` is computed."""
-        return dict(self.pairs).get(name, self.reads)
+        return self.pairs.get(name, self.reads)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Cell(Names):
     """A whole cell; its ``reads`` are the names whose value from before the cell is used.
 

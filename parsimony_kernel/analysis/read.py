@@ -9,8 +9,7 @@ from typing import Any
 
 from parsimony_kernel.analysis.cell import NOTHING, Cell, Names, Statement
 from parsimony_kernel.analysis.parse import parse, parse_cell, tree
-from parsimony_kernel.analysis.roots import names_in
-from parsimony_kernel.analysis.state import Found
+from parsimony_kernel.analysis.values import names_in
 from parsimony_kernel.analysis.visitor import Visitor
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -51,7 +50,8 @@ def read_function(code: str, line: int, name: str) -> Names | None:
             visitor = Visitor()
             visitor.visit(node.body)
             visitor.found.merge(visitor.later)
-            return Names(**visitor.found.frozen())
+            visitor.found.settled()
+            return visitor.found
     return None
 
 
@@ -74,17 +74,17 @@ def literal_calls(code: str) -> list[tuple[str, list[Any], dict[str, Any]]]:
 
 
 def _read(code: str, module: ast.Module) -> Cell:
-    visitor, whole = Visitor(), Found()
+    visitor, whole = Visitor(), Names()
     lines = io.StringIO(code, newline=None).readlines()
     statements = []
     for number, node in enumerate(module.body):
-        visitor.number, visitor.found, visitor.later = number, Found(), Found()
+        visitor.number, visitor.found, visitor.later = number, Names(), Names()
         visitor.visit(node)
         statements.append(_statement(node, visitor, code, lines))
         whole.merge(visitor.found)
     whole.changes_all |= not visitor.bound.isdisjoint(whole.may_mutate | whole.mutated)
-    whole.reads = whole.fresh
-    return Cell(**whole.frozen(), statements=tuple(statements))
+    whole.reads = visitor.fresh
+    return Cell(**whole.settled(), statements=tuple(statements))
 
 
 def _statement(node: ast.stmt, visitor: Visitor, code: str, lines: list[str]) -> Statement:
@@ -92,23 +92,23 @@ def _statement(node: ast.stmt, visitor: Visitor, code: str, lines: list[str]) ->
     source = ast.get_source_segment(code, node) or ""
     if getattr(node, "decorator_list", ()):
         source = "".join(lines[first - 1 : last]).rstrip()
-    now = frozenset(visitor.found.reads)
-    visitor.found.merge(visitor.later)
-    later = Names(**visitor.later.frozen())
+    now, later = set(visitor.found.reads), visitor.later
+    visitor.found.merge(later)
+    later.settled()
     return Statement(
-        **visitor.found.frozen(),
+        **visitor.found.settled(),
         now=now,
         later=later if later != NOTHING else NOTHING,
         source=source,
         lines=(first, last),
         defines=isinstance(node, _DEFINITIONS),
         rebinds=isinstance(node, _BINDINGS),
-        certain=frozenset(name for name, at in visitor.certain.items() if at == visitor.number),
+        certain={name for name, at in visitor.certain.items() if at == visitor.number},
         pairs=_pairs(node, visitor.found.reads),
     )
 
 
-def _pairs(node: ast.stmt, reads: set[str]) -> tuple[tuple[str, frozenset[str]], ...]:
+def _pairs(node: ast.stmt, reads: set[str]) -> dict[str, set[str]]:
     """For ``a, b = x, y``, the inputs of each name; empty if the statement reads anything else."""
     match node:
         case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
@@ -117,8 +117,8 @@ def _pairs(node: ast.stmt, reads: set[str]) -> tuple[tuple[str, frozenset[str]],
             starred = any(isinstance(each, ast.Starred) for each in values)
             plain = len(bound) == len(values) == len(targets) and not starred
             if plain and reads <= set[str]().union(*inputs):
-                return tuple(zip(bound, map(frozenset, inputs), strict=True))
-    return ()
+                return dict(zip(bound, inputs, strict=True))
+    return {}
 
 
 def _first_line(node: ast.stmt | ast.expr) -> int:

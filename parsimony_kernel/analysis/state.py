@@ -1,50 +1,12 @@
 """What the visitor knows about names at the current point of a cell."""
 
 import ast
-from dataclasses import fields, replace
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import replace
 
 from parsimony_kernel.analysis.cell import Names
 from parsimony_kernel.analysis.columns import Lookup
-from parsimony_kernel.analysis.roots import Root, names_in, roots_of
-from parsimony_kernel.analysis.values import Value
-
-_GROWING: dict[type, type] = {frozenset: set, tuple: dict, bool: bool}
-_FIELDS = [(each.name, _GROWING[type(each.default)]) for each in fields(Names)]
-_NONE = frozenset[str]()
-
-
-class Found(SimpleNamespace):
-    """The findings for one statement, in the fields of ``cell.Names``: sets, flags, and ordered
-    items as the keys of a dictionary.
-
-    ``fresh`` are those of ``reads`` that the cell has not bound for certain before.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(fresh=set(), **{name: kind() for name, kind in _FIELDS})
-
-    def merge(self, other: "Found") -> None:
-        """Add the findings for another statement."""
-        mine = vars(self)
-        for name, its in vars(other).items():
-            if isinstance(its, bool):
-                mine[name] |= its
-            elif its:
-                mine[name].update(its)
-
-    def frozen(self) -> dict[str, Any]:
-        """The fields of ``cell.Names``."""
-        told: dict[str, Any] = {
-            name: frozenset(each) or _NONE if isinstance(each, set) else each
-            for name, each in vars(self).items()
-            if name != "fresh"
-        }
-        told |= {name: tuple(each) for name, each in told.items() if isinstance(each, dict)}
-        told["may_mutate"] |= told["mutated"] | told["reached"]
-        told["reached"] -= told["mutated"]
-        return told
+from parsimony_kernel.analysis.values import Root, Value, names_in, roots_of
 
 
 class State:
@@ -52,7 +14,9 @@ class State:
     the findings for the current statement."""
 
     def __init__(self) -> None:
-        self.found = Found()
+        self.found = Names()
+        # The names that are read before the cell has bound them for certain.
+        self.fresh = set[str]()
         # The number of the statement, and of the one in which a name was last bound for certain.
         self.number = 0
         self.certain: dict[str, int] = {}
@@ -88,7 +52,7 @@ class State:
         if bound_in != self.number:
             self.found.reads.add(name)
         if bound_in is None:
-            self.found.fresh.add(name)
+            self.fresh.add(name)
 
     def write(self, name: str) -> None:
         """Note that ``name`` is bound."""
@@ -158,13 +122,12 @@ class State:
             if not any(root.path) and (root.is_fresh or not root.is_call):
                 self.doubted.add(root.name)
 
-    def mark_touched(self, *nodes: ast.AST) -> None:
-        """Note that the names in ``nodes`` are passed to a call, or have a method called."""
-        for node in nodes:
-            for name in names_in(node):
-                if not self.is_local(name):
-                    self.found.touched.add(name)
-                self.found.touched.update(root.name for root in self.aliases.get(name, ()))
+    def mark_touched(self, names: Iterable[str]) -> None:
+        """Note that ``names`` are passed to a call, or have a method called."""
+        for name in names:
+            if not self.is_local(name):
+                self.found.touched.add(name)
+            self.found.touched.update(root.name for root in self.aliases.get(name, ()))
 
     def alias(self, target: ast.expr, value: ast.expr, *, part: bool = False) -> None:
         """Note that ``target`` is bound to the result of ``value``, or to a part of it."""

@@ -10,12 +10,22 @@ from typing import Any
 
 from parsimony_kernel.analysis import calls
 from parsimony_kernel.analysis.calls import MUTATES, MUTATES_ARGUMENT, names
-from parsimony_kernel.analysis.cell import Call, Magic
+from parsimony_kernel.analysis.cell import Call, Magic, Names
 from parsimony_kernel.analysis.columns import call_lookups, item_lookup
 from parsimony_kernel.analysis.parse import TABLE, parse_cell, read_query
-from parsimony_kernel.analysis.roots import is_namespace, last_name, names_in, strings_in, written
-from parsimony_kernel.analysis.state import Found, State, holder_of
-from parsimony_kernel.analysis.values import Ref, Value, arguments_of, item_of, value_of
+from parsimony_kernel.analysis.state import State, holder_of
+from parsimony_kernel.analysis.values import (
+    Ref,
+    Value,
+    arguments_of,
+    is_namespace,
+    item_of,
+    last_name,
+    names_in,
+    strings_in,
+    value_of,
+    written,
+)
 
 _OPTIONS = re.compile(r"\s*(?:-[nrpsTDlo](?:\s+|(?=\d))\S+\s+|-{1,2}[\w-]+\s+)*")
 _QUERIED = re.compile(r"@([^\W\d]\w*)")
@@ -39,7 +49,7 @@ class Visitor(State):
     def __init__(self) -> None:
         super().__init__()
         # What the functions of the current statement do when they are called.
-        self.later = Found()
+        self.later = Names()
         # The line before the current text, and its last line.
         self._line, self._end = 0, sys.maxsize
 
@@ -171,7 +181,7 @@ class Visitor(State):
     def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
         for item in node.items:
             self.visit(item.context_expr)
-            self.mark_touched(item.context_expr)
+            self.mark_touched(names_in(item.context_expr))
             if item.optional_vars is not None:
                 known = self._value(item.context_expr)
                 self._bind(item.optional_vars, item.context_expr, known, part=True)
@@ -196,7 +206,7 @@ class Visitor(State):
             self.known[name] = None if path.startswith(".") else Ref(path)
             self.found.changes_any |= home == "__main__"
             if not self.is_local(name):
-                self.found.modules[name, home] = None
+                self.found.modules[name] = home
 
     # What may run or not
 
@@ -222,7 +232,7 @@ class Visitor(State):
 
     def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
         self.visit(node.iter)
-        self.mark_touched(node.iter)
+        self.mark_touched(names_in(node.iter))
         self.alias(node.target, node.iter, part=True)
         known = item_of(self._value(node.iter))
         self._branches([lambda: self._bind(node.target, None, known), *node.body], node.orelse, ())
@@ -292,7 +302,7 @@ class Visitor(State):
     @contextmanager
     def _deferred(self) -> Iterator[None]:
         """Visit what runs later."""
-        outer, self.found = self.found, Found()
+        outer, self.found = self.found, Names()
         yield
         self.later.merge(self.found)
         self.found = outer
@@ -312,7 +322,7 @@ class Visitor(State):
         local = {e.id for e in made if isinstance(e, ast.Name) and isinstance(e.ctx, ast.Store)}
         first = node.generators[0]
         self.visit(first.iter)
-        self.mark_touched(*(each.iter for each in node.generators))
+        self.mark_touched(names_in(*(each.iter for each in node.generators)))
         with self._within(local, self.scopes[-1][1] if self.scopes else (), 0):
             for each in node.generators:
                 self.visit(each.iter if each is not first else None)
@@ -339,7 +349,6 @@ class Visitor(State):
         self.found.calls[call] = None
         if isinstance(function, ast.Name):
             self.read(called)
-            self.found.called.add(called)
             self.found.changes_any |= called in _ANY_NAME
             called = self._home(called)
             self.found.changes_any |= called in _DYNAMIC
@@ -358,7 +367,6 @@ class Visitor(State):
                 return
             self._method(node, function, handed)
         else:
-            self.mark_touched(function)
             self.may_mutate(node)
         if called in calls.SQL_CALLS:
             self._query(*strings_in(*node.args[:1]))
@@ -373,7 +381,7 @@ class Visitor(State):
             for each in out.elts if isinstance(out, ast.Tuple) else [out]:
                 self.mutate(each)
         self.may_mutate(*_outputs(called, node))
-        self.mark_touched(*handed)
+        self.mark_touched(call.handed)
         # A name that changes something is not handed on by being called.
         if isinstance(function, ast.Attribute):
             self.visit_Attribute(function, is_called=True)
@@ -428,8 +436,6 @@ class Visitor(State):
     def _method(self, node: ast.Call, function: ast.Attribute, handed: list[ast.expr]) -> None:
         """Visit a method call: what it does to its receiver."""
         called, on = function.attr, function.value
-        if isinstance(holder := holder_of(on), ast.Name):
-            self.found.receivers.add(holder.id)
         self.found.opaque |= called in calls.RUNS_TEXT and called != "eval"
         if called in calls.MUTATES_RECEIVER or any(
             each.arg == "inplace" and getattr(each.value, "value", False) is True
@@ -444,7 +450,6 @@ class Visitor(State):
         shell = self._value(on) if called in ("system", "getoutput") else None
         if isinstance(shell, Ref) and shell.name.endswith("get_ipython()"):
             self._command("", " ".join(strings_in(*node.args)), None, node)
-        self.mark_touched(on)
 
     def _query(self, *queries: str) -> None:
         """Note the tables of SQL queries: those of the database, or, as DuckDB looks them up,

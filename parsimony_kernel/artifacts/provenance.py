@@ -10,7 +10,8 @@ from pathlib import Path
 
 from parsimony_kernel.artifacts.store import SourceFile
 from parsimony_kernel.identity import ARTIFACT_FOLDER
-from parsimony_kernel.lineage.ledger import SourceState, VariableOrigin, source_state
+from parsimony_kernel.lineage.file_access import SourceState, source_state
+from parsimony_kernel.lineage.ledger import VariableOrigin
 
 MAX_HASHED_BYTES = 200 * 1024 * 1024
 _LIBRARIES = ("pandas", "pyarrow", "altair", "numpy")

@@ -26,7 +26,7 @@ from parsimony_kernel.artifacts.store import (
 from parsimony_kernel.core.clock import SYSTEM_CLOCK
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
 from parsimony_kernel.identity import LiveNameCollisionError, snapshot_sha
-from parsimony_kernel.lineage.ledger import source_state
+from parsimony_kernel.lineage.file_access import source_state
 from parsimony_kernel.storage.workspace import require_trust
 
 TIMEOUT_S = 600.0

@@ -45,7 +45,7 @@ from parsimony_kernel.execution.statement_guard import (
 )
 from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.file_access import Watch
-from parsimony_kernel.lineage.ledger import OriginLedger
+from parsimony_kernel.lineage.ledger import OriginLedger, stamp_effect
 from parsimony_kernel.lineage.observe import (
     CellEffect,
     Looked,
@@ -54,7 +54,6 @@ from parsimony_kernel.lineage.observe import (
     stopped_line,
 )
 from parsimony_kernel.lineage.snapshot import Snapshot, difference, visible
-from parsimony_kernel.lineage.stamp import stamp_effect
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -30,7 +30,7 @@ from parsimony_kernel.execution.children import DESCRIPTORS
 from parsimony_kernel.execution.factory import OutputFactory
 from parsimony_kernel.execution.inprocess import LOOK_S, CellExecution, InProcessExecutor
 from parsimony_kernel.execution.interrupt import CodeGuard, OwnThread
-from parsimony_kernel.lineage.program import SEEDS
+from parsimony_kernel.lineage.script import SEEDS
 
 T = TypeVar("T")
 

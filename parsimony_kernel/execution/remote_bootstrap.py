@@ -33,7 +33,7 @@ from parsimony_kernel.execution.statement_guard import Paused
 from parsimony_kernel.lineage.observe import CellEffect
 
 # Both sides must speak the same; it changes with what a request or an answer holds.
-WORDS = 6
+WORDS = 7
 STOPPED = {"name": "KeyboardInterrupt", "message": "stopped by the user"}
 ANSWER_MIME = "application/vnd.parsimony.answer+json"
 

@@ -38,9 +38,8 @@ from parsimony_kernel.execution.remote_kernel import (
 from parsimony_kernel.execution.remote_values import RemoteValue, decode
 from parsimony_kernel.execution.run_scope import RunScope, current_scope
 from parsimony_kernel.execution.statement_guard import Paused
-from parsimony_kernel.lineage.ledger import OriginLedger
+from parsimony_kernel.lineage.ledger import OriginLedger, stamp_effect
 from parsimony_kernel.lineage.observe import CellEffect
-from parsimony_kernel.lineage.stamp import stamp_effect
 
 GRACE_S = 3.0
 # A table of this many bytes in Arrow's form can be brought from a clean place.

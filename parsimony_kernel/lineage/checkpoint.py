@@ -28,7 +28,7 @@ from parsimony_kernel.lineage.copies import (
     kind_of,
 )
 from parsimony_kernel.lineage.ledger import CellRun, Moment, OriginLedger
-from parsimony_kernel.lineage.may_mutate import suspects, used_by
+from parsimony_kernel.lineage.may_mutate import Reach, suspects
 from parsimony_kernel.lineage.object_graph import Holding, holds_objects
 from parsimony_kernel.lineage.snapshot import Snapshot, visible
 
@@ -466,8 +466,9 @@ class Checkpoints:
         """Copy what calling ``function`` may change in place, where the notebook defines it."""
         if not self._taken:
             return
-        names = used_by(function, self.bindings())
-        self._protect(Cell(may_mutate=frozenset(names)))
+        reach = Reach(self.bindings())
+        reach.run([function])
+        self._protect(Cell(may_mutate=reach.used))
         self._keep(self._taken[max(self._taken)], function)
 
     def _protect(self, what: Cell) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.lineage.classes import FACTS
@@ -37,6 +37,22 @@ WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 # What code of this process has written: absolute paths, the links of their folders followed.
 WRITTEN: dict[str, None] = {}
 _MOST_WRITTEN = 10_000
+
+
+@dataclass(frozen=True)
+class SourceState:
+    """What a source was when a cell that read it had ended: its size in bytes and the time of its
+    last change.
+
+    Without them it was no file, or is known to have changed since. What changes a file while the
+    cell runs, or keeps its size and that time, is not seen by it.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}  # where it is read again
+
+    path: str
+    size_bytes: int | None = None
+    mtime_ns: int | None = None
 
 
 @dataclass
@@ -112,14 +128,15 @@ def sources_in(
     return tuple(found)
 
 
-def size_and_change(source: str, folder: Path) -> tuple[int | None, int | None]:
-    """The size in bytes of the file ``source``, relative to ``folder``, and the time of its last
-    change in nanoseconds; ``None`` for what is no file."""
+def source_state(source: str, folder: Path) -> SourceState:
+    """What the file ``source``, relative to ``folder``, is now."""
     try:
         found = (folder / source).stat()
     except (OSError, ValueError):
-        return None, None
-    return (found.st_size, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else (None, None)
+        return SourceState(source)
+    if not stat.S_ISREG(found.st_mode):
+        return SourceState(source)
+    return SourceState(source, found.st_size, found.st_mtime_ns)
 
 
 def _has_files(pattern: Path) -> bool:

@@ -1,17 +1,24 @@
-"""The origin of every variable, by name.
+"""The origin of every variable, by name, and how what a cell did is put on record.
 
-One ledger per namespace. It stores values, never the objects themselves, and its cost per stamp
-does not depend on the size of the data.
+One ledger per namespace. It stores values, never the objects themselves; its cost per cell does
+not depend on the size of the data, and is the same for the user's cells and the agent's.
 """
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Set
-from pathlib import Path
-from typing import Literal, NamedTuple
+import hashlib
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Iterator, Set
+from typing import Any, Literal, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from parsimony_kernel.lineage.file_access import size_and_change
+from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, PURE_METHODS
+from parsimony_kernel.analysis.cell import Cell, Statement
+from parsimony_kernel.analysis.parse import is_table
+from parsimony_kernel.analysis.read import read
+from parsimony_kernel.lineage.file_access import SourceState
+from parsimony_kernel.lineage.observe import CellEffect
+
+_HARMLESS = PURE_METHODS | ATOMIC_FUNCTIONS
 
 
 class _Fact(BaseModel):
@@ -23,25 +30,6 @@ class InputRef(_Fact):
 
     name: str
     version: int
-
-
-class SourceState(_Fact):
-    """What a source was when a cell that read it had ended: its size in bytes and the time of its
-    last change.
-
-    Without them it was no file, or is known to have changed since. What changes a file while the
-    cell runs, or keeps its size and that time, is not seen by it.
-    """
-
-    path: str
-    size_bytes: int | None = None
-    mtime_ns: int | None = None
-
-
-def source_state(source: str, folder: Path) -> SourceState:
-    """What the file ``source``, relative to ``folder``, is now."""
-    size, changed = size_and_change(source, folder)
-    return SourceState(path=source, size_bytes=size, mtime_ns=changed)
 
 
 class _Ran(_Fact):
@@ -112,6 +100,10 @@ class Return(NamedTuple):
     names: frozenset[str]
     at: int
     to: Moment
+
+
+def _sorted(refs: Iterable[InputRef]) -> tuple[InputRef, ...]:
+    return tuple(sorted(refs, key=lambda ref: (ref.name, ref.version)))
 
 
 class OriginLedger:
@@ -221,7 +213,7 @@ class OriginLedger:
                     current.cell_run in runs and self._made(current.cell_run, origin.name)
                 ):
                     found.add(ref)
-        return tuple(sorted(found, key=lambda ref: (ref.name, ref.version)))
+        return _sorted(found)
 
     def _made(self, number: int, name: str) -> bool:
         return 0 < number <= len(self._cells) and any(
@@ -263,3 +255,160 @@ class OriginLedger:
         self._cells.clear()
         self._returns.clear()
         self._gone_back.clear()
+
+
+# Putting a cell on record
+
+
+class Producer(Protocol):
+    """On whose behalf a cell ran. ``execution.run_scope.RunScope`` is one."""
+
+    @property
+    def actor(self) -> Literal["user", "agent"]: ...
+    @property
+    def notebook_path(self) -> str: ...
+    @property
+    def cell_id(self) -> str: ...
+    @property
+    def run_id(self) -> str: ...
+
+
+def stamp_effect(
+    ledger: OriginLedger,
+    effect: CellEffect,
+    code: str,
+    scope: Producer,
+    at: str,
+    *,
+    failed: bool = False,
+    stopped_at: int = 0,
+) -> None:
+    """Stamp what a cell is known to have done.
+
+    Args:
+        code: the cell after IPython's transforms.
+        at: the time, in ISO 8601.
+        failed: it ended with an error.
+        stopped_at: the line of ``code`` at which, see ``stopped_line``.
+    """
+    # Versions as they were when the cell began; 0 for a variable from before anybody looked.
+    known = {name for name in effect.asked if ledger.version(name)}
+    reads = {*effect.reads, *known}
+    inputs = tuple(InputRef(name=name, version=ledger.version(name)) for name in sorted(reads))
+    # A value that equals the old one by identity is no change, but its origin is known only now.
+    bound = {name for name in effect.bound if not ledger.version(name)}
+    imported = {name for name, home in effect.modules if home != _home(ledger.get(name), name)}
+    sha = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()
+    cell = read(code)
+    tables = filter(is_table, cell.writes | cell.mutated)  # which its queries make or change
+    made = tuple(
+        InputRef(name=name, version=ledger.next_version(name))
+        for name in sorted({*effect.changed, *bound, *imported, *tables})
+    )
+    derived = _derived(cell, inputs, made, effect.in_place, stopped_at)
+    number = ledger.next_cell_run()
+    ran: dict[str, Any] = {
+        "actor": scope.actor,
+        "notebook_path": scope.notebook_path,
+        "cell_id": scope.cell_id,
+        "run_id": scope.run_id,
+        "code": code,
+        "code_sha": sha,
+        "sources": effect.sources,
+        "source_states": effect.files,
+        "at": at,
+    }
+    for ref in made:
+        its = derived[ref.name]
+        ledger.stamp(VariableOrigin(**ran, **dict(ref), inputs=its, cell_run=number))
+    for name in effect.deleted:
+        ledger.drop(name)
+    ledger.record(
+        CellRun(
+            **ran,
+            number=number,
+            reads=inputs,
+            made=made,
+            deleted=effect.deleted,
+            failed=failed,
+            stopped_at=stopped_at,
+        )
+    )
+
+
+def _home(origin: VariableOrigin | None, name: str) -> str:
+    """What the code of ``origin`` imports as ``name``."""
+    return read(origin.code).modules.get(name, "") if origin is not None else ""
+
+
+def _derived(
+    cell: Cell,
+    before: Collection[InputRef],
+    made: Collection[InputRef],
+    in_place: Collection[str],
+    stopped_at: int,
+) -> dict[str, tuple[InputRef, ...]]:
+    """What went into each variable that one run of a cell made, sorted.
+
+    Args:
+        before: what the cell read, through its functions too, as it stood when the cell began.
+        made: what the cell made.
+        in_place: those of ``made`` that have their object from before.
+        stopped_at: the line at which it stopped with an error, 0 where it did not.
+    """
+    old, new = ({ref.name: {ref} for ref in refs} for refs in (before, made))
+    ran = [each for each in cell.statements if not stopped_at or each.lines[0] <= stopped_at]
+    makes = [_made_by(each) for each in ran]
+    # How many statements have yet to make each name.
+    left = Counter(name for names in makes for name in names)
+    # What only the functions that ran have used; it went into all that calls made.
+    own = {name for each in ran for name in each.reads | each.mutated}
+    through = {ref for ref in before if ref.name not in own}
+    # What went into the names so far, and what functions and classes among them use.
+    inputs: dict[str, set[InputRef]] = {}
+    uses: dict[str, Set[str]] = {}
+
+    def given_by(names: Iterable[str]) -> set[InputRef]:
+        """What reading ``names`` gives to who reads them."""
+        found, pending, seen = set[InputRef](), list(names), set[str]()
+        while pending:
+            if (name := pending.pop()) in seen:
+                continue
+            seen.add(name)
+            if name not in inputs:
+                found |= old.get(name, set())
+            else:
+                found |= new[name] if name in new and not left[name] else inputs[name]
+            pending += uses.get(name, ())
+        return found
+
+    for each, names in zip(ran, makes, strict=True):
+        by_calls = through if each.calls else set[InputRef]()
+        if each.defines:  # what is used in there is looked up when it runs
+            found = {name: {*by_calls} for name in names}
+            uses |= dict.fromkeys(names, each.reads)
+        else:
+            found = {name: given_by(each.inputs_of(name)) | by_calls for name in names}
+        for name, its in found.items():
+            if name not in each.certain or name in each.mutated:
+                its |= inputs.get(name, old.get(name, set()))
+            elif not each.defines:
+                uses.pop(name, None)
+            inputs[name] = its
+        left.subtract(names)
+
+    def inputs_of(name: str) -> set[InputRef]:
+        if name not in inputs:
+            return set[InputRef]().union(*old.values())  # no statement says it made it
+        found = (inputs[name] | given_by(uses.get(name, ()))) - new[name]
+        return found | old.get(name, set()) if name in in_place else found
+
+    return {name: _sorted(inputs_of(name)) for name in new}
+
+
+def _made_by(statement: Statement) -> Set[str]:
+    """What ``statement`` makes or changes, and what a call in it may change."""
+    made = statement.writes | statement.mutated | statement.reached
+    if any(call.last not in _HARMLESS for call in statement.calls):
+        return made | statement.touched | statement.receivers
+    return made

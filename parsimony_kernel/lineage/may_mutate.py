@@ -3,10 +3,10 @@
 import dis
 import functools
 import linecache
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from types import BuiltinFunctionType, CodeType, FunctionType, GeneratorType, MethodType
-from typing import Any, NamedTuple
+from typing import Any
 
 from parsimony_kernel.analysis.calls import MUTATES
 from parsimony_kernel.analysis.cell import Cell, Names
@@ -34,59 +34,62 @@ class Suspects:
 
 def suspects(what: Cell, bound: Mapping[str, Any]) -> Suspects:
     """What of ``bound`` code that says ``what`` may change, by name."""
-    used, functions = reached_by(what.reads | what.may_mutate, bound)
+    reach = Reach(bound, what.reads | what.may_mutate)
+    used = reach.used
     if what.changes_any:
         return Suspects(frozenset(bound), frozenset())
-    if what.changes_all or functions or any(changes_arguments(bound[name]) for name in used):
+    if what.changes_all or reach.functions or any(changes_arguments(bound[name]) for name in used):
         return Suspects(frozenset(used), frozenset())
     likely = {name for name in used if name in what.may_mutate or is_bound(bound[name])}
     return Suspects(frozenset(likely), frozenset(used - likely))
 
 
-class Reached(NamedTuple):
-    """Names that code uses, with those that functions among them use in turn, and the functions of
-    the notebook among them."""
+class Reach:
+    """What code comes to of a namespace.
 
-    used: set[str]
-    functions: list[Any]
+    Args:
+        bound: the namespace.
+        names: what the code uses.
 
+    ``used`` are these names with those that functions among them use in turn, ``functions`` these
+    functions of the notebook, and the generators that it may move on.
+    """
 
-def reached_by(names: Iterable[str], bound: Mapping[str, Any]) -> Reached:
-    """What code that uses ``names`` reaches of ``bound``."""
-    pending, found = [name for name in names if name in bound], Reached(set(), [])
-    while pending and len(found.functions) <= _MOST_FUNCTIONS:
-        name = pending.pop()
-        if name in found.used:
-            continue
-        found.used.add(name)
-        for function in _functions_of(bound[name]):
-            found.functions.append(function)
-            pending.extend(each for each in _names_in(function.__code__) if each in bound)
-    return found
+    def __init__(self, bound: Mapping[str, Any], names: Iterable[str] = ()) -> None:
+        self._bound = bound
+        self.used = set[str]()
+        self.functions: list[Any] = []
+        self._follow(names)
 
+    def run(self, values: Iterable[Any]) -> None:
+        """Follow what calling ``values`` may run, or moving them on, which are generators."""
+        for each in values:
+            found = [each] if type(each) is GeneratorType else [*_functions_of(each)]
+            self._follow(self._names_of(found))
 
-def used_by(function: Any, bound: Mapping[str, Any]) -> set[str]:
-    """The names that calling ``function`` may use, through the functions of the notebook."""
-    codes = [found.__code__ for found in _functions_of(function)]
-    if type(function) is GeneratorType:
-        codes.append(function.gi_code)
-    return reached_by((each for code in codes for each in _names_in(code)), bound).used
+    def _follow(self, names: Iterable[str]) -> None:
+        pending = [*names]
+        while pending and len(self.functions) <= _MOST_FUNCTIONS:
+            name = pending.pop()
+            if name in self._bound and name not in self.used:
+                self.used.add(name)
+                pending += self._names_of(_functions_of(self._bound[name]))
 
+    def _names_of(self, functions: Iterable[Any]) -> Iterator[str]:
+        for each in functions:
+            self.functions.append(each)
+            yield from _names_in(_code_of(each))
 
-def says(word: str, functions: Iterable[Any]) -> bool:
-    """Whether one of ``functions`` uses ``word`` as a name."""
-    return any(word in _names_in(_code_of(function)) for function in functions)
+    def says(self, word: str) -> bool:
+        """Whether one of the functions uses ``word`` as a name."""
+        return any(word in _names_in(_code_of(each)) for each in self.functions)
 
-
-def changes_of(functions: Iterable[Any], bound: Mapping[str, Any]) -> tuple[set[str], bool]:
-    """The names of ``bound`` whose objects running ``functions``, some of them generators, may
-    change, and whether one of them changes what it is handed or holds."""
-    changed, by_argument = set[str](), False
-    for function in functions:
-        globals_, parameters = _changed_by(_code_of(function))
-        changed |= globals_ & bound.keys()
-        by_argument = by_argument or parameters
-    return changed, by_argument
+    def changes(self) -> tuple[set[str], bool]:
+        """The names whose objects the functions may change, and whether one of them changes what
+        it is handed or holds."""
+        found = [_changed_by(_code_of(each)) for each in self.functions]
+        names = {name for globals_, _ in found for name in globals_ if name in self._bound}
+        return names, any(by_argument for _, by_argument in found)
 
 
 def _code_of(function: Any) -> CodeType:
@@ -95,7 +98,7 @@ def _code_of(function: Any) -> CodeType:
 
 
 @functools.lru_cache(maxsize=512)
-def _changed_by(code: CodeType) -> tuple[frozenset[str], bool]:
+def _changed_by(code: CodeType) -> tuple[Set[str], bool]:
     """The global names whose objects a function changes, and whether it changes those of its
     parameters."""
     names = _names_of_body(code)

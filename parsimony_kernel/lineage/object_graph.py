@@ -23,7 +23,7 @@ from types import (
 )
 from typing import Any
 
-from parsimony_kernel.analysis.roots import Steps
+from parsimony_kernel.analysis.values import Steps
 from parsimony_kernel.lineage import buffers, classes
 from parsimony_kernel.lineage.classes import (
     ATOMS,

@@ -15,23 +15,17 @@ from typing import Any
 
 from parsimony_kernel.analysis.calls import READS_FILES
 from parsimony_kernel.analysis.cell import Cell
-from parsimony_kernel.analysis.parse import is_table
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.analysis.values import Ref, Text
 from parsimony_kernel.lineage.classes import is_immutable, is_tabular, is_theirs
 from parsimony_kernel.lineage.copies import is_bound
-from parsimony_kernel.lineage.file_access import size_and_change, sources_in
+from parsimony_kernel.lineage.file_access import SourceState, source_state, sources_in
 from parsimony_kernel.lineage.fingerprint import (
     MOST_STEPS,
     MOST_STEPS_OF_A_CELL,
     Fingerprint,
 )
-from parsimony_kernel.lineage.may_mutate import (
-    changes_of,
-    reached_by,
-    says,
-    used_by,
-)
+from parsimony_kernel.lineage.may_mutate import Reach
 from parsimony_kernel.lineage.object_graph import (
     held_by,
     names_of,
@@ -49,25 +43,29 @@ _RESIZE = "resize"
 class Looked:
     """What was seen before a cell ran of the values that it could change.
 
-    ``namespace`` is the live one, which is asked again afterwards for what was imported.
+    Args:
+        namespace: the live one, which is asked again afterwards for what was imported.
+        names: what the text of the cell says.
+        used: the names that it uses, through functions of the notebook too.
+        seen: fingerprints of the values, by name.
+        values: the values, which are kept weakly.
+        likely: the names that count as changed unless all of them was seen and is the same.
+        through: the names whose objects its functions change.
+        by_argument: whether one of these changes what it is handed.
+        resizes: whether it may resize arrays.
+        columns_only: the frames with which it does nothing that writes into the memory they have.
     """
 
     namespace: Mapping[str, Any] = field(default_factory=dict)
-    reads: frozenset[str] = frozenset()
+    names: Cell = field(default_factory=Cell)
+    used: Set[str] = frozenset()
     seen: Mapping[str, Fingerprint] = field(default_factory=dict)
     values: Snapshot = field(default_factory=lambda: Snapshot({}))
-    # Those that count as changed unless all of them was seen and is the same.
-    likely: frozenset[str] = frozenset()
-    # The names that it uses, whether its text does not tell them all, and whether it may resize
-    # arrays.
-    used: frozenset[str] = frozenset()
-    opaque: bool = False
-    resizes: bool = False
-    # The names whose objects its functions change, and whether one changes what it is handed.
-    through: frozenset[str] = frozenset()
+    likely: Set[str] = frozenset()
+    through: Set[str] = frozenset()
     by_argument: bool = False
-    # The frames with which the cell does nothing that writes into the memory they have.
-    columns_only: frozenset[str] = frozenset()
+    resizes: bool = False
+    columns_only: Set[str] = frozenset()
 
     def is_same(self, name: str, value: Any) -> bool:
         """Whether ``value``, which ``name`` had before and has now, is seen not to have changed."""
@@ -78,7 +76,9 @@ class Looked:
 
     def keep(self, bindings: Mapping[str, Any]) -> Snapshot:
         """``bindings``, such as those that stood before, for as long as the cell runs."""
-        used = bindings.keys() if self.opaque else self.used
+        names = self.names
+        used = self.used | names.reads | names.mutated | names.touched | names.writes
+        used = bindings.keys() if names.opaque else used | names.deletes
         return Snapshot(bindings, used, resizes=self.resizes)
 
 
@@ -90,29 +90,25 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         namespace: the live namespace; hand over the same object that the cell runs in.
     """
     names = read(code)
-    used, functions = reached_by(names.reads | names.called, namespace)
+    reach = Reach(namespace, names.reads | names.called)
     # Names whose parts are changed, or may be by what the cell calls by a name of its own.
     reached = names.reached | _linked(names)
-    maybe = reached | names.touched
+    maybe = reached | names.touched | names.called
     maybe |= {
         each for each in names.reads & namespace.keys() if _changes_when_read(namespace[each])
     }
     if names.opaque:
         maybe |= {name for name in namespace if type(name) is str and not name.startswith("_")}
-    maybe |= names.called
     called = [namespace[name] for name in maybe if name in namespace]
     held = held_by(called, reachable_from)
-    inside = [each for each in (*held.values(), *called) if _is_function(each)]
-    functions += inside
-    used = used.union(*(used_by(function, namespace) for function in inside))
-    through, by_argument = changes_of(functions, namespace)
+    reach.run(each for each in (*held.values(), *called) if _is_function(each))
+    through, by_argument = reach.changes()
     likely = names.reached | through
     maybe |= _named(held, namespace)
     if by_argument:
         likely |= names.touched | _named(held, namespace)
-    if functions:
-        maybe |= used
-    unclear = {name for name, path in names.paths if None in path}
+    if reach.functions:
+        maybe |= reach.used
     # A part that only running code tells, such as a property gives, may be any of what is held.
     unknown = [
         namespace[name]
@@ -120,29 +116,30 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         if name in namespace and path and part_at(namespace[name], path) is namespace[name]
     ]
     maybe |= _named(held_by(unknown, parts_in), namespace)
-    roots = [namespace[name] for name in likely | unclear if name in namespace]
-    likely |= _named(held_by(roots, parts_in), namespace)
-    changeable = {
-        name: namespace[name]
-        for name in likely | maybe | names.mutated
-        if name in namespace and not is_immutable(namespace[name])
-    }
-    rest = sorted((changeable.keys() & maybe) - likely - names.mutated)
-    may_change = {name: changeable[name] for name in (*sorted(changeable.keys() & likely), *rest)}
+    roots = likely | {name for name, path in names.paths if None in path}
+    inside = held_by([namespace[name] for name in roots if name in namespace], parts_in)
+    likely |= _named(inside, namespace)
     # The objects on which its methods and functions are called.
     bound = [each for each in called if is_bound(each) or type(each) is FunctionType]
     own = {id(part): part for value in bound for part in reachable_from(value)}
+    # What the text plainly changes comes last: it may be seen not to have changed.
+    order = (likely, maybe - likely - names.mutated, names.mutated - likely)
+    named = {
+        name: namespace[name]
+        for some in order
+        for name in sorted(some & namespace.keys())
+        if not is_immutable(namespace[name])
+    }
+    first = {name: value for name, value in named.items() if name not in order[-1]}
     # What a name is handed to, or a way that no text tells, may change what only parts hold.
     parts = own | held if by_argument or reached or names.defined else own
-    known = set(map(id, may_change.values()))
+    known = set(map(id, first.values()))
     unnamed = {
         f"{key}": value  # a name that no variable has
         for key, value in islice(parts.items(), _MOST_UNNAMED)
         if key not in known and not is_immutable(value)
     }
-    # What the text plainly changes comes last: it may be seen not to have changed.
-    looked_at = may_change | unnamed
-    looked_at |= {name: changeable[name] for name in sorted(changeable.keys() - may_change.keys())}
+    looked_at = first | unnamed | named
     seen, left = dict[str, Fingerprint](), MOST_STEPS_OF_A_CELL
     for name, value in looked_at.items():
         if left > 0:
@@ -150,21 +147,18 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
             left -= seen[name].taken
     values = {name: value for name, value in looked_at.items() if name in likely | seen.keys()}
     likely |= seen.keys() & set(map(str, own))
-    is_told = not (functions or own or names.opaque or names.reached or names.changes_inside)
-    resizes = _RESIZE in code or says(_RESIZE, functions)
+    is_told = not (reach.functions or own or names.opaque or names.reached or names.changes_inside)
+    resizes = _RESIZE in code or reach.says(_RESIZE)
     return Looked(
         namespace,
-        frozenset(used),
+        names,
+        reach.used,
         seen,
         Snapshot(values, values.keys(), resizes=resizes),
-        frozenset(likely & values.keys()),
-        frozenset(
-            used | names.reads | names.mutated | names.touched | names.writes | names.deletes
-        ),
-        names.opaque,
-        resizes,
-        frozenset(through),
+        likely & values.keys(),
+        through,
         by_argument,
+        resizes,
         names.mutated if is_told else frozenset(),
     )
 
@@ -208,9 +202,7 @@ class CellEffect:
         in_place: those of ``changed`` that still have the object they had.
         bound: the names that it bound, though perhaps to what they were bound to before.
         modules: the names that it imported, each with what it is bound to.
-        tables: the tables of databases that its queries make or change.
-        files: those of ``sources`` that are paths, each with its size in bytes and the time of its
-            last change in nanoseconds, ``None`` where it is no file.
+        files: what those of ``sources`` that are paths were when it had ended.
     """
 
     changed: tuple[str, ...] = ()
@@ -221,8 +213,7 @@ class CellEffect:
     in_place: tuple[str, ...] = ()
     bound: tuple[str, ...] = ()
     modules: tuple[tuple[str, str], ...] = ()
-    tables: tuple[str, ...] = ()
-    files: tuple[tuple[str, int | None, int | None], ...] = ()
+    files: tuple[SourceState, ...] = ()
 
 
 def observe_cell(
@@ -255,8 +246,8 @@ def observe_cell(
     values = looked.values.now(after)
     found = difference(before, after)
     touched, in_place = _touched(names, before, after, looked)
-    newly = {name for name in names.called & after.keys() if name in found.changed}
-    also, by_argument = changes_of(reached_by(newly, after).functions, after)
+    newly = names.called & after.keys() & {*found.changed}
+    also, by_argument = Reach(after, newly).changes()
     handed = names.touched if by_argument else frozenset()
     touched |= _differing(looked, values, names, looked.likely | also | handed)
     through = looked.through | (names.touched if looked.by_argument else frozenset())
@@ -266,10 +257,10 @@ def observe_cell(
     in_place |= names_of(
         touched, after, (before, values), looked.namespace, shown, looked.columns_only
     )
-    reads = names.reads | names.mutated | names.reached | looked.reads | in_place
+    reads = names.reads | names.mutated | names.reached | looked.used | in_place
     modules = tuple(
         (name, home)
-        for name, home in names.modules
+        for name, home in names.modules.items()
         if name in names.imports
         and name not in after
         and (not looked.namespace or name in looked.namespace)
@@ -286,8 +277,7 @@ def observe_cell(
         in_place=tuple(sorted(in_place - set(found.changed))),
         bound=tuple(sorted(names.writes & after.keys())),
         modules=modules,
-        tables=tuple(sorted(filter(is_table, names.writes | names.mutated))),
-        files=tuple((path, *size_and_change(path, cwd)) for path in paths),
+        files=tuple(source_state(path, cwd) for path in paths),
     )
 
 

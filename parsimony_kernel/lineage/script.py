@@ -1,29 +1,34 @@
-"""A short script that rebuilds a variable: a backward slice over the cells that ran.
+"""A short script that rebuilds a variable: a backward slice over the statements that ran.
 
 The ledger says which cells made or changed what is needed; they are kept whole, less the top-level
-statements that provably touch nothing kept. What cannot be told at all is a ``SliceError``. No
-script is guessed.
+statements that provably touch nothing kept. Text is asked for what nobody can compare: which
+statements move on an iterator or a random generator. What cannot be told at all is a
+``SliceError``. No script is guessed.
 """
 
+import builtins
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from pathlib import PurePath
+from typing import NamedTuple
 
-from parsimony_kernel.analysis.cell import Statement
+from parsimony_kernel.analysis import calls
+from parsimony_kernel.analysis.cell import NOTHING, Call, Cell, Statement
+from parsimony_kernel.analysis.parse import TABLE, is_table
+from parsimony_kernel.analysis.read import read
+from parsimony_kernel.lineage.classes import FACTS
 from parsimony_kernel.lineage.ledger import CellRun, Moment, OriginLedger, Return
-from parsimony_kernel.lineage.program import (
-    BUILTINS,
-    RANDOM,
-    SEEDS,
-    Effect,
-    Program,
-    binds_whole,
-    is_blind,
-    is_future,
-    is_opaque,
-    is_star,
-)
+
+# What a private namespace holds before any code has run, and how to get it elsewhere.
+SEEDS: Mapping[str, str] = FACTS["seeds"]
+_BUILTINS = frozenset(vars(builtins)) | {"__name__", "__builtins__"}
+# Stands for the random numbers that libraries keep for all.
+_RANDOM = "*random"
+_TEXT_MAGICS = calls.names("magics", "text")
+_STREAMS = calls.STREAM_FUNCTIONS | calls.STREAM_METHODS
+_DRAWING = frozenset({"sample", "rvs", "fit", "fit_transform", "fit_predict"})
+_RANDOM_MODULES = frozenset({"random", "sklearn", "scipy"})
 
 
 class SliceError(Exception):
@@ -64,10 +69,10 @@ def slice_of(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None
         )
     if not origin.cell_run:
         raise SliceError(f"the run of the cell that made {name!r} was not recorded")
-    program = Program(ledger.cell_runs())
+    program = _Program(ledger.cell_runs())
     walk = _Walk(program, ledger, name)
-    if walk.missing and program.has_stars():
-        walk = _Walk(program, ledger, name, stars=True)
+    if walk.missing and program.is_open:
+        walk = _Walk(program, ledger, name, keep_open=True)
     elif walk.missing:
         lost = min(walk.missing)
         raise SliceError(
@@ -77,22 +82,266 @@ def slice_of(ledger: OriginLedger, name: str, *, turns: Mapping[str, int] | None
     return _written(name, walk, program, turns or {})
 
 
+# What statements do
+
+
+class _Part(NamedTuple):
+    """What a statement does, with the functions that it may call.
+
+    Args:
+        reads: the names that it needs when it runs, with those that its functions use.
+        binds: the names that it may bind or unbind.
+        touches: the names whose objects it may change.
+        moves: the streams that it moves on, each by one of the names that lead to it.
+    """
+
+    statement: Statement
+    reads: Set[str]
+    binds: Set[str]
+    touches: Set[str]
+    moves: Set[str]
+
+    @property
+    def is_future(self) -> bool:
+        """Whether it is an import that has to stand first."""
+        return self.statement.source.startswith("from __future__")
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether it may read any name."""
+        running = [each for each in self.statement.calls if each.name in calls.RUNS_TEXT]
+        many = any(len(each.names) > 1 for each in self.statement.calls)
+        return bool(running) and (self.statement.opaque or many)
+
+    @property
+    def binds_whole(self) -> bool:
+        """Whether it, if it raises, has bound and changed nothing."""
+        return self.statement.rebinds and not self.statement.mutated
+
+
+class _Program:
+    """The statements of every run of a notebook, by the code of its cell.
+
+    Args:
+        tracked: the names that runs are known to have made.
+        tables: what queries name that was no variable: tables of databases, some of them older.
+        is_open: something may bind names that no text tells.
+    """
+
+    def __init__(self, runs: tuple[CellRun, ...]) -> None:
+        self.runs = runs
+        cells = {run.code: read(run.code) for run in runs}
+        statements = {code: _statements(cell) for code, cell in cells.items()}
+        every = [each for its in statements.values() for each in its]
+        self.tracked = {ref.name for run in runs for ref in run.made}
+        tables = {name for each in every for name in each.reads if is_table(name)}
+        self.tables = tables | {name.removeprefix(TABLE) for name in tables}
+        self.tables -= {ref.name for run in runs for ref in run.reads if not is_table(ref.name)}
+        self.is_open = any(map(_is_open, every))
+        self._homes = {**read("\n".join(SEEDS.values())).modules}
+        self._defined = set[str]()
+        for cell in cells.values():
+            self._homes.update(cell.modules)
+            self._defined |= cell.defined
+        # Functions that may give something else each time, and those that change nothing.
+        self._stateful, self._harmless = set[str](), set[str]()
+        self._learn([each for each in every if each.later is not NOTHING])
+        # What the functions that a name may hold read when they run.
+        self._used: dict[str, set[str]] = {}
+        for each in every:
+            for name in each.writes if each.later.reads else ():
+                self._used.setdefault(name, set()).update(each.later.reads)
+        self._is_seeded = any(
+            call.last in calls.SEEDING_FUNCTIONS for each in every for call in each.calls
+        )
+        # Names whose objects may be one, or hold a part of each other, and those that lead to what
+        # moves on when it is read.
+        self._groups = _Groups()
+        moving = {_RANDOM} if self._is_seeded else set[str]()
+        plain = self._homes.keys() | _BUILTINS | (self._defined - self._stateful) | {""}
+        for each in every:
+            self._relate(each, plain)
+            moving |= each.writes | each.mutated if self._makes_stream(each) else set()
+        self._streams = self.related(moving)
+        self._parts = {code: [*map(self._part, its)] for code, its in statements.items()}
+
+    def parts(self, run: CellRun) -> list[_Part]:
+        return self._parts[run.code]
+
+    def through(self, names: Iterable[str]) -> set[str]:
+        """What the functions that ``names`` hold use when they run, all the way."""
+        found, pending = set[str](), [name for name in names if name in self._used]
+        while pending:
+            more = self._used.get(pending.pop(), set()) - found
+            found |= more
+            pending += more
+        return found
+
+    def related(self, names: Iterable[str]) -> set[str]:
+        """The groups of names that may share objects with ``names``."""
+        return {self._groups.of(name) for name in names}
+
+    def streams_of(self, names: Iterable[str]) -> set[str]:
+        """The streams that ``names`` lead to."""
+        return self.related(names) & self._streams
+
+    def _relate(self, statement: Statement, plain: Collection[str]) -> None:
+        for name, root in statement.links:
+            self._groups.join({name, root.name}.difference(plain))
+        for call in statement.calls:
+            if not self._is_harmless(call):
+                self._groups.join({*call.handed, call.root}.difference(plain))
+        if statement.later is not NOTHING:
+            self._groups.join(statement.writes | statement.reads.difference(plain))
+            if self._is_seeded and any(map(self._draws, statement.calls)):
+                self._groups.join({*statement.writes, *statement.mutated, _RANDOM})
+
+    def _part(self, statement: Statement) -> _Part:
+        through = self.through(statement.now)
+        reads = statement.now | statement.deletes | through
+        touches, moves = set[str](), set[str]()
+        if not statement.defines:
+            reads |= statement.mutated
+            touches = {*statement.mutated, *statement.reached}
+            for call in statement.calls:
+                if not self._is_harmless(call):
+                    touches |= call.handed | {call.root} | through
+            imports_all = statement.opaque and statement.source.startswith("from ")
+            if statement.changes_all or (_is_open(statement) and not imports_all):
+                touches.add("*")
+            moves = self.streams_of(statement.now | through) if self._streams else moves
+            random = self._groups.of(_RANDOM)
+            if self._is_seeded and (random in moves or any(map(self._draws, statement.calls))):
+                reads |= {_RANDOM}
+                moves.add(random)
+        touches -= self._homes.keys() | {""}
+        binds = statement.writes | statement.deletes
+        return _Part(statement, reads, binds, touches, moves)
+
+    # What functions do
+
+    def _learn(self, functions: Sequence[Statement]) -> None:
+        """A function is harmless until it, or one that it calls, is not."""
+        for each in functions:
+            self._harmless |= each.writes & self._defined
+        is_new = True
+        while is_new:
+            known = len(self._stateful), len(self._harmless)
+            for each in functions:
+                if each.keeps_state or any(map(self._gives_stream, each.later.calls)):
+                    self._stateful |= each.writes
+                changes = each.keeps_state or each.later.may_mutate or each.later.writes
+                if changes or not all(map(self._is_harmless, each.later.calls)):
+                    self._harmless -= each.writes
+            is_new = known != (len(self._stateful), len(self._harmless))
+
+    def _is_harmless(self, call: Call) -> bool:
+        """Whether a call leaves what it is handed as it is."""
+        if call.name in self._harmless:
+            return True
+        if call.last in calls.MUTATES or call.root in self._defined or not call.name:
+            return False
+        if call.root in self._homes:
+            return self._home(call)[0] in calls.VALUE_MODULES
+        if call.name == call.root:
+            return call.last in calls.HARMLESS and not call.last[:1].isupper()
+        return call.last in calls.PURE_METHODS and call.last not in self._defined
+
+    def _home(self, call: Call) -> list[str]:
+        """The full name of a call of an import, or of a method of what that gives, in parts."""
+        rest = call.name.removeprefix(call.root).lstrip(".")
+        return f"{self._homes[call.root]}.{rest}".replace(":", ".").split(".")
+
+    # What moves on when it is read
+
+    def _makes_stream(self, statement: Statement) -> bool:
+        gives = any(map(self._gives_stream, statement.calls))
+        return gives or (statement.keeps_state and not statement.defines)
+
+    def _gives_stream(self, call: Call) -> bool:
+        """Whether what a call gives may move on when it is read, or change what it was made of."""
+        if call.last in _STREAMS or call.root in self._stateful:
+            return True
+        if call.root in self._homes:
+            module = self._home(call)[0]
+            is_known = module in calls.VALUE_MODULES and module not in calls.STREAM_MODULES
+            return not is_known or "partial" in call.last
+        return call.last in ("partial", "methodcaller")
+
+    def _draws(self, call: Call) -> bool:
+        """Whether a call may take, or set, the random numbers that a library keeps for all."""
+        if call.last in calls.SEEDING_FUNCTIONS:
+            return True
+        if call.last in calls.STREAM_FUNCTIONS:
+            return False
+        if call.root not in self._homes or call.name.partition(".")[0] != call.root:
+            return call.last in _DRAWING
+        path = self._home(call)
+        is_known = path[0] in calls.VALUE_MODULES and path[0] not in _RANDOM_MODULES
+        return "random" in path or not is_known
+
+
+def _is_open(statement: Statement) -> bool:
+    """Whether it may bind or change names that its text does not tell."""
+    return statement.opaque or statement.changes_any
+
+
+class _Groups:
+    """Names in groups that only grow together."""
+
+    def __init__(self) -> None:
+        self._above: dict[str, str] = {}
+
+    def of(self, name: str) -> str:
+        """The name that stands for the group of ``name``."""
+        while (above := self._above.setdefault(name, name)) != name:
+            name = above
+        return name
+
+    def join(self, names: Iterable[str]) -> None:
+        """Put ``names`` into one group."""
+        first, *others = sorted({self.of(name) for name in names}) or [""]
+        for other in others:
+            self._above[other] = first
+
+
+def _statements(cell: Cell) -> tuple[Statement, ...]:
+    """The statements of a cell, with those of magics that run Python in place of the magics."""
+    return tuple(inner for each in cell.statements for inner in _of_magic(each))
+
+
+def _of_magic(statement: Statement) -> Iterator[Statement]:
+    match [*statement.magics]:
+        case [magic, *_] if (
+            magic.name in _TEXT_MAGICS
+            and statement.source.startswith("get_ipython().run_")
+            and not (magic.body and magic.text)
+            and (inner := _statements(read(magic.body or magic.text)))
+        ):
+            yield from (replace(each, lines=statement.lines) for each in inner)
+        case _:
+            yield statement
+
+
+# The walk
+
+
 class _Walk:
     """One pass over all that ran, from the newest statement to the oldest.
 
     What an undo took back is passed over, from the undo to the moment to which it went back.
 
     Args:
-        stars: keep all that binds names that no text tells.
+        keep_open: keep all that binds names that no text tells.
     """
 
     def __init__(
-        self, program: Program, ledger: OriginLedger, name: str, *, stars: bool = False
+        self, program: _Program, ledger: OriginLedger, name: str, *, keep_open: bool = False
     ) -> None:
         # The places of the statements that are kept of each run.
-        self.kept: dict[int, list[int]] = {}
+        self.kept: dict[int, set[int]] = {}
         self._program = program
-        self._stars = stars
+        self._keep_open = keep_open
         # The names whose value is needed, and those that a statement kept surely asks for.
         self._live = {name} | program.through({name})
         self._asked = set[str]()
@@ -108,15 +357,14 @@ class _Walk:
             self._arrive(Moment(run.number, len(returns)))
             self._pass(run)
         self.seeds = self._live & SEEDS.keys()
-        left = self._live - self.seeds - self._found - BUILTINS - {RANDOM}
+        left = self._live - self.seeds - self._found - _BUILTINS - {_RANDOM}
         self.missing = (left & self._asked) - program.tables
 
     # What an undo took back
 
     def _go_back(self, back: Return) -> None:
         """What is needed of the names of ``back`` is what they were at its moment."""
-        for name in sorted(back.names & self._passed.keys() & self._live):
-            raise _twice(name)
+        self._must_not_be_waiting(back.names & self._passed.keys() & self._live)
         names = back.names - self._passed.keys()
         self._passed.update(dict.fromkeys(names, back.to))
         self._waiting |= names & self._live
@@ -129,12 +377,19 @@ class _Walk:
         for name in reached:
             del self._passed[name]
 
-    def _must_not_be_passed(self, run: CellRun, effect: Effect) -> None:
+    def _must_not_be_waiting(self, names: Collection[str]) -> None:
+        if names:
+            raise SliceError(
+                f"{min(names)!r} went in twice, once as it is now and once as it was before an "
+                "undo, and no order of the cells gives both: run the cells that use it again",
+            )
+
+    def _must_not_be_passed(self, run: CellRun, part: _Part) -> None:
         """What is kept must not bind or change what an undo took back."""
-        for name in sorted(self._waiting & effect.binds):
-            raise _twice(name)
-        made = {ref.name for ref in run.made} - effect.binds if effect.touches else set[str]()
-        for name in sorted(self._passed.keys() & (made | effect.touches)):
+        self._must_not_be_waiting(self._waiting & part.binds)
+        made = {ref.name for ref in run.made} - part.binds if part.touches else set[str]()
+        if hit := self._passed.keys() & (made | part.touches):
+            name = min(hit)
             raise SliceError(
                 f"what was done to {name!r} was taken back, and something that is needed may "
                 f"hold the same object: run the cells that use {name!r} again",
@@ -144,69 +399,10 @@ class _Walk:
 
     def _pass(self, run: CellRun) -> None:
         made = {ref.name for ref in run.made} & self._live
-        statements = self._ended(run)
-        effects = [self._program.effect(each) for each in statements]
-        is_in = bool(made) or any(map(self._is_needed, effects))
-        if not is_in and not self._stars:
-            self._must_be_tracked(run)
-            return
-        whole = bool(made) and self._is_whole(run, effects, made)
-        is_told = self._is_told(effects, made)
-        own = {name for each in statements for name in each.writes}
-        # Under "from __future__ import annotations" a name in an annotation is not asked for.
-        is_lenient = any(map(is_future, statements))
-        kept = list[int]()
-        for index in reversed(range(len(statements))):
-            each, effect = statements[index], effects[index]
-            is_open = self._stars and (is_star(each) or is_opaque(each))
-            may_change = is_in and self._may_change(effect, is_told=is_told)
-            if not (whole or is_open or may_change or self._is_needed(effect)):
-                continue
-            if self._passed:
-                self._must_not_be_passed(run, effect)
-            kept.append(index)
-            self._found |= effect.binds
-            self._asked -= effect.binds
-            self._live -= effect.certain
-            self._found -= effect.certain
-            self._live |= effect.reads
-            if not is_lenient:
-                self._asked |= each.now - own
-            if is_blind(each):
-                self._live |= self._program.tracked
-        self._must_be_tracked(run)
-        if whole:
-            self._found |= made
-        if kept:
-            kept += [i for i, each in enumerate(statements) if is_future(each) and i not in kept]
-            self.kept[run.number] = sorted(kept)
-
-    def _is_needed(self, effect: Effect) -> bool:
-        """Whether a statement binds what is needed, or moves it on."""
-        if not self._live.isdisjoint(effect.binds):
-            return True
-        return bool(effect.moves and effect.moves & self._program.streams_of(self._live))
-
-    def _may_change(self, effect: Effect, *, is_told: bool) -> bool:
-        """Whether a statement may change something that is needed and not taken back as a whole.
-
-        Args:
-            is_told: text tells which statements changed what is needed.
-        """
-        if effect.touches <= self._passed.keys() - self._live:
-            return False
-        if not is_told or "*" in effect.touches:
-            return True
-        related = self._program.related
-        return not related(effect.touches).isdisjoint(related(self._live))
-
-    def _is_told(self, effects: Sequence[Effect], made: set[str]) -> bool:
-        related = self._program.related
-        touched = set[str]().union(*(related(each.touches) for each in effects))
-        left = made.difference(*(each.binds for each in effects))
-        return related(left) <= touched
-
-    def _must_be_tracked(self, run: CellRun) -> None:
+        parts = self._ended(run)
+        is_in = bool(made) or any(map(self._is_needed, parts))
+        if is_in or self._keep_open:
+            self._keep(run, parts, made, is_in=is_in)
         for ref in run.reads:
             if not ref.version and ref.name in self._live and ref.name not in SEEDS:
                 raise SliceError(
@@ -215,54 +411,107 @@ class _Walk:
                     "use it",
                 )
 
-    def _is_whole(self, run: CellRun, effects: Sequence[Effect], made: set[str]) -> bool:
-        """Whether something changed ``made`` that no text names."""
-        left = made.difference(*(each.binds for each in effects))
-        if not left or any(each.touches or each.moves for each in effects):
-            return False
-        if run.failed:
-            raise _stopped(left)
-        if not effects:
-            told = ", ".join(map(repr, sorted(left)))
-            raise SliceError(f"the text of run {run.number}, which made {told}, is no Python")
-        return True
+    def _keep(self, run: CellRun, parts: Sequence[_Part], made: set[str], *, is_in: bool) -> None:
+        """Keep what is needed of a run that ``made`` some of it."""
+        related = self._program.related
+        # What it changed and did not bind, and whether text tells which statements did that.
+        left = made.difference(*(each.binds for each in parts))
+        is_told = related(left) <= related(name for each in parts for name in each.touches)
+        is_whole = bool(left) and not any(each.touches or each.moves for each in parts)
+        if is_whole:
+            self._must_be_whole(run, parts, left)
+        own = {name for each in parts for name in each.statement.writes}
+        # Under "from __future__ import annotations" a name in an annotation is not asked for.
+        futures = {place for place, each in enumerate(parts) if each.is_future}
+        kept = set[int]()
+        for place, each in reversed([*enumerate(parts)]):
+            statement = each.statement
+            is_open = self._keep_open and _is_open(statement)
+            may_change = is_in and self._may_change(each, is_told=is_told)
+            if not (is_whole or is_open or may_change or self._is_needed(each)):
+                continue
+            if self._passed:
+                self._must_not_be_passed(run, each)
+            kept.add(place)
+            self._found |= each.binds
+            self._asked -= each.binds
+            self._live -= statement.certain
+            self._found -= statement.certain
+            self._live |= each.reads
+            if not futures:
+                self._asked |= statement.now - own
+            if each.is_blind:
+                self._live |= self._program.tracked
+        if is_whole:
+            self._found |= made
+        if kept:
+            self.kept[run.number] = kept | futures
 
-    def _ended(self, run: CellRun) -> Sequence[Statement]:
-        """The statements of a run that came to their end."""
-        statements, stop = self._program.statements(run), run.stopped_at
+    def _is_needed(self, part: _Part) -> bool:
+        """Whether a statement binds what is needed, or moves it on."""
+        if not self._live.isdisjoint(part.binds):
+            return True
+        return bool(part.moves and part.moves & self._program.streams_of(self._live))
+
+    def _may_change(self, part: _Part, *, is_told: bool) -> bool:
+        """Whether a statement may change something that is needed and not taken back as a whole.
+
+        Args:
+            is_told: text tells which statements changed what is needed.
+        """
+        if part.touches <= self._passed.keys() - self._live:
+            return False
+        if not is_told or "*" in part.touches:
+            return True
+        related = self._program.related
+        return not related(part.touches).isdisjoint(related(self._live))
+
+    def _must_be_whole(self, run: CellRun, parts: Sequence[_Part], names: Collection[str]) -> None:
+        """A run that changed ``names`` in a way that no text tells must have ended."""
+        if run.failed:
+            raise _stopped(names)
+        if not parts:
+            told = ", ".join(map(repr, sorted(names)))
+            raise SliceError(f"the text of run {run.number}, which made {told}, is no Python")
+
+    def _ended(self, run: CellRun) -> Sequence[_Part]:
+        """What came to its end of a run."""
+        parts, stop = self._program.parts(run), run.stopped_at
         if not run.failed:
-            return statements
-        ended = [each for each in statements if each.lines[1] < stop]
-        rest = [each for each in statements[len(ended) :] if not stop or each.lines[0] <= stop]
+            return parts
+        ended = [each for each in parts if each.statement.lines[1] < stop]
+        rest = parts[len(ended) :]
+        rest = [each for each in rest if not stop or each.statement.lines[0] <= stop]
         is_known = bool(stop) and len(rest) == 1
         if not is_known:
             # What came before a binding that stands has come to its end as well.
-            makers = Counter(name for each in statements for name in each.writes)
+            makers = Counter(name for each in parts for name in each.statement.writes)
             sure = {ref.name for ref in run.made if makers[ref.name] == 1}
-            count = max((i + 1 for i, each in enumerate(rest) if _binds(each, sure)), default=0)
+            ends = [
+                number
+                for number, each in enumerate(rest, 1)
+                if each.binds_whole and not each.statement.writes.isdisjoint(sure)
+            ]
+            count = max(ends, default=0)
             ended, rest = [*ended, *rest[:count]], rest[count:]
         for each in rest:
-            self._must_be_whole(run, each, is_known=is_known)
+            self._must_not_matter(run, each, is_known=is_known)
         return ended
 
-    def _must_be_whole(self, run: CellRun, statement: Statement, *, is_known: bool) -> None:
+    def _must_not_matter(self, run: CellRun, part: _Part, *, is_known: bool) -> None:
         """What stopped did some of its work, perhaps on what is needed."""
-        effect = self._program.effect(statement)
+        streams_of = self._program.streams_of
         made = {ref.name for ref in run.made} | {*run.deleted}
-        hit = self._live & effect.touches & made
-        if not (is_known and binds_whole(statement)):
-            hit |= self._live & effect.binds - (self._program.tracked - made)
-        if effect.touches:
-            bound = {name for each in self._program.statements(run) for name in each.writes}
+        hit = self._live & part.touches & made
+        if not (is_known and part.binds_whole):
+            hit |= self._live & part.binds - (self._program.tracked - made)
+        if part.touches:
+            bound = {name for each in self._program.parts(run) for name in each.statement.writes}
             hit |= self._live & (made - bound)
-        if effect.moves and not effect.moves.isdisjoint(self._program.streams_of(self._live)):
-            hit |= {each for each in self._live if self._program.streams_of({each}) & effect.moves}
+        if part.moves:
+            hit |= {each for each in self._live if streams_of({each}) & part.moves}
         if hit:
             raise _stopped(hit)
-
-
-def _binds(statement: Statement, names: Collection[str]) -> bool:
-    return binds_whole(statement) and not statement.writes.isdisjoint(names)
 
 
 def _stopped(names: Collection[str]) -> SliceError:
@@ -273,33 +522,27 @@ def _stopped(names: Collection[str]) -> SliceError:
     )
 
 
-def _twice(name: str) -> SliceError:
-    return SliceError(
-        f"{name!r} went in twice, once as it is now and once as it was before an undo, "
-        "and no order of the cells gives both: run the cells that use it again",
-    )
-
-
 # The text
 
 
-def _written(name: str, walk: _Walk, program: Program, turns: Mapping[str, int]) -> Script:
-    parts = []
+def _written(name: str, walk: _Walk, program: _Program, turns: Mapping[str, int]) -> Script:
+    held = []
     blocks, futures, sources = list[str](), dict[str, None](), dict[str, None]()
-    for number in sorted(walk.kept):
+    for number, places in sorted(walk.kept.items()):
         run = program.runs[number - 1]
-        every = program.statements(run)
-        kept = [every[index] for index in walk.kept[number]]
-        futures |= dict.fromkeys(each.source for each in kept if is_future(each))
-        plain = tuple(each for each in kept if not is_future(each))
+        parts = program.parts(run)
+        kept = [parts[place] for place in sorted(places)]
+        futures |= {each.statement.source: None for each in kept if each.is_future}
+        plain = tuple(each.statement for each in kept if not each.is_future)
         if plain:
-            parts.append((run, plain))
+            held.append((run, plain))
             blocks += ["", f"# {_one_line(_place(run, turns))}", *(each.source for each in plain)]
+            every = [each.statement for each in parts]
             sources |= dict.fromkeys(each for each in run.sources if _is_read(each, plain, every))
     head = [f"# Rebuilds {name}.", *(f"# Reads {_one_line(each)}" for each in sources)]
     for first in (futures, sorted(SEEDS[each] for each in walk.seeds)):
         head += ["", *first] if first else []
-    return Script(name, "\n".join([*head, *blocks]) + "\n", tuple(parts), tuple(sources))
+    return Script(name, "\n".join([*head, *blocks]) + "\n", tuple(held), tuple(sources))
 
 
 def _is_read(source: str, kept: Sequence[Statement], every: Sequence[Statement]) -> bool:

@@ -74,13 +74,12 @@ def with_functions(statement: Statement, earlier: list[Statement]) -> Names:
             found.append(each)
             pending |= each.reads
     return Names(
-        reads=frozenset().union(*(each.reads for each in found)),
-        writes=frozenset().union(*(each.writes for each in found)),
+        reads=set().union(*(each.reads for each in found)),
+        writes=set().union(*(each.writes for each in found)),
         deletes=statement.deletes,
-        touched=frozenset().union(*(each.touched for each in found)),
-        called=statement.called,
-        receivers=statement.receivers,
-        may_mutate=frozenset().union(*(each.may_mutate for each in found)),
+        touched=set().union(*(each.touched for each in found)),
+        calls=statement.calls,
+        may_mutate=set().union(*(each.may_mutate for each in found)),
         opaque=statement.opaque,
         changes_any=statement.changes_any,
     )

@@ -21,10 +21,9 @@ from parsimony_kernel.execution.clean import clean_executor
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.identity import ARTIFACT_FOLDER, content_sha
-from parsimony_kernel.lineage.ledger import OriginLedger
+from parsimony_kernel.lineage.ledger import OriginLedger, stamp_effect
 from parsimony_kernel.lineage.observe import observe_cell
 from parsimony_kernel.lineage.script import slice_of
-from parsimony_kernel.lineage.stamp import stamp_effect
 
 SCOPE = RunScope("r1", "analysis.ipynb", "c1", 1)
 CELLS = (

@@ -1,14 +1,30 @@
-"""What the ledger answers about runs and versions."""
+"""From a cell to the origins of its variables, and what the ledger answers about them."""
+
+import math
+from pathlib import Path
+from typing import Any
 
 import pytest
 from watched_notebook import Notebook
 
-from parsimony_kernel.lineage.ledger import CellRun
+from parsimony_kernel.lineage.file_access import sources_in
+from parsimony_kernel.lineage.ledger import CellRun, InputRef, VariableOrigin
+from parsimony_kernel.lineage.snapshot import difference, visible
+from parsimony_kernel.lineage.why import why
 
 
 @pytest.fixture
-def notebook() -> Notebook:
-    return Notebook()
+def notebook(tmp_path: Path) -> Notebook:
+    return Notebook(tmp_path)
+
+
+def origin(notebook: Notebook, name: str, *cells: str) -> VariableOrigin:
+    """Where ``name`` comes from after ``cells``."""
+    for code in cells:
+        notebook.cell(code)
+    found = notebook.ledger.get(name)
+    assert found is not None
+    return found
 
 
 def stale(notebook: Notebook, name: str) -> list[tuple[str, int]]:
@@ -86,3 +102,168 @@ def test_aliases_that_change_together_are_not_stale(notebook: Notebook) -> None:
     for code in ("a = {}\nb = a", "b['x'] = 1", "a['y'] = 2"):
         notebook.cell(code)
     assert stale(notebook, "a") == stale(notebook, "b") == []
+
+
+def test_a_new_variable_has_version_one_and_says_who_made_it(notebook: Notebook) -> None:
+    x = origin(notebook, "x", "x = [1]")
+    assert (x.version, x.actor, x.notebook_path) == (1, "user", "nb.ipynb")
+    assert (x.cell_id, x.run_id, x.code, x.inputs) == ("c", "r", "x = [1]", ())
+    assert len(x.code_sha) == 64
+
+
+def test_inputs_are_the_versions_that_were_read(notebook: Notebook) -> None:
+    newest = origin(notebook, "y", "x = [1]", "x = [2]", "y = x + [3]", "y = y * 2")
+    assert newest.inputs == (InputRef(name="y", version=1),)
+    assert [each.name for each in notebook.ledger.ancestry("y")] == ["y", "y", "x"]
+
+
+def test_an_input_from_before_tracking_has_version_zero(notebook: Notebook) -> None:
+    notebook.names["old"] = [1]
+    assert origin(notebook, "new", "new = old * 2").inputs == (InputRef(name="old", version=0),)
+
+
+def test_files_that_exist_and_addresses_are_sources(notebook: Notebook) -> None:
+    (notebook.cwd / "data").mkdir()
+    (notebook.cwd / "data" / "cars.csv").write_text("x")
+    cell = "x = ['data/cars.csv', 'data/none.csv', 'https://example.org/a', 'data']"
+    assert origin(notebook, "x", cell).sources == ("data/cars.csv", "https://example.org/a")
+
+
+def test_a_file_outside_the_folder_is_told_in_full(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x")
+    (tmp_path / "nb").mkdir()
+    literals = ("../a.csv", "\0", "x" * 5_000, str(tmp_path / "a.csv"))
+    assert sources_in(literals, tmp_path / "nb") == ((tmp_path / "a.csv").as_posix(),)
+
+
+def test_private_names_and_imports_are_nobodys_variables() -> None:
+    made = eval("lambda: 0", {"__name__": "__main__"})
+    names = {"_x": 1, "math": math, "Path": Path, "sqrt": math.sqrt, "In": [], "f": made, "x": 1}
+    hidden = {"In": names["In"]}
+    assert list(visible(names, hidden)) == ["f", "x"]
+    assert list(visible({**names, "In": [5]}, hidden)) == ["In", "f", "x"]
+
+
+def test_a_difference_is_by_identity() -> None:
+    one, two = [1], [1]
+    found = difference({"a": one, "b": one, "c": one}, {"a": one, "b": two, "d": one})
+    assert (found.changed, found.deleted) == (("b", "d"), ("c",))
+
+
+def test_only_what_code_can_name_is_a_variable() -> None:
+    names: dict[Any, Any] = {"a": 1, 7: 1, None: 1, "half \ud800": 1, "two words": 1, "_b": 1}
+    assert visible(names, {}) == {"a": 1}
+
+
+def test_no_code_of_an_object_runs_when_its_cell_is_stamped(notebook: Notebook) -> None:
+    """Whatever a class does when it is asked: nobody asks it."""
+    notebook.cell(
+        "import numpy as np\nimport pandas, polars\nasked = []\n"
+        "class M(type):\n"
+        "    def __getattribute__(cls, name): asked.append(name)\n"
+        "    def __eq__(cls, it): asked.append('eq')\n"
+        "    def __hash__(cls): asked.append('hash')\n"
+        "class A(metaclass=M):\n"
+        "    __module__ = '__main__'\n"
+        "    def __getattribute__(self, name): asked.append(name)\n"
+        "    def __eq__(self, it): asked.append('eq')\n"
+        "    def __hash__(self): asked.append('hash')\n"
+        "    def append(self, it): pass\n"
+        "a = A()\nheld = np.empty(1, object), {'k': a}\nheld[0][0] = a\n"
+    )
+    del notebook.names["asked"][:]
+    effect = notebook.cell("a.x = 1\nb = a\nB = A\nheld[1]['j'] = 1")
+    assert effect.changed == ("B", "a", "b", "held")
+    assert notebook.names["asked"] == []
+
+
+@pytest.mark.parametrize("module", ["7", "None", "M()", "Text('numpy')"])
+def test_a_class_that_says_no_module_is_a_person_s(notebook: Notebook, module: str) -> None:
+    notebook.cell(
+        "class M:\n    def __ne__(self, it): raise SystemExit\n    __eq__ = __ne__\n"
+        "class Text(str):\n    def __ne__(self, it): raise SystemExit\n"
+        "    __eq__, __hash__ = __ne__, str.__hash__"
+    )
+    effect = notebook.cell(f"class A: pass\nA.__module__ = {module}")
+    assert ("A" in effect.changed) is (module != "None")
+
+
+# Inputs are those of the statements that made a variable, not of its cell
+
+X_AND_Y = "x = 1\ny = 2"
+
+
+# Cells, the variable, and its inputs with their versions.
+CASES: dict[str, tuple[tuple[str, ...], str, dict[str, int]]] = {
+    "a name of the same cell": (("x = 1; y = x + 1",), "y", {"x": 1}),
+    "each of a pair": ((X_AND_Y, "a, b = x + 2, y + 3"), "a", {"x": 1}),
+    "a swapped pair": ((X_AND_Y, "x, y = y, x"), "x", {"y": 1}),
+    "a value in between": (("k = 5", "x = k\ny = x + 1\nx = 2"), "y", {"k": 1}),
+    "a value in between is not the last one": (("k = 5", "x = k\ny = x + 1\nx = 2"), "x", {}),
+    "what it was before": (("x = 1", "x += 1"), "x", {"x": 1}),
+    "a change in place": (("r = []\nk = 1", "r.append(k)\ns = 2"), "r", {"r": 1, "k": 1}),
+    "another statement of the cell": (("k = 1\nj = 2", "a = k\nb = j"), "b", {"j": 1}),
+    "the body of a function": (("k = 1", "def f():\n    return k\ny = f()"), "f", {"k": 1}),
+    "a function of the same cell": (("k = 1", "def f():\n    return k\ny = f()"), "y",
+                                    {"f": 1, "k": 1}),
+    "what a function finds when it runs": (("def f():\n    return k\nk = 1\ny = f()",), "y",
+                                           {"f": 1, "k": 1}),
+    "a function of an earlier cell": (("k = 1\ndef f():\n    return k", "y = f()"), "y",
+                                      {"f": 1, "k": 1}),
+    "a function in a wrapper": (
+        ("import functools\nk = 1\n@functools.cache\ndef f():\n    return k", "y = f()"), "y",
+        {"f": 1, "k": 1},
+    ),
+    "a default": (("k = 1", "def f(x=k):\n    return x\nz = 0"), "f", {"k": 1}),
+    "a comprehension": ((X_AND_Y, "a = [x + i for i in range(3)]\nb = y"), "a", {"x": 1}),
+    "a walrus": ((X_AND_Y, "a = (b := x) + y\nc = b"), "c", {"b": 1}),
+    "a tuple that is returned": (("x = 1\ndef f(v):\n    return v, v", "a, b = f(x)"), "b",
+                                 {"f": 1, "x": 1}),
+    "a context manager": (("import contextlib\nx = 1",
+                           "with contextlib.nullcontext(x) as a:\n    b = a + 1\nc = 0"), "b",
+                          {"contextlib": 1, "x": 1}),
+    "a loop": (("x = [1]\nk = 2", "t = 0\nfor i in x:\n    t += i\nu = k"), "t", {"x": 1}),
+    "what is changed through a function": (
+        ("rows = []\nk = 1\ndef put():\n    rows.append(k)", "put()\nz = 0"), "rows",
+        {"k": 1, "put": 1, "rows": 1},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_variable_is_made_from_the_inputs_of_its_statements(
+    notebook: Notebook, case: str
+) -> None:
+    cells, name, wanted = CASES[case]
+    found = origin(notebook, name, *cells)
+    assert {ref.name: ref.version for ref in found.inputs} == wanted
+
+
+@pytest.mark.parametrize(
+    ("cells", "wanted"),
+    [
+        (("x = 1; y = x + 1", "x = 42"), {"y": {"x"}, "x": set()}),
+        (("x = 1; y = x + 1", "x = 1; y = x + 1"), {"y": set()}),
+        ((X_AND_Y, "a, b = x + 2, y + 3", "y = 9"), {"a": set(), "b": {"y"}}),
+        (("k = 1\ndef f():\n    return k\ny = f()", "k = 2"), {"y": {"k"}}),
+        (("x = 1\ny = x + 1\nz = y * 2", "x = 3"), {"z": {"x"}}),
+    ],
+)
+def test_what_is_stale(
+    notebook: Notebook, cells: tuple[str, ...], wanted: dict[str, set[str]]
+) -> None:
+    for code in cells:
+        notebook.cell(code)
+    assert {name: {each for each, _ in stale(notebook, name)} for name in wanted} == wanted
+
+
+def test_why_names_an_input_of_the_same_cell(notebook: Notebook) -> None:
+    origin(notebook, "y", "x = 1; y = x + 1", "x = 42")
+    told = why(notebook.ledger, "y", present={"x", "y"})
+    assert [(step.name, step.version) for step in told.steps] == [("y", 1), ("x", 1)]
+    assert "made from x version 1; x is at version 2 now" in told.text()
+
+
+def test_what_did_not_run_went_into_nothing(notebook: Notebook) -> None:
+    y = origin(notebook, "y", "x = 1\nk = 2", "x.real\ny = x\n1 / 0")
+    assert [ref.name for ref in y.inputs] == ["x"]

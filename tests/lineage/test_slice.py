@@ -9,12 +9,16 @@ from typing import Any
 import pytest
 from lineage_desk import USER, Desk
 
-from parsimony_kernel.lineage.ledger import CellRun, InputRef, OriginLedger, VariableOrigin
+from parsimony_kernel.lineage.ledger import (
+    CellRun,
+    InputRef,
+    OriginLedger,
+    VariableOrigin,
+    stamp_effect,
+)
 from parsimony_kernel.lineage.observe import observe_cell
-from parsimony_kernel.lineage.program import SEEDS
-from parsimony_kernel.lineage.script import Script, SliceError, slice_of
+from parsimony_kernel.lineage.script import SEEDS, Script, SliceError, slice_of
 from parsimony_kernel.lineage.snapshot import visible
-from parsimony_kernel.lineage.stamp import stamp_effect
 
 
 def sliced(desk: Desk, name: str, **options: Any) -> Script:

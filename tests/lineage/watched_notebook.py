@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.execution.run_scope import RunScope
-from parsimony_kernel.lineage.ledger import CellRun, OriginLedger
+from parsimony_kernel.lineage.ledger import CellRun, OriginLedger, stamp_effect
 from parsimony_kernel.lineage.observe import CellEffect, before_cell, observe_cell, stopped_line
 from parsimony_kernel.lineage.snapshot import visible
-from parsimony_kernel.lineage.stamp import stamp_effect
 
 SCOPE = RunScope(run_id="r", notebook_path="nb.ipynb", cell_id="c", actor="user")
 
