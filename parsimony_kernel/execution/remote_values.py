@@ -19,6 +19,10 @@ PLAIN_BYTES = 10_000
 _PLAIN_DEPTH = 20
 
 
+class RemoteKernelError(Exception):
+    """Why there is no kernel to run code in. ``str()`` is one sentence with the remedy."""
+
+
 @dataclass(frozen=True)
 class RemoteValue:
     """A variable that stays in its kernel: its name, its type in words, and a summary of what it
@@ -83,8 +87,11 @@ def type_in_words(value: Any) -> str:
     return name if package in ("", "builtins", "__main__") else f"{package}.{name}"
 
 
-def encode(variables: Mapping[str, Any], name: str, limit: int) -> dict[str, str]:
-    """The table or chart ``name`` as bytes in base64, with the form that they have.
+def encode(variables: Mapping[str, Any], name: str, limit: int) -> tuple[str, str]:
+    """The form of the table, chart or plain value ``name``, and its bytes in base64.
+
+    Args:
+        limit: so many bytes it may have.
 
     Raises ``LookupError``, ``TypeError`` or ``ValueError``, which say what to do instead.
     """
@@ -99,10 +106,8 @@ def encode(variables: Mapping[str, Any], name: str, limit: int) -> dict[str, str
                 "brought over: make the part or the sum that is needed with code, and fetch that"
             )
 
-    form, table, text = "json", None, encode_plain(value, limit)
-    if is_altair(value):
-        text = json.dumps(value.to_dict(), default=str)
-    elif comes_from(value, "pandas", "DataFrame", "Series"):
+    form, table = "json", None
+    if comes_from(value, "pandas", "DataFrame", "Series"):
         import pyarrow as pa
 
         form = "series" if comes_from(value, "pandas", "Series") else "pandas"
@@ -114,21 +119,23 @@ def encode(variables: Mapping[str, Any], name: str, limit: int) -> dict[str, str
         form, table = "polars", value.to_arrow()
     elif comes_from(value, "pyarrow", "Table", "RecordBatch"):
         form, table = "arrow", sys.modules["pyarrow"].table(value)
-    elif text is None:
-        raise TypeError(
-            f"{name!r} is of the type {type_in_words(value)}, which does not leave its "
-            "kernel: tables, Altair charts and plain values do. Turn it into one of these with code"
-        )
-    if table is None:
-        data = str(text).encode()
-    else:
+    if table is not None:
         check(table.nbytes)
         sink = io.BytesIO()
         with sys.modules["pyarrow"].ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
         data = sink.getvalue()
+    elif is_altair(value):
+        data = json.dumps(value.to_dict(), default=str).encode()
+    elif (text := encode_plain(value, limit)) is not None:
+        data = text.encode()
+    else:
+        raise TypeError(
+            f"{name!r} is of the type {type_in_words(value)}, which does not leave its "
+            "kernel: tables, Altair charts and plain values do. Turn it into one of these with code"
+        )
     check(len(data))
-    return {"form": form, "data": base64.b64encode(data).decode()}
+    return form, base64.b64encode(data).decode()
 
 
 def decode(form: str, data: str) -> Any:
