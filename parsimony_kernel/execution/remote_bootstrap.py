@@ -257,16 +257,13 @@ class Asking:
             content = {"prompt": json.dumps(to_jsonable_python(asked)), "password": False}
             session, socket = self._kernel.session, self._kernel.stdin_socket
             session.send(socket, "input_request", content, self._parent, ident=self._ident)
+            told: dict[str, Any] = {}
             due = time.monotonic() + _WAIT_S
-            while (left := due - time.monotonic()) > 0:
-                if not socket.poll(int(left * 1000) + 1):
-                    continue
+            while told.get("number") != self._number:  # one of before may come late
+                if not socket.poll(max(0, int((due - time.monotonic()) * 1000))):
+                    raise PermissionError("the notebook that this code belongs to does not answer")
                 _, reply = session.recv(socket)
                 told = json.loads(reply["content"]["value"]) if reply else {}
-                if told.get("number") == self._number:
-                    break
-            else:
-                raise PermissionError("the notebook that this code belongs to does not answer")
         if "error" in told:
             raise PermissionError(f"this could not be put on record: {told['error']}")
         return told["value"]

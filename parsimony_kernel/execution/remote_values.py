@@ -3,7 +3,6 @@
 import base64
 import io
 import json
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +16,13 @@ from parsimony_kernel.lineage.classes import package_of
 FETCH_BYTES = 64_000_000
 PLAIN_BYTES = 10_000
 _PLAIN_DEPTH = 20
+# The form of a table that is brought over, and of which class it is.
+_TABLES = {
+    "pandas": ("pandas", "DataFrame"),
+    "series": ("pandas", "Series"),
+    "polars": ("polars", "DataFrame"),
+    "arrow": ("pyarrow", "Table", "RecordBatch"),
+}
 
 
 class RemoteKernelError(Exception):
@@ -106,28 +112,24 @@ def encode(variables: Mapping[str, Any], name: str, limit: int) -> tuple[str, st
                 "brought over: make the part or the sum that is needed with code, and fetch that"
             )
 
-    form, table = "json", None
-    if comes_from(value, "pandas", "DataFrame", "Series"):
+    form = next((form for form, kind in _TABLES.items() if comes_from(value, *kind)), "json")
+    text = None if form != "json" or is_altair(value) else encode_plain(value, limit)
+    if form != "json":
         import pyarrow as pa
 
-        form = "series" if comes_from(value, "pandas", "Series") else "pandas"
         frame = value.to_frame() if form == "series" else value
-        # Bytes in Arrow may be fewer than in memory, but hardly by so much.
-        check(int(frame.memory_usage(index=True, deep=False).sum()), 4)
-        table = pa.Table.from_pandas(frame)
-    elif comes_from(value, "polars", "DataFrame"):
-        form, table = "polars", value.to_arrow()
-    elif comes_from(value, "pyarrow", "Table", "RecordBatch"):
-        form, table = "arrow", sys.modules["pyarrow"].table(value)
-    if table is not None:
+        if form in ("pandas", "series"):
+            # Bytes in Arrow may be fewer than in memory, but hardly by so much.
+            check(int(frame.memory_usage(index=True, deep=False).sum()), 4)
+        table = pa.table(frame)
         check(table.nbytes)
         sink = io.BytesIO()
-        with sys.modules["pyarrow"].ipc.new_stream(sink, table.schema) as writer:
+        with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
         data = sink.getvalue()
     elif is_altair(value):
         data = json.dumps(value.to_dict(), default=str).encode()
-    elif (text := encode_plain(value, limit)) is not None:
+    elif text is not None:
         data = text.encode()
     else:
         raise TypeError(
