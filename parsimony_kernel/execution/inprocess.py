@@ -132,8 +132,8 @@ class InProcessExecutor(CellExecutor):
 
     @abstractmethod
     async def _run(self, run: "CellExecution") -> None:
-        """Run the cell within its capture, then ``run.compare`` and ``run.look`` on the same
-        stack; ``run`` is told how it ended.
+        """Run the cell within its capture, then ``run.compare`` and ``run.look``; ``run`` is told
+        how it ended.
         """
 
     # The contract
@@ -198,19 +198,18 @@ class InProcessExecutor(CellExecutor):
                 for checkpoints in tuple(self._open):
                     lost = checkpoints.protect(cell.code)
                     capture.stderr.write("" if dry_run else lost)
-                watch = Watch()
-                with listening(watch.hear):
-                    seconds = request.timeout_seconds
-                    run = CellExecution(self, cell, folder, capture, watch, permit, seconds)
-                    try:
-                        with leaving_nothing(run) if dry_run else nullcontext():
-                            await self._run(run)
-                            run.compare()
-                    except DryRunError as exc:
-                        return self._rejected(exc, filename, source)
+                run = CellExecution(self, cell, folder, capture, permit, request.timeout_seconds)
+                try:
+                    with (
+                        listening(run.watch.hear),
+                        leaving_nothing(run) if dry_run else nullcontext(),
+                    ):
+                        await self._run(run)
+                except DryRunError as exc:
+                    return self._rejected(exc, filename, source)
             if run.held is not None and permit is not None:
                 self._hold(permit, run, before)
-            overwritten = () if dry_run or scope is None else run.overwritten()
+            overwritten = () if dry_run or scope is None else run.overwritten
             producer = request.producer_notebook_path
             if not dry_run and not (scope is None and producer is None):
                 scope = scope or RunScope(run_id="", notebook_path="", cell_id="")
@@ -274,28 +273,26 @@ class CellExecution:
         cell: Cell,
         folder: Path,
         capture: Capture,
-        watch: Watch,
         permit: Permit | None,
         seconds: float | None,
     ) -> None:
         self.executor, self.cell, self.folder, self.capture = executor, cell, folder, capture
-        self.seconds = seconds
+        self.seconds, self.watch = seconds, Watch()
         self.error: BaseException | None = None
         self.reason: Reason | None = None
         self.is_late = False
-        self._watch = watch
+        # The names that the person had bound and the cell changed.
+        self.overwritten: tuple[str, ...] = ()
         self._is_recorded = True
-        self._looked: Looked | None = self._recording(
-            lambda: before_cell(cell.code, executor.namespace()), None
-        )
         self.namespace = executor.namespace()
+        self._looked: Looked | None = None
+        with self._recording():
+            self._looked = before_cell(cell.code, self.namespace)
         there = visible(self.namespace, executor.hidden())
         # What stood before is not kept alive by being looked at, as far as that can be.
         self._standing = Snapshot(there) if self._looked is None else self._looked.keep(there)
-        self._before: Mapping[str, Any] = {}
         self._after: dict[str, Any] = {}
         self._effect = CellEffect()
-        self._is_compared = False
         self._told: ExceptionObject | None = None
         self._stopped_at = 0
         self._summaries: list[KernelOutputType] = []
@@ -305,7 +302,7 @@ class CellExecution:
         self.before_statement: Callable[[Part], None] = lambda part: None
 
     def judge(self, workspace: Path, *given: Any, **named: Any) -> Judge:
-        """Who says what this code reaches. For the rest see ``Judge``."""
+        """Who says what this code reaches, see ``Judge``; it may outlive the run."""
         code, namespace = read(self.cell.code), self.executor.namespace
 
         def said() -> tuple[str, ...]:
@@ -339,59 +336,53 @@ class CellExecution:
         theirs = any(each.is_alive() for each in tuple(self.capture.threads))
         return "; threads that it started still run, and may write files" if theirs else ""
 
-    def _recording(self, step: Callable[[], T], otherwise: T) -> T:
-        """What a step of the lineage gives. Where it fails the cell goes on, and that is told.
-
-        The handler for everything of a subscriber: the code is not to fail with who observes it.
-        """
+    @contextmanager
+    def _recording(self) -> Iterator[None]:
+        """A step of the lineage. Where it fails the cell goes on, and that is told."""
         try:
-            return step()
+            yield
         except Exception:  # boundary: subscriber - the cell goes on
             _log.exception("the lineage of a cell was not recorded")
             if self._is_recorded:
                 self.capture.stderr.write("The lineage of this cell was not recorded.\n")
             self._is_recorded = False
-            return otherwise
 
     def compare(self) -> None:
-        """See what changed; no code of users' runs. Once, whoever asks first."""
-        if self._is_compared:
-            return
-        self._is_compared = True
+        """See what changed; no code of users' runs."""
         if self.statement_guard is not None:
             self.statement_guard.end(self.error)
-        self._before = self._standing.now(self.namespace)
+        before = self._standing.now(self.namespace)
         self._after = visible(self.namespace, self.executor.hidden())
-        before, after, looked, seen = self._before, self._after, self._looked, None
-        if looked is not None:
-            seen = self._recording(
-                lambda: observe_cell(
+        anew = difference(before, self._after)
+        self._effect = CellEffect(changed=anew.changed, deleted=anew.deleted)
+        if self._looked is not None:
+            with self._recording():
+                self._effect = observe_cell(
                     before,
-                    after,
+                    self._after,
                     self.cell.code,
                     self.folder,
-                    looked=looked,
-                    opened=tuple(self._watch.read),
-                ),
-                None,
-            )
-        if seen is None:  # what the bindings alone tell
-            anew = difference(before, after)
-            seen = CellEffect(changed=anew.changed, deleted=anew.deleted)
-        self._effect = seen
+                    looked=self._looked,
+                    opened=tuple(self.watch.read),
+                )
+        ledger = self.executor.origin_ledger
+        self.overwritten = tuple(
+            name
+            for name in self._effect.changed
+            if name in before and ((origin := ledger.get(name)) is None or origin.actor == "user")
+        )
 
     def look(self) -> None:
-        """Tell the error and summarise what changed, on the stack of the code: the methods of
-        users' objects run. At most ``LOOK_S``, but for C code.
+        """Tell the error and summarise what changed: the methods of users' objects run. At most
+        ``LOOK_S``, but for C code.
         """
-        self._is_cut = True
         error = self.error
+        self._is_cut = True
         if error is not None:
             self._told = self.executor.describe(error, self.cell.filename, self.cell.source)
             self._stopped_at = _within(_ERROR_S, lambda: stopped_line(error, self.namespace)) or 0
-        self._is_cut = bool(self._effect.changed)
-        if self._effect.changed:
-            self._is_cut = _within(_SUMMARY_S, self._summarise) is not True
+        is_changed = bool(self._effect.changed)
+        self._is_cut = is_changed and _within(_SUMMARY_S, self._summarise) is not True
 
     def _summarise(self) -> bool:
         """Whether all of it has found room."""
@@ -404,35 +395,22 @@ class CellExecution:
             self._summaries.append(told)
         return True
 
-    def overwritten(self) -> tuple[str, ...]:
-        """The names that the person had bound and the cell changed. Before they are stamped."""
-        ledger = self.executor.origin_ledger
-        return tuple(
-            name
-            for name in self._effect.changed
-            if name in self._before
-            and ((origin := ledger.get(name)) is None or origin.actor == "user")
-        )
-
     def stamp(self, scope: RunScope) -> None:
         """Write into the ledger what came of it."""
-        executor = self.executor
         if self._is_recorded:
-            self._recording(
-                lambda: executor.stamp(
+            with self._recording():
+                self.executor.stamp(
                     self._effect,
                     self.cell.code,
                     scope,
                     SYSTEM_CLOCK.now().isoformat(),
                     failed=self.error is not None or self.reason is not None,
                     stopped_at=self._stopped_at,
-                ),
-                None,
-            )
+                )
         if not self._is_recorded:
             # Of unknown origin, which is less than the truth; what they were before is not true.
             for name in (*self._effect.changed, *self._effect.deleted):
-                executor.origin_ledger.drop(name)
+                self.executor.origin_ledger.drop(name)
 
     def output(self, overwritten: tuple[str, ...], duration: float) -> KernelOutput:
         """What came of it. ``duration`` in seconds."""
@@ -461,13 +439,9 @@ class CellExecution:
             )
         if self.error is None and self.reason is None:
             return None
-        told = self._told
-        if told is None or self.error is None:
-            told = self.executor.output_factory.exception_unasked(
-                self.error or DeadlineReached(),
-                filename=self.cell.filename,
-                source=self.cell.source,
-            )
+        told = self._told or self.executor.output_factory.exception_unasked(
+            self.error or DeadlineReached(), filename=self.cell.filename, source=self.cell.source
+        )
         update: dict[str, Any] = {}
         if self.reason == "deadline":
             message = f"timeout: the code was stopped after {self.seconds:g} s"

@@ -72,12 +72,10 @@ class NotebookExecutor(InProcessExecutor):
 
     async def _run(self, run: CellExecution) -> None:
         shell, capture = self._shell, run.capture
-        # Functions look their globals up in the module of the shell; a dry run has its own.
-        is_shells = run.namespace is shell.user_ns
-        module = shell.user_global_ns if is_shells else run.namespace
         in_main = threading.current_thread() is threading.main_thread()
         guard = CodeGuard(run.seconds, around=DESCRIPTORS if in_main else None)
-        given = run.parts(guard), module, run.namespace, capture.show
+        # Functions look their globals up in the module of the shell.
+        given = run.parts(guard), shell.user_global_ns, run.namespace, capture.show
         with capturing(capture, shell), DESCRIPTORS.inherited() as started:
             with guard, shell.builtin_trap, _users_state(shell):
                 shell.events.trigger("pre_execute")

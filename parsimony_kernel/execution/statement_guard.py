@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType, GeneratorType, ModuleType
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, COPYING_FUNCTIONS, PATTERNS, names
 from parsimony_kernel.analysis.cell import Call, Names
@@ -28,7 +28,6 @@ from parsimony_kernel.analysis.cell import Cell as Code
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.reach import ACTING, Reach, ReachKind
-from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.cell import Cell, Part
 from parsimony_kernel.execution.figures import addresses, is_altair
 from parsimony_kernel.execution.guard import Keeper, keep, ours
@@ -39,7 +38,6 @@ from parsimony_kernel.execution.side_effects import (
     LISTS,
     Caller,
     GuardedEnvironment,
-    Judge,
     Target,
     host_of,
     ip_address_of,
@@ -48,6 +46,9 @@ from parsimony_kernel.execution.side_effects import (
 from parsimony_kernel.execution.workers import Workers
 from parsimony_kernel.lineage.checkpoint import Change, Checkpoints
 from parsimony_kernel.lineage.files import FileState
+
+if TYPE_CHECKING:
+    from parsimony_kernel.execution.inprocess import CellExecution
 
 _MAX_SOURCE = 200
 _PLAIN_FUNCTIONS = ATOMIC_FUNCTIONS | COPYING_FUNCTIONS
@@ -86,22 +87,10 @@ class Paused:
     files: list[FileState] = field(default_factory=list)
 
 
-class Running(Protocol):
-    """A cell that runs, in an executor of this process."""
-
-    cell: Cell
-    capture: Capture
-    folder: Path
-    executor: Any
-    before_statement: Callable[[Part], None]
-
-    def judge(self, workspace: Path, *given: Any, **named: Any) -> Judge: ...
-
-
 class StatementGuard:
     """Lets one run of a cell go as far as it may."""
 
-    def __init__(self, permit: Permit, run: Running) -> None:
+    def __init__(self, permit: Permit, run: "CellExecution") -> None:
         self.permit = permit
         self.held: Reach | None = None
         # Which statement of the cell runs.
@@ -410,7 +399,7 @@ class DryRunError(PermissionError):
 
 
 @contextmanager
-def leaving_nothing(run: Running) -> Iterator[None]:
+def leaving_nothing(run: "CellExecution") -> Iterator[None]:
     """Whatever the cell does in the body is taken back; what could not be is told in stderr.
 
     Put back afterwards: every binding of the namespace; what lay in the objects that the code
