@@ -16,7 +16,6 @@ import sys
 import threading
 import traceback
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures.thread import _threads_queues
 from contextlib import contextmanager
@@ -30,6 +29,7 @@ from parsimony_kernel.execution.inspection import comes_from, type_name
 from parsimony_kernel.execution.interrupt import Held, OwnThread
 
 STREAM_CHARS = 20_000
+_HALF = STREAM_CHARS // 2
 MAX_OUTPUTS = 20
 
 _OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)")
@@ -40,38 +40,34 @@ class BoundedText:
     """Text of any length in bounded memory: its head and its tail."""
 
     def __init__(self) -> None:
-        self._half = self._head_room = STREAM_CHARS // 2
-        self._head: list[str] = []
-        self._tail: deque[str] = deque()
-        self._tail_length = 0
+        self._head = self._tail = ""
         self._dropped = 0
+        self._lock = threading.RLock()
 
     def write(self, text: str) -> None:
-        """Append ``text``."""
-        if self._head_room:
-            kept, text = text[: self._head_room], text[self._head_room :]
-            self._head.append(kept)
-            self._head_room -= len(kept)
-        if not text:
-            return
-        self._tail.append(text)
-        self._tail_length += len(text)
-        while self._tail_length - len(self._tail[0]) >= self._half:
-            dropped = len(self._tail.popleft())
-            self._tail_length -= dropped
-            self._dropped += dropped
+        """Append ``text``, from any thread."""
+        with self._lock:
+            room = _HALF - len(self._head)
+            self._head += text[:room]
+            self._tail += text[room:]
+            if len(self._tail) > 2 * _HALF:
+                self._dropped += len(self._tail) - _HALF
+                self._tail = self._tail[-_HALF:]
+
+    @property
+    def _missing(self) -> int:
+        return self._dropped + max(0, len(self._tail) - _HALF)
 
     @property
     def is_cut(self) -> bool:
         """Whether something is missing in the middle."""
-        return self._dropped + max(0, self._tail_length - self._half) > 0
+        return self._missing > 0
 
     def text(self) -> str:
         """The text as a terminal would show it: overwritten lines and colours are gone."""
-        head, tail = "".join(self._head), "".join(self._tail)
-        cut = self._dropped + max(0, len(tail) - self._half)
-        if cut:
-            tail = f"\n… {cut:,} characters cut …\n{tail[-self._half :]}"
+        head, tail = self._head, self._tail
+        if self.is_cut:
+            tail = f"\n… {self._missing:,} characters cut …\n{tail[-_HALF:]}"
         return _OVERWRITTEN.sub("", _CONTROL.sub("", head + tail))
 
 
@@ -91,12 +87,13 @@ class Capture:
         self.outputs: list[KernelOutputType] = []
         self._shown = 0
         self._printed_before: list[int] = []
-        self._formatted: list[tuple[Any, Any]] = []
         # The threads themselves: an ident is given again once its thread has ended.
         self.older = weakref.WeakSet(threading.enumerate())
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         self.is_closed = False
         self.is_forked = False
+        # Who judges what its code is about to do, see ``guard``.
+        self.keeper: Any = None
 
     @property
     def printed_before(self) -> tuple[int, ...]:
@@ -129,19 +126,22 @@ class Capture:
         if len(self.outputs) > MAX_OUTPUTS:
             del self.outputs[MAX_OUTPUTS // 2]
 
-    def remember(self, bundle: Any, value: Any) -> None:
-        """``bundle`` was made from ``value``: should it be published, the value is what counts."""
-        self._formatted = [*self._formatted[-7:], (bundle, value)]
-
     def publish(self, bundle: Mapping[str, Any]) -> None:
         """Display a mime bundle, or better the value that it was made from."""
         if self.is_closed:
             return
-        for known, value in self._formatted:
-            if known is bundle:
-                self.append(self.factory.convert_displayed(value, bundle))
-                return
-        self.append(self.factory.convert_bundle(bundle))
+        if isinstance(bundle, _Formatted):
+            self.append(self.factory.convert_displayed(bundle.value, bundle))
+        else:
+            self.append(self.factory.convert_bundle(bundle))
+
+
+class _Formatted(dict[str, Any]):
+    """The mime bundle that IPython has made of a value, which is what counts once it is shown."""
+
+    def __init__(self, bundle: Mapping[str, Any], value: Any) -> None:
+        super().__init__(bundle)
+        self.value = value
 
 
 _here: ContextVar[Capture | None] = ContextVar("parsimony_capture", default=None)
@@ -335,16 +335,14 @@ class _Interception:
         formatter = shell.display_formatter
         original = formatter.format
 
-        def remembering(capture: Capture, value: Any, *arguments: Any, **named: Any) -> Any:
+        def formatting(_: Capture, value: Any, *arguments: Any, **named: Any) -> Any:
             # The text of a plan is its first rows, computed; the value itself is shown.
             if frames.is_frame(value):
-                formatted: Any = ({"text/plain": ""}, {})
-            else:
-                formatted = original(value, *arguments, **named)
-            capture.remember(formatted[0], value)
-            return formatted
+                return _Formatted({"text/plain": ""}, value), {}
+            bundle, metadata = original(value, *arguments, **named)
+            return _Formatted(bundle, value), metadata
 
-        self._replace(formatter, "format", remembering)
+        self._replace(formatter, "format", formatting)
         self._replace(shell.display_pub, "publish", lambda to, data, *_, **__: to.publish(data))
         self._replace(shell.display_pub, "clear_output", lambda *_, **__: None)
         self._replace(shell, "_showtraceback", _show_traceback)
@@ -445,7 +443,6 @@ def capturing(capture: Capture, shell: Any = None) -> Iterator[Capture]:
     finally:
         _here.reset(token)
         capture.is_closed = True
-        capture._formatted = []  # a thread of the cell may keep the capture for ever
         with _lock:
             _open.remove(capture)
             _interception.release(is_after_code=True)

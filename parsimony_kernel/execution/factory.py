@@ -11,12 +11,10 @@ import inspect
 import itertools
 import json
 import re
-import reprlib
 import traceback
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType, TracebackType
 from typing import Any
@@ -57,103 +55,98 @@ _TAG = re.compile(r"<[^<>]*>")
 _NO_TEXT = re.compile(r"<\S+ object(?: at 0x[0-9a-f]+)?>")
 
 _NAMED_TUPLE = namedtuple("_Sample", "x").__repr__.__code__
-_NESTING = (list, tuple, dict, set, frozenset)
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), *_NESTING)
-# Their own reprs go through all that they hold.
-_MAPPINGS = (Counter, OrderedDict, defaultdict)
+_NUMBERS = (bool, float, complex, type(None))
+# Containers that are looked into, with what stands around their parts. Of the named ones the name
+# stands before that.
+_BRACKETS: dict[Any, str] = {
+    list: "[]",
+    tuple: "()",
+    dict: "{}",
+    set: "{}",
+    frozenset: "{}",
+    deque: "[]",
+}
+_NAMED = (Counter, OrderedDict, defaultdict, deque, frozenset)
 _ROUTINES = (FunctionType, BuiltinFunctionType, MethodType)
 
 
-class _CappedRepr(reprlib.Repr):
-    """A repr whose cost has a bound, however huge and however nested the value. For one use."""
+class _CappedRepr:
+    """A repr whose cost has a bound, however huge and however nested the value. For one use.
+
+    Never by the name of a type, as a class of the user's may be named anything.
+    """
 
     def __init__(self, items: int, chars: int) -> None:
-        super().__init__()
-        self.maxlist = self.maxtuple = self.maxdict = items
-        self.maxset = self.maxfrozenset = self.maxdeque = self.maxarray = items
-        self.maxstring = self.maxother = self.maxlong = chars
-        self.maxlevel = 4
+        self._items, self._chars = items, chars
+        # Each level has its cap; together they multiply, so there is one for the whole as well.
         self._room = chars
 
-    def repr1(self, x: Any, level: int) -> str:
-        # Each level has its cap; together they multiply, so there is one for the whole as well.
+    def repr(self, x: Any, level: int = 4) -> str:
+        """``x`` as text, its parts down to so many levels."""
         if self._room <= 0:
             return "..."
-        if comes_from(x, "numpy", "ndarray"):
-            text = self._looked_at(x, level, self.repr_ndarray)
-        elif is_exactly(x, *_PLAIN, deque, array):
-            text = super().repr1(x, level)
-        else:  # never by the name of its type, as a class of the user's may be named anything
-            text = self._looked_at(x, level, self._instance)
-        if not is_exactly(x, *_NESTING):
+        text = attempt(
+            lambda: plain(self._repr(x, level)),
+            lambda exc: f"<{type_name(x)}, whose repr raises {type_name(exc)}>",
+        )
+        if not is_exactly(x, *_BRACKETS):
             self._room -= len(text)
         return text
 
-    def repr_dict(self, x: dict[Any, Any], level: int) -> str:
-        # In the order of the dict; the inherited one sorts all of it first.
-        if level <= 0:
-            return "{...}"
-        told = [
-            f"{self.repr1(key, level - 1)}: {self.repr1(value, level - 1)}"
-            for key, value in itertools.islice(x.items(), self.maxdict)
-        ]
-        return "{" + ", ".join(told + ["..."] * (len(x) > self.maxdict)) + "}"
-
-    def repr_set(self, x: Any, level: int) -> str:
-        if not x:
-            return "set()"
-        told = [self.repr1(each, level - 1) for each in itertools.islice(x, self.maxset)]
-        return "{" + ", ".join(told + ["..."] * (len(x) > self.maxset)) + "}"
-
-    def repr_frozenset(self, x: Any, level: int) -> str:
-        return f"frozenset({self.repr_set(x, level) if x else ''})"
-
-    def repr_str(self, x: str | bytes, level: int) -> str:
-        text = builtins.repr(x[: self.maxstring])
-        return text if len(x) <= self.maxstring else text[:-1] + "…" + text[-1]
-
-    repr_bytes = repr_str
-
-    def repr_int(self, x: int, level: int) -> str:
-        return builtins.repr(x) if x.bit_length() < 4_000 else f"<int of {x.bit_length()} bits>"
-
-    def repr_ndarray(self, x: Any, level: int) -> str:
-        shown = itertools.islice(x.flat, 10)
-        told = [self.repr1(each, level - 1) if x.dtype.hasobject else str(each) for each in shown]
-        first = ", ".join(told)
-        more = ", ..." if x.size > 10 else ""
-        return f"ndarray of shape {x.shape}, dtype {x.dtype}: [{first}{more}]"
-
-    def _looked_at(self, x: Any, level: int, look: Callable[[Any, int], str]) -> str:
-        return attempt(
-            lambda: plain(look(x, level)),
-            lambda exc: f"<{type_name(x)}, whose repr raises {type_name(exc)}>",
-        )
-
-    def _instance(self, x: Any, level: int) -> str:
+    def _repr(self, x: Any, level: int) -> str:
+        if is_exactly(x, *_NUMBERS):
+            return builtins.repr(x)
+        if is_exactly(x, int):
+            return builtins.repr(x) if x.bit_length() < 4_000 else f"<int of {x.bit_length()} bits>"
+        if is_exactly(x, str, bytes):
+            return self._string(x)
+        if is_exactly(x, bytearray):
+            return f"bytearray({self._string(bytes(x[: self._chars + 1]))})"
+        if is_exactly(x, array):
+            return f"array({x.typecode!r}, {self._parts(array, x, '[]', level)})"
+        if comes_from(x, "numpy", "ndarray"):
+            return self._ndarray(x, level)
         if frames.is_frame(x):
             # The repr of a relation asks the database, and that of a frame may show every row.
             return frames.in_words(x)
         if figures.is_plotly(x):
             return f"<{figures.in_words(x)}>"
-        if is_exactly(x, bytearray):
-            return f"bytearray({self.repr_bytes(bytes(x[: self.maxstring + 1]), level)})"
-        fields = _fields(x)
-        if fields is not None:
-            told = ", ".join(
-                f"{name}={self.repr1(getattr(x, name), level - 1)}"
-                for name in fields[: self.maxlist]
-                if hasattr(x, name)
-            )
-            return f"{type_name(x)}({told})"
-        for kind in _NESTING:
-            is_mapping = is_exactly(x, *_MAPPINGS)
-            if is_a(x, kind) and (is_mapping or type(x).__repr__ is kind.__repr__):
-                # Its own iteration is not asked for.
-                plainly: Any = dict.items if kind is dict else kind.__iter__
-                first = self.repr1(kind(itertools.islice(plainly(x), self.maxlist + 1)), level)
-                return f"{type_name(x)}({first})" if is_mapping else first
-        return str.__str__(builtins.repr(x))[: self.maxother + 1]
+        if (fields := _fields(x)) is not None:
+            there = (name for name in fields[: self._items] if hasattr(x, name))
+            told = (f"{name}={self.repr(getattr(x, name), level - 1)}" for name in there)
+            return f"{type_name(x)}({', '.join(told)})"
+        for kind, brackets in _BRACKETS.items():
+            is_named = kind is deque or is_exactly(x, *_NAMED)
+            if is_a(x, kind) and (is_named or type(x).__repr__ is kind.__repr__):
+                inside = self._parts(kind, x, brackets, level)
+                return f"{type_name(x)}({inside})" if is_named else inside
+        return str.__str__(builtins.repr(x))[: self._chars + 1]
+
+    def _string(self, x: str | bytes) -> str:
+        text = builtins.repr(x[: self._chars])
+        return text if len(x) <= self._chars else text[:-1] + "…" + text[-1]
+
+    def _parts(self, kind: Any, x: Any, brackets: str, level: int) -> str:
+        """The first parts, by the iteration of ``kind``: not that of the user's class."""
+        count = kind.__len__(x)
+        if not count and kind in (set, frozenset):
+            return "set()" if kind is set else ""
+        if level <= 0:
+            return f"{brackets[0]}...{brackets[1]}"
+        if kind is dict:
+            first = itertools.islice(dict.items(x), self._items)
+            told = [f"{self.repr(k, level - 1)}: {self.repr(v, level - 1)}" for k, v in first]
+        else:
+            first = itertools.islice(kind.__iter__(x), self._items)
+            told = [self.repr(each, level - 1) for each in first]
+        more = ["..."] * (count > self._items) + [""] * (kind is tuple and count == 1)
+        return brackets[0] + ", ".join(told + more).rstrip(" ") + brackets[1]
+
+    def _ndarray(self, x: Any, level: int) -> str:
+        shown = itertools.islice(x.flat, 10)
+        told = [self.repr(each, level - 1) if x.dtype.hasobject else str(each) for each in shown]
+        more = ", ..." if x.size > 10 else ""
+        return f"ndarray of shape {x.shape}, dtype {x.dtype}: [{', '.join(told)}{more}]"
 
 
 def _fields(x: Any) -> list[str] | None:
@@ -206,31 +199,24 @@ class OutputFactory:
 
     def convert_displayed(self, value: Any, bundle: Mapping[str, Any]) -> KernelOutputType:
         """The output of a value that IPython has formatted already."""
-        if frames.is_frame(value) or figures.is_altair(value):
+        picture = figures.picture_in(bundle)
+        is_drawn_here = figures.is_altair(value) or (figures.is_plotly(value) and not picture)
+        if frames.is_frame(value) or is_drawn_here:
             return self.convert(value)
-        shown = self.convert_bundle(bundle, source=type(value))
-        if isinstance(shown, FigureObject) and figures.is_figure(value):
-            told = attempt(lambda: figures.figure(value, drawn=False), lambda _: None)
-            if told is not None:
-                return told.model_copy(update={"png_base64": shown.png_base64, "svg": shown.svg})
-        return self.convert(value) if figures.is_plotly(value) else shown
+        words = None
+        if picture and figures.is_figure(value):
+            words = attempt(lambda: figures.figure(value, drawn=False), lambda _: None)
+        if words is not None:
+            return words.model_copy(update=picture)
+        return self.convert_bundle(bundle, source=type(value))
 
     def convert_bundle(
         self, bundle: Mapping[str, Any], source: type | None = None
     ) -> KernelOutputType:
         """The output of a mime bundle: its chart or its picture, or else its text."""
-        words = None
-        for mime, content in bundle.items():
-            is_chart = mime.startswith("application/vnd.vegalite")
-            if (is_chart or mime == figures.PLOTLY_MIME) and is_exactly(content, dict):
-                read = figures.from_spec if is_chart else figures.from_plotly
-                words = attempt(partial(read, content), lambda _: None) or words
-        for mime, key in (("image/png", "png_base64"), ("image/svg+xml", "svg")):
-            made = figures.from_bytes(bundle.get(mime), key, source)
-            if made is not None:
-                return made if words is None else words.model_copy(update={key: getattr(made, key)})
-        if words is not None:
-            return words
+        words, picture = figures.words_in(bundle), figures.picture_in(bundle)
+        if words is not None or picture:
+            return (words or figures.of_class(source)).model_copy(update=picture)
         for mime in ("text/markdown", "text/latex", "text/plain", "text/html"):
             content = bundle.get(mime)
             if not is_a(content, str):
@@ -271,7 +257,7 @@ class OutputFactory:
     def _table_or_figure(
         self, value: Any, name: str | None, *, full: bool
     ) -> DataFrameObject | FigureObject | None:
-        if is_exactly(value, *_PLAIN) or is_a(value, type):
+        if is_exactly(value, *_NUMBERS, int, str, bytes, *_BRACKETS) or is_a(value, type):
             return None
         return frames.frame(value, name, preview=full) or figures.figure(value, name, drawn=full)
 

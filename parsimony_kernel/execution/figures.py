@@ -9,12 +9,20 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 from parsimony_kernel.artifacts.chart_words import describe_chart, title_of
 from parsimony_kernel.core.outputs import FigureObject
-from parsimony_kernel.execution.inspection import attempt, class_name, comes_from, is_a, plain
+from parsimony_kernel.execution.inspection import (
+    attempt,
+    class_name,
+    comes_from,
+    is_a,
+    is_exactly,
+    plain,
+)
 from parsimony_kernel.lineage.classes import package_of
 
 PLOTLY_MIME = "application/vnd.plotly.v1+json"
@@ -134,9 +142,8 @@ def _plotly(drawing: Any, name: str | None, drawn: bool) -> FigureObject:
     if not drawn or find_spec("kaleido") is None:
         return made
     # Kaleido draws in a browser, which may be missing where kaleido is not.
-    picture = attempt(lambda: drawing.to_image(format="png"), lambda _: None)
-    there = from_bytes(picture, "png_base64", None)
-    return made if there is None else made.model_copy(update={"png_base64": there.png_base64})
+    png = attempt(lambda: drawing.to_image(format="png"), lambda _: None)
+    return made.model_copy(update=picture_in({"image/png": png}))
 
 
 _DRAWERS: dict[tuple[str, str], Callable[[Any, str | None, bool], FigureObject]] = {
@@ -167,31 +174,41 @@ def _plotly_title(holder: Any) -> str:
 
 def _drawn_by_itself(value: Any, name: str | None) -> FigureObject | None:
     """An image of any library that gives IPython its PNG or SVG."""
-    for method, key in (("_repr_png_", "png_base64"), ("_repr_svg_", "svg")):
+    for method, mime in (("_repr_png_", "image/png"), ("_repr_svg_", "image/svg+xml")):
         draw = getattr(type(value), method, None)
-        picture = draw(value) if draw is not None else None
-        if is_a(picture, tuple):
-            picture = picture[0]
-        made = from_bytes(picture, key, type(value), name)
-        if made is not None:
-            return made
+        content = draw(value) if draw is not None else None
+        picture = picture_in({mime: content[0] if is_a(content, tuple) else content})
+        if picture:
+            return of_class(type(value), name).model_copy(update=picture)
     return None
 
 
-def from_bytes(
-    picture: Any, key: str, source: type | None, name: str | None = None
-) -> FigureObject | None:
-    """The figure of PNG bytes or base64 (``png_base64``) or SVG text (``svg``)."""
-    if is_a(picture, bytes):
-        is_png = key == "png_base64" and picture.startswith(_PNG)
-        picture = (
-            base64.b64encode(picture).decode() if is_png else picture.decode("utf-8", "replace")
-        )
-    if not is_a(picture, str) or not picture:
-        return None
+def words_in(bundle: Mapping[str, Any]) -> FigureObject | None:
+    """The chart of a mime bundle that has its specification."""
+    words = None
+    for mime, content in bundle.items():
+        is_chart = mime.startswith("application/vnd.vegalite")
+        if (is_chart or mime == PLOTLY_MIME) and is_exactly(content, dict):
+            read = partial(from_spec if is_chart else from_plotly, content)
+            words = attempt(read, lambda _: None) or words
+    return words
+
+
+def picture_in(bundle: Mapping[str, Any]) -> dict[str, str]:
+    """The PNG of a mime bundle as base64, else its SVG, by the field of a figure that has it."""
+    png, svg = bundle.get("image/png"), bundle.get("image/svg+xml")
+    if is_a(png, bytes) and png.startswith(_PNG):
+        png = base64.b64encode(png).decode()
+    for field, content in (("png_base64", png), ("svg", svg)):
+        text = content.decode("utf-8", "replace") if is_a(content, bytes) else content
+        if is_a(text, str) and text:
+            return {field: plain(text)}
+    return {}
+
+
+def of_class(source: type | None, name: str | None = None) -> FigureObject:
+    """A figure of which nothing is known but the class that drew it."""
     library = "" if source is None else package_of(source)
     noun = "picture" if source is None else class_name(source)
-    made = FigureObject(
-        name=name, library=library, description=f"{noun} of {library}" if library else noun
-    )
-    return made.model_copy(update={key: plain(picture)})
+    words = f"{noun} of {library}" if library else noun
+    return FigureObject(name=name, library=library, description=words)

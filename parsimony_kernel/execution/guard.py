@@ -6,7 +6,6 @@ raise to prevent it.
 
 import sys
 import threading
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -36,8 +35,6 @@ class Keeper:
     workers: Workers | None = None
 
 
-# For as long as anything of the capture's code runs: its context and its threads keep it alive.
-_keepers: weakref.WeakKeyDictionary[Capture, Keeper] = weakref.WeakKeyDictionary()
 _ours: ContextVar[bool] = ContextVar("parsimony_ours", default=False)
 _lock = threading.Lock()
 _PROBE = "parsimony.probe"
@@ -47,8 +44,8 @@ _is_listening = False
 def keep(capture: Capture, keeper: Keeper) -> None:
     """From now on ``keeper`` judges what belongs to ``capture``, for as long as any of it runs."""
     global _is_listening
+    capture.keeper = keeper
     with _lock:
-        _keepers[capture] = keeper
         if not _is_listening:
             _is_listening = True
             listen(_hear)
@@ -85,7 +82,7 @@ def ours() -> Iterator[None]:
 def keeper_here() -> Keeper | None:
     """Who judges the code that is running now."""
     capture = capture_of_code()
-    return None if capture is None else _keepers.get(capture)
+    return None if capture is None else capture.keeper
 
 
 def _workers_here() -> Workers | None:
@@ -107,7 +104,7 @@ def is_watching() -> bool:
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    if _keepers and event in EVENTS and not _ours.get():
+    if event in EVENTS and not _ours.get():
         keeper = keeper_here()
         if keeper is not None:
             with ours():

@@ -313,7 +313,7 @@ class CellExecution:
     def parts(self, guard: CodeGuard) -> Iterator[Part]:
         """The statements that run, in order."""
         if self.statement_guard is not None:
-            yield from self.statement_guard.parts(guard)
+            yield from self.statement_guard.parts(guard, self.capture)
             return
         for part in self.cell.parts:
             self.before_statement(part)
@@ -350,7 +350,7 @@ class CellExecution:
     def compare(self) -> None:
         """See what changed; no code of users' runs."""
         if self.statement_guard is not None:
-            self.statement_guard.end(self.error)
+            self.statement_guard.end(self.error, self.capture.stderr.write)
         before = self._standing.now(self.namespace)
         self._after = visible(self.namespace, self.executor.hidden())
         anew = difference(before, self._after)

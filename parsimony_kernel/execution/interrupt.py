@@ -124,10 +124,7 @@ class CodeGuard:
     """
 
     def __init__(
-        self,
-        seconds: float | None = None,
-        *,
-        around: AbstractContextManager[Any] | None = None,
+        self, seconds: float | None = None, *, around: AbstractContextManager[Any] | None = None
     ) -> None:
         self.seconds = seconds
         self._around = around or nullcontext()

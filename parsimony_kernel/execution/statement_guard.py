@@ -14,7 +14,6 @@ import stat
 import sys
 import threading
 import warnings
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ from parsimony_kernel.analysis.cell import Cell as Code
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.reach import ACTING, Reach, ReachKind
+from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.cell import Cell, Part
 from parsimony_kernel.execution.figures import addresses, is_altair
 from parsimony_kernel.execution.guard import Keeper, keep, ours
@@ -96,14 +96,13 @@ class StatementGuard:
         # Which statement of the cell runs.
         self.at = 0
         self._guard: CodeGuard | None = None
+        # Not the run, which would be held by whatever outlives it.
         self._cell, self._namespace = run.cell, run.executor.namespace
         self._new_checkpoints = run.executor.new_checkpoints
-        # Not held: who judges a capture lives as long as that.
-        self._capture = weakref.ref(run.capture)
         self._before: Checkpoints | None = None
-        self._process: Callable[[], None] = lambda: None
+        self._put_process_back: Callable[[], None] = lambda: None
         self._streams: dict[str, int] = {}
-        self._thread = 0
+        self._thread, self._process = 0, os.getpid()
         # A name was resolved that is allowed, so its addresses are.
         self._is_resolved = False
         # What this statement has reached.
@@ -112,15 +111,14 @@ class StatementGuard:
         self._judge = run.judge(permit.workspace, permit.made, permit.keep)
         self.workers = Workers(permit.workspace, permit.made)
 
-    def parts(self, guard: CodeGuard) -> Iterator[Part]:
+    def parts(self, guard: CodeGuard, capture: Capture) -> Iterator[Part]:
         """The statements of the cell, each with a state to go back to.
 
         Args:
             guard: wakes the code, when a thread of it has been stopped.
+            capture: what its code belongs to.
         """
         self._guard = guard
-        capture = self._capture()
-        assert capture is not None
         keep(capture, Keeper(self._judge, self._check, self.workers))
         self._thread = threading.get_ident()
         self._is_over = False
@@ -135,21 +133,20 @@ class StatementGuard:
             if self.held is not None:  # the code has caught the stop
                 raise Held
 
-    def end(self, error: BaseException | None) -> None:
+    def end(self, error: BaseException | None, note: Callable[[str], None]) -> None:
         """The code has ended: what outlives it may not reach. What the held statement did is put
         back."""
         if not self._is_over:
             self._is_over = True
             _watch_environment(-1)
-            if (capture := self._capture()) is not None:
-                for each in self.workers.refused():
-                    capture.stderr.write(f"{each[:1].upper()}{each[1:]}.\n")
+            for each in self.workers.refused():
+                note(f"{each[:1].upper()}{each[1:]}.\n")
         if error is not None and not isinstance(error, _INTERRUPTIONS):
             self._settle()
         if self.held is None:
             self._before = None
         elif self._before is not None:
-            self._process()
+            self._put_process_back()
             self._before.put_back(0)
 
     @property
@@ -174,8 +171,7 @@ class StatementGuard:
     def _check(self, event: str, found: Target, by: Caller) -> None:
         """Stop the code before an event that it may not cause."""
         kind, what = found
-        capture = self._capture()
-        if capture is not None and capture.is_forked:
+        if os.getpid() != self._process:
             with ours():
                 self.workers.refuse(what)
         if self._is_over:
@@ -252,7 +248,7 @@ class StatementGuard:
         self._before = self._new_checkpoints()
         self._before.take()
         self._before.protect(self._cell.text(part))
-        self._process = process_state()
+        self._put_process_back = process_state()
         self._is_resolved = False
         self._streams = {
             name: at for name in statement.reads if (at := _position(bound.get(name))) is not None
