@@ -23,8 +23,8 @@ from contextvars import ContextVar
 from typing import Any, TextIO
 
 from parsimony_kernel.core.outputs import KernelOutputType
-from parsimony_kernel.execution import figures, frames
-from parsimony_kernel.execution.factory import OutputFactory
+from parsimony_kernel.execution import frames
+from parsimony_kernel.execution.factory import OutputFactory, is_figure
 from parsimony_kernel.execution.inspection import comes_from, type_name
 from parsimony_kernel.execution.interrupt import Held, OwnThread
 
@@ -383,7 +383,7 @@ def is_routed(stream: Any) -> bool:
 
 def _is_picture(value: Any) -> bool:
     """Whether it says more as an output than as text. The text of a series is all of it."""
-    if figures.is_figure(value):
+    if is_figure(value):
         return True
     is_column = type_name(value) == "Series" or comes_from(value, "pandas", "Series", "Index")
     return frames.is_frame(value) and not is_column

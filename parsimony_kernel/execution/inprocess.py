@@ -32,17 +32,17 @@ from parsimony_kernel.execution.base import CellExecutor, CellRequest
 from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.cell import Cell, Part, cell_name
 from parsimony_kernel.execution.datasets import live_names
-from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory, traceback_of
-from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Reason
-from parsimony_kernel.execution.permit import Permit, current_permit
-from parsimony_kernel.execution.run_scope import RunScope, current_scope
-from parsimony_kernel.execution.side_effects import Judge, texts_of
-from parsimony_kernel.execution.statement_guard import (
+from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory
+from parsimony_kernel.execution.guard import (
     DryRunError,
     Paused,
     StatementGuard,
     leaving_nothing,
 )
+from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Reason
+from parsimony_kernel.execution.permit import Permit, current_permit
+from parsimony_kernel.execution.run_scope import RunScope, current_scope
+from parsimony_kernel.execution.side_effects import Judge, texts_of
 from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.file_access import Watch
 from parsimony_kernel.lineage.ledger import OriginLedger
@@ -51,7 +51,6 @@ from parsimony_kernel.lineage.observe import (
     Looked,
     before_cell,
     observe_cell,
-    stopped_line,
 )
 from parsimony_kernel.lineage.snapshot import Snapshot, difference, visible
 from parsimony_kernel.lineage.stamp import stamp_effect
@@ -93,13 +92,16 @@ def working_folder(folder: Path | None, note: Callable[[str], None]) -> Iterator
     try:
         yield start
     finally:
-        try:
-            moved = Path.cwd() != start
-        except FileNotFoundError:
-            moved = True
-        if moved:
+        if _folder() != start:
             note(f"The working folder is {str(start)!r} again; each cell starts there.\n")
         os.chdir(before)
+
+
+def _folder() -> Path | None:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:  # the code has removed it
+        return None
 
 
 class InProcessExecutor(CellExecutor):
@@ -294,7 +296,6 @@ class CellExecution:
         self._after: dict[str, Any] = {}
         self._effect = CellEffect()
         self._told: ExceptionObject | None = None
-        self._stopped_at = 0
         self._summaries: list[KernelOutputType] = []
         self._is_cut = False
         self.statement_guard = None if permit is None else StatementGuard(permit, self)
@@ -376,11 +377,9 @@ class CellExecution:
         """Tell the error and summarise what changed: the methods of users' objects run. At most
         ``LOOK_S``, but for C code.
         """
-        error = self.error
         self._is_cut = True
-        if error is not None:
-            self._told = self.executor.describe(error, self.cell.filename, self.cell.source)
-            self._stopped_at = _within(_ERROR_S, lambda: stopped_line(error, self.namespace)) or 0
+        if self.error is not None:
+            self._told = self.executor.describe(self.error, self.cell.filename, self.cell.source)
         is_changed = bool(self._effect.changed)
         self._is_cut = is_changed and _within(_SUMMARY_S, self._summarise) is not True
 
@@ -405,7 +404,7 @@ class CellExecution:
                     scope,
                     SYSTEM_CLOCK.now().isoformat(),
                     failed=self.error is not None or self.reason is not None,
-                    stopped_at=self._stopped_at,
+                    stopped_at=self.cell.left_at(self.error),
                 )
         if not self._is_recorded:
             # Of unknown origin, which is less than the truth; what they were before is not true.
@@ -445,7 +444,7 @@ class CellExecution:
         update: dict[str, Any] = {}
         if self.reason == "deadline":
             message = f"timeout: the code was stopped after {self.seconds:g} s"
-            message += self.cell.so_far(None if self.error is None else traceback_of(self.error))
+            message += self.cell.so_far(self.error)
             update = {"name": "TimeoutError", "message": message + self.still_running()}
             update |= {"past_deadline": True, "state_lost": self.is_late}
         elif self.reason == "stop":

@@ -21,6 +21,8 @@ from parsimony_kernel.execution.cell import (
     evaluate,
     evaluate_awaiting,
     from_cell,
+    set_traceback,
+    traceback_of,
 )
 from parsimony_kernel.execution.children import DESCRIPTORS
 from parsimony_kernel.execution.inprocess import CellExecution, InProcessExecutor
@@ -143,12 +145,10 @@ def _run_inside(shell: Any, source: str) -> Any:
 
 def _remember_for_debug(shell: Any, exc: Exception, filename: str) -> None:
     """Make ``exc`` what ``%debug`` and ``%tb`` find, from the agent's own first frame on."""
-    # Past what a class of the user's may have put in the place of the attribute.
-    kept = BaseException.__dict__["__traceback__"]
-    shown = from_cell(kept.__get__(exc), filename)
+    shown = from_cell(traceback_of(exc), filename)
     if shown is None:
         return
-    kept.__set__(exc, shown)
+    set_traceback(exc, shown)
     sys.last_type, sys.last_value, sys.last_traceback = type(exc), exc, shown
     if sys.version_info >= (3, 12):
         sys.last_exc = exc

@@ -75,7 +75,7 @@ class CodeExecutor(InProcessExecutor):
 
     def _fresh(self) -> dict[str, Any]:
         self._seeded = libraries_for(_FREE)
-        return {"__name__": "__main__", "__builtins__": private_builtins(_display), **self._seeded}
+        return {"__name__": "__main__", "__builtins__": private_builtins(), **self._seeded}
 
     async def clear_namespace(self) -> None:
         self.locals = self._fresh()
@@ -221,15 +221,16 @@ def _print(*values: Any, **options: Any) -> None:
     builtins.print(*values, **options)
 
 
-def private_builtins(display: Callable[..., None]) -> dict[str, Any]:
+def private_builtins() -> dict[str, Any]:
     """Python's builtins without those that compile text or wait for a person.
 
     What classes, imports and ``print`` need is there. This keeps honest code honest; it is no
     sandbox, and nothing in the process can be one.
     """
     kept = {name: value for name, value in vars(builtins).items() if name not in _LEFT_OUT}
-    own = {"print": _print, "display": display, "input": no_input, "exit": no_exit, "quit": no_exit}
-    return {**kept, **own}
+    return kept | {
+        "print": _print, "display": _display, "input": no_input, "exit": no_exit, "quit": no_exit
+    }  # fmt: skip
 
 
 def libraries_for(names: Iterable[str]) -> dict[str, Any]:

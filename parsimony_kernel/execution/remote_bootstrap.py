@@ -21,7 +21,7 @@ from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, PrimitiveObject
 from parsimony_kernel.execution.base import CellRequest
 from parsimony_kernel.execution.capture import BoundedText
-from parsimony_kernel.execution.guard import is_watching
+from parsimony_kernel.execution.guard import Paused, is_watching
 from parsimony_kernel.execution.inprocess import CellExecution
 from parsimony_kernel.execution.inspection import attempt, plain, type_name
 from parsimony_kernel.execution.interrupt import stop_on_sigint
@@ -29,7 +29,6 @@ from parsimony_kernel.execution.notebook import NotebookExecutor
 from parsimony_kernel.execution.permit import Permit, permitting
 from parsimony_kernel.execution.remote_values import encode, encode_plain, type_in_words
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
-from parsimony_kernel.execution.statement_guard import Paused
 from parsimony_kernel.lineage.observe import CellEffect
 
 # Both sides must speak the same; it changes with what a request or an answer holds.

@@ -26,6 +26,7 @@ from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, KernelO
 from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.execution.base import CellExecutor, CellRequest
 from parsimony_kernel.execution.capture import BoundedText
+from parsimony_kernel.execution.guard import Paused
 from parsimony_kernel.execution.permit import Permit, current_permit
 from parsimony_kernel.execution.remote_bootstrap import ANSWER_MIME, STOPPED, WORDS
 from parsimony_kernel.execution.remote_kernel import (
@@ -37,7 +38,6 @@ from parsimony_kernel.execution.remote_kernel import (
 )
 from parsimony_kernel.execution.remote_values import RemoteValue, decode
 from parsimony_kernel.execution.run_scope import RunScope, current_scope
-from parsimony_kernel.execution.statement_guard import Paused
 from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.lineage.observe import CellEffect
 from parsimony_kernel.lineage.stamp import stamp_effect

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from parsimony_kernel.core.outputs import KernelOutputType
-from parsimony_kernel.execution.figures import is_altair
 from parsimony_kernel.execution.inspection import comes_from, plain, type_name
 from parsimony_kernel.lineage.classes import package_of
 
@@ -100,7 +99,7 @@ def encode(variables: Mapping[str, Any], name: str, limit: int) -> dict[str, str
             )
 
     form, table, text = "json", None, encode_plain(value, limit)
-    if is_altair(value):
+    if comes_from(value, "altair", "TopLevelMixin"):
         text = json.dumps(value.to_dict(), default=str)
     elif comes_from(value, "pandas", "DataFrame", "Series"):
         import pyarrow as pa

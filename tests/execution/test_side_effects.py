@@ -21,11 +21,11 @@ import pytest
 import parsimony_kernel
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.reach import Reach, ReachKind
+from parsimony_kernel.execution.guard import StatementGuard
 from parsimony_kernel.execution.inprocess import InProcessExecutor
 from parsimony_kernel.execution.notebook import NotebookExecutor
 from parsimony_kernel.execution.permit import Permit, permitting
 from parsimony_kernel.execution.private import CodeExecutor
-from parsimony_kernel.execution.statement_guard import StatementGuard
 from tests.corpora.entries import FOLDER
 
 URL = "http://data.example.invalid/x.csv"
