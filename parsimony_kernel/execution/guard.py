@@ -192,9 +192,9 @@ class Running(Protocol):
     capture: Capture
     folder: Path
     executor: Any
-    before_statement: Callable[[Part], None]
+    before_statement: Callable[[Part], None] | None
 
-    def judge(self, workspace: Path, *given: Any, **named: Any) -> Judge: ...
+    def judge(self, workspace: Path, **named: Any) -> Judge: ...
 
 
 class StatementGuard:
@@ -218,7 +218,7 @@ class StatementGuard:
         # What this statement has reached.
         self._left: list[Reach] = []
         self._is_over = True
-        self._judge = run.judge(permit.workspace, permit.made, permit.keep)
+        self._judge = run.judge(permit.workspace, made=permit.made, keep=permit.keep)
         self.workers = Workers(permit.workspace, permit.made)
 
     def parts(self, guard: CodeGuard, capture: Capture) -> Iterator[Part]:

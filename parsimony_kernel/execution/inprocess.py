@@ -14,7 +14,7 @@ import weakref
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,12 +33,7 @@ from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.cell import Cell, Part, cell_name
 from parsimony_kernel.execution.datasets import live_names
 from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory
-from parsimony_kernel.execution.guard import (
-    DryRunError,
-    Paused,
-    StatementGuard,
-    leaving_nothing,
-)
+from parsimony_kernel.execution.guard import DryRunError, Paused, StatementGuard, leaving_nothing
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Reason
 from parsimony_kernel.execution.permit import Permit, current_permit
 from parsimony_kernel.execution.run_scope import RunScope, current_scope
@@ -46,12 +41,7 @@ from parsimony_kernel.execution.side_effects import Judge, texts_of
 from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.file_access import Watch
 from parsimony_kernel.lineage.ledger import OriginLedger
-from parsimony_kernel.lineage.observe import (
-    CellEffect,
-    Looked,
-    before_cell,
-    observe_cell,
-)
+from parsimony_kernel.lineage.observe import CellEffect, Looked, before_cell, observe_cell
 from parsimony_kernel.lineage.snapshot import Snapshot, difference, visible
 from parsimony_kernel.lineage.stamp import stamp_effect
 
@@ -262,54 +252,53 @@ class InProcessExecutor(CellExecutor):
         return told or self.output_factory.exception_unasked(exc, **given)
 
 
+@dataclass(eq=False)
 class CellExecution:
     """One cell that an executor runs: how it ends, what it changes, and what is told of it.
 
     ``error`` is what it ended with, if with an error; ``reason`` why it was interrupted, if it
     was; ``is_late`` whether something of it still runs. These three the executor says.
+    ``overwritten`` are the names that the person had bound and the cell changed, and
+    ``before_statement`` is told of a statement before it runs, and may raise.
     """
 
-    def __init__(
-        self,
-        executor: InProcessExecutor,
-        cell: Cell,
-        folder: Path,
-        capture: Capture,
-        permit: Permit | None,
-        seconds: float | None,
-    ) -> None:
-        self.executor, self.cell, self.folder, self.capture = executor, cell, folder, capture
-        self.seconds, self.watch = seconds, Watch()
-        self.error: BaseException | None = None
-        self.reason: Reason | None = None
-        self.is_late = False
-        # The names that the person had bound and the cell changed.
-        self.overwritten: tuple[str, ...] = ()
-        self._is_recorded = True
-        self.namespace = executor.namespace()
-        self._looked: Looked | None = None
+    executor: InProcessExecutor
+    cell: Cell
+    folder: Path
+    capture: Capture
+    permit: InitVar[Permit | None]
+    seconds: float | None
+    error: BaseException | None = None
+    reason: Reason | None = None
+    is_late: bool = False
+    overwritten: tuple[str, ...] = ()
+    before_statement: Callable[[Part], None] | None = None
+    watch: Watch = field(default_factory=Watch)
+    _effect: CellEffect = field(default_factory=CellEffect)
+    _after: dict[str, Any] = field(default_factory=dict)
+    _summaries: list[KernelOutputType] = field(default_factory=list)
+    _looked: Looked | None = None
+    _told: ExceptionObject | None = None
+    _is_recorded: bool = True
+    _is_cut: bool = False
+
+    def __post_init__(self, permit: Permit | None) -> None:
+        self.namespace = self.executor.namespace()
         with self._recording():
-            self._looked = before_cell(cell.code, self.namespace)
-        there = visible(self.namespace, executor.hidden())
+            self._looked = before_cell(self.cell.code, self.namespace)
+        there = visible(self.namespace, self.executor.hidden())
         # What stood before is not kept alive by being looked at, as far as that can be.
         self._standing = Snapshot(there) if self._looked is None else self._looked.keep(there)
-        self._after: dict[str, Any] = {}
-        self._effect = CellEffect()
-        self._told: ExceptionObject | None = None
-        self._summaries: list[KernelOutputType] = []
-        self._is_cut = False
         self.statement_guard = None if permit is None else StatementGuard(permit, self)
-        # Is told of a statement before it runs, and may raise.
-        self.before_statement: Callable[[Part], None] = lambda part: None
 
-    def judge(self, workspace: Path, *given: Any, **named: Any) -> Judge:
+    def judge(self, workspace: Path, **named: Any) -> Judge:
         """Who says what this code reaches, see ``Judge``; it may outlive the run."""
         code, namespace = read(self.cell.code), self.executor.namespace
 
         def said() -> tuple[str, ...]:
             return (*code.strings, *texts_of(code.reads, namespace()))
 
-        return Judge(workspace, said, *given, filename=self.cell.filename, **named)
+        return Judge(workspace, said, filename=self.cell.filename, **named)
 
     def parts(self, guard: CodeGuard) -> Iterator[Part]:
         """The statements that run, in order."""
@@ -317,7 +306,8 @@ class CellExecution:
             yield from self.statement_guard.parts(guard, self.capture)
             return
         for part in self.cell.parts:
-            self.before_statement(part)
+            if self.before_statement is not None:
+                self.before_statement(part)
             yield part
 
     @property

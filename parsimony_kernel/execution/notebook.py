@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from parsimony_kernel.analysis.parse import Module
 from parsimony_kernel.execution.capture import capturing, open_figures, routed, show_figures
 from parsimony_kernel.execution.cell import (
     Cell,
@@ -66,11 +65,7 @@ class NotebookExecutor(InProcessExecutor):
         except SyntaxError as exc:
             exc.filename = filename
             raise
-        return compile_cell(source, filename, code=code, transform=self._transform)
-
-    def _transform(self, tree: Module) -> Module:
-        transformed: Module = self._shell.transform_ast(tree)
-        return transformed
+        return compile_cell(source, filename, code=code, transform=self._shell.transform_ast)
 
     async def _run(self, run: CellExecution) -> None:
         shell, capture = self._shell, run.capture
