@@ -24,6 +24,7 @@ from typing import Any, TextIO
 
 from parsimony_kernel.core.outputs import KernelOutputType
 from parsimony_kernel.execution import frames
+from parsimony_kernel.execution.cell import cell_name, compile_cell, evaluate
 from parsimony_kernel.execution.factory import OutputFactory, is_figure
 from parsimony_kernel.execution.inspection import comes_from, type_name
 from parsimony_kernel.execution.interrupt import Held, OwnThread
@@ -346,6 +347,7 @@ class _Interception:
         self._replace(shell.display_pub, "publish", lambda to, data, *_, **__: to.publish(data))
         self._replace(shell.display_pub, "clear_output", lambda *_, **__: None)
         self._replace(shell, "_showtraceback", _show_traceback)
+        self._replace(shell, "run_cell", lambda _, text, *__, **___: _run_inside(shell, text))
         self._replace(shell, "ask_exit", no_exit)
         self._replace(getattr(shell, "payload_manager", None), "write_payload", _page)
 
@@ -416,6 +418,21 @@ def _show_traceback(
 ) -> None:
     """A part of the shell reports an error that did not end the cell: one line to stderr."""
     capture.write("stderr", "".join(traceback.format_exception_only(kind, value)))
+
+
+def _run_inside(shell: Any, source: str) -> Any:
+    """Run the body of a magic such as ``%%capture`` as a part of the agent's cell.
+
+    The shell would take it for a cell of the user's, and would not tell that it failed.
+    """
+    from IPython.core.interactiveshell import ExecutionResult
+
+    filename = cell_name(0, 0, source)
+    cell = compile_cell(source, filename, code=shell.transform_cell(source))
+    if cell.awaits:
+        raise RuntimeError("await works at the top of a cell, and not in the body of a magic")
+    evaluate(cell.parts, shell.user_global_ns, shell.user_ns, sys.displayhook)
+    return ExecutionResult(None)
 
 
 def _page(capture: Capture, payload: Mapping[str, Any], *_: Any, **__: Any) -> None:

@@ -239,28 +239,28 @@ class OutputFactory:
         return PrimitiveObject(text=", ".join(sorted(bundle)))
 
     def exception(
-        self, exc: BaseException, *, filename: str = "", source: str = ""
+        self, exc: BaseException, *, filename: str = "", source: str = "", asks: bool = True
     ) -> ExceptionObject:
-        """An exception that left the cell whose code is ``source``, compiled as ``filename``."""
-        line, source_line = _in_source(
-            attempt(lambda: _line(exc, filename), lambda _: None), source
-        )
+        """An exception that left the cell whose code is ``source``, compiled as ``filename``.
+
+        Without ``asks`` no method of its own is called: for one whose methods do not end.
+        """
+        line = _raised_at(traceback_of(exc), filename)
+        message, text, status = _NO_MESSAGE, type_name(exc), None
+        if asks:
+            line = attempt(lambda: _line(exc, filename), lambda _: None)
+            message = _message(exc, leaves_cell=bool(filename))
+            text = attempt(lambda: self._traceback(exc, filename), lambda _: type_name(exc))
+            status = attempt(lambda: _status_code(exc), lambda _: None)
+        line, source_line = _in_source(line, source)
         return ExceptionObject(
             name=type_name(exc),
-            message=_message(exc, leaves_cell=bool(filename)),
+            message=message,
             line=line,
             source_line=source_line,
-            traceback=attempt(lambda: self._traceback(exc, filename), lambda _: type_name(exc)),
-            status_code=attempt(lambda: _status_code(exc), lambda _: None),
+            traceback=text,
+            status_code=status,
         )
-
-    def exception_unasked(
-        self, exc: BaseException, *, filename: str = "", source: str = ""
-    ) -> ExceptionObject:
-        """The same without a method of its own: for one whose methods do not end."""
-        line, text = _in_source(_raised_at(traceback_of(exc), filename), source)
-        told = {"name": type_name(exc), "message": _NO_MESSAGE, "traceback": type_name(exc)}
-        return ExceptionObject(**told, line=line, source_line=text)
 
     def _table_or_figure(
         self, value: Any, name: str | None, *, full: bool

@@ -11,7 +11,6 @@ import os
 import random
 import re
 import sqlite3
-import stat
 import sys
 import threading
 import warnings
@@ -67,6 +66,7 @@ _ABSENT = object()
 _MOST_NAMES = 10
 _BUFFERS = frozenset({"BytesIO", "StringIO", "BufferOutputStream"})
 _MOST_FILES = 1_000
+_UNSEEN = (".", "__pycache__", "node_modules")
 # What ends a statement from outside: whether what it reached has happened is not known then.
 _INTERRUPTIONS = (DeadlineReached, KeyboardInterrupt, asyncio.CancelledError, Held)
 
@@ -100,7 +100,7 @@ def keep(capture: Capture, keeper: Keeper) -> None:
         if not _is_listening:
             _is_listening = True
             listen(_hear)
-            watch_workers(_workers_here)
+            watch_workers(lambda: getattr(keeper_here(), "workers", None))
 
 
 @contextmanager
@@ -134,11 +134,6 @@ def keeper_here() -> Keeper | None:
     """Who judges the code that is running now."""
     capture = capture_of_code()
     return None if capture is None else capture.keeper
-
-
-def _workers_here() -> Workers | None:
-    keeper = keeper_here()
-    return None if keeper is None else keeper.workers
 
 
 def is_watching() -> bool:
@@ -509,10 +504,10 @@ def leaving_nothing(run: Running) -> Iterator[None]:
     """Whatever the cell does in the body is taken back; what could not be is told in stderr.
 
     Put back afterwards: every binding of the namespace; what lay in the objects that the code
-    could change, as far as ``lineage.checkpoint`` has copied it; ``os.environ``, ``sys.path``,
-    the warning filters, and the generators of ``random`` and ``numpy.random``. Not run at all
-    is a cell that plainly changes an object of which no copy can be made; one that only may
-    have done so is told about in stderr.
+    could change, as far as ``lineage.checkpoint`` has copied it;
+    ``os.environ``, ``sys.path``, the warning filters, and the generators of ``random`` and
+    ``numpy.random``. Not run at all is a cell that plainly changes an object of which no copy can
+    be made; one that only may have done so is told about in stderr.
 
     Prevented: that Python writes, removes or renames a file, or starts a process. Writing is
     left to it in the folder for temporary files and in caches. Libraries that write natively
@@ -606,19 +601,15 @@ def _to_buffer(call: Call, namespace: Mapping[str, Any]) -> bool:
 
 
 def _files(folder: Path) -> dict[str, tuple[int, int]] | None:
-    """Time and size of what lies below ``folder`` by its path, without hidden files; ``None`` where
-    that is too much to look at."""
+    """Time and size of the files below ``folder`` by their paths, without hidden ones; ``None``
+    where that is too much to look at."""
     found: dict[str, tuple[int, int]] = {}
     for place, folders, files in os.walk(folder):
-        folders[:] = (each for each in folders if each not in ("__pycache__", "node_modules"))
-        folders[:] = (each for each in folders if not each.startswith("."))
+        folders[:] = (each for each in folders if not each.startswith(_UNSEEN))
         if len(found) + len(folders) + len(files) > _MOST_FILES:
             return None
-        for name in (*folders, *(each for each in files if not each.startswith("."))):
-            path = Path(place, name)
+        for path in (Path(place, each) for each in files if not each.startswith(".")):
             with suppress(OSError):
                 facts = path.lstat()
-                is_folder = stat.S_ISDIR(facts.st_mode)
-                seen = (0, 0) if is_folder else (facts.st_mtime_ns, facts.st_size)
-                found[str(path.relative_to(folder))] = seen
+                found[str(path.relative_to(folder))] = facts.st_mtime_ns, facts.st_size
     return found

@@ -249,7 +249,7 @@ class InProcessExecutor(CellExecutor):
         """The exception as an output, on the stack of whoever asks; code of users' runs in it."""
         given: Any = {"filename": filename, "source": source}
         told = _within(_ERROR_S, lambda: self.output_factory.exception(exc, **given))
-        return told or self.output_factory.exception_unasked(exc, **given)
+        return told or self.output_factory.exception(exc, **given, asks=False)
 
 
 @dataclass(eq=False)
@@ -428,8 +428,11 @@ class CellExecution:
             )
         if self.error is None and self.reason is None:
             return None
-        told = self._told or self.executor.output_factory.exception_unasked(
-            self.error or DeadlineReached(), filename=self.cell.filename, source=self.cell.source
+        told = self._told or self.executor.output_factory.exception(
+            self.error or DeadlineReached(),
+            filename=self.cell.filename,
+            source=self.cell.source,
+            asks=False,
         )
         update: dict[str, Any] = {}
         if self.reason == "deadline":

@@ -70,7 +70,6 @@ _EXCEPTION: dict[Reason, type[BaseException]] = {
     "held": Held,
 }
 _INTERRUPTIONS = tuple(_EXCEPTION.values())
-_undying: list[Any] = []
 
 # Raises a class in a thread by its id; ``_NOTHING`` takes back what has not arrived. While one is
 # pending, and after it was taken back until another one arrives anywhere, the interpreter keeps a
@@ -79,6 +78,9 @@ _undying: list[Any] = []
 _raise_in = ctypes.pythonapi["PyThreadState_SetAsyncExc"]
 _raise_in.argtypes = (ctypes.c_ulong, ctypes.py_object)
 _NOTHING: Any = ctypes.py_object()
+# A reference that nobody owns: what has it outlives the interpreter's own end.
+_never_forget = ctypes.pythonapi["Py_IncRef"]
+_never_forget.argtypes = (ctypes.py_object,)
 # A debugger replaces it by one that prints a warning, which would be taken for the code's.
 _set_tracer = sys.settrace
 
@@ -508,7 +510,7 @@ def _left(coroutine: Any) -> TracebackType | None:
 
     It has outlasted its interruptions, and its clean-up when it is forgotten could run for ever.
     """
-    _undying.append(coroutine)
+    _never_forget(coroutine)
     frames = list[FrameType]()
     while (frame := getattr(coroutine, "cr_frame", None)) is not None:
         frames.append(frame)

@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from parsimony_kernel.execution.capture import capturing, open_figures, routed, show_figures
+from parsimony_kernel.execution.capture import capturing, open_figures, show_figures
 from parsimony_kernel.execution.cell import (
     Cell,
-    cell_name,
     compile_cell,
     compile_expression,
     evaluate,
@@ -107,35 +106,13 @@ def _users_state(shell: Any) -> Iterator[None]:
     publisher, folders = shell.display_pub, shell.user_ns.get("_dh")
     state = getattr(publisher, "_in_post_execute", None)
     been = folders.copy() if type(folders) is list else None
-    hidden = vars(shell).get("run_cell")
-    run_cell = routed(lambda capture, source, *_, **__: _run_inside(shell, source), shell.run_cell)
-    shell.run_cell = run_cell
     try:
         yield
     finally:
-        if vars(shell).get("run_cell") is run_cell:
-            del shell.run_cell
-            if hidden is not None:
-                shell.run_cell = hidden
         if been is not None:
             folders[:] = been
         if state is not None:
             publisher._in_post_execute = state
-
-
-def _run_inside(shell: Any, source: str) -> Any:
-    """Run the body of a magic such as ``%%capture`` as a part of the agent's cell.
-
-    The shell would take it for a cell of the user's, and would not tell that it failed.
-    """
-    from IPython.core.interactiveshell import ExecutionResult
-
-    filename = cell_name(0, 0, source)
-    cell = compile_cell(source, filename, code=shell.transform_cell(source))
-    if cell.awaits:
-        raise RuntimeError("await works at the top of a cell, and not in the body of a magic")
-    evaluate(cell.parts, shell.user_global_ns, shell.user_ns, sys.displayhook)
-    return ExecutionResult(None)
 
 
 def _remember_for_debug(shell: Any, exc: Exception, filename: str) -> None:

@@ -17,7 +17,7 @@ import sys
 import sysconfig
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -72,10 +72,6 @@ class Caller:
     lines: frozenset[int]
 
 
-def _is_of_workspace(name: str, folder: str) -> bool:
-    return name.startswith(folder) and not (name.startswith(_OURS) or _is_installed(name))
-
-
 def _is_installed(path: str) -> bool:
     return path.startswith(_STANDARD) or any(each in path for each in _INSTALLED)
 
@@ -125,7 +121,9 @@ class Judge:
             module = str(frame.f_globals.get("__name__") or "")
             if name == filename:
                 lines.add(frame.f_lineno)
-            if name == filename or module in _NOTEBOOK or _is_of_workspace(name, workspace):
+            is_theirs = name.startswith(workspace) and not name.startswith(_OURS)
+            is_theirs = is_theirs and not _is_installed(name)
+            if name == filename or module in _NOTEBOOK or is_theirs:
                 nearest = True if nearest is None else nearest
             elif name.startswith("<frozen importlib"):
                 is_importing = is_importing or nearest is not True
@@ -439,19 +437,14 @@ class GuardedEnvironment(os._Environ):  # type: ignore[type-arg]
         return super().__getitem__(key)
 
 
-def texts_of(names: Iterable[str], namespace: Mapping[str, Any]) -> tuple[str, ...]:
+def texts_of(names: Iterable[str], namespace: Mapping[str, Any]) -> Iterator[str]:
     """The texts and paths that ``names`` hold, themselves or in a plain container."""
-    found: list[str] = []
-    for name in names:
-        value = namespace.get(name)
+    for value in map(namespace.get, names):
         several: Iterable[Any] = (value,)
         if type(value) is dict:
             several = value.values()
         elif type(value) in (list, tuple, set):
             several = value or ()
-        found += [
-            os.fsdecode(each)
-            for each in list(islice(several, _MOST_TEXTS))
-            if isinstance(each, str | os.PathLike) and len(str(each)) < 4_096
-        ]
-    return tuple(found)
+        for each in list(islice(several, _MOST_TEXTS)):
+            if isinstance(each, str | os.PathLike) and len(str(each)) < 4_096:
+                yield os.fsdecode(each)
