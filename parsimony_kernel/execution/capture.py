@@ -288,12 +288,11 @@ class _Interception:
 
     def install(self, shell: Any) -> None:
         if not self._undo:
-            self._replace(sys, "displayhook", Capture.show)
+            self._replace(sys, "displayhook", lambda _, to, value: to.show(value))
             self._replace(builtins, "input", no_input)
-            self._replace(builtins, "print", _printing(builtins.print))
-            start = _starting(threading.Thread.start)
-            self._replace(threading.Thread, "start", start, capture_of_code)
-            self._replace(threading, "excepthook", _telling(threading.excepthook))
+            self._replace(builtins, "print", _print)
+            self._replace(threading.Thread, "start", _start, capture_of_code)
+            self._replace(threading, "excepthook", _tell_of_thread)
             if "getpass" in sys.modules:
                 self._replace(sys.modules["getpass"], "getpass", no_input)
         for name in ("stdout", "stderr"):
@@ -313,11 +312,12 @@ class _Interception:
         inside: Callable[..., Any],
         whose: Callable[[], Capture | None] = capture_here,
     ) -> None:
-        """Route a function of a module, or a method by what hides it in the instance."""
+        """Route a function of a module, or a method by what hides it in the instance. For captured
+        code it is ``inside``, given what it replaces and the capture first."""
         if owner is None:
             return
-        hidden = vars(owner).get(name)
-        chosen = routed(inside, getattr(owner, name, inside), whose)
+        hidden, outside = vars(owner).get(name), getattr(owner, name, inside)
+        chosen = routed(functools.partial(inside, outside), outside, whose)
         setattr(owner, name, chosen)
 
         def undo(is_after_code: bool) -> None:
@@ -333,21 +333,13 @@ class _Interception:
         self._undo.append(undo)
 
     def _attach(self, shell: Any) -> None:
-        formatter = shell.display_formatter
-        original = formatter.format
-
-        def formatting(_: Capture, value: Any, *arguments: Any, **named: Any) -> Any:
-            # The text of a plan is its first rows, computed; the value itself is shown.
-            if frames.is_frame(value):
-                return _Formatted({"text/plain": ""}, value), {}
-            bundle, metadata = original(value, *arguments, **named)
-            return _Formatted(bundle, value), metadata
-
-        self._replace(formatter, "format", formatting)
-        self._replace(shell.display_pub, "publish", lambda to, data, *_, **__: to.publish(data))
+        self._replace(shell.display_formatter, "format", _format)
+        self._replace(
+            shell.display_pub, "publish", lambda _, to, data, *__, **___: to.publish(data)
+        )
         self._replace(shell.display_pub, "clear_output", lambda *_, **__: None)
         self._replace(shell, "_showtraceback", _show_traceback)
-        self._replace(shell, "run_cell", lambda _, text, *__, **___: _run_inside(shell, text))
+        self._replace(shell, "run_cell", lambda _, __, text, *___, **____: _run_in(shell, text))
         self._replace(shell, "ask_exit", no_exit)
         self._replace(getattr(shell, "payload_manager", None), "write_payload", _page)
 
@@ -364,18 +356,17 @@ class _Interception:
                 each.clear()
 
 
-def _printing(python_print: Callable[..., None]) -> Callable[..., None]:
-    """``print``, by which a table or a figure alone is displayed."""
+# What captured code gets in place of what is named first.
 
-    def typed_print(capture: Capture, *values: Any, **options: Any) -> None:
-        # A stream that the code itself has put there is to get the text.
-        is_plain = options.get("file") is None and is_routed(sys.stdout)
-        if len(values) == 1 and is_plain and _is_picture(values[0]):
-            capture.show(values[0])
-        else:
-            python_print(*values, **options)
 
-    return typed_print
+def _print(outside: Callable[..., None], capture: Capture, *values: Any, **options: Any) -> None:
+    """A table or a figure alone is displayed."""
+    # A stream that the code itself has put there is to get the text.
+    is_plain = options.get("file") is None and is_routed(sys.stdout)
+    if len(values) == 1 and is_plain and _is_picture(values[0]):
+        capture.show(values[0])
+    else:
+        outside(*values, **options)
 
 
 def is_routed(stream: Any) -> bool:
@@ -391,36 +382,34 @@ def _is_picture(value: Any) -> bool:
     return frames.is_frame(value) and not is_column
 
 
-def _starting(start: Callable[[threading.Thread], None]) -> Callable[..., None]:
-    """``Thread.start``, by which a thread is known to be of the code that starts it."""
-
-    def start_of_code(capture: Capture, thread: threading.Thread) -> None:
-        if not isinstance(thread, OwnThread):
-            capture.threads.add(thread)
-            vars(thread)["parsimony_capture"] = capture
-        start(thread)
-
-    return start_of_code
+def _start(outside: Callable[..., None], capture: Capture, thread: threading.Thread) -> None:
+    """A thread is known to be of the code that starts it."""
+    if not isinstance(thread, OwnThread):
+        capture.threads.add(thread)
+        vars(thread)["parsimony_capture"] = capture
+    outside(thread)
 
 
-def _telling(tell: Callable[[Any], Any]) -> Callable[..., None]:
-    """``threading.excepthook``; that a thread waits for a person is told by the question."""
-
-    def tell_of_thread(_: Capture, found: Any) -> None:
-        if not issubclass(found.exc_type, Held):
-            tell(found)
-
-    return tell_of_thread
+def _tell_of_thread(outside: Callable[..., Any], _: Capture, found: Any) -> None:
+    """That a thread waits for a person is told by the question."""
+    if not issubclass(found.exc_type, Held):
+        outside(found)
 
 
-def _show_traceback(
-    capture: Capture, kind: type[BaseException], value: BaseException, _: Any
-) -> None:
+def _format(outside: Any, _: Capture, value: Any, *arguments: Any, **named: Any) -> Any:
+    # The text of a plan is its first rows, computed; the value itself is shown.
+    if frames.is_frame(value):
+        return _Formatted({"text/plain": ""}, value), {}
+    bundle, metadata = outside(value, *arguments, **named)
+    return _Formatted(bundle, value), metadata
+
+
+def _show_traceback(_: Any, capture: Capture, kind: Any, value: BaseException, __: Any) -> None:
     """A part of the shell reports an error that did not end the cell: one line to stderr."""
     capture.write("stderr", "".join(traceback.format_exception_only(kind, value)))
 
 
-def _run_inside(shell: Any, source: str) -> Any:
+def _run_in(shell: Any, source: str) -> Any:
     """Run the body of a magic such as ``%%capture`` as a part of the agent's cell.
 
     The shell would take it for a cell of the user's, and would not tell that it failed.
@@ -435,7 +424,7 @@ def _run_inside(shell: Any, source: str) -> Any:
     return ExecutionResult(None)
 
 
-def _page(capture: Capture, payload: Mapping[str, Any], *_: Any, **__: Any) -> None:
+def _page(_: Any, capture: Capture, payload: Mapping[str, Any], *__: Any, **___: Any) -> None:
     """Help and ``%load`` talk to the front end; their text is output, the rest is for nobody."""
     if payload.get("source") == "page":
         capture.write("stdout", str(payload.get("data", {}).get("text/plain", "")) + "\n")

@@ -664,8 +664,7 @@ def stop_on_sigint(cancellation: CancellationRequest) -> Iterator[None]:
         if turn.loop is not None:
             ticker = turn.loop.call_later(_REASSERT_S, reassert)
 
-    if turn.loop is not None:
-        ticker = turn.loop.call_later(_REASSERT_S, reassert)
+    reassert()
     try:
         yield
     finally:

@@ -291,11 +291,10 @@ class Judge:
 
 
 def _starting(words: list[str], by: Caller) -> Target | None:
-    if not _WORKERS.isdisjoint(by.modules) and words and words[0] == sys.executable:
-        return None
-    if not LISTS["looking"].isdisjoint(by.modules) or by.is_importing:
-        return None
-    if not by.is_own and words and Path(words[0]).name in LISTS["probes"]:
+    program = words[0] if words else ""
+    is_worker = program == sys.executable and not _WORKERS.isdisjoint(by.modules)
+    is_looking = by.is_importing or not LISTS["looking"].isdisjoint(by.modules)
+    if is_worker or is_looking or (not by.is_own and Path(program).name in LISTS["probes"]):
         return None
     said = " ".join(words)
     kind = ReachKind.installation if PATTERNS["install"].search(said) else ReachKind.shell
