@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from parsimony_kernel.core.outputs import KernelOutput
-from parsimony_kernel.execution.statement_guard import Paused
+from parsimony_kernel.execution.guard import Paused
 from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.ledger import OriginLedger
 
@@ -37,7 +37,7 @@ class BaseCodeExecutor(ABC):
 
         Args:
             code: Python source, top-level ``await`` allowed.
-            dry_run: leave nothing behind, see ``statement_guard.leaving_nothing``: no binding, no
+            dry_run: leave nothing behind, see ``guard.leaving_nothing``: no binding, no
                 change of what existed, no file, no lineage.
             timeout_seconds: the deadline; ``None`` for no limit.
             producer_notebook_path: the notebook on whose behalf it runs; assigned variables are

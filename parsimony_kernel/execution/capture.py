@@ -16,7 +16,6 @@ import sys
 import threading
 import traceback
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures.thread import _threads_queues
 from contextlib import contextmanager
@@ -24,12 +23,14 @@ from contextvars import ContextVar
 from typing import Any, TextIO
 
 from parsimony_kernel.core.outputs import KernelOutputType
-from parsimony_kernel.execution import figures, frames
-from parsimony_kernel.execution.factory import OutputFactory
+from parsimony_kernel.execution import frames
+from parsimony_kernel.execution.cell import cell_name, compile_cell, evaluate
+from parsimony_kernel.execution.factory import OutputFactory, is_figure
 from parsimony_kernel.execution.inspection import comes_from, type_name
 from parsimony_kernel.execution.interrupt import Held, OwnThread
 
 STREAM_CHARS = 20_000
+_HALF = STREAM_CHARS // 2
 MAX_OUTPUTS = 20
 
 _OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)")
@@ -40,38 +41,34 @@ class BoundedText:
     """Text of any length in bounded memory: its head and its tail."""
 
     def __init__(self) -> None:
-        self._half = self._head_room = STREAM_CHARS // 2
-        self._head: list[str] = []
-        self._tail: deque[str] = deque()
-        self._tail_length = 0
+        self._head = self._tail = ""
         self._dropped = 0
+        self._lock = threading.RLock()
 
     def write(self, text: str) -> None:
-        """Append ``text``."""
-        if self._head_room:
-            kept, text = text[: self._head_room], text[self._head_room :]
-            self._head.append(kept)
-            self._head_room -= len(kept)
-        if not text:
-            return
-        self._tail.append(text)
-        self._tail_length += len(text)
-        while self._tail_length - len(self._tail[0]) >= self._half:
-            dropped = len(self._tail.popleft())
-            self._tail_length -= dropped
-            self._dropped += dropped
+        """Append ``text``, from any thread."""
+        with self._lock:
+            room = _HALF - len(self._head)
+            self._head += text[:room]
+            self._tail += text[room:]
+            if len(self._tail) > 2 * _HALF:
+                self._dropped += len(self._tail) - _HALF
+                self._tail = self._tail[-_HALF:]
+
+    @property
+    def _missing(self) -> int:
+        return self._dropped + max(0, len(self._tail) - _HALF)
 
     @property
     def is_cut(self) -> bool:
         """Whether something is missing in the middle."""
-        return self._dropped + max(0, self._tail_length - self._half) > 0
+        return self._missing > 0
 
     def text(self) -> str:
         """The text as a terminal would show it: overwritten lines and colours are gone."""
-        head, tail = "".join(self._head), "".join(self._tail)
-        cut = self._dropped + max(0, len(tail) - self._half)
-        if cut:
-            tail = f"\n… {cut:,} characters cut …\n{tail[-self._half :]}"
+        head, tail = self._head, self._tail
+        if self.is_cut:
+            tail = f"\n… {self._missing:,} characters cut …\n{tail[-_HALF:]}"
         return _OVERWRITTEN.sub("", _CONTROL.sub("", head + tail))
 
 
@@ -91,12 +88,13 @@ class Capture:
         self.outputs: list[KernelOutputType] = []
         self._shown = 0
         self._printed_before: list[int] = []
-        self._formatted: list[tuple[Any, Any]] = []
         # The threads themselves: an ident is given again once its thread has ended.
         self.older = weakref.WeakSet(threading.enumerate())
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         self.is_closed = False
         self.is_forked = False
+        # Who judges what its code is about to do, see ``guard``.
+        self.keeper: Any = None
 
     @property
     def printed_before(self) -> tuple[int, ...]:
@@ -129,19 +127,22 @@ class Capture:
         if len(self.outputs) > MAX_OUTPUTS:
             del self.outputs[MAX_OUTPUTS // 2]
 
-    def remember(self, bundle: Any, value: Any) -> None:
-        """``bundle`` was made from ``value``: should it be published, the value is what counts."""
-        self._formatted = [*self._formatted[-7:], (bundle, value)]
-
     def publish(self, bundle: Mapping[str, Any]) -> None:
         """Display a mime bundle, or better the value that it was made from."""
         if self.is_closed:
             return
-        for known, value in self._formatted:
-            if known is bundle:
-                self.append(self.factory.convert_displayed(value, bundle))
-                return
-        self.append(self.factory.convert_bundle(bundle))
+        if isinstance(bundle, _Formatted):
+            self.append(self.factory.convert_displayed(bundle.value, bundle))
+        else:
+            self.append(self.factory.convert_bundle(bundle))
+
+
+class _Formatted(dict[str, Any]):
+    """The mime bundle that IPython has made of a value, which is what counts once it is shown."""
+
+    def __init__(self, bundle: Mapping[str, Any], value: Any) -> None:
+        super().__init__(bundle)
+        self.value = value
 
 
 _here: ContextVar[Capture | None] = ContextVar("parsimony_capture", default=None)
@@ -287,12 +288,11 @@ class _Interception:
 
     def install(self, shell: Any) -> None:
         if not self._undo:
-            self._replace(sys, "displayhook", Capture.show)
+            self._replace(sys, "displayhook", lambda _, to, value: to.show(value))
             self._replace(builtins, "input", no_input)
-            self._replace(builtins, "print", _printing(builtins.print))
-            start = _starting(threading.Thread.start)
-            self._replace(threading.Thread, "start", start, capture_of_code)
-            self._replace(threading, "excepthook", _telling(threading.excepthook))
+            self._replace(builtins, "print", _print)
+            self._replace(threading.Thread, "start", _start, capture_of_code)
+            self._replace(threading, "excepthook", _tell_of_thread)
             if "getpass" in sys.modules:
                 self._replace(sys.modules["getpass"], "getpass", no_input)
         for name in ("stdout", "stderr"):
@@ -312,11 +312,12 @@ class _Interception:
         inside: Callable[..., Any],
         whose: Callable[[], Capture | None] = capture_here,
     ) -> None:
-        """Route a function of a module, or a method by what hides it in the instance."""
+        """Route a function of a module, or a method by what hides it in the instance. For captured
+        code it is ``inside``, given what it replaces and the capture first."""
         if owner is None:
             return
-        hidden = vars(owner).get(name)
-        chosen = routed(inside, getattr(owner, name, inside), whose)
+        hidden, outside = vars(owner).get(name), getattr(owner, name, inside)
+        chosen = routed(functools.partial(inside, outside), outside, whose)
         setattr(owner, name, chosen)
 
         def undo(is_after_code: bool) -> None:
@@ -332,22 +333,13 @@ class _Interception:
         self._undo.append(undo)
 
     def _attach(self, shell: Any) -> None:
-        formatter = shell.display_formatter
-        original = formatter.format
-
-        def remembering(capture: Capture, value: Any, *arguments: Any, **named: Any) -> Any:
-            # The text of a plan is its first rows, computed; the value itself is shown.
-            if frames.is_frame(value):
-                formatted: Any = ({"text/plain": ""}, {})
-            else:
-                formatted = original(value, *arguments, **named)
-            capture.remember(formatted[0], value)
-            return formatted
-
-        self._replace(formatter, "format", remembering)
-        self._replace(shell.display_pub, "publish", lambda to, data, *_, **__: to.publish(data))
+        self._replace(shell.display_formatter, "format", _format)
+        self._replace(
+            shell.display_pub, "publish", lambda _, to, data, *__, **___: to.publish(data)
+        )
         self._replace(shell.display_pub, "clear_output", lambda *_, **__: None)
         self._replace(shell, "_showtraceback", _show_traceback)
+        self._replace(shell, "run_cell", lambda _, __, text, *___, **____: _run_in(shell, text))
         self._replace(shell, "ask_exit", no_exit)
         self._replace(getattr(shell, "payload_manager", None), "write_payload", _page)
 
@@ -364,18 +356,17 @@ class _Interception:
                 each.clear()
 
 
-def _printing(python_print: Callable[..., None]) -> Callable[..., None]:
-    """``print``, by which a table or a figure alone is displayed."""
+# What captured code gets in place of what is named first.
 
-    def typed_print(capture: Capture, *values: Any, **options: Any) -> None:
-        # A stream that the code itself has put there is to get the text.
-        is_plain = options.get("file") is None and is_routed(sys.stdout)
-        if len(values) == 1 and is_plain and _is_picture(values[0]):
-            capture.show(values[0])
-        else:
-            python_print(*values, **options)
 
-    return typed_print
+def _print(outside: Callable[..., None], capture: Capture, *values: Any, **options: Any) -> None:
+    """A table or a figure alone is displayed."""
+    # A stream that the code itself has put there is to get the text.
+    is_plain = options.get("file") is None and is_routed(sys.stdout)
+    if len(values) == 1 and is_plain and _is_picture(values[0]):
+        capture.show(values[0])
+    else:
+        outside(*values, **options)
 
 
 def is_routed(stream: Any) -> bool:
@@ -385,42 +376,55 @@ def is_routed(stream: Any) -> bool:
 
 def _is_picture(value: Any) -> bool:
     """Whether it says more as an output than as text. The text of a series is all of it."""
-    if figures.is_figure(value):
+    if is_figure(value):
         return True
     is_column = type_name(value) == "Series" or comes_from(value, "pandas", "Series", "Index")
     return frames.is_frame(value) and not is_column
 
 
-def _starting(start: Callable[[threading.Thread], None]) -> Callable[..., None]:
-    """``Thread.start``, by which a thread is known to be of the code that starts it."""
-
-    def start_of_code(capture: Capture, thread: threading.Thread) -> None:
-        if not isinstance(thread, OwnThread):
-            capture.threads.add(thread)
-            vars(thread)["parsimony_capture"] = capture
-        start(thread)
-
-    return start_of_code
+def _start(outside: Callable[..., None], capture: Capture, thread: threading.Thread) -> None:
+    """A thread is known to be of the code that starts it."""
+    if not isinstance(thread, OwnThread):
+        capture.threads.add(thread)
+        vars(thread)["parsimony_capture"] = capture
+    outside(thread)
 
 
-def _telling(tell: Callable[[Any], Any]) -> Callable[..., None]:
-    """``threading.excepthook``; that a thread waits for a person is told by the question."""
-
-    def tell_of_thread(_: Capture, found: Any) -> None:
-        if not issubclass(found.exc_type, Held):
-            tell(found)
-
-    return tell_of_thread
+def _tell_of_thread(outside: Callable[..., Any], _: Capture, found: Any) -> None:
+    """That a thread waits for a person is told by the question."""
+    if not issubclass(found.exc_type, Held):
+        outside(found)
 
 
-def _show_traceback(
-    capture: Capture, kind: type[BaseException], value: BaseException, _: Any
-) -> None:
+def _format(outside: Any, _: Capture, value: Any, *arguments: Any, **named: Any) -> Any:
+    # The text of a plan is its first rows, computed; the value itself is shown.
+    if frames.is_frame(value):
+        return _Formatted({"text/plain": ""}, value), {}
+    bundle, metadata = outside(value, *arguments, **named)
+    return _Formatted(bundle, value), metadata
+
+
+def _show_traceback(_: Any, capture: Capture, kind: Any, value: BaseException, __: Any) -> None:
     """A part of the shell reports an error that did not end the cell: one line to stderr."""
     capture.write("stderr", "".join(traceback.format_exception_only(kind, value)))
 
 
-def _page(capture: Capture, payload: Mapping[str, Any], *_: Any, **__: Any) -> None:
+def _run_in(shell: Any, source: str) -> Any:
+    """Run the body of a magic such as ``%%capture`` as a part of the agent's cell.
+
+    The shell would take it for a cell of the user's, and would not tell that it failed.
+    """
+    from IPython.core.interactiveshell import ExecutionResult
+
+    filename = cell_name(0, 0, source)
+    cell = compile_cell(source, filename, code=shell.transform_cell(source))
+    if cell.awaits:
+        raise RuntimeError("await works at the top of a cell, and not in the body of a magic")
+    evaluate(cell.parts, shell.user_global_ns, shell.user_ns, sys.displayhook)
+    return ExecutionResult(None)
+
+
+def _page(_: Any, capture: Capture, payload: Mapping[str, Any], *__: Any, **___: Any) -> None:
     """Help and ``%load`` talk to the front end; their text is output, the rest is for nobody."""
     if payload.get("source") == "page":
         capture.write("stdout", str(payload.get("data", {}).get("text/plain", "")) + "\n")
@@ -445,7 +449,6 @@ def capturing(capture: Capture, shell: Any = None) -> Iterator[Capture]:
     finally:
         _here.reset(token)
         capture.is_closed = True
-        capture._formatted = []  # a thread of the cell may keep the capture for ever
         with _lock:
             _open.remove(capture)
             _interception.release(is_after_code=True)

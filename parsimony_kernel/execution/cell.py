@@ -49,15 +49,25 @@ class Cell:
         left = "\n" * start + "\n".join(self.code.splitlines()[start:])
         return replace(self, code=left, parts=self.parts[index:])
 
-    def so_far(self, raised: TracebackType | None) -> str:
+    def left_at(self, error: BaseException | None) -> int:
+        """The line of the statement that ``error`` left; 0 where its traceback does not tell."""
+        raised = None if error is None else from_cell(traceback_of(error), self.filename)
+        return 0 if raised is None else raised.tb_lineno
+
+    def so_far(self, error: BaseException | None) -> str:
         """Where code was that was stopped, and what of it had run, in words."""
-        raised = from_cell(raised, self.filename)
-        if raised is None:
+        line = self.left_at(error)
+        if not line:
             return "; files that it wrote stay"
-        starts = (part.lines[0] for part in self.parts)
-        at = max((each for each in starts if each <= raised.tb_lineno), default=1)
+        at = max((part.lines[0] for part in self.parts if part.lines[0] <= line), default=1)
         above = {1: "", 2: " line 1 ran, and"}.get(at, f" lines 1 to {at - 1} ran, and")
-        return f" in line {raised.tb_lineno};{above} files that it wrote stay"
+        return f" in line {line};{above} files that it wrote stay"
+
+
+# Past what a class of the user's may have put in the place of the attribute.
+_TRACEBACK = BaseException.__dict__["__traceback__"]
+traceback_of: Callable[[BaseException], TracebackType | None] = _TRACEBACK.__get__
+set_traceback: Callable[[BaseException, TracebackType | None], None] = _TRACEBACK.__set__
 
 
 def from_cell(raised: TracebackType | None, filename: str) -> TracebackType | None:

@@ -1,6 +1,6 @@
 """The text and the tables of Excel, PDF and PowerPoint files.
 
-The rule of the place: nothing is unpacked without a limit, see ``_check_package``, and entities in
+The rule of the place: nothing is unpacked without a limit, see ``_has_part``, and entities in
 the XML are never expanded. A file that is not what its name says, empty, cut short or encrypted is
 one ``DocumentError`` that says what to do. Files are opened with ``open``, so that what was read is
 known as a source.
@@ -20,6 +20,7 @@ RATIO = 200
 # What is small when unpacked may be packed however well.
 RATIO_FREE_BYTES = 20_000_000
 
+_OVER = "which is over the limit: save the part you need as a smaller file."
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 _Path = str | PathLike[str]
@@ -53,9 +54,10 @@ def read_excel(
     import pandas
 
     chosen = options.pop("sheet_name", sheet)
-    content = _content(path)
-    _check_package(path, content, "xl/workbook.xml", "an .xlsx workbook")
-    with _parsing(path, "an .xlsx workbook"), pandas.ExcelFile(content, engine="openpyxl") as book:
+    with (
+        _opened(path, "an .xlsx workbook", "xl/workbook.xml") as content,
+        pandas.ExcelFile(content, engine="openpyxl") as book,
+    ):
         names = book.sheet_names
         for each in chosen if isinstance(chosen, list | tuple) else [chosen]:
             if each is not None and each not in (*names, *range(-len(names), len(names))):
@@ -78,10 +80,7 @@ def read_pdf_text(path: _Path, *, password: str = "") -> list[str]:
         ModuleNotFoundError: pypdf is missing; the message says how to install it.
     """
     pypdf = _library("pypdf", "pypdf")
-    content = _content(path)
-    if b"%PDF-" not in content.getbuffer()[:1024].tobytes():
-        _not_a(path, content, "a PDF file")
-    with _parsing(path, "a PDF file"):
+    with _opened(path, "a PDF file") as content:
         reader = pypdf.PdfReader(content)
         if reader.is_encrypted and not reader.decrypt(password):
             _refuse(path, "is encrypted: hand in the password, read_pdf_text(path, password=...).")
@@ -103,9 +102,7 @@ def read_pptx_text(path: _Path) -> list[str]:
         ModuleNotFoundError: python-pptx is missing; the message says how to install it.
     """
     pptx = _library("pptx", "python-pptx")
-    content = _content(path)
-    _check_package(path, content, "ppt/presentation.xml", "a .pptx presentation")
-    with _parsing(path, "a .pptx presentation"):
+    with _opened(path, "a .pptx presentation", "ppt/presentation.xml") as content:
         return ["\n".join(_lines(each)) for each in pptx.Presentation(content).slides]
 
 
@@ -122,7 +119,12 @@ def _library(name: str, package: str) -> Any:
         ) from exc
 
 
-def _content(path: _Path) -> io.BytesIO:
+@contextmanager
+def _opened(path: _Path, kind: str, part: str = "") -> Iterator[io.BytesIO]:
+    """The content of a file that is ``kind``: a package with ``part`` in it, else a PDF.
+
+    Whatever a foreign parser raises of a broken one is one error.
+    """
     with open(path, "rb") as file:
         data = file.read(FILE_BYTES + 1)
     if len(data) > FILE_BYTES:
@@ -130,27 +132,20 @@ def _content(path: _Path) -> io.BytesIO:
         _refuse(path, f"is larger than {limit}: save the part you need as CSV or Parquet.")
     if not data:
         _refuse(path, "is empty: save or download it again.")
-    return io.BytesIO(data)
-
-
-def _not_a(path: _Path, content: io.BytesIO, kind: str) -> NoReturn:
-    if content.getvalue().startswith(_OLE):
-        suffix = kind.split(" ", 1)[1]
-        why = "is encrypted, or in the format of Office before 2007"
-        _refuse(path, f"{why}: open it there and save it as {suffix}, without a password.")
-    _refuse(path, f"is not {kind}, or cut short: save it again, or read it as what it is.")
-
-
-@contextmanager
-def _parsing(path: _Path, kind: str) -> Iterator[None]:
-    """A broken file makes a foreign parser raise anything: it is one error here."""
     try:
-        yield
+        is_whole = _has_part(path, data, part) if part else b"%PDF-" in data[:1024]
+        if not is_whole and data.startswith(_OLE):
+            suffix = kind.split(" ", 1)[1]
+            why = "is encrypted, or in the format of Office before 2007"
+            _refuse(path, f"{why}: open it there and save it as {suffix}, without a password.")
+        if not is_whole:
+            _refuse(path, f"is not {kind}, or cut short: save it again, or read it as what it is.")
+        yield io.BytesIO(data)
     except (DocumentError, ImportError):
         raise
     except Exception as exc:
         if type(exc).__name__ == "LimitReachedError":  # of pypdf, before anything is unpacked whole
-            _too_large(path, "unpacks to more than a part of it may")
+            _refuse(path, f"unpacks to more than a part of it may, {_OVER}")
         reason = " ".join(f"{type(exc).__name__}: {exc}".split())[:200]
         remedy = "check the options, or save it again in the program that made it"
         raise DocumentError(
@@ -158,26 +153,20 @@ def _parsing(path: _Path, kind: str) -> Iterator[None]:
         ) from exc
 
 
-def _check_package(path: _Path, content: io.BytesIO, part: str, kind: str) -> None:
-    """Refuse what is no such Office file, or unpacks to too much; nothing is unpacked for it."""
-    with _parsing(path, kind):
-        try:
-            members = zipfile.ZipFile(content).infolist()
-        except zipfile.BadZipFile:
-            _not_a(path, content, kind)
-        # What a member says that it unpacks to is also all that is ever read of it.
-        unpacked, packed = sum(each.file_size for each in members), content.getbuffer().nbytes
-        if unpacked > UNPACKED_BYTES:
-            _too_large(path, f"unpacks to {unpacked // 1_000_000:,} MB")
-        if unpacked > RATIO_FREE_BYTES and unpacked > RATIO * packed:
-            _too_large(path, f"unpacks to {unpacked // packed:,} times its size")
-        if part not in (each.filename for each in members):
-            _not_a(path, content, kind)
-    content.seek(0)
-
-
-def _too_large(path: _Path, what: str) -> NoReturn:
-    _refuse(path, f"{what}, which is over the limit: save the part you need as a smaller file.")
+def _has_part(path: _Path, data: bytes, part: str) -> bool:
+    """Whether it is an Office file with this part; refuses one that unpacks to too much. Nothing is
+    unpacked for it."""
+    try:
+        members = zipfile.ZipFile(io.BytesIO(data)).infolist()
+    except zipfile.BadZipFile:
+        return False
+    # What a member says that it unpacks to is also all that is ever read of it.
+    unpacked = sum(each.file_size for each in members)
+    if unpacked > UNPACKED_BYTES:
+        _refuse(path, f"unpacks to {unpacked // 1_000_000:,} MB, {_OVER}")
+    if unpacked > RATIO_FREE_BYTES and unpacked > RATIO * len(data):
+        _refuse(path, f"unpacks to {unpacked // len(data):,} times its size, {_OVER}")
+    return part in (each.filename for each in members)
 
 
 def _lines(slide: Any) -> Iterator[str]:

@@ -4,23 +4,26 @@ What a value is gets asked of the libraries that are imported already; none is i
 out. Whatever a value does when it is looked at, the answer is an output and not an exception.
 """
 
+import base64
 import builtins
 import dataclasses
 import html
 import inspect
+import io
 import itertools
 import json
 import re
-import reprlib
 import traceback
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType, TracebackType
 from typing import Any
 
+from parsimony_kernel.artifacts.chart_words import describe_chart, title_of
 from parsimony_kernel.core.outputs import (
     DataFrameObject,
     ExceptionObject,
@@ -28,8 +31,8 @@ from parsimony_kernel.core.outputs import (
     KernelOutputType,
     PrimitiveObject,
 )
-from parsimony_kernel.execution import figures, frames
-from parsimony_kernel.execution.cell import from_cell
+from parsimony_kernel.execution import frames
+from parsimony_kernel.execution.cell import from_cell, traceback_of
 from parsimony_kernel.execution.inspection import (
     attempt,
     class_name,
@@ -40,6 +43,7 @@ from parsimony_kernel.execution.inspection import (
     type_name,
 )
 from parsimony_kernel.execution.remote_values import RemoteValue
+from parsimony_kernel.lineage.classes import package_of
 
 DISPLAY_CHARS = 4_000
 VARIABLE_CHARS = 200
@@ -47,113 +51,110 @@ SNAPSHOT_BYTES = 8 * 1024
 MESSAGE_CHARS = 2_000
 TRACEBACK_FRAMES = 20
 
+_PLOTLY_MIME = "application/vnd.plotly.v1+json"
+
+_PNG = b"\x89PNG"
+_REMOTE = re.compile(r"\s*(?:https?:)?//", re.IGNORECASE)
+
 _NO_MESSAGE = "(its message cannot be shown)"
 
 _OURS = str(Path(__file__).parent)
-traceback_of: Callable[[BaseException], TracebackType | None] = BaseException.__dict__[
-    "__traceback__"
-].__get__
 _TAG = re.compile(r"<[^<>]*>")
 _NO_TEXT = re.compile(r"<\S+ object(?: at 0x[0-9a-f]+)?>")
 
 _NAMED_TUPLE = namedtuple("_Sample", "x").__repr__.__code__
-_NESTING = (list, tuple, dict, set, frozenset)
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), *_NESTING)
-# Their own reprs go through all that they hold.
-_MAPPINGS = (Counter, OrderedDict, defaultdict)
+_NUMBERS = (bool, float, complex, type(None))
+# Containers that are looked into, with what stands around their parts. Of the named ones the name
+# stands before that.
+_BRACKETS: dict[Any, str] = {
+    list: "[]",
+    tuple: "()",
+    dict: "{}",
+    set: "{}",
+    frozenset: "{}",
+    deque: "[]",
+}
+_NAMED = (Counter, OrderedDict, defaultdict, deque, frozenset)
 _ROUTINES = (FunctionType, BuiltinFunctionType, MethodType)
 
 
-class _CappedRepr(reprlib.Repr):
-    """A repr whose cost has a bound, however huge and however nested the value. For one use."""
+class _CappedRepr:
+    """A repr whose cost has a bound, however huge and however nested the value. For one use.
+
+    Never by the name of a type, as a class of the user's may be named anything.
+    """
 
     def __init__(self, items: int, chars: int) -> None:
-        super().__init__()
-        self.maxlist = self.maxtuple = self.maxdict = items
-        self.maxset = self.maxfrozenset = self.maxdeque = self.maxarray = items
-        self.maxstring = self.maxother = self.maxlong = chars
-        self.maxlevel = 4
+        self._items, self._chars = items, chars
+        # Each level has its cap; together they multiply, so there is one for the whole as well.
         self._room = chars
 
-    def repr1(self, x: Any, level: int) -> str:
-        # Each level has its cap; together they multiply, so there is one for the whole as well.
+    def repr(self, x: Any, level: int = 4) -> str:
+        """``x`` as text, its parts down to so many levels."""
         if self._room <= 0:
             return "..."
-        if comes_from(x, "numpy", "ndarray"):
-            text = self._looked_at(x, level, self.repr_ndarray)
-        elif is_exactly(x, *_PLAIN, deque, array):
-            text = super().repr1(x, level)
-        else:  # never by the name of its type, as a class of the user's may be named anything
-            text = self._looked_at(x, level, self._instance)
-        if not is_exactly(x, *_NESTING):
+        text = attempt(
+            lambda: plain(self._repr(x, level)),
+            lambda exc: f"<{type_name(x)}, whose repr raises {type_name(exc)}>",
+        )
+        if not is_exactly(x, *_BRACKETS):
             self._room -= len(text)
         return text
 
-    def repr_dict(self, x: dict[Any, Any], level: int) -> str:
-        # In the order of the dict; the inherited one sorts all of it first.
-        if level <= 0:
-            return "{...}"
-        told = [
-            f"{self.repr1(key, level - 1)}: {self.repr1(value, level - 1)}"
-            for key, value in itertools.islice(x.items(), self.maxdict)
-        ]
-        return "{" + ", ".join(told + ["..."] * (len(x) > self.maxdict)) + "}"
-
-    def repr_set(self, x: Any, level: int) -> str:
-        if not x:
-            return "set()"
-        told = [self.repr1(each, level - 1) for each in itertools.islice(x, self.maxset)]
-        return "{" + ", ".join(told + ["..."] * (len(x) > self.maxset)) + "}"
-
-    def repr_frozenset(self, x: Any, level: int) -> str:
-        return f"frozenset({self.repr_set(x, level) if x else ''})"
-
-    def repr_str(self, x: str | bytes, level: int) -> str:
-        text = builtins.repr(x[: self.maxstring])
-        return text if len(x) <= self.maxstring else text[:-1] + "…" + text[-1]
-
-    repr_bytes = repr_str
-
-    def repr_int(self, x: int, level: int) -> str:
-        return builtins.repr(x) if x.bit_length() < 4_000 else f"<int of {x.bit_length()} bits>"
-
-    def repr_ndarray(self, x: Any, level: int) -> str:
-        shown = itertools.islice(x.flat, 10)
-        told = [self.repr1(each, level - 1) if x.dtype.hasobject else str(each) for each in shown]
-        first = ", ".join(told)
-        more = ", ..." if x.size > 10 else ""
-        return f"ndarray of shape {x.shape}, dtype {x.dtype}: [{first}{more}]"
-
-    def _looked_at(self, x: Any, level: int, look: Callable[[Any, int], str]) -> str:
-        return attempt(
-            lambda: plain(look(x, level)),
-            lambda exc: f"<{type_name(x)}, whose repr raises {type_name(exc)}>",
-        )
-
-    def _instance(self, x: Any, level: int) -> str:
+    def _repr(self, x: Any, level: int) -> str:
+        if is_exactly(x, *_NUMBERS):
+            return builtins.repr(x)
+        if is_exactly(x, int):
+            return builtins.repr(x) if x.bit_length() < 4_000 else f"<int of {x.bit_length()} bits>"
+        if is_exactly(x, str, bytes):
+            return self._string(x)
+        if is_exactly(x, bytearray):
+            return f"bytearray({self._string(bytes(x[: self._chars + 1]))})"
+        if is_exactly(x, array):
+            return f"array({x.typecode!r}, {self._parts(array, x, '[]', level)})"
+        if comes_from(x, "numpy", "ndarray"):
+            return self._ndarray(x, level)
         if frames.is_frame(x):
             # The repr of a relation asks the database, and that of a frame may show every row.
             return frames.in_words(x)
-        if figures.is_plotly(x):
-            return f"<{figures.in_words(x)}>"
-        if is_exactly(x, bytearray):
-            return f"bytearray({self.repr_bytes(bytes(x[: self.maxstring + 1]), level)})"
-        fields = _fields(x)
-        if fields is not None:
-            told = ", ".join(
-                f"{name}={self.repr1(getattr(x, name), level - 1)}"
-                for name in fields[: self.maxlist]
-                if hasattr(x, name)
-            )
-            return f"{type_name(x)}({told})"
-        for kind in _NESTING:
-            is_mapping = is_exactly(x, *_MAPPINGS)
-            if is_a(x, kind) and (is_mapping or type(x).__repr__ is kind.__repr__):
-                # Its own iteration is not asked for.
-                plainly: Any = dict.items if kind is dict else kind.__iter__
-                first = self.repr1(kind(itertools.islice(plainly(x), self.maxlist + 1)), level)
-                return f"{type_name(x)}({first})" if is_mapping else first
-        return str.__str__(builtins.repr(x))[: self.maxother + 1]
+        if is_plotly(x):
+            return f"<{chart_in_words(x)}>"
+        if (fields := _fields(x)) is not None:
+            there = (name for name in fields[: self._items] if hasattr(x, name))
+            told = (f"{name}={self.repr(getattr(x, name), level - 1)}" for name in there)
+            return f"{type_name(x)}({', '.join(told)})"
+        for kind, brackets in _BRACKETS.items():
+            is_named = kind is deque or is_exactly(x, *_NAMED)
+            if is_a(x, kind) and (is_named or type(x).__repr__ is kind.__repr__):
+                inside = self._parts(kind, x, brackets, level)
+                return f"{type_name(x)}({inside})" if is_named else inside
+        return str.__str__(builtins.repr(x))[: self._chars + 1]
+
+    def _string(self, x: str | bytes) -> str:
+        text = builtins.repr(x[: self._chars])
+        return text if len(x) <= self._chars else text[:-1] + "…" + text[-1]
+
+    def _parts(self, kind: Any, x: Any, brackets: str, level: int) -> str:
+        """The first parts, by the iteration of ``kind``: not that of the user's class."""
+        count = kind.__len__(x)
+        if not count and kind in (set, frozenset):
+            return "set()" if kind is set else ""
+        if level <= 0:
+            return f"{brackets[0]}...{brackets[1]}"
+        if kind is dict:
+            first = itertools.islice(dict.items(x), self._items)
+            told = [f"{self.repr(k, level - 1)}: {self.repr(v, level - 1)}" for k, v in first]
+        else:
+            first = itertools.islice(kind.__iter__(x), self._items)
+            told = [self.repr(each, level - 1) for each in first]
+        more = ["..."] * (count > self._items) + [""] * (kind is tuple and count == 1)
+        return brackets[0] + ", ".join(told + more).rstrip(" ") + brackets[1]
+
+    def _ndarray(self, x: Any, level: int) -> str:
+        shown = itertools.islice(x.flat, 10)
+        told = [self.repr(each, level - 1) if x.dtype.hasobject else str(each) for each in shown]
+        more = ", ..." if x.size > 10 else ""
+        return f"ndarray of shape {x.shape}, dtype {x.dtype}: [{', '.join(told)}{more}]"
 
 
 def _fields(x: Any) -> list[str] | None:
@@ -206,31 +207,24 @@ class OutputFactory:
 
     def convert_displayed(self, value: Any, bundle: Mapping[str, Any]) -> KernelOutputType:
         """The output of a value that IPython has formatted already."""
-        if frames.is_frame(value) or figures.is_altair(value):
+        picture = picture_in(bundle)
+        is_drawn_here = is_altair(value) or (is_plotly(value) and not picture)
+        if frames.is_frame(value) or is_drawn_here:
             return self.convert(value)
-        shown = self.convert_bundle(bundle, source=type(value))
-        if isinstance(shown, FigureObject) and figures.is_figure(value):
-            told = attempt(lambda: figures.figure(value, drawn=False), lambda _: None)
-            if told is not None:
-                return told.model_copy(update={"png_base64": shown.png_base64, "svg": shown.svg})
-        return self.convert(value) if figures.is_plotly(value) else shown
+        words = None
+        if picture and is_figure(value):
+            words = attempt(lambda: figure(value, drawn=False), lambda _: None)
+        if words is not None:
+            return words.model_copy(update=picture)
+        return self.convert_bundle(bundle, source=type(value))
 
     def convert_bundle(
         self, bundle: Mapping[str, Any], source: type | None = None
     ) -> KernelOutputType:
         """The output of a mime bundle: its chart or its picture, or else its text."""
-        words = None
-        for mime, content in bundle.items():
-            is_chart = mime.startswith("application/vnd.vegalite")
-            if (is_chart or mime == figures.PLOTLY_MIME) and is_exactly(content, dict):
-                read = figures.from_spec if is_chart else figures.from_plotly
-                words = attempt(partial(read, content), lambda _: None) or words
-        for mime, key in (("image/png", "png_base64"), ("image/svg+xml", "svg")):
-            made = figures.from_bytes(bundle.get(mime), key, source)
-            if made is not None:
-                return made if words is None else words.model_copy(update={key: getattr(made, key)})
-        if words is not None:
-            return words
+        words, picture = words_in(bundle), picture_in(bundle)
+        if words is not None or picture:
+            return (words or of_class(source)).model_copy(update=picture)
         for mime in ("text/markdown", "text/latex", "text/plain", "text/html"):
             content = bundle.get(mime)
             if not is_a(content, str):
@@ -245,35 +239,35 @@ class OutputFactory:
         return PrimitiveObject(text=", ".join(sorted(bundle)))
 
     def exception(
-        self, exc: BaseException, *, filename: str = "", source: str = ""
+        self, exc: BaseException, *, filename: str = "", source: str = "", asks: bool = True
     ) -> ExceptionObject:
-        """An exception that left the cell whose code is ``source``, compiled as ``filename``."""
-        line, source_line = _in_source(
-            attempt(lambda: _line(exc, filename), lambda _: None), source
-        )
+        """An exception that left the cell whose code is ``source``, compiled as ``filename``.
+
+        Without ``asks`` no method of its own is called: for one whose methods do not end.
+        """
+        line = _raised_at(traceback_of(exc), filename)
+        message, text, status = _NO_MESSAGE, type_name(exc), None
+        if asks:
+            line = attempt(lambda: _line(exc, filename), lambda _: None)
+            message = _message(exc, leaves_cell=bool(filename))
+            text = attempt(lambda: self._traceback(exc, filename), lambda _: type_name(exc))
+            status = attempt(lambda: _status_code(exc), lambda _: None)
+        line, source_line = _in_source(line, source)
         return ExceptionObject(
             name=type_name(exc),
-            message=_message(exc, leaves_cell=bool(filename)),
+            message=message,
             line=line,
             source_line=source_line,
-            traceback=attempt(lambda: self._traceback(exc, filename), lambda _: type_name(exc)),
-            status_code=attempt(lambda: _status_code(exc), lambda _: None),
+            traceback=text,
+            status_code=status,
         )
-
-    def exception_unasked(
-        self, exc: BaseException, *, filename: str = "", source: str = ""
-    ) -> ExceptionObject:
-        """The same without a method of its own: for one whose methods do not end."""
-        line, text = _in_source(_raised_at(traceback_of(exc), filename), source)
-        told = {"name": type_name(exc), "message": _NO_MESSAGE, "traceback": type_name(exc)}
-        return ExceptionObject(**told, line=line, source_line=text)
 
     def _table_or_figure(
         self, value: Any, name: str | None, *, full: bool
     ) -> DataFrameObject | FigureObject | None:
-        if is_exactly(value, *_PLAIN) or is_a(value, type):
+        if is_exactly(value, *_NUMBERS, int, str, bytes, *_BRACKETS) or is_a(value, type):
             return None
-        return frames.frame(value, name, preview=full) or figures.figure(value, name, drawn=full)
+        return frames.frame(value, name, preview=full) or figure(value, name, drawn=full)
 
     def _traceback(self, exc: BaseException, filename: str) -> str:
         shown = from_cell(traceback_of(exc), filename)
@@ -314,7 +308,7 @@ def rank(value: Any) -> int:
     functions and classes."""
     if frames.is_frame(value):
         return 0
-    if figures.is_figure(value):
+    if is_figure(value):
         return 1
     return 3 if is_a(value, type, *_ROUTINES) else 2
 
@@ -401,3 +395,190 @@ def _shorten(told: traceback.TracebackException) -> None:
             half = TRACEBACK_FRAMES // 2
             del each.stack[half:-half]
         pending += [each.__cause__, each.__context__]
+
+
+# Charts and pictures: their words, and their bytes. A chart is asked for without importing the
+# library that defines it.
+
+
+def figure(value: Any, name: str | None = None, *, drawn: bool = True) -> FigureObject | None:
+    """A chart as a figure; ``None`` for anything else.
+
+    With ``drawn`` false it is only put into words.
+    """
+    draw = _drawer(value)
+    if draw is not None:
+        return draw(value, name, drawn)
+    return _drawn_by_itself(value, name) if drawn else None
+
+
+def is_figure(value: Any) -> bool:
+    """Whether it is a chart of a library that is known here."""
+    return _drawer(value) is not None
+
+
+def is_altair(value: Any) -> bool:
+    """Whether it is a chart of altair."""
+    return _drawer(value) is _altair
+
+
+def is_plotly(value: Any) -> bool:
+    """Whether it is a figure of plotly."""
+    return _drawer(value) is _plotly
+
+
+def chart_in_words(value: Any) -> str:
+    """A chart in one line; empty for anything else."""
+    made = figure(value, drawn=False)
+    return ": ".join(each for each in (made.description, made.title) if each) if made else ""
+
+
+def _drawer(value: Any) -> Callable[[Any, str | None, bool], FigureObject] | None:
+    found = (draw for (module, kind), draw in _DRAWERS.items() if comes_from(value, module, kind))
+    return next(found, None)
+
+
+def _altair(chart: Any, name: str | None, drawn: bool) -> FigureObject:
+    if drawn:
+        return from_spec(chart.to_dict(), name)
+    light = chart
+    data: Any = getattr(chart, "data", None)
+    if hasattr(data, "head"):
+        # The types of the columns are inferred from the data; a few rows tell as much as all.
+        light = chart.copy(deep=False)
+        light.data = data.head(20)
+    spec = light.to_dict(validate=False)
+    return FigureObject(name=name, title=title_of(spec), description=describe_chart(spec))
+
+
+def from_spec(spec: dict[str, Any], name: str | None = None) -> FigureObject:
+    """The figure of a Vega-Lite specification; ``ValueError`` or ``TypeError`` if it is no JSON.
+
+    The specification is a copy as JSON has it: what is no finite number there is null. One that
+    fetches from elsewhere is left out, since whoever looks at it would fetch.
+    """
+    text = json.dumps(spec, ensure_ascii=False)
+    spec = json.loads(text.encode(), parse_constant=lambda _: None)
+    made = FigureObject(name=name, title=title_of(spec), description=describe_chart(spec))
+    address = next(addresses(spec), None)
+    if address is None:
+        return made.model_copy(update={"spec": spec})
+    why = f"Not drawn, because it fetches {plain(address)[:200]}: load that in code first."
+    return made.model_copy(update={"description": f"{made.description}. {why}"})
+
+
+def addresses(spec: Any) -> Iterator[str]:
+    """What is fetched from elsewhere when a Vega-Lite specification is looked at: its data, and
+    its images."""
+    has_images = '"image"' in json.dumps(spec, default=str)
+    waiting = [("", spec)]
+    while waiting:
+        key, value = waiting.pop()
+        if isinstance(value, Mapping):
+            waiting += value.items()
+        elif isinstance(value, list):
+            waiting += ((key, each) for each in value)
+        elif is_a(value, str) and (key == "url" or has_images) and _REMOTE.match(value):
+            yield value
+
+
+def _matplotlib(drawing: Any, name: str | None, drawn: bool) -> FigureObject:
+    axes = drawing.get_axes()
+    titles = [drawing.get_suptitle()] if hasattr(drawing, "get_suptitle") else []
+    titles += [each.get_title() for each in axes]
+    told = "; ".join(
+        " by ".join(label for label in (each.get_ylabel(), each.get_xlabel()) if label)
+        or "unlabelled axes"
+        for each in axes
+    )
+    png = None
+    if drawn:
+        target = io.BytesIO()
+        drawing.savefig(target, format="png", bbox_inches="tight")
+        png = base64.b64encode(target.getvalue()).decode()
+    return FigureObject(
+        name=name,
+        library="matplotlib",
+        title=next((each for each in titles if each), ""),
+        description=f"matplotlib figure of {told}" if told else "empty matplotlib figure",
+        png_base64=png,
+    )
+
+
+def _plotly(drawing: Any, name: str | None, drawn: bool) -> FigureObject:
+    """In words, and as a PNG where kaleido is, which plotly draws with."""
+    traces = [{"type": each.type} for each in drawing.data]
+    made = from_plotly({"data": traces, "layout": drawing.layout.to_plotly_json()}, name)
+    if not drawn or find_spec("kaleido") is None:
+        return made
+    # Kaleido draws in a browser, which may be missing where kaleido is not.
+    png = attempt(lambda: drawing.to_image(format="png"), lambda _: None)
+    return made.model_copy(update=picture_in({"image/png": png}))
+
+
+_DRAWERS: dict[tuple[str, str], Callable[[Any, str | None, bool], FigureObject]] = {
+    ("altair", "TopLevelMixin"): _altair,
+    ("matplotlib.figure", "Figure"): _matplotlib,
+    ("plotly.basedatatypes", "BaseFigure"): _plotly,
+}
+
+
+def from_plotly(drawing: Mapping[str, Any], name: str | None = None) -> FigureObject:
+    """The words of a plotly figure as JSON: its title, its axes, and what it is made of."""
+    data, layout = drawing.get("data") or (), drawing.get("layout") or {}
+    kinds = Counter(plain(str(each.get("type") or "scatter")) for each in data)
+    axes = (_plotly_title(layout.get(axis)) for axis in ("yaxis", "xaxis"))
+    told = " by ".join(filter(None, axes)) or "unlabelled axes"
+    traces = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    words = f"plotly figure of {told}: {traces}" if traces else "empty plotly figure"
+    title = _plotly_title(layout)[:200]
+    return FigureObject(name=name, library="plotly", title=title, description=words[:500])
+
+
+def _plotly_title(holder: Any) -> str:
+    """The title of an axis or a layout, which plotly writes as text or as ``{"text": …}``."""
+    title = holder.get("title") if isinstance(holder, Mapping) else None
+    text = title.get("text") if isinstance(title, Mapping) else title
+    return plain(text) if is_a(text, str) else ""
+
+
+def _drawn_by_itself(value: Any, name: str | None) -> FigureObject | None:
+    """An image of any library that gives IPython its PNG or SVG."""
+    for method, mime in (("_repr_png_", "image/png"), ("_repr_svg_", "image/svg+xml")):
+        draw = getattr(type(value), method, None)
+        content = draw(value) if draw is not None else None
+        picture = picture_in({mime: content[0] if is_a(content, tuple) else content})
+        if picture:
+            return of_class(type(value), name).model_copy(update=picture)
+    return None
+
+
+def words_in(bundle: Mapping[str, Any]) -> FigureObject | None:
+    """The chart of a mime bundle that has its specification."""
+    words = None
+    for mime, content in bundle.items():
+        is_chart = mime.startswith("application/vnd.vegalite")
+        if (is_chart or mime == _PLOTLY_MIME) and is_exactly(content, dict):
+            read = partial(from_spec if is_chart else from_plotly, content)
+            words = attempt(read, lambda _: None) or words
+    return words
+
+
+def picture_in(bundle: Mapping[str, Any]) -> dict[str, str]:
+    """The PNG of a mime bundle as base64, else its SVG, by the field of a figure that has it."""
+    png, svg = bundle.get("image/png"), bundle.get("image/svg+xml")
+    if is_a(png, bytes) and png.startswith(_PNG):
+        png = base64.b64encode(png).decode()
+    for field, content in (("png_base64", png), ("svg", svg)):
+        text = content.decode("utf-8", "replace") if is_a(content, bytes) else content
+        if is_a(text, str) and text:
+            return {field: plain(text)}
+    return {}
+
+
+def of_class(source: type | None, name: str | None = None) -> FigureObject:
+    """A figure of which nothing is known but the class that drew it."""
+    library = "" if source is None else package_of(source)
+    noun = "picture" if source is None else class_name(source)
+    words = f"{noun} of {library}" if library else noun
+    return FigureObject(name=name, library=library, description=words)

@@ -5,10 +5,10 @@ never collected. Nothing is imported to find out what a value is.
 """
 
 import json
+import reprlib
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import zip_longest
 from typing import Any
 
@@ -19,7 +19,8 @@ from parsimony_kernel.lineage.classes import TABLES, is_missing, package_among
 from parsimony_kernel.llm.secrets import is_secret
 
 FULL_COLUMNS = 40
-NAMED_COLUMNS = 240
+# Of more columns only the names are told.
+MORE_COLUMNS = 200
 SAMPLES = 5
 SAMPLE_ROWS = 200
 CELL_CHARS = 60
@@ -32,39 +33,41 @@ PREVIEW_COLUMNS = 12
 COUNTED_CELLS = 2_000_000
 MODEL_BYTES = 2048
 
-
 _WORDS = {
     "string": "str",
-    "str": "str",
     "boolean": "bool",
     "categorical": "category",
     "enum": "category",
     "duration": "timedelta64",
     "unknown": "object",
+    "double": "float64",
+    "float": "float32",
 }
 
 
 @dataclass(frozen=True)
 class _Column:
-    """The values of a column in the first and the last rows, and how many of all are missing."""
+    """A column: its values in the first and the last rows, and how many of all are missing."""
 
+    label: str
     dtype: str
     values: Sequence[Any] = ()
     last: Sequence[Any] = ()
     missing: int | None = None
+    is_index: bool = False
 
 
 @dataclass(frozen=True)
 class _Head:
-    """A table in little. ``names`` may be the first of ``count`` columns, and ``columns`` those of
-    the first of ``names``. The first ``levels`` of them are the index.
+    """A table in little: the first of its columns, the names of ``more``, and how many it has.
+
+    ``rows`` is ``None`` for one that is computed later.
     """
 
     rows: int | None
-    count: int
-    names: Sequence[str]
     columns: Sequence[_Column]
-    levels: int = 0
+    more: Sequence[str] = ()
+    count: int = 1
     library: str = "pandas"
     kind: Kind = "table"
 
@@ -81,16 +84,16 @@ def frame(value: Any, name: str | None = None, *, preview: bool = True) -> DataF
         rows=head.rows,
         columns=tuple(
             ColumnSummary(
-                name=_column_name(label),
-                dtype=column.dtype,
-                samples=_samples(label, column.values),
-                missing=column.missing,
-                is_index=position < head.levels,
+                name=_column_name(each.label),
+                dtype=each.dtype,
+                samples=_samples(each),
+                missing=each.missing,
+                is_index=each.is_index,
             )
-            for position, (label, column) in enumerate(zip(head.names, head.columns, strict=False))
+            for each in head.columns
         ),
-        more_columns=tuple(_column_name(each) for each in head.names[FULL_COLUMNS:]),
-        columns_left_out=head.count - len(head.names),
+        more_columns=tuple(map(_column_name, head.more)),
+        columns_left_out=head.count - len(head.columns) - len(head.more),
         **(_preview(head) if preview else {}),
     )
     return _within(table, MODEL_BYTES)
@@ -119,7 +122,7 @@ def in_words(value: Any) -> str:
 
 
 def _library(value: Any) -> str:
-    """The library of a table that is not of pandas; empty for anything else."""
+    """The library of a table beside those of pandas; empty for anything else."""
     return package_among(type(value), TABLES)
 
 
@@ -140,8 +143,6 @@ def _text(value: Any) -> str:
     if is_a(value, float):
         return _decimal(value) if abs(value) < 1e15 and value != int(value) else str(value)
     if is_a(value, list, dict, tuple, set, bytes):
-        import reprlib
-
         return reprlib.repr(value)
     if is_frame(value):
         return in_words(value)
@@ -156,95 +157,82 @@ def _decimal(value: float) -> str:
 
 
 def _head(value: Any) -> _Head | None:
-    pandas = sys.modules.get("pandas")
+    pandas: Any = sys.modules.get("pandas")
     if comes_from(value, "pandas", "DataFrame"):
-        return _pandas_head(pandas, value)
+        return _of_pandas(value)
     if comes_from(value, "pandas", "Series"):
         name = value.name
-        made = _pandas_head(pandas, value.to_frame(name="value" if name is None else name))
+        made = _of_pandas(value.to_frame(name="value" if name is None else name))
         return replace(made, kind="unnamed series" if name is None else "series")
     if comes_from(value, "pandas", "Index"):
-        columns, labels = _levels(value[:SAMPLE_ROWS])
-        last = _levels(value[-LAST_ROWS:])[0] if len(value) > WHOLE_ROWS else []
-        return _Head(len(value), len(labels), labels, _of_pandas(columns, last))
+        return _of_pandas(pandas.DataFrame(index=value), is_index_alone=True)
     library = _library(value)
     head = _HEADS.get(library, _narwhals_head)(value) if library else None
     return None if head is None else replace(head, library=library)
 
 
-def _pandas_head(pandas: Any, value: Any) -> _Head:
-    rows, count = len(value), len(value.columns)
-    labels, columns = _pandas_columns(pandas, value.head(SAMPLE_ROWS))
-    last: list[Any] = []
-    if rows > WHOLE_ROWS:
-        last = _pandas_columns(pandas, value.tail(LAST_ROWS))[1]
-    missing: list[int] = []
-    if rows * count <= COUNTED_CELLS:
-        missing = attempt(
-            lambda: list(map(int, value.iloc[:, :FULL_COLUMNS].isna().sum())), lambda _: []
-        )
-    names = [*labels, *(_flat(each) for each in value.columns[:NAMED_COLUMNS])]
-    read = _of_pandas(columns, last, [*([None] * len(labels)), *missing])
-    return _Head(rows, count + len(labels), names[:NAMED_COLUMNS], read, len(labels))
+def _column(label: str, first: Any, last: Any, missing: int | None) -> _Column:
+    """A column by its first and its last rows."""
+    values = _read(first)
+    word = attempt(lambda: _word(first.dtype), lambda _: "unreadable")
+    return _Column(label, _refined(word, values), values, _read(last), missing)
 
 
-def _pandas_columns(pandas: Any, part: Any) -> tuple[list[str], list[Any]]:
-    """The labels of the index and the columns of ``part``. An index with a name or with labels
-    says what the rows are: it is the first of the columns."""
-    index = part.index
-    columns = [part.iloc[:, each] for each in range(min(len(part.columns), FULL_COLUMNS))]
-    if all(each is None for each in index.names) and (
-        isinstance(index, pandas.RangeIndex) or _is_integer(index)
-    ):
-        return [], columns
-    levels, labels = _levels(index)
-    return labels, [*levels, *columns][:FULL_COLUMNS]
+def _of_pandas(table: Any, *, is_index_alone: bool = False) -> _Head:
+    rows, is_counted = len(table), table.size <= COUNTED_CELLS
+    first, last = table.head(SAMPLE_ROWS), table.tail(LAST_ROWS if rows > WHOLE_ROWS else 0)
+    columns = list[_Column]()
+    if is_index_alone or _says_something(table.index):
+        for (label, level), (_, end) in zip(*map(_levels, (first.index, last.index)), strict=True):
+            made = _column(label, level, end, None)
+            columns.append(replace(made, is_index=not is_index_alone))
+    levels, labels = len(columns), [*map(_flat, table.columns[: FULL_COLUMNS + MORE_COLUMNS])]
+    shown = labels[: FULL_COLUMNS - levels]
+    missing = _null_counts(table.iloc[:, : len(shown)]) if is_counted else [None] * len(shown)
+    for at, (label, count) in enumerate(zip(shown, missing, strict=True)):
+        columns.append(_column(label, first.iloc[:, at], last.iloc[:, at], count))
+    more = labels[len(columns) - levels :]
+    return _Head(rows, columns, more[:MORE_COLUMNS], levels + len(table.columns))
 
 
-def _levels(index: Any) -> tuple[list[Any], list[str]]:
-    """The levels of an index as columns, and their names."""
-    labels = ["index" if each is None else _flat(each) for each in index.names]
+def _says_something(index: Any) -> bool:
+    """Whether an index has a name or labels, and so says what the rows are."""
+    is_numbered = getattr(index.dtype, "kind", "") in "iu"
+    return not is_numbered or any(each is not None for each in index.names)
+
+
+def _levels(index: Any) -> Iterator[tuple[str, Any]]:
+    """The levels of an index with their names."""
     # Without names a level is found by its position only; a name may be a number, or be there
     # twice.
     bare = index.rename([None] * index.nlevels if index.nlevels > 1 else None)
-    return [bare.get_level_values(level) for level in range(index.nlevels)], labels
+    for level, name in enumerate(index.names):
+        yield "index" if name is None else _flat(name), bare.get_level_values(level)
 
 
-def _of_pandas(
-    columns: Sequence[Any], last: Sequence[Any], missing: Sequence[int | None] = ()
-) -> list[_Column]:
-    read = []
-    for column, end, count in zip_longest(columns, last, missing[: len(columns)]):
-        values = _read(partial(iter, column))
-        word = attempt(partial(_pandas_word, column), lambda _: "unreadable")
-        tail = () if end is None else _read(partial(iter, end))
-        read.append(_Column(_refined(word, values), values, tail, count))
-    return read
-
-
-def _read(column: Callable[[], Iterable[Any]]) -> list[Any]:
+def _read(column: Any) -> list[Any]:
     """The values of a column, missing ones as ``None``.
 
     Of one that cannot be read there are none: it hides no other.
     """
-    return attempt(lambda: [None if is_missing(each) else each for each in column()], lambda _: [])
+    return attempt(
+        lambda: [None if is_missing(each) else each for each in column.to_list()], lambda _: []
+    )
 
 
-def _is_integer(index: Any) -> bool:
-    return getattr(index.dtype, "kind", "") in "iu"
+def _null_counts(table: Any) -> list[int | None]:
+    return attempt(lambda: [*map(int, table.isna().sum())], lambda _: [None] * len(table.columns))
 
 
-def _pandas_word(column: Any) -> str:
-    text = str(column.dtype)
-    if text.startswith("datetime64"):
-        _, _, zone = text.rstrip("]").partition(",")
-        return f"datetime64[{zone.strip()}]" if zone else "datetime64"
+def _word(dtype: Any) -> str:
+    """A type of pandas or narwhals in one word."""
+    text = str(dtype).removesuffix("[pyarrow]").partition("(")[0].lower()
+    if text.startswith("datetime"):
+        zone = getattr(dtype, "tz", None) or getattr(dtype, "time_zone", None)
+        return f"datetime64[{zone}]" if zone else "datetime64"
     if text.startswith("timedelta64"):
         return "timedelta64"
-    if text.endswith("[pyarrow]"):
-        text = text.removesuffix("[pyarrow]")
-        text = {"double": "float64", "float": "float32"}.get(text, text)
-    return _WORDS.get(text.lower(), text[:CELL_CHARS].lower())
+    return _WORDS.get(text, text[:CELL_CHARS])
 
 
 def _refined(word: str, values: Iterable[Any]) -> str:
@@ -259,26 +247,18 @@ def _outline(head: _Head | None) -> _Head | None:
     """The columns of a table that is not computed, from an empty one with the same columns."""
     if head is None:
         return None
-    return replace(head, rows=None, columns=[_Column(each.dtype) for each in head.columns])
+    columns = [replace(each, values=(), last=(), missing=None) for each in head.columns]
+    return replace(head, rows=None, columns=columns)
 
 
 def _narwhals_head(value: Any) -> _Head | None:
     import narwhals as nw
 
     native = nw.from_native(value, pass_through=True, allow_series=True)
-    rows: int | None
-    kind: Kind = "table"
     if isinstance(native, nw.Series):
-        rows, kind = len(native), "series" if native.name else "unnamed series"
-        native = native.alias(native.name or "value").to_frame()
-    elif isinstance(native, nw.DataFrame):
-        rows = native.shape[0]
-    elif isinstance(native, nw.LazyFrame):
-        rows = None
-    else:
-        return None
-    schema = native.collect_schema()
-    return replace(_of_narwhals(native, schema, list(schema), rows), kind=kind)
+        kind: Kind = "series" if native.name else "unnamed series"
+        return replace(_of_narwhals(native.alias(native.name or "value").to_frame()), kind=kind)
+    return _of_narwhals(native) if isinstance(native, nw.DataFrame | nw.LazyFrame) else None
 
 
 def _arrow_head(value: Any) -> _Head | None:
@@ -295,12 +275,13 @@ def _arrow_head(value: Any) -> _Head | None:
         value = arrow.Table.from_batches([value])
     names = value.column_names
     native = nw.from_native(value.rename_columns([str(each) for each in range(len(names))]))
-    return _of_narwhals(native, native.collect_schema(), names, len(value))
+    return _of_narwhals(native, names)
 
 
 def _spark_head(value: Any) -> _Head:
-    names, dtypes = ([each[at] for each in value.dtypes] for at in (0, 1))
-    return _Head(None, len(names), names[:NAMED_COLUMNS], [*map(_Column, dtypes[:FULL_COLUMNS])])
+    columns = [_Column(name, dtype) for name, dtype in value.dtypes]
+    more = [each.label for each in columns[FULL_COLUMNS:]]
+    return _Head(None, columns[:FULL_COLUMNS], more[:MORE_COLUMNS], len(columns))
 
 
 # Of what is read in another way than by narwhals. Nothing is computed: what is not there yet has
@@ -313,38 +294,22 @@ _HEADS: dict[str, Callable[[Any], _Head | None]] = {
 }
 
 
-def _of_narwhals(native: Any, schema: Any, names: Sequence[str], rows: int | None) -> _Head:
-    """``names`` are those of the columns as the person knows them, in the order of ``schema``."""
-    columns = [_Column(_narwhals_word(schema[each])) for each in list(schema)[:FULL_COLUMNS]]
-    if rows is not None:
-        head, tail = native.head(SAMPLE_ROWS), native.tail(LAST_ROWS if rows > WHOLE_ROWS else 0)
-        is_counted = rows * len(columns) <= COUNTED_CELLS
-        columns = [
-            _Column(
-                column.dtype,
-                _read(partial(_listed, head, name)),
-                _read(partial(_listed, tail, name)),
-                attempt(partial(_null_count, native, name), lambda _: None) if is_counted else None,
-            )
-            for name, column in zip(schema, columns, strict=False)
-        ]
-    return _Head(rows, len(names), names[:NAMED_COLUMNS], columns)
-
-
-def _listed(part: Any, column: str) -> list[Any]:
-    return list(part[column].to_list())
-
-
-def _null_count(native: Any, column: str) -> int:
-    return int(native[column].null_count())
-
-
-def _narwhals_word(dtype: Any) -> str:
-    word = type(dtype).__name__.lower() if not isinstance(dtype, type) else dtype.__name__.lower()
-    if word == "datetime":
-        zone = getattr(dtype, "time_zone", None)
-        return f"datetime64[{zone}]" if zone else "datetime64"
-    return _WORDS.get(word, word)
+def _of_narwhals(native: Any, names: Sequence[str] = ()) -> _Head:
+    """``names`` are those of the columns as the person knows them, where they are others."""
+    schema = native.collect_schema()
+    labels, more = list(names or schema), list(names or schema)[FULL_COLUMNS:][:MORE_COLUMNS]
+    shown = list(zip(labels, schema, strict=True))[:FULL_COLUMNS]
+    if not hasattr(native, "shape"):  # it is computed later
+        plan = [_Column(label, _word(schema[each])) for label, each in shown]
+        return _Head(None, plan, more, len(labels))
+    rows = native.shape[0]
+    is_counted = rows * len(labels) <= COUNTED_CELLS
+    first, last = native.head(SAMPLE_ROWS), native.tail(LAST_ROWS if rows > WHOLE_ROWS else 0)
+    columns = list[_Column]()
+    for label, each in shown:
+        missing = attempt(native[each].null_count, lambda _: None) if is_counted else None
+        columns.append(_column(label, first[each], last[each], missing))
+    return _Head(rows, columns, more, len(labels))
 
 
 def _flat(label: Any) -> str:
@@ -368,33 +333,30 @@ def _cell_of(column: str, value: Any) -> str:
     return REDACTED if is_secret(column, value if is_a(value, int, float) else text) else text
 
 
-def _samples(column: str, values: Sequence[Any]) -> tuple[str, ...]:
+def _samples(column: _Column) -> tuple[str, ...]:
     found: dict[str, None] = {}
-    for value in values:
+    for value in column.values:
         if value is not None:
-            found.setdefault(_cell_of(column, value))
+            found.setdefault(_cell_of(column.label, value))
             if len(found) == SAMPLES:
                 break
     return tuple(found)
 
 
 def _preview(head: _Head) -> dict[str, Any]:
-    shown = [*zip(head.names, head.columns, strict=False)][:PREVIEW_COLUMNS]
-    is_short = head.rows is not None and head.rows <= WHOLE_ROWS
-    first = WHOLE_ROWS if is_short else PREVIEW_ROWS
+    shown = head.columns[:PREVIEW_COLUMNS]
+    first = WHOLE_ROWS if (head.rows or 0) <= WHOLE_ROWS else PREVIEW_ROWS
     return {
-        "preview_columns": tuple(cell(name) for name, column in shown if head.rows is not None),
-        "preview": _rows([(name, column.values[:first]) for name, column in shown]),
-        "last_rows": _rows([(name, column.last) for name, column in shown]),
+        "preview_columns": tuple(cell(each.label) for each in shown if head.rows is not None),
+        "preview": _rows((each.label, each.values[:first]) for each in shown),
+        "last_rows": _rows((each.label, each.last) for each in shown),
     }
 
 
-def _rows(columns: Sequence[tuple[str, Sequence[Any]]]) -> tuple[tuple[str, ...], ...]:
-    count = max((len(values) for _, values in columns), default=0)
-    return tuple(
-        tuple(_cell_of(name, values[row]) if row < len(values) else "" for name, values in columns)
-        for row in range(count)
-    )
+def _rows(columns: Iterable[tuple[str, Sequence[Any]]]) -> tuple[tuple[str, ...], ...]:
+    """Rows of text. A column that could not be read is empty."""
+    told = ([_cell_of(label, each) for each in values] for label, values in columns)
+    return tuple(zip_longest(*told, fillvalue=""))
 
 
 def _size(table: DataFrameObject) -> int:

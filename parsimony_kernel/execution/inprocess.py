@@ -14,7 +14,7 @@ import weakref
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,27 +32,16 @@ from parsimony_kernel.execution.base import CellExecutor, CellRequest
 from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.cell import Cell, Part, cell_name
 from parsimony_kernel.execution.datasets import live_names
-from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory, traceback_of
+from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory
+from parsimony_kernel.execution.guard import DryRunError, Paused, StatementGuard, leaving_nothing
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Reason
 from parsimony_kernel.execution.permit import Permit, current_permit
 from parsimony_kernel.execution.run_scope import RunScope, current_scope
 from parsimony_kernel.execution.side_effects import Judge, texts_of
-from parsimony_kernel.execution.statement_guard import (
-    DryRunError,
-    Paused,
-    StatementGuard,
-    leaving_nothing,
-)
 from parsimony_kernel.lineage.checkpoint import Checkpoints
 from parsimony_kernel.lineage.file_access import Watch
 from parsimony_kernel.lineage.ledger import OriginLedger, stamp_effect
-from parsimony_kernel.lineage.observe import (
-    CellEffect,
-    Looked,
-    before_cell,
-    observe_cell,
-    stopped_line,
-)
+from parsimony_kernel.lineage.observe import CellEffect, Looked, before_cell, observe_cell
 from parsimony_kernel.lineage.snapshot import Snapshot, difference, visible
 
 _log = logging.getLogger(__name__)
@@ -92,13 +81,16 @@ def working_folder(folder: Path | None, note: Callable[[str], None]) -> Iterator
     try:
         yield start
     finally:
-        try:
-            moved = Path.cwd() != start
-        except FileNotFoundError:
-            moved = True
-        if moved:
+        if _folder() != start:
             note(f"The working folder is {str(start)!r} again; each cell starts there.\n")
         os.chdir(before)
+
+
+def _folder() -> Path | None:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:  # the code has removed it
+        return None
 
 
 class InProcessExecutor(CellExecutor):
@@ -131,8 +123,8 @@ class InProcessExecutor(CellExecutor):
 
     @abstractmethod
     async def _run(self, run: "CellExecution") -> None:
-        """Run the cell within its capture, then ``run.compare`` and ``run.look`` on the same
-        stack; ``run`` is told how it ended.
+        """Run the cell within its capture, then ``run.compare`` and ``run.look``; ``run`` is told
+        how it ended.
         """
 
     # The contract
@@ -197,19 +189,18 @@ class InProcessExecutor(CellExecutor):
                 for checkpoints in tuple(self._open):
                     lost = checkpoints.protect(cell.code)
                     capture.stderr.write("" if dry_run else lost)
-                watch = Watch()
-                with listening(watch.hear):
-                    seconds = request.timeout_seconds
-                    run = CellExecution(self, cell, folder, capture, watch, permit, seconds)
-                    try:
-                        with leaving_nothing(run) if dry_run else nullcontext():
-                            await self._run(run)
-                            run.compare()
-                    except DryRunError as exc:
-                        return self._rejected(exc, filename, source)
+                run = CellExecution(self, cell, folder, capture, permit, request.timeout_seconds)
+                try:
+                    with (
+                        listening(run.watch.hear),
+                        leaving_nothing(run) if dry_run else nullcontext(),
+                    ):
+                        await self._run(run)
+                except DryRunError as exc:
+                    return self._rejected(exc, filename, source)
             if run.held is not None and permit is not None:
                 self._hold(permit, run, before)
-            overwritten = () if dry_run or scope is None else run.overwritten()
+            overwritten = () if dry_run or scope is None else run.overwritten
             producer = request.producer_notebook_path
             if not dry_run and not (scope is None and producer is None):
                 scope = scope or RunScope(run_id="", notebook_path="", cell_id="")
@@ -257,68 +248,65 @@ class InProcessExecutor(CellExecutor):
         """The exception as an output, on the stack of whoever asks; code of users' runs in it."""
         given: Any = {"filename": filename, "source": source}
         told = _within(_ERROR_S, lambda: self.output_factory.exception(exc, **given))
-        return told or self.output_factory.exception_unasked(exc, **given)
+        return told or self.output_factory.exception(exc, **given, asks=False)
 
 
+@dataclass(eq=False)
 class CellExecution:
     """One cell that an executor runs: how it ends, what it changes, and what is told of it.
 
     ``error`` is what it ended with, if with an error; ``reason`` why it was interrupted, if it
     was; ``is_late`` whether something of it still runs. These three the executor says.
+    ``overwritten`` are the names that the person had bound and the cell changed, and
+    ``before_statement`` is told of a statement before it runs, and may raise.
     """
 
-    def __init__(
-        self,
-        executor: InProcessExecutor,
-        cell: Cell,
-        folder: Path,
-        capture: Capture,
-        watch: Watch,
-        permit: Permit | None,
-        seconds: float | None,
-    ) -> None:
-        self.executor, self.cell, self.folder, self.capture = executor, cell, folder, capture
-        self.seconds = seconds
-        self.error: BaseException | None = None
-        self.reason: Reason | None = None
-        self.is_late = False
-        self._watch = watch
-        self._is_recorded = True
-        self._looked: Looked | None = self._recording(
-            lambda: before_cell(cell.code, executor.namespace()), None
-        )
-        self.namespace = executor.namespace()
-        there = visible(self.namespace, executor.hidden())
+    executor: InProcessExecutor
+    cell: Cell
+    folder: Path
+    capture: Capture
+    permit: InitVar[Permit | None]
+    seconds: float | None
+    error: BaseException | None = None
+    reason: Reason | None = None
+    is_late: bool = False
+    overwritten: tuple[str, ...] = ()
+    before_statement: Callable[[Part], None] | None = None
+    watch: Watch = field(default_factory=Watch)
+    _effect: CellEffect = field(default_factory=CellEffect)
+    _after: dict[str, Any] = field(default_factory=dict)
+    _summaries: list[KernelOutputType] = field(default_factory=list)
+    _looked: Looked | None = None
+    _told: ExceptionObject | None = None
+    _is_recorded: bool = True
+    _is_cut: bool = False
+
+    def __post_init__(self, permit: Permit | None) -> None:
+        self.namespace = self.executor.namespace()
+        with self._recording():
+            self._looked = before_cell(self.cell.code, self.namespace)
+        there = visible(self.namespace, self.executor.hidden())
         # What stood before is not kept alive by being looked at, as far as that can be.
         self._standing = Snapshot(there) if self._looked is None else self._looked.keep(there)
-        self._before: Mapping[str, Any] = {}
-        self._after: dict[str, Any] = {}
-        self._effect = CellEffect()
-        self._is_compared = False
-        self._told: ExceptionObject | None = None
-        self._stopped_at = 0
-        self._summaries: list[KernelOutputType] = []
-        self._is_cut = False
         self.statement_guard = None if permit is None else StatementGuard(permit, self)
-        # Is told of a statement before it runs, and may raise.
-        self.before_statement: Callable[[Part], None] = lambda part: None
 
-    def judge(self, workspace: Path, *given: Any, **named: Any) -> Judge:
-        """Who says what this code reaches. For the rest see ``Judge``."""
+    def judge(self, workspace: Path, **named: Any) -> Judge:
+        """Who says what this code reaches, see ``Judge``; it may outlive the run."""
         code, namespace = read(self.cell.code), self.executor.namespace
 
         def said() -> tuple[str, ...]:
             return (*code.strings, *texts_of(code.reads, namespace()))
 
-        return Judge(workspace, said, *given, filename=self.cell.filename, **named)
+        return Judge(workspace, said, filename=self.cell.filename, **named)
 
     def parts(self, guard: CodeGuard) -> Iterator[Part]:
         """The statements that run, in order."""
         if self.statement_guard is not None:
-            yield from self.statement_guard.parts(guard)
+            yield from self.statement_guard.parts(guard, self.capture)
             return
         for part in self.cell.parts:
-            self.before_statement(part)
+            if self.before_statement is not None:
+                self.before_statement(part)
             yield part
 
     @property
@@ -338,59 +326,51 @@ class CellExecution:
         theirs = any(each.is_alive() for each in tuple(self.capture.threads))
         return "; threads that it started still run, and may write files" if theirs else ""
 
-    def _recording(self, step: Callable[[], T], otherwise: T) -> T:
-        """What a step of the lineage gives. Where it fails the cell goes on, and that is told.
-
-        The handler for everything of a subscriber: the code is not to fail with who observes it.
-        """
+    @contextmanager
+    def _recording(self) -> Iterator[None]:
+        """A step of the lineage. Where it fails the cell goes on, and that is told."""
         try:
-            return step()
+            yield
         except Exception:  # boundary: subscriber - the cell goes on
             _log.exception("the lineage of a cell was not recorded")
             if self._is_recorded:
                 self.capture.stderr.write("The lineage of this cell was not recorded.\n")
             self._is_recorded = False
-            return otherwise
 
     def compare(self) -> None:
-        """See what changed; no code of users' runs. Once, whoever asks first."""
-        if self._is_compared:
-            return
-        self._is_compared = True
+        """See what changed; no code of users' runs."""
         if self.statement_guard is not None:
-            self.statement_guard.end(self.error)
-        self._before = self._standing.now(self.namespace)
+            self.statement_guard.end(self.error, self.capture.stderr.write)
+        before = self._standing.now(self.namespace)
         self._after = visible(self.namespace, self.executor.hidden())
-        before, after, looked, seen = self._before, self._after, self._looked, None
-        if looked is not None:
-            seen = self._recording(
-                lambda: observe_cell(
+        anew = difference(before, self._after)
+        self._effect = CellEffect(changed=anew.changed, deleted=anew.deleted)
+        if self._looked is not None:
+            with self._recording():
+                self._effect = observe_cell(
                     before,
-                    after,
+                    self._after,
                     self.cell.code,
                     self.folder,
-                    looked=looked,
-                    opened=tuple(self._watch.read),
-                ),
-                None,
-            )
-        if seen is None:  # what the bindings alone tell
-            anew = difference(before, after)
-            seen = CellEffect(changed=anew.changed, deleted=anew.deleted)
-        self._effect = seen
+                    looked=self._looked,
+                    opened=tuple(self.watch.read),
+                )
+        ledger = self.executor.origin_ledger
+        self.overwritten = tuple(
+            name
+            for name in self._effect.changed
+            if name in before and ((origin := ledger.get(name)) is None or origin.actor == "user")
+        )
 
     def look(self) -> None:
-        """Tell the error and summarise what changed, on the stack of the code: the methods of
-        users' objects run. At most ``LOOK_S``, but for C code.
+        """Tell the error and summarise what changed: the methods of users' objects run. At most
+        ``LOOK_S``, but for C code.
         """
         self._is_cut = True
-        error = self.error
-        if error is not None:
-            self._told = self.executor.describe(error, self.cell.filename, self.cell.source)
-            self._stopped_at = _within(_ERROR_S, lambda: stopped_line(error, self.namespace)) or 0
-        self._is_cut = bool(self._effect.changed)
-        if self._effect.changed:
-            self._is_cut = _within(_SUMMARY_S, self._summarise) is not True
+        if self.error is not None:
+            self._told = self.executor.describe(self.error, self.cell.filename, self.cell.source)
+        is_changed = bool(self._effect.changed)
+        self._is_cut = is_changed and _within(_SUMMARY_S, self._summarise) is not True
 
     def _summarise(self) -> bool:
         """Whether all of it has found room."""
@@ -403,35 +383,22 @@ class CellExecution:
             self._summaries.append(told)
         return True
 
-    def overwritten(self) -> tuple[str, ...]:
-        """The names that the person had bound and the cell changed. Before they are stamped."""
-        ledger = self.executor.origin_ledger
-        return tuple(
-            name
-            for name in self._effect.changed
-            if name in self._before
-            and ((origin := ledger.get(name)) is None or origin.actor == "user")
-        )
-
     def stamp(self, scope: RunScope) -> None:
         """Write into the ledger what came of it."""
-        executor = self.executor
         if self._is_recorded:
-            self._recording(
-                lambda: executor.stamp(
+            with self._recording():
+                self.executor.stamp(
                     self._effect,
                     self.cell.code,
                     scope,
                     SYSTEM_CLOCK.now().isoformat(),
                     failed=self.error is not None or self.reason is not None,
-                    stopped_at=self._stopped_at,
-                ),
-                None,
-            )
+                    stopped_at=self.cell.left_at(self.error),
+                )
         if not self._is_recorded:
             # Of unknown origin, which is less than the truth; what they were before is not true.
             for name in (*self._effect.changed, *self._effect.deleted):
-                executor.origin_ledger.drop(name)
+                self.executor.origin_ledger.drop(name)
 
     def output(self, overwritten: tuple[str, ...], duration: float) -> KernelOutput:
         """What came of it. ``duration`` in seconds."""
@@ -460,17 +427,16 @@ class CellExecution:
             )
         if self.error is None and self.reason is None:
             return None
-        told = self._told
-        if told is None or self.error is None:
-            told = self.executor.output_factory.exception_unasked(
-                self.error or DeadlineReached(),
-                filename=self.cell.filename,
-                source=self.cell.source,
-            )
+        told = self._told or self.executor.output_factory.exception(
+            self.error or DeadlineReached(),
+            filename=self.cell.filename,
+            source=self.cell.source,
+            asks=False,
+        )
         update: dict[str, Any] = {}
         if self.reason == "deadline":
             message = f"timeout: the code was stopped after {self.seconds:g} s"
-            message += self.cell.so_far(None if self.error is None else traceback_of(self.error))
+            message += self.cell.so_far(self.error)
             update = {"name": "TimeoutError", "message": message + self.still_running()}
             update |= {"past_deadline": True, "state_lost": self.is_late}
         elif self.reason == "stop":

@@ -70,7 +70,6 @@ _EXCEPTION: dict[Reason, type[BaseException]] = {
     "held": Held,
 }
 _INTERRUPTIONS = tuple(_EXCEPTION.values())
-_undying: list[Any] = []
 
 # Raises a class in a thread by its id; ``_NOTHING`` takes back what has not arrived. While one is
 # pending, and after it was taken back until another one arrives anywhere, the interpreter keeps a
@@ -79,6 +78,9 @@ _undying: list[Any] = []
 _raise_in = ctypes.pythonapi["PyThreadState_SetAsyncExc"]
 _raise_in.argtypes = (ctypes.c_ulong, ctypes.py_object)
 _NOTHING: Any = ctypes.py_object()
+# A reference that nobody owns: what has it outlives the interpreter's own end.
+_never_forget = ctypes.pythonapi["Py_IncRef"]
+_never_forget.argtypes = (ctypes.py_object,)
 # A debugger replaces it by one that prints a warning, which would be taken for the code's.
 _set_tracer = sys.settrace
 
@@ -124,10 +126,7 @@ class CodeGuard:
     """
 
     def __init__(
-        self,
-        seconds: float | None = None,
-        *,
-        around: AbstractContextManager[Any] | None = None,
+        self, seconds: float | None = None, *, around: AbstractContextManager[Any] | None = None
     ) -> None:
         self.seconds = seconds
         self._around = around or nullcontext()
@@ -511,7 +510,7 @@ def _left(coroutine: Any) -> TracebackType | None:
 
     It has outlasted its interruptions, and its clean-up when it is forgotten could run for ever.
     """
-    _undying.append(coroutine)
+    _never_forget(coroutine)
     frames = list[FrameType]()
     while (frame := getattr(coroutine, "cr_frame", None)) is not None:
         frames.append(frame)
@@ -665,8 +664,7 @@ def stop_on_sigint(cancellation: CancellationRequest) -> Iterator[None]:
         if turn.loop is not None:
             ticker = turn.loop.call_later(_REASSERT_S, reassert)
 
-    if turn.loop is not None:
-        ticker = turn.loop.call_later(_REASSERT_S, reassert)
+    reassert()
     try:
         yield
     finally:

@@ -11,16 +11,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from parsimony_kernel.analysis.parse import Module
-from parsimony_kernel.execution.capture import capturing, open_figures, routed, show_figures
+from parsimony_kernel.execution.capture import capturing, open_figures, show_figures
 from parsimony_kernel.execution.cell import (
     Cell,
-    cell_name,
     compile_cell,
     compile_expression,
     evaluate,
     evaluate_awaiting,
     from_cell,
+    set_traceback,
+    traceback_of,
 )
 from parsimony_kernel.execution.children import DESCRIPTORS
 from parsimony_kernel.execution.inprocess import CellExecution, InProcessExecutor
@@ -64,20 +64,14 @@ class NotebookExecutor(InProcessExecutor):
         except SyntaxError as exc:
             exc.filename = filename
             raise
-        return compile_cell(source, filename, code=code, transform=self._transform)
-
-    def _transform(self, tree: Module) -> Module:
-        transformed: Module = self._shell.transform_ast(tree)
-        return transformed
+        return compile_cell(source, filename, code=code, transform=self._shell.transform_ast)
 
     async def _run(self, run: CellExecution) -> None:
         shell, capture = self._shell, run.capture
-        # Functions look their globals up in the module of the shell; a dry run has its own.
-        is_shells = run.namespace is shell.user_ns
-        module = shell.user_global_ns if is_shells else run.namespace
         in_main = threading.current_thread() is threading.main_thread()
         guard = CodeGuard(run.seconds, around=DESCRIPTORS if in_main else None)
-        given = run.parts(guard), module, run.namespace, capture.show
+        # Functions look their globals up in the module of the shell.
+        given = run.parts(guard), shell.user_global_ns, run.namespace, capture.show
         with capturing(capture, shell), DESCRIPTORS.inherited() as started:
             with guard, shell.builtin_trap, _users_state(shell):
                 shell.events.trigger("pre_execute")
@@ -112,45 +106,21 @@ def _users_state(shell: Any) -> Iterator[None]:
     publisher, folders = shell.display_pub, shell.user_ns.get("_dh")
     state = getattr(publisher, "_in_post_execute", None)
     been = folders.copy() if type(folders) is list else None
-    hidden = vars(shell).get("run_cell")
-    run_cell = routed(lambda capture, source, *_, **__: _run_inside(shell, source), shell.run_cell)
-    shell.run_cell = run_cell
     try:
         yield
     finally:
-        if vars(shell).get("run_cell") is run_cell:
-            del shell.run_cell
-            if hidden is not None:
-                shell.run_cell = hidden
         if been is not None:
             folders[:] = been
         if state is not None:
             publisher._in_post_execute = state
 
 
-def _run_inside(shell: Any, source: str) -> Any:
-    """Run the body of a magic such as ``%%capture`` as a part of the agent's cell.
-
-    The shell would take it for a cell of the user's, and would not tell that it failed.
-    """
-    from IPython.core.interactiveshell import ExecutionResult
-
-    filename = cell_name(0, 0, source)
-    cell = compile_cell(source, filename, code=shell.transform_cell(source))
-    if cell.awaits:
-        raise RuntimeError("await works at the top of a cell, and not in the body of a magic")
-    evaluate(cell.parts, shell.user_global_ns, shell.user_ns, sys.displayhook)
-    return ExecutionResult(None)
-
-
 def _remember_for_debug(shell: Any, exc: Exception, filename: str) -> None:
     """Make ``exc`` what ``%debug`` and ``%tb`` find, from the agent's own first frame on."""
-    # Past what a class of the user's may have put in the place of the attribute.
-    kept = BaseException.__dict__["__traceback__"]
-    shown = from_cell(kept.__get__(exc), filename)
+    shown = from_cell(traceback_of(exc), filename)
     if shown is None:
         return
-    kept.__set__(exc, shown)
+    set_traceback(exc, shown)
     sys.last_type, sys.last_value, sys.last_traceback = type(exc), exc, shown
     if sys.version_info >= (3, 12):
         sys.last_exc = exc

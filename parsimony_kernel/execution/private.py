@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.execution.capture import (
+    Capture,
     capture_here,
     capturing,
     live_shell,
@@ -74,7 +75,7 @@ class CodeExecutor(InProcessExecutor):
 
     def _fresh(self) -> dict[str, Any]:
         self._seeded = libraries_for(_FREE)
-        return {"__name__": "__main__", "__builtins__": private_builtins(_display), **self._seeded}
+        return {"__name__": "__main__", "__builtins__": private_builtins(), **self._seeded}
 
     async def clear_namespace(self) -> None:
         self.locals = self._fresh()
@@ -96,52 +97,30 @@ class CodeExecutor(InProcessExecutor):
 
     async def _run(self, run: CellExecution) -> None:
         guard = CodeGuard(run.seconds)
-        loop = asyncio.get_running_loop()
-        ran, compared, looked = (loop.create_future() for _ in range(3))
 
-        def settle(stage: asyncio.Future[None]) -> None:
-            def done() -> None:
-                if not stage.done():
-                    stage.set_result(None)
-
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(done)
-
-        def thread() -> None:
-            try:
-                with working(run.capture):
-                    with guard:
-                        run.error = self._work(run, guard)
-                    settle(ran)
-                    if not run.capture.is_closed:
-                        run.compare()
-                        settle(compared)
-                        run.look()
-            finally:
-                for stage in (ran, compared, looked):
-                    settle(stage)
+        def work() -> None:
+            with guard:
+                run.error = self._work(run, guard)
 
         with capturing(run.capture, live_shell()), DESCRIPTORS.inherited() as started:
-            context = contextvars.copy_context()
-            OwnThread(
-                target=context.run, args=(thread,), name="parsimony-cell", daemon=True
-            ).start()
+            ran = _in_thread(work, run.capture)
             await self._wait(ran, guard, None if run.seconds is None else run.seconds + _GRACE_S)
             if not ran.done() and started:
                 # It may be one of them that it waits for, and is to be interrupted then.
                 guard.interrupt(guard.reason or "deadline")
                 started.end()
                 await asyncio.wait({ran}, timeout=_GRACE_S)
-            if ran.done():
+            run.is_late = not ran.done()
+            run.compare()
+            if not run.is_late:
                 # Only reprs and messages of users' objects may take for ever: a call in C.
-                await self._wait(compared, guard, None)
-                await self._wait(looked, guard, LOOK_S + _GRACE_S)
+                await self._wait(_in_thread(run.look, run.capture), guard, LOOK_S + _GRACE_S)
             if guard.reason is not None:
                 started.end()
             DESCRIPTORS.drain(run.capture)
         run.reason = guard.reason
-        if not ran.done():
-            run.is_late, run.reason = True, run.reason or "deadline"
+        if run.is_late:
+            run.reason = run.reason or "deadline"
             self._fence()
 
     async def _wait(
@@ -178,6 +157,27 @@ class CodeExecutor(InProcessExecutor):
         if error is None:
             error = guard.attempt(show_figures, run.capture, drawn)
         return error
+
+
+def _in_thread(work: Callable[[], None], capture: Capture) -> asyncio.Future[None]:
+    """Do ``work`` in a thread of its own, as code of ``capture``; done when it has ended."""
+    loop, context = asyncio.get_running_loop(), contextvars.copy_context()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def end() -> None:
+        if not done.done():
+            done.set_result(None)
+
+    def thread() -> None:
+        try:
+            with working(capture):
+                work()
+        finally:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(end)
+
+    OwnThread(target=context.run, args=(thread,), name="parsimony-cell", daemon=True).start()
+    return done
 
 
 class _Loops:
@@ -221,15 +221,16 @@ def _print(*values: Any, **options: Any) -> None:
     builtins.print(*values, **options)
 
 
-def private_builtins(display: Callable[..., None]) -> dict[str, Any]:
+def private_builtins() -> dict[str, Any]:
     """Python's builtins without those that compile text or wait for a person.
 
     What classes, imports and ``print`` need is there. This keeps honest code honest; it is no
     sandbox, and nothing in the process can be one.
     """
     kept = {name: value for name, value in vars(builtins).items() if name not in _LEFT_OUT}
-    own = {"print": _print, "display": display, "input": no_input, "exit": no_exit, "quit": no_exit}
-    return {**kept, **own}
+    return kept | {
+        "print": _print, "display": _display, "input": no_input, "exit": no_exit, "quit": no_exit
+    }  # fmt: skip
 
 
 def libraries_for(names: Iterable[str]) -> dict[str, Any]:

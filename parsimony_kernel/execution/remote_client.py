@@ -13,12 +13,12 @@ from typing import Any
 
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, PrimitiveObject
 from parsimony_kernel.execution.base import CellExecutor, CellRequest
+from parsimony_kernel.execution.guard import Paused
 from parsimony_kernel.execution.permit import current_permit
 from parsimony_kernel.execution.remote_bootstrap import Answer, PermitState, Request
 from parsimony_kernel.execution.remote_kernel import CLOSE_S, Call, Kernel, LocalKernel, Loss
 from parsimony_kernel.execution.remote_values import RemoteKernelError, RemoteValue, decode
 from parsimony_kernel.execution.run_scope import current_scope
-from parsimony_kernel.execution.statement_guard import Paused
 from parsimony_kernel.lineage.ledger import OriginLedger, stamp_effect
 
 GRACE_S = 3.0

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from parsimony_kernel.core.outputs import KernelOutputType
-from parsimony_kernel.execution.figures import is_altair
 from parsimony_kernel.execution.inspection import comes_from, plain, type_name
 from parsimony_kernel.lineage.classes import package_of
 
@@ -112,8 +111,9 @@ def encode(variables: Mapping[str, Any], name: str, limit: int) -> tuple[str, st
                 "brought over: make the part or the sum that is needed with code, and fetch that"
             )
 
+    is_chart = comes_from(value, "altair", "TopLevelMixin")
     form = next((form for form, kind in _TABLES.items() if comes_from(value, *kind)), "json")
-    text = None if form != "json" or is_altair(value) else encode_plain(value, limit)
+    text = None if form != "json" or is_chart else encode_plain(value, limit)
     if form != "json":
         import pyarrow as pa
 
@@ -127,7 +127,7 @@ def encode(variables: Mapping[str, Any], name: str, limit: int) -> tuple[str, st
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
         data = sink.getvalue()
-    elif is_altair(value):
+    elif is_chart:
         data = json.dumps(value.to_dict(), default=str).encode()
     elif text is not None:
         data = text.encode()

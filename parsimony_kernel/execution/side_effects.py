@@ -17,9 +17,9 @@ import sys
 import sysconfig
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from types import FrameType
@@ -72,10 +72,6 @@ class Caller:
     lines: frozenset[int]
 
 
-def _is_of_workspace(name: str, folder: str) -> bool:
-    return name.startswith(folder) and not (name.startswith(_OURS) or _is_installed(name))
-
-
 def _is_installed(path: str) -> bool:
     return path.startswith(_STANDARD) or any(each in path for each in _INSTALLED)
 
@@ -86,40 +82,34 @@ def _is_standard(name: str) -> bool:
     return name.startswith(("<", *_STANDARD)) and not any(each in name for each in _INSTALLED)
 
 
+@dataclass
 class Judge:
     """Says of audit events what they reach.
 
     Args:
         workspace: what may be written to; its modules count as code of the notebook.
-        said: the texts that the code and the variables that it uses hold.
+        said: gives the texts that the code and the variables that it uses hold.
         made: the paths that the notebook's code has made, added to.
         keep: keeps what a file of the workspace holds; whether it could.
         filename: that of the running cell.
         is_dry: nothing may change, nothing may be started, and nothing else is judged.
     """
 
-    def __init__(
-        self,
-        workspace: Path,
-        said: Callable[[], Iterable[str]] = tuple,
-        made: set[str] | None = None,
-        keep: Callable[[str], bool] = lambda path: True,
-        *,
-        filename: str = "",
-        is_dry: bool = False,
-    ) -> None:
-        self._cell = filename, str(workspace)
-        self._is_dry = is_dry
-        self._workspace = os.path.realpath(workspace)
-        self._said = said
-        self._keep = keep
-        self.made = set[str]() if made is None else made
+    workspace: Path
+    said: Callable[[], Iterable[str]] = tuple
+    made: set[str] = field(default_factory=set)
+    keep: Callable[[str], bool] = lambda path: True
+    filename: str = ""
+    is_dry: bool = False
+
+    def __post_init__(self) -> None:
+        self._workspace = os.path.realpath(self.workspace)
         # The file that was opened for reading last, which what is unpickled comes from.
         self._opened = ""
 
     def caller(self) -> Caller:
         """Find who raises the event that is being heard."""
-        filename, workspace = self._cell
+        filename, workspace = self.filename, str(self.workspace)
         frame: FrameType | None = sys._getframe(1)
         modules, lines = set[str](), set[int]()
         nearest: bool | None = None
@@ -131,7 +121,9 @@ class Judge:
             module = str(frame.f_globals.get("__name__") or "")
             if name == filename:
                 lines.add(frame.f_lineno)
-            if name == filename or module in _NOTEBOOK or _is_of_workspace(name, workspace):
+            is_theirs = name.startswith(workspace) and not name.startswith(_OURS)
+            is_theirs = is_theirs and not _is_installed(name)
+            if name == filename or module in _NOTEBOOK or is_theirs:
                 nearest = True if nearest is None else nearest
             elif name.startswith("<frozen importlib"):
                 is_importing = is_importing or nearest is not True
@@ -151,7 +143,7 @@ class Judge:
     def target(self, event: str, arguments: tuple[Any, ...], by: Caller) -> Target | None:
         """What one of ``EVENTS`` reaches; ``None`` for nothing."""
         does, *at = EVENTS[event]
-        if self._is_dry and does not in _CHANGES:
+        if self.is_dry and does not in _CHANGES:
             return None
         match does:
             case "open":
@@ -161,10 +153,10 @@ class Judge:
             case "write":
                 return self._writing(_path_at(arguments, *at), by)
             case "touch":
-                return self._writing(_path_at(arguments, *at), by) if self._is_dry else None
+                return self._writing(_path_at(arguments, *at), by) if self.is_dry else None
             case "remove" | "move":
                 return self._removing(_path_at(arguments, *at), arguments, by, does)
-            case "start" | "fork" if self._is_dry:
+            case "start" | "fork" if self.is_dry:
                 return ReachKind.shell, event
             case "start":
                 return _starting(_command(*(arguments[each] for each in at)), by)
@@ -202,7 +194,7 @@ class Judge:
             return None
         if isinstance(flags, int) and flags & WRITES:
             return self._writing(os.path.realpath(path), by)
-        if self._is_dry:
+        if self.is_dry:
             return None
         is_there = Path(path).exists()
         if PATTERNS["key_file"].search(path) and (by.is_own or is_there) and not by.is_importing:
@@ -220,10 +212,10 @@ class Judge:
         if path is None or by.is_importing or self._is_free(path, by):
             return None
         is_outside = not _is_within(path, self._workspace)
-        if self._is_dry or (is_outside and path not in self.made):
+        if self.is_dry or (is_outside and path not in self.made):
             return self._found(ReachKind.outside_write, path)
         if path in self.made:
-            self._keep(path)
+            self.keep(path)
             return None
         if ARTIFACT_FOLDER in Path(path[len(self._workspace) :]).parts:
             return self._found(ReachKind.outside_write, path)
@@ -232,7 +224,7 @@ class Judge:
             return self._found(ReachKind.runnable, path)
         if not os.path.lexists(path):
             self.made.add(path)
-        elif not self._keep(path):
+        elif not self.keep(path):
             return self._found(ReachKind.replacing, path)
         WRITTEN.setdefault(path)
         return None
@@ -286,11 +278,11 @@ class Judge:
         return is_theirs and _is_kept_by_libraries(path) and not self._is_said(path)
 
     def _is_named(self, path: str) -> bool:
-        return any(each.endswith(Path(path).name) for each in self._said())
+        return any(each.endswith(Path(path).name) for each in self.said())
 
     def _is_said(self, path: str) -> bool:
         """Whether the code itself names the file, or a folder above it that is not a home."""
-        for each in self._said():
+        for each in self.said():
             if len(each) > 2 and os.sep in each:
                 named = os.path.realpath(Path(each).expanduser())
                 if path == named or (named != _home() and path.startswith(named + os.sep)):
@@ -299,11 +291,10 @@ class Judge:
 
 
 def _starting(words: list[str], by: Caller) -> Target | None:
-    if not _WORKERS.isdisjoint(by.modules) and words and words[0] == sys.executable:
-        return None
-    if not LISTS["looking"].isdisjoint(by.modules) or by.is_importing:
-        return None
-    if not by.is_own and words and Path(words[0]).name in LISTS["probes"]:
+    program = words[0] if words else ""
+    is_worker = program == sys.executable and not _WORKERS.isdisjoint(by.modules)
+    is_looking = by.is_importing or not LISTS["looking"].isdisjoint(by.modules)
+    if is_worker or is_looking or (not by.is_own and Path(program).name in LISTS["probes"]):
         return None
     said = " ".join(words)
     kind = ReachKind.installation if PATTERNS["install"].search(said) else ReachKind.shell
@@ -445,19 +436,14 @@ class GuardedEnvironment(os._Environ):  # type: ignore[type-arg]
         return super().__getitem__(key)
 
 
-def texts_of(names: Iterable[str], namespace: Mapping[str, Any]) -> tuple[str, ...]:
+def texts_of(names: Iterable[str], namespace: Mapping[str, Any]) -> Iterator[str]:
     """The texts and paths that ``names`` hold, themselves or in a plain container."""
-    found: list[str] = []
-    for name in names:
-        value = namespace.get(name)
+    for value in map(namespace.get, names):
         several: Iterable[Any] = (value,)
         if type(value) is dict:
             several = value.values()
         elif type(value) in (list, tuple, set):
             several = value or ()
-        found += [
-            os.fsdecode(each)
-            for each in list(islice(several, _MOST_TEXTS))
-            if isinstance(each, str | os.PathLike) and len(str(each)) < 4_096
-        ]
-    return tuple(found)
+        for each in list(islice(several, _MOST_TEXTS)):
+            if isinstance(each, str | os.PathLike) and len(str(each)) < 4_096:
+                yield os.fsdecode(each)

@@ -39,7 +39,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parsimony_kernel/artifacts/codecs.py", "to_parquet"): "in that folder",
     ("parsimony_kernel/api.py", "write_text"): "a record, where the caller says",
     ("parsimony_kernel/toolbox/mcp_client.py", "tempfile.TemporaryFile"): "a server's last words",
-    ("parsimony_kernel/execution/figures.py", "savefig"): "into memory",
+    ("parsimony_kernel/execution/factory.py", "savefig"): "into memory",
     ("parsimony_kernel/execution/frames.py", "rename"): "the index of a frame",
     ("parsimony_kernel/execution/remote_values.py", "write_table"): "into memory",
     ("parsimony_kernel/execution/workers.py", "tempfile.mkstemp"): "what workers were refused",

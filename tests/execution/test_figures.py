@@ -9,8 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from parsimony_kernel.core.outputs import FigureObject
-from parsimony_kernel.execution.factory import OutputFactory, summarise
-from parsimony_kernel.execution.figures import figure, from_spec
+from parsimony_kernel.execution.factory import OutputFactory, figure, from_spec, summarise
 
 PNG = b"\x89PNG the rest of a picture"
 

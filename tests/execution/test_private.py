@@ -125,6 +125,18 @@ async def test_stopped_code_writes_nothing_afterwards_or_the_answer_says_that_it
         assert "still run" not in said or not loop.startswith("with")
 
 
+def test_code_left_behind_does_not_hold_the_end_of_the_process() -> None:
+    """It swallows its own end, too, which the interpreter would bring to it at its exit."""
+    code = (
+        "import asyncio\nwhile True:\n    try: await asyncio.sleep(9)\n    except BaseException: 1"
+    )
+    program = (
+        "import asyncio\nfrom parsimony_kernel.execution.private import CodeExecutor\n"
+        f"kept = CodeExecutor()\nasyncio.run(kept.execute({code!r}, timeout_seconds=0.1))"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
 async def test_code_left_behind_takes_no_stream_that_the_host_has_put_there_since() -> None:
     executor, release = CodeExecutor(), threading.Event()
     executor.locals["release"] = release

@@ -21,7 +21,7 @@ import pytest
 import parsimony_kernel
 from parsimony_kernel.core.outputs import KernelOutput
 from parsimony_kernel.core.reach import Reach, ReachKind
-from parsimony_kernel.execution import guard
+from parsimony_kernel.execution.guard import StatementGuard
 from parsimony_kernel.execution.inprocess import InProcessExecutor
 from parsimony_kernel.execution.notebook import NotebookExecutor
 from parsimony_kernel.execution.permit import Permit, permitting
@@ -409,9 +409,13 @@ class TestOnRecord:
         assert desk.executor.paused is None
 
 
+def judging() -> int:
+    return sum(isinstance(each, StatementGuard) for each in gc.get_objects())
+
+
 async def test_who_judged_a_cell_is_gone_with_it(desk: Desk) -> None:
     gc.collect()
-    before = len(guard._keepers)
+    before = judging()
     for number in range(5):
         await desk.run(f"a = [{number}]\nb = sum(a)")
     await desk.run("open('OUTSIDE/x', 'w')")
@@ -420,4 +424,4 @@ async def test_who_judged_a_cell_is_gone_with_it(desk: Desk) -> None:
         if each.name == "parsimony-cell":
             await asyncio.to_thread(each.join)
     gc.collect()
-    assert len(guard._keepers) <= before  # others may have ended meanwhile
+    assert judging() <= before  # others may have ended meanwhile
