@@ -7,7 +7,7 @@ service, and the next failure tells it again.
 from dataclasses import dataclass
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.limits.breaker_store import Rule, StoreError, T, parse
+from parsimony_kernel.limits.breaker import Rule, StoreError, T, parse
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.store import SqliteJournal
 

@@ -27,7 +27,7 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.core.state import SCHEMA_VERSION, SuspensionRecord
 from parsimony_kernel.identity import ArtifactRef
-from parsimony_kernel.storage import chain, effects, sent
+from parsimony_kernel.storage import effects, sent
 from parsimony_kernel.storage.database import (
     BUSY_TIMEOUT_S,
     Database,
@@ -35,6 +35,7 @@ from parsimony_kernel.storage.database import (
     storable,
 )
 from parsimony_kernel.storage.keyring import Keyring
+from parsimony_kernel.storage.seal import canonical, link
 
 # Of turns that later ones are told nothing of, and whose questions wait no more.
 GONE: Final = frozenset({"replaced", "forgotten"})
@@ -290,7 +291,7 @@ class SqliteJournal:
                     "UPDATE suspensions SET state = 'consumed', lease_expires = 0 WHERE run_id = ?",
                     (run_id,),
                 )
-                chain.append(db, run_id, self._now(), _body(TurnForgotten()))
+                link(db, run_id, self._now(), _body(TurnForgotten()))
                 marked.append(run_id)
         return tuple(marked)
 
@@ -310,7 +311,7 @@ class SqliteJournal:
                     (self._now(), turn.run_id, turn.pid),
                 )
                 if found.rowcount:
-                    chain.append(db, turn.run_id, self._now(), _body(RunCancelled(reason=_CUT_OFF)))
+                    link(db, turn.run_id, self._now(), _body(RunCancelled(reason=_CUT_OFF)))
 
     # -- events
 
@@ -318,7 +319,7 @@ class SqliteJournal:
         """Append an event to the chain."""
         body, at = _body(event), self._now()
         with self.database.transaction() as db:
-            chain.append(db, run_id, at, body)
+            link(db, run_id, at, body)
 
     def events(self, run_id: str) -> tuple[AgentEvent, ...]:
         """The events of a run, in order."""
@@ -368,7 +369,7 @@ class SqliteJournal:
         with self.database.transaction(synced=True) as db:
             db.execute("DELETE FROM log_lines")
             db.executemany("INSERT INTO log_lines VALUES (?, ?)", rows)
-        self.database.seal_as_it_is()
+            self.database.seal.renew()
 
     def _event(self, seq: int, body: Any) -> AgentEvent:
         try:
@@ -382,13 +383,14 @@ class SqliteJournal:
     def verify(self) -> tuple[int, str] | None:
         """Check the chain and the seal: ``None``, or the first bad entry and what is wrong with it.
 
-        The entry is 0 where the chain is sound and the seal does not fit. Where the key of the
-        seal is not here, the chain alone is checked.
+        The entry is 0 where the chain is sound and the seal does not fit, or its key isn't here.
         """
-        with self.database.snapshot("check") as db:
-            bad = chain.first_bad(db)
-            problem = "" if bad else self.database.broken_seal()
-        return (0, problem) if problem else bad
+        with self.database.reading("check") as db:
+            db.execute("BEGIN")  # one moment, whatever others write meanwhile
+            try:
+                return self.database.seal.problem()
+            finally:
+                db.execute("ROLLBACK")
 
     # -- suspensions
 
@@ -400,7 +402,7 @@ class SqliteJournal:
             db.execute(
                 "INSERT INTO suspensions (nonce, run_id, record) VALUES (?, ?, ?) "
                 "ON CONFLICT (nonce) DO UPDATE SET nonce = excluded.nonce",
-                (record.nonce, record.run_id, chain.canonical(record.model_dump(mode="json"))),
+                (record.nonce, record.run_id, canonical(record.model_dump(mode="json"))),
             )
 
     def pending(self, notebook: str | None = None) -> tuple[PendingRow, ...]:
@@ -511,7 +513,7 @@ class SqliteJournal:
 
 def _body(event: AgentEvent) -> str:
     # What a tool or a failure carries may be any object: what is no JSON is kept as text.
-    return chain.canonical(to_jsonable_python(event, fallback=repr))
+    return canonical(to_jsonable_python(event, fallback=repr))
 
 
 def _newest(db: sqlite3.Connection, notebook: str) -> int:

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from parsimony_kernel.limits.breaker_store import (
+from parsimony_kernel.limits.breaker import (
     BreakerStore,
     OwnStore,
     Rule,
@@ -261,7 +261,7 @@ def in_redis(place: str, clock: Any = None) -> "Opened":
 
 
 _PROBER = """
-from parsimony_kernel.limits.breaker_store import Terms
+from parsimony_kernel.limits.breaker import Terms
 store, close = opened(place)
 wait()
 admission = store.change("m", Terms(5, 60, 300).admit)
@@ -271,7 +271,7 @@ close()
 
 _FAILER = """
 from functools import partial
-from parsimony_kernel.limits.breaker_store import Terms
+from parsimony_kernel.limits.breaker import Terms
 store, close = opened(place)
 terms = Terms(1000, 60, 300)
 wait()
@@ -286,7 +286,7 @@ close()
 _DOOMED = """
 import sys
 from datetime import datetime
-from parsimony_kernel.limits.breaker_store import Terms
+from parsimony_kernel.limits.breaker import Terms
 from parsimony_kernel.testing.clock import ManualClock
 store, _ = opened(sys.argv[1], ManualClock(datetime.fromisoformat(sys.argv[2])))
 print(store.change("m", Terms(5, 60, 300).admit)[0], flush=True)

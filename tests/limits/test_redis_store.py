@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from parsimony_kernel.limits.breaker import Breakers, CircuitBreaker, CircuitOpenError
-from parsimony_kernel.limits.breaker_store import BreakerStore, StoreError
+from parsimony_kernel.limits.breaker import (
+    Breakers,
+    BreakerStore,
+    CircuitBreaker,
+    CircuitOpenError,
+    StoreError,
+)
 from parsimony_kernel.limits.redis_store import (
     KEEP_S,
     PREFIX,
