@@ -7,7 +7,7 @@ afterwards, and a snapshot is handed out only when its bytes still have the dige
 import asyncio
 import itertools
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -203,13 +203,10 @@ class ArtifactStore:
     def put(self, kind: str, logical_id: str, data: bytes) -> ArtifactRef:
         """Keep a snapshot without naming it in a log. A damaged one is mended by these bytes."""
         ref = ArtifactRef(kind, logical_id, snapshot_sha(kind, data))
-        self._keep(ref, data)
-        return ref
-
-    def _keep(self, ref: ArtifactRef, data: bytes) -> None:
         path = ref.workspace_file_path
-        if not self.place.create(path, data) and not self._is_whole(ref):
+        if not self.place.create(path, data) and not self.is_whole(ref):
             self.place.replace(path, data)
+        return ref
 
     def publish(
         self,
@@ -246,12 +243,14 @@ class ArtifactStore:
         if entry.live_name:
             self.claim(entry.kind, entry.live_name, entry.notebook, gives_up=gives_up)
         newest = self.latest(entry.kind, entry.logical_id)
-        reused = newest is not None and newest.has_content_of(entry) and self.is_whole(newest)
+        is_same = newest is not None and newest.has_content_of(entry)
+        reused = newest is not None and is_same and self.is_whole(newest.ref)
         if code is not None and entry.code_ref is not None:
-            self._keep(entry.code_ref, code)
+            self.put("notebook", entry.code_ref.logical_id, code)
         if not reused:
-            self._keep(entry.ref, data)
-        if newest is not None and reused:
+            self.put(entry.kind, entry.logical_id, data)
+        # Others stand for the newest snapshot only where it is whole; the same bytes have mended it.
+        if newest is not None and is_same and (reused or newest.content_sha == sha):
             if (newest.title, newest.description) == (entry.title, entry.description) and (
                 not newest.is_stale or entry.is_stale
             ):
@@ -260,7 +259,7 @@ class ArtifactStore:
                 self.place.settle(log_path(entry.kind, entry.logical_id))
                 if self.latest(entry.kind, entry.logical_id) != newest:
                     return self.publish(entry, data, code=code, gives_up=gives_up)
-                return newest, True
+                return newest, reused
             entry = entry.model_copy(update={"content_sha": newest.content_sha})
         log = log_path(entry.kind, entry.logical_id)
         line = seals.sealed(entry.model_dump_json(), self._settled(log))
@@ -270,11 +269,8 @@ class ArtifactStore:
                 self._witness(self.prefix + log, seal)
         return entry, reused
 
-    def is_whole(self, entry: LogEntry) -> bool:
-        """Whether the snapshot of ``entry`` is there, with the bytes that it had."""
-        return self._is_whole(entry.ref)
-
-    def _is_whole(self, ref: ArtifactRef) -> bool:
+    def is_whole(self, ref: ArtifactRef) -> bool:
+        """Whether the snapshot is there, with the bytes that it had."""
         data = self.place.read(ref.workspace_file_path)
         return data is not None and snapshot_sha(ref.kind, data) == ref.content_sha
 
@@ -359,10 +355,10 @@ class ArtifactStore:
     def find(self, words: str, *, notebook: str = "") -> LogEntry:
         """Find an artifact by name, at its newest snapshot.
 
-        Asked in this order: a path or a reference, which name one snapshot; the logical id; the
-        live name; the title; the variable; and the beginning of a logical id, from six characters
-        on. Live names and titles are compared without case. Where several answer, those that
-        ``notebook`` published win.
+        A path or a reference names one snapshot. Else what has these words as its logical id, live
+        name, title or variable is meant, and then what has a logical id that begins so, with six
+        characters or more. Live names and titles are compared without case. Where several answer,
+        those that ``notebook`` published win.
 
         Raises:
             UnknownArtifactError: there is none, or there are several.
@@ -373,14 +369,15 @@ class ArtifactStore:
             log = self.history(ref.kind, ref.logical_id).entries
             if lines := [entry for entry in log if entry.ref == ref]:
                 return lines[-1]
-        for found in _matches(asked, entries):
-            own = [entry for entry in found if entry.notebook == notebook]
-            candidates = own or found
-            if len(candidates) == 1:
-                return candidates[0]
-            if candidates:
-                raise UnknownArtifactError(_several(asked, candidates))
-        raise UnknownArtifactError(_none(asked, entries))
+        found = [entry for entry in entries if _is_called(entry, asked)]
+        if not found and len(asked) >= MIN_ID_PREFIX:
+            found = [entry for entry in entries if entry.logical_id.startswith(asked)]
+        found = [entry for entry in found if entry.notebook == notebook] or found
+        if not found:
+            raise UnknownArtifactError(_none(asked, entries))
+        if len(found) > 1:
+            raise UnknownArtifactError(_several(asked, found))
+        return found[0]
 
     def object_at(self, path: str) -> str | None:
         """The logical id of the data object whose snapshot lies at ``path`` in the workspace."""
@@ -436,19 +433,13 @@ def log_path(kind: str, logical_id: str) -> str:
     return f"{artifact_folder_path(kind, logical_id)}/{LOG_NAME}"
 
 
-def _matches(words: str, entries: Sequence[LogEntry]) -> Iterable[Sequence[LogEntry]]:
-    """The entries that ``words`` name in each of the ways, in the order of the ways."""
-    folded = " ".join(words.split()).casefold()
-    yield [e for e in entries if e.logical_id == words]
-    yield [e for e in entries if e.live_name and _same_name(e, words)]
-    yield [e for e in entries if e.title and " ".join(e.title.split()).casefold() == folded]
-    yield [e for e in entries if e.variable and e.variable == words]
-    if len(words) >= MIN_ID_PREFIX:
-        yield [e for e in entries if e.logical_id.startswith(words)]
-
-
-def _same_name(entry: LogEntry, words: str) -> bool:
-    return live_name_key(entry.kind, entry.live_name) == live_name_key(entry.kind, words)
+def _is_called(entry: LogEntry, words: str) -> bool:
+    if not words or words in (entry.logical_id, entry.variable):
+        return bool(words)
+    if " ".join(words.split()).casefold() == " ".join(entry.title.split()).casefold():
+        return True
+    key = live_name_key(entry.kind, words)
+    return bool(entry.live_name) and live_name_key(entry.kind, entry.live_name) == key
 
 
 def _several(words: str, entries: Sequence[LogEntry]) -> str:
