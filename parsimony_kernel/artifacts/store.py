@@ -200,14 +200,6 @@ class ArtifactStore:
             return str(exc) or f"Nothing came from {place.address} within {LOOK_S:.0f} s."
         return ""
 
-    def put(self, kind: str, logical_id: str, data: bytes) -> ArtifactRef:
-        """Keep a snapshot without naming it in a log. A damaged one is mended by these bytes."""
-        ref = ArtifactRef(kind, logical_id, snapshot_sha(kind, data))
-        path = ref.workspace_file_path
-        if not self.place.create(path, data) and not self.is_whole(ref):
-            self.place.replace(path, data)
-        return ref
-
     def publish(
         self,
         entry: LogEntry,
@@ -240,28 +232,38 @@ class ArtifactStore:
             raise ValueError(f"content_sha {entry.content_sha!r} is not that of the data")
         entry = entry.model_copy(update={"content_sha": sha})
         self.place.look()
-        if entry.live_name:
-            self.claim(entry.kind, entry.live_name, entry.notebook, gives_up=gives_up)
+        claim = entry.kind, entry.live_name, entry.notebook
+        is_free = bool(entry.live_name) and not self.is_claimed(*claim[:2])
+        if entry.live_name and not is_free:
+            self.claim(*claim, gives_up=gives_up)
         newest = self.latest(entry.kind, entry.logical_id)
         is_same = newest is not None and newest.has_content_of(entry)
         reused = newest is not None and is_same and self.is_whole(newest.ref)
+        snapshots = {} if reused else {entry.ref: data}
         if code is not None and entry.code_ref is not None:
-            self.put("notebook", entry.code_ref.logical_id, code)
-        if not reused:
-            self.put(entry.kind, entry.logical_id, data)
-        # Others stand for the newest snapshot only where it is whole; the same bytes have mended it.
+            snapshots[entry.code_ref] = code
+        files = {ref.workspace_file_path: kept for ref, kept in snapshots.items()}
+        if is_free:
+            files = {_claim_path(*claim[:2]): _claimed(*claim), **files}
+        log = log_path(entry.kind, entry.logical_id)
+        made = self.place.create_all(files, log)
+        if is_free and _claim_path(*claim[:2]) not in made:
+            self.claim(*claim, gives_up=gives_up)  # somebody else was first
+        for ref, kept in snapshots.items():
+            if ref.workspace_file_path not in made and not self.is_whole(ref):
+                self.place.replace(ref.workspace_file_path, kept)
+        # Other bytes stand for the newest snapshot only where that is whole; its own mend it.
         if newest is not None and is_same and (reused or newest.content_sha == sha):
             if (newest.title, newest.description) == (entry.title, entry.description) and (
                 not newest.is_stale or entry.is_stale
             ):
                 # Its writer may have been killed before the sync, or take it back after one that
                 # failed.
-                self.place.settle(log_path(entry.kind, entry.logical_id))
+                self.place.settle(log)
                 if self.latest(entry.kind, entry.logical_id) != newest:
                     return self.publish(entry, data, code=code, gives_up=gives_up)
                 return newest, reused
             entry = entry.model_copy(update={"content_sha": newest.content_sha})
-        log = log_path(entry.kind, entry.logical_id)
         line = seals.sealed(entry.model_dump_json(), self._settled(log))
         self.place.append(log, line)
         if self._witness is not None:
@@ -290,13 +292,12 @@ class ArtifactStore:
         Raises:
             LiveNameCollisionError: it belongs to an owner that does not give it up.
         """
-        key = live_name_key(kind, live_name)
-        data = canonical_json({"kind": kind, "live_name": live_name, "owner": owner})
+        data = _claimed(kind, live_name, owner)
         for number in itertools.count(1):
-            path = f"{NAMES}/{key}.{number}.json"
+            path = _claim_path(kind, live_name, number)
             if self.place.create(path, data):
                 return
-            if self.place.is_there(f"{NAMES}/{key}.{number + 1}.json"):
+            if self.place.is_there(_claim_path(kind, live_name, number + 1)):
                 continue
             held_by = self.holder(path)
             if held_by == owner:
@@ -393,7 +394,7 @@ class ArtifactStore:
 
     def is_claimed(self, kind: str, live_name: str) -> bool:
         """Whether anybody has ever taken ``(kind, live_name)``."""
-        return self.place.is_there(f"{NAMES}/{live_name_key(kind, live_name)}.1.json")
+        return self.place.is_there(_claim_path(kind, live_name))
 
     def holder(self, path: str) -> str | None:
         """Who holds a live name, by the file of a claim."""
@@ -431,6 +432,14 @@ class ArtifactStore:
 def log_path(kind: str, logical_id: str) -> str:
     """Where the log of an artifact lies. ``ValueError`` where there is no such artifact."""
     return f"{artifact_folder_path(kind, logical_id)}/{LOG_NAME}"
+
+
+def _claim_path(kind: str, live_name: str, number: int = 1) -> str:
+    return f"{NAMES}/{live_name_key(kind, live_name)}.{number}.json"
+
+
+def _claimed(kind: str, live_name: str, owner: str) -> bytes:
+    return canonical_json({"kind": kind, "live_name": live_name, "owner": owner})
 
 
 def _is_called(entry: LogEntry, words: str) -> bool:

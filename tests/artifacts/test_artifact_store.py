@@ -152,8 +152,10 @@ def test_a_missing_snapshot_is_said_and_publishing_again_restores_it(tmp_path: P
 
 def test_a_notebook_snapshot_may_differ_in_trailing_white_space(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
-    ref = store.put("notebook", "foo", b"x = 1\n")
-    assert store.put("notebook", "foo", b"x = 1  \n\n") == ref
+    entry = LogEntry(kind="notebook", logical_id="foo", content_sha="")
+    ref = store.publish(entry, b"x = 1\n")[0].ref
+    again, reused = store.publish(entry, b"x = 1  \n\n")
+    assert (again.ref, reused) == (ref, True)
     assert store.read(ref) == b"x = 1\n"
 
 

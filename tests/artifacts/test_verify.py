@@ -16,7 +16,7 @@ from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
 from parsimony_kernel.artifacts.verify import QUARANTINE, Verification, verify
 from parsimony_kernel.cli.main import main
-from parsimony_kernel.identity import ARTIFACT_FOLDER, content_sha
+from parsimony_kernel.identity import ARTIFACT_FOLDER, ArtifactRef, content_sha
 from parsimony_kernel.lineage.ledger import VariableOrigin
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.store import SqliteJournal
@@ -284,7 +284,9 @@ def test_a_snapshot_that_no_log_names_is_told_and_harms_nobody(
     store: ArtifactStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     published = next(entry for entry in store.list() if entry.kind == "dataset")
-    ref = store.put("dataset", published.logical_id, b"written before a crash")
+    data = b"written before a crash"
+    ref = ArtifactRef("dataset", published.logical_id, content_sha(data))
+    store.place.create(ref.workspace_file_path, data)
     found = verify(store)
     assert (found.ok, [note.path for note in found.notes]) == (True, [ref.workspace_file_path])
     assert main(["verify", "--folder", str(store.root)]) == 0
