@@ -111,16 +111,12 @@ class Database:
     def _check_format(self) -> None:
         application = self._db.execute("PRAGMA application_id").fetchone()[0]
         version = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if application != _APPLICATION_ID:
+        if (application, version) != (_APPLICATION_ID, _SCHEMA_VERSION):
+            which = version if application == _APPLICATION_ID else "of another program"
             raise JournalError(
-                f"{self.path!r} is not a journal of Parsimony: set it aside with 'jupyter "
-                "parsimony journal --set-aside', and a new one is made in its place."
-            )
-        if version != _SCHEMA_VERSION:
-            raise JournalError(
-                f"The journal {self.path!r} has format {version} and this program reads format "
+                f"The journal {self.path!r} has format {which} and this program reads format "
                 f"{_SCHEMA_VERSION}: use the program that wrote it, or set it aside with 'jupyter "
-                "parsimony journal --set-aside'."
+                "parsimony journal --set-aside', and a new one is made in its place."
             )
 
     def close(self) -> None:

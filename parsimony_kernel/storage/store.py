@@ -27,6 +27,7 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.core.state import SCHEMA_VERSION, SuspensionRecord
 from parsimony_kernel.identity import ArtifactRef
+from parsimony_kernel.limits.breaker import Rule, StoreError, T, parse
 from parsimony_kernel.storage import effects, sent
 from parsimony_kernel.storage.database import (
     BUSY_TIMEOUT_S,
@@ -43,40 +44,26 @@ STATUSES: Final = GONE | {"running", "done", "suspended", "handed_off", "stopped
 
 _SCHEMA = f"""{effects.TABLE}{sent.TABLE}
 CREATE TABLE turns (
-    run_id TEXT PRIMARY KEY,
-    notebook TEXT NOT NULL,
-    cell_key TEXT NOT NULL,
-    ordinal INTEGER NOT NULL,
-    request TEXT NOT NULL,
-    model TEXT NOT NULL,
-    status TEXT NOT NULL,
-    started_at TEXT NOT NULL,
-    ended_at TEXT NOT NULL DEFAULT '',
-    summary TEXT NOT NULL DEFAULT '',
-    connection_file TEXT NOT NULL DEFAULT '',
-    pid INTEGER NOT NULL DEFAULT 0,
-    running_since TEXT NOT NULL DEFAULT '',
+    run_id TEXT PRIMARY KEY, notebook TEXT NOT NULL, cell_key TEXT NOT NULL,
+    ordinal INTEGER NOT NULL, request TEXT NOT NULL, model TEXT NOT NULL,
+    status TEXT NOT NULL, started_at TEXT NOT NULL, ended_at TEXT NOT NULL DEFAULT '',
+    summary TEXT NOT NULL DEFAULT '', connection_file TEXT NOT NULL DEFAULT '',
+    pid INTEGER NOT NULL DEFAULT 0, running_since TEXT NOT NULL DEFAULT '',
     UNIQUE (notebook, ordinal)
 );
 CREATE TABLE events (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT,
-    run_id TEXT NOT NULL,
-    at TEXT NOT NULL,
-    body TEXT NOT NULL,
-    prev TEXT NOT NULL,
-    hash TEXT NOT NULL
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL, at TEXT NOT NULL,
+    body TEXT NOT NULL, prev TEXT NOT NULL, hash TEXT NOT NULL
 );
 CREATE INDEX events_of_run ON events (run_id, seq);
 CREATE TABLE suspensions (
-    nonce TEXT PRIMARY KEY,
-    run_id TEXT NOT NULL,
-    record TEXT NOT NULL,
-    state TEXT NOT NULL DEFAULT 'pending',
-    owner TEXT NOT NULL DEFAULT '',
+    nonce TEXT PRIMARY KEY, run_id TEXT NOT NULL, record TEXT NOT NULL,
+    state TEXT NOT NULL DEFAULT 'pending', owner TEXT NOT NULL DEFAULT '',
     lease_expires REAL NOT NULL DEFAULT 0
 );
 CREATE TABLE log_lines (log TEXT NOT NULL, seal TEXT NOT NULL, PRIMARY KEY (log, seal));
 """
+_BREAKERS = "CREATE TABLE IF NOT EXISTS breakers (name TEXT PRIMARY KEY, state TEXT NOT NULL)"
 
 
 _log = logging.getLogger(__name__)
@@ -520,3 +507,32 @@ def _newest(db: sqlite3.Connection, notebook: str) -> int:
     """The number of a notebook's newest turn; 0 without one."""
     found = db.execute("SELECT MAX(ordinal) FROM turns WHERE notebook = ?", (notebook,)).fetchone()
     return int(found[0] or 0)
+
+
+@dataclass(eq=False)
+class JournalBreakers:
+    """A ``BreakerStore`` over an open journal, shared by every process of a workspace.
+
+    Nothing is synced: what a power cut takes back is one word about a service, and the next
+    failure tells it again. ``clock`` gives the wall time.
+    """
+
+    journal: SqliteJournal
+    clock: Clock = SYSTEM_CLOCK
+
+    def change(self, name: str, rule: Rule[T]) -> T:
+        key = storable(name)
+        try:
+            with self.journal.database.transaction() as db:
+                # Each time: the journal makes a new file where its own was taken away.
+                db.execute(_BREAKERS)
+                row = db.execute("SELECT state FROM breakers WHERE name = ?", (key,)).fetchone()
+                before = parse(name, row[0] if row else None)
+                # Read under the lock: a clock that was read before may lie behind what is kept.
+                after, answer = rule(before, self.clock.now().timestamp())
+                if after != before:
+                    state = after.model_dump_json()
+                    db.execute("REPLACE INTO breakers VALUES (?, ?)", (key, state))
+        except JournalError as exc:
+            raise StoreError(str(exc)) from exc
+        return answer

@@ -28,9 +28,8 @@ from parsimony_kernel.limits.redis_store import (
     breakers_for,
     connect,
 )
-from parsimony_kernel.storage.breakers import JournalBreakers
 from parsimony_kernel.storage.database import MEMORY
-from parsimony_kernel.storage.store import SqliteJournal
+from parsimony_kernel.storage.store import JournalBreakers, SqliteJournal
 from parsimony_kernel.testing.clock import ManualClock
 
 if TYPE_CHECKING:
