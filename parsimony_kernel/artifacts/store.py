@@ -9,7 +9,6 @@ import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -148,14 +147,6 @@ def parse_reference(text: str) -> ArtifactRef:
     return ArtifactRef(kind, logical_id, sha)
 
 
-@dataclass(frozen=True)
-class History:
-    """An artifact's log, oldest first. ``problems`` are the lines left out, one sentence each."""
-
-    entries: tuple[LogEntry, ...] = ()
-    problems: tuple[str, ...] = ()
-
-
 class ArtifactStore:
     """The artifacts of one workspace.
 
@@ -264,11 +255,10 @@ class ArtifactStore:
                     return self.publish(entry, data, code=code, gives_up=gives_up)
                 return newest, reused
             entry = entry.model_copy(update={"content_sha": newest.content_sha})
-        line = seals.sealed(entry.model_dump_json(), self._settled(log))
+        line, seal = seals.sealed(entry.model_dump_json(), self._settled(log))
         self.place.append(log, line)
         if self._witness is not None:
-            for seal in seals.seals_of(line.encode("utf-8", "surrogatepass")):
-                self._witness(self.prefix + log, seal)
+            self._witness(self.prefix + log, seal)
         return entry, reused
 
     def is_whole(self, ref: ArtifactRef) -> bool:
@@ -321,20 +311,10 @@ class ArtifactStore:
             )
         return data
 
-    def history(self, kind: str, logical_id: str) -> History:
-        """The log of an artifact; lines that cannot be read are left out and reported."""
-        entries: list[LogEntry] = []
-        problems: list[str] = []
-        log = log_path(kind, logical_id)
-        for number, line in enumerate(self._lines(log), start=1):
-            if (entry := _parsed(line, kind, logical_id)) is not None:
-                entries.append(entry)
-            elif line.strip():
-                problems.append(
-                    f"Line {number} of {log!r} can't be read and was ignored: publish again what "
-                    "it recorded."
-                )
-        return History(tuple(entries), tuple(problems))
+    def history(self, kind: str, logical_id: str) -> tuple[LogEntry, ...]:
+        """The log of an artifact, oldest first, without the lines that can't be read."""
+        lines = self._lines(log_path(kind, logical_id))
+        return tuple(filter(None, (_parsed(line, kind, logical_id) for line in lines)))
 
     def latest(self, kind: str, logical_id: str) -> LogEntry | None:
         """The newest line of an artifact's log, or ``None`` when there is none."""
@@ -367,7 +347,7 @@ class ArtifactStore:
         asked = words.strip()
         entries = self.list()
         if (ref := _named_snapshot(asked, entries)) is not None:
-            log = self.history(ref.kind, ref.logical_id).entries
+            log = self.history(ref.kind, ref.logical_id)
             if lines := [entry for entry in log if entry.ref == ref]:
                 return lines[-1]
         found = [entry for entry in entries if _is_called(entry, asked)]
@@ -384,7 +364,7 @@ class ArtifactStore:
         """The logical id of the data object whose snapshot lies at ``path`` in the workspace."""
         for logical_id in self.ids("data_object"):
             with suppress(ValueError):  # a folder that somebody else put there
-                if any(e.path == path for e in self.history("data_object", logical_id).entries):
+                if any(e.path == path for e in self.history("data_object", logical_id)):
                     return logical_id
         return None
 
@@ -413,7 +393,7 @@ class ArtifactStore:
             for name in self.ids(kind)
         )
         held = {self.prefix + log: self.place.log(log) for log in logs}
-        return {log: seals.seals_of(data) for log, data in held.items() if data is not None}
+        return {log: seals.examine(data)[0] for log, data in held.items() if data is not None}
 
     def _lines(self, log: str) -> Sequence[bytes]:
         """The lines of a log, oldest first."""
@@ -422,7 +402,7 @@ class ArtifactStore:
     def _settled(self, log: str) -> bytes:
         """The lines of a log that no writer takes back any more."""
         while (data := self.place.log(log)) is not None:
-            lines = seals.whole_lines(data)
+            lines = data[: data.rfind(b"\n") + 1]
             self.place.settle(log)  # waits for who is at it
             if (self.place.log(log) or b"").startswith(lines):
                 return lines

@@ -77,7 +77,7 @@ def made_anew(log: Path) -> None:
         for name in ("after", "before", "seal"):
             del line[name]
         line["title"] = "Forged"
-        text += f"{seals.sealed(json.dumps(line, separators=(',', ':')), text)}\n".encode()
+        text += f"{seals.sealed(json.dumps(line, separators=(',', ':')), text)[0]}\n".encode()
     log.write_bytes(text)
 
 
@@ -245,7 +245,7 @@ def _with_a_folder_in_its_place(store: ArtifactStore) -> None:
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (_torn, "broken line"),
+        (_torn, "is not as it was written; publish again"),
         (_without_code, "missing or damaged"),
         (_without_what_a_report_shows, "which is missing or damaged"),
         (_with_a_name_of_nobody, "owner of a name"),
