@@ -11,10 +11,12 @@ import re
 import struct
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from parsimony_kernel.identity import canonical_json, content_sha
@@ -77,11 +79,12 @@ def _gives_arrow(value: object) -> bool:
 
 
 def encode_dataset(value: object, variable: str) -> Encoded:
-    """``value`` as Parquet.
+    """``value`` as Parquet, written by its own library.
 
-    A plan (a lazy frame, a relation, a dask frame) is computed for it. An index of pandas that says
-    something becomes columns: a named one, several levels, labels that are not numbers, and any
-    index of a column that is not the plain count of rows. The row numbers of a frame are left out.
+    A plan (a lazy frame, a relation, a table of a cluster) is computed for it, and what comes of it
+    is streamed into a file where the library can. An index of pandas that says something becomes
+    columns: a named one, several levels, labels that are not numbers, and any index of a column
+    that is not the plain count of rows. The row numbers of a frame are left out.
 
     Args:
         value: a frame, a column or a plan of a library of ``TABLES``, or what gives Arrow.
@@ -90,30 +93,22 @@ def encode_dataset(value: object, variable: str) -> Encoded:
     Raises:
         CodecError: it is no table, cannot be computed, or a column can't be stored.
     """
-    compute = _COMPUTED.get(package_among(type(value), TABLES))
-    if compute is None and not _is_pandas(value) and not _gives_arrow(value):
+    write = _WRITERS.get(package_among(type(value), TABLES))
+    if write is None and _is_pandas(value):
+        return _encode_pandas(_flat_frame(value, variable), variable)
+    if write is None and not _gives_arrow(value):
         raise CodecError(_not_a_table(value, variable))
-    if compute is not None or not _is_pandas(value):
-        try:
-            value = (compute or _read_stream)(value, variable)
-        except Exception as exc:  # boundary: user object - what the plan computes may do anything
-            raise CodecError(
-                f"{variable!r} can't be computed by {type_name(value)} ({_first_line(exc)}): "
-                "collect it in code first, and publish the result."
-            ) from exc
-    if _is_pandas(value):
-        value = _arrow_of_frame(_flat_frame(value, variable), variable)
-    return _encoded(value, variable)
+    return _encode_by(write or _write_stream, value, variable)
 
 
-def _arrow_of_frame(frame: Any, variable: str) -> Any:
-    import pyarrow  # deferred: a large library
+def _encode_pandas(frame: Any, variable: str) -> Encoded:
+    import pyarrow.parquet  # deferred: a large library
 
     _check_columns(list(frame.columns), variable)
     try:
         # To start threads takes longer than to convert or digest a small frame.
         threads = 1 if len(frame) < _FEW_ROWS else None
-        return pyarrow.Table.from_pandas(frame, preserve_index=False, nthreads=threads)
+        table = pyarrow.Table.from_pandas(frame, preserve_index=False, nthreads=threads)
     except (pyarrow.ArrowException, NotImplementedError, OverflowError, TypeError) as exc:
         # It names the column last; a number that is too large only says so.
         named = _COLUMN.search(str(exc.args[-1]))
@@ -123,15 +118,9 @@ def _arrow_of_frame(frame: Any, variable: str) -> Any:
             f"({_first_line(exc)}): convert it to one type, for example "
             f"{variable}[{column}].astype(str)."
         ) from exc
-
-
-def _encoded(table: Any, variable: str) -> Encoded:
-    import pyarrow.parquet  # deferred: a large library
-
-    _check_columns(table.column_names, variable)
     sink = io.BytesIO()
     try:
-        if len(table) < _FEW_ROWS:
+        if len(frame) < _FEW_ROWS:
             pyarrow.parquet.write_table(table, sink)
             return Encoded(sink.getvalue(), table_digest(table))
         # Neither holds the interpreter's lock for long.
@@ -144,6 +133,27 @@ def _encoded(table: Any, variable: str) -> Encoded:
             "to numbers, text or dates first."
         ) from exc
     return Encoded(sink.getvalue(), digest.result())
+
+
+def _encode_by(write: Callable[[Any, str, Path], object], value: object, variable: str) -> Encoded:
+    """What ``write`` makes of ``value``. One column at a time is in memory to be digested."""
+    import pyarrow.parquet  # deferred: a large library
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "table.parquet"
+        try:
+            write(value, variable, path)
+            file = pyarrow.parquet.ParquetFile(path)
+        except Exception as exc:  # boundary: user object - what the plan computes may do anything
+            raise CodecError(
+                f"{type_name(value)} can't write {variable!r} as Parquet ({_first_line(exc)}): "
+                "collect it in code first, and publish the result."
+            ) from exc
+        with file:
+            names, rows = file.schema_arrow.names, file.metadata.num_rows
+            _check_columns(names, variable)
+            digest = _digest(rows, names, lambda name: file.read([name]).column(0))
+        return Encoded(path.read_bytes(), digest)
 
 
 def _not_a_table(value: object, variable: str) -> str:
@@ -160,42 +170,62 @@ def _not_a_table(value: object, variable: str) -> str:
     )
 
 
-# How the tables of each library become a table of Arrow, or of pandas.
+# How each library writes its own tables. What is computed for it goes to the file piece by piece.
 
 
-def _compute_polars(value: Any, variable: str) -> Any:
+def _write_polars(value: Any, variable: str, path: Path) -> None:
     if hasattr(value, "to_frame"):
         value = value.alias(value.name or variable).to_frame()
-    return (value.collect() if hasattr(value, "collect") else value).to_arrow()
+    (value.sink_parquet if hasattr(value, "sink_parquet") else value.write_parquet)(path)
 
 
-def _compute_dask(value: Any, variable: str) -> Any:
+def _write_dask(value: Any, variable: str, path: Path) -> None:
+    """Each partition becomes a file where it is computed, and their rows follow each other."""
+    from pyarrow.parquet import ParquetFile  # deferred: a large library
+
     if not hasattr(value, "to_parquet"):
         value = value.to_frame(name=variable if value.name is None else value.name)
-    return value.compute()
+    if any(name is not None for name in value._meta.index.names):
+        value = value.reset_index()
+    folder = path.with_suffix(".parts")
+    value.to_parquet(folder, write_index=False, name_function="{:09}.parquet".format)
+    files = [ParquetFile(each) for each in sorted(folder.glob("*.parquet"))]
+    batches = (batch for file in files for batch in file.iter_batches())
+    _write_batches(files[0].schema_arrow.remove_metadata(), batches, path)
 
 
-def _read_arrow(value: Any, variable: str) -> Any:
+def _write_arrow(value: Any, variable: str, path: Path) -> None:
     import pyarrow as pa  # deferred: a large library
 
     if isinstance(value, pa.Array | pa.ChunkedArray):
-        return pa.table([value], [variable])
-    read = getattr(value, "to_table", None) or getattr(value, "read_all", None)
-    return read() if read is not None else pa.table(value)
+        value = pa.table([value], [variable])
+    elif isinstance(value, pa.RecordBatch):
+        value = pa.table(value)
+    scanner = value.scanner() if hasattr(value, "scanner") else value
+    reader = scanner.to_reader() if hasattr(scanner, "to_reader") else scanner
+    _write_batches(reader.schema, reader, path)
 
 
-def _read_stream(value: Any, variable: str) -> Any:
+def _write_stream(value: Any, variable: str, path: Path) -> None:
     import pyarrow as pa  # deferred: a large library
 
-    return pa.RecordBatchReader.from_stream(value).read_all()
+    _write_arrow(pa.RecordBatchReader.from_stream(value), variable, path)
 
 
-_COMPUTED: Mapping[str, Callable[[Any, str], Any]] = {
-    "dask": _compute_dask,
-    "duckdb": lambda value, variable: value.to_arrow_table(),
-    "ibis": lambda value, variable: value.as_table().to_pyarrow(),
-    "polars": _compute_polars,
-    "pyarrow": _read_arrow,
+def _write_batches(schema: Any, batches: Iterable[Any], path: Path) -> None:
+    from pyarrow.parquet import ParquetWriter  # deferred: a large library
+
+    with ParquetWriter(path, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch.cast(schema))
+
+
+_WRITERS: Mapping[str, Callable[[Any, str, Path], object]] = {
+    "dask": _write_dask,
+    "duckdb": lambda value, variable, path: value.write_parquet(str(path)),
+    "ibis": lambda value, variable, path: value.as_table().to_parquet(path),
+    "polars": _write_polars,
+    "pyarrow": _write_arrow,
 }
 
 
@@ -317,10 +347,14 @@ def table_digest(table: Any) -> str:
     The same for every way to encode it: chunks, dictionaries, 32- or 64-bit offsets, and the
     unit of a timestamp do not count. Values are hashed where Arrow keeps them.
     """
+    return _digest(table.num_rows, table.column_names, table.column)
+
+
+def _digest(rows: int, names: Sequence[str], column: Callable[[str], Any]) -> str:
     digest = hashlib.sha256()
-    digest.update(canonical_json({"rows": table.num_rows, "columns": table.column_names}))
-    for column in table.columns:
-        for piece in _column_content(column):
+    digest.update(canonical_json({"rows": rows, "columns": names}))
+    for name in names:
+        for piece in _column_content(column(name)):
             digest.update(piece)
     return digest.hexdigest()
 

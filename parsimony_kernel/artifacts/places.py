@@ -73,8 +73,7 @@ class Folder:
 
     def names(self, folder: str) -> list[str]:
         """What lies in a folder, sorted; nothing where there is no folder."""
-        found = durable.listed(self._root / folder)
-        return sorted(each.name for each in found if not durable.is_temporary(each))
+        return durable.listed(self._root / folder)
 
     def is_there(self, path: str) -> bool:
         """Whether anything at all has this path."""

@@ -410,10 +410,14 @@ def read(path: Path) -> bytes:
         return path.read_bytes()
 
 
-def listed(folder: Path) -> list[Path]:
-    """What lies in ``folder``, nothing where it is not. ``StorageError`` if it is unreadable."""
+def listed(folder: Path) -> list[str]:
+    """The names in ``folder``, sorted, without those of files that a writer has not named yet.
+
+    Nothing where there is no folder. ``StorageError`` if it is unreadable.
+    """
     with _explained(folder, "list"):
-        return list(folder.iterdir()) if folder.is_dir() else []
+        names = [each.name for each in folder.iterdir()] if folder.is_dir() else []
+    return sorted(name for name in names if not _is_temporary(name))
 
 
 def remove(path: Path) -> None:
@@ -439,9 +443,8 @@ def move_aside(path: Path, to: Path) -> Path:
     return place
 
 
-def is_temporary(path: Path) -> bool:
-    """Whether ``path`` is a file that a writer of this module has not named yet."""
-    return path.name.startswith(_PREFIX) and path.name.endswith(_SUFFIX)
+def _is_temporary(name: str) -> bool:
+    return name.startswith(_PREFIX) and name.endswith(_SUFFIX)
 
 
 def sweep_temporary(folder: Path, *, clock: Clock = SYSTEM_CLOCK) -> int:
@@ -453,7 +456,7 @@ def sweep_temporary(folder: Path, *, clock: Clock = SYSTEM_CLOCK) -> int:
     oldest = clock.now().timestamp() - STRAY_AFTER_S
     removed = 0
     for place, _, names in os.walk(folder):  # passes over what goes away or cannot be read
-        for stray in filter(is_temporary, (Path(place, name) for name in names)):
+        for stray in (Path(place, name) for name in names if _is_temporary(name)):
             with suppress(OSError):
                 if stray.stat().st_mtime < oldest:
                     stray.unlink()
