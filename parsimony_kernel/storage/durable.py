@@ -12,9 +12,8 @@ import stat
 import threading
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext, suppress
-from functools import partial
 from pathlib import Path
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
@@ -64,22 +63,21 @@ def storage_error(exc: OSError, path: Path, doing: str = "write") -> StorageErro
 def _explained(path: Path, doing: str = "write") -> Iterator[None]:
     try:
         yield
+    except StorageError:
+        raise
     except OSError as exc:
         raise storage_error(exc, path, doing) from exc
     except ValueError as exc:  # a NUL in the path
         raise StorageError(f"Cannot {doing} {str(path)!r}: {exc}; choose another name.") from exc
 
 
-def _sync(handles: Mapping[Path, int]) -> None:
-    """Sync these files and folders at once: so the disk is waited for once."""
-    if len(handles) > 1:
-        with ThreadPoolExecutor(len(handles)) as pool:
-            flushed = {path: pool.submit(_flush, handle).result for path, handle in handles.items()}
-    else:
-        flushed = {path: partial(_flush, handle) for path, handle in handles.items()}
-    for path, result in flushed.items():
+def _sync(handles: Mapping[Path, int], pool: Executor | None = None) -> None:
+    """Sync these files and folders: in a ``pool`` at once, so that the disk is waited for once."""
+    flushed = {path: pool.submit(_flush, each) for path, each in handles.items()} if pool else {}
+    wait(flushed.values())
+    for path, handle in handles.items():
         with _explained(path):
-            result()
+            flushed[path].result() if flushed else _flush(handle)
 
 
 def _flush(handle: int) -> None:
@@ -90,7 +88,9 @@ def _flush(handle: int) -> None:
             raise
 
 
-def _sync_names(folders: Collection[Path], above: Collection[Path] = ()) -> None:
+def _sync_names(
+    folders: Collection[Path], above: Collection[Path] = (), pool: Executor | None = None
+) -> None:
     """Sync the names in ``folders``, and in those ``above`` them that can be read."""
     handles: dict[Path, int] = {}
     if os.name == "nt":  # a folder cannot be opened there
@@ -100,13 +100,13 @@ def _sync_names(folders: Collection[Path], above: Collection[Path] = ()) -> None
             # One that is passed through and not read holds nothing of ours.
             with suppress(PermissionError) if folder not in folders else nullcontext():
                 handles[folder] = os.open(folder, os.O_RDONLY)
-        _sync(handles)
+        _sync(handles, pool)
     finally:
         for handle in handles.values():
             os.close(handle)
 
 
-def _anchor(*folders: Path, holding: Collection[Path] = ()) -> None:
+def _anchor(*folders: Path, holding: Collection[Path] = (), pool: Executor | None = None) -> None:
     """Sync every name on the way to ``folders``, once in this process, and those in ``holding``.
 
     Also of folders that were there: whoever made them may have been killed before the sync.
@@ -118,7 +118,8 @@ def _anchor(*folders: Path, holding: Collection[Path] = ()) -> None:
             if each in news or _anchored.get(each) == inode:
                 break
             news[each] = inode
-    _sync_names({Path(os.path.realpath(each)) for each in holding}, {each.parent for each in news})
+    own = {Path(os.path.realpath(each)) for each in holding}
+    _sync_names(own, {each.parent for each in news}, pool)
     _anchored.update(news)
 
 
@@ -175,7 +176,10 @@ def alone_in(folder: Path) -> Iterator[bool]:
 
 @contextmanager
 def _drafts(
-    files: Mapping[Path, bytes], mode: int, like: os.stat_result | None = None
+    files: Mapping[Path, bytes],
+    mode: int,
+    like: os.stat_result | None = None,
+    pool: Executor | None = None,
 ) -> Iterator[Mapping[Path, Path]]:
     """Write each file under another name beside its own, synced; gives these names by its own."""
     drafts = {
@@ -194,7 +198,7 @@ def _drafts(
                         view = view[os.write(handles[path], view) :]
                     if like is not None:
                         _make_like(handles[path], like)
-            _sync(handles)
+            _sync(handles, pool)
         finally:
             for handle in handles.values():
                 os.close(handle)
@@ -286,7 +290,8 @@ def create(path: Path, data: bytes, *, mode: int = 0o666) -> bool:
 
 
 def create_all(files: Mapping[Path, bytes], *, mode: int = 0o666) -> frozenset[Path]:
-    """``create`` each of these files, with as many waits for the disk as for one of them.
+    """``create`` each of these files, with fewer waits for the disk than one by one: all are synced
+    at once, and then all their names.
 
     Returns those that this call made.
     """
@@ -294,12 +299,13 @@ def create_all(files: Mapping[Path, bytes], *, mode: int = 0o666) -> frozenset[P
     for path in files:
         with _explained(path.parent, "create the folder"):
             _make_missing(path.parent)
-    with _explained(next(iter(files), Path())):
+    together = ThreadPoolExecutor() if len(files) > 1 else nullcontext()
+    with _explained(next(iter(files), Path())), together as pool:
         news = {path: data for path, data in files.items() if not os.path.lexists(path)}
-        with _drafts(news, mode) as drafts:
+        with _drafts(news, mode, pool=pool) as drafts:
             made = frozenset(path for path, draft in drafts.items() if _link_new(draft, path))
         folders = {path.parent for path in files}
-        _anchor(*folders, holding=folders)
+        _anchor(*folders, holding=folders, pool=pool)
         _anchored.update((path, _unchanged_since(path.lstat())) for path in made)
     return made
 
