@@ -148,7 +148,7 @@ def lost(folder: Path, waited: Sequence[Waited]) -> list[str]:
     published = Counter(
         entry.notebook
         for newest in store.list()
-        for entry in store.history(newest.kind, newest.logical_id).entries
+        for entry in store.history(newest.kind, newest.logical_id)
         if entry.kind == "dataset"
     )
     for notebook in sorted({each.notebook for each in waited}):

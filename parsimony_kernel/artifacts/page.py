@@ -260,6 +260,4 @@ def _stamp(data: bytes, logical_id: str) -> bytes:
 
 def _is_untouched(page: bytes, logical_id: str) -> bool:
     data, mark, stamp = page.rpartition(_STAMP)
-    # What 0.1.0 wrote at first, so that its pages are renewed in their place.
-    earlier = f"{logical_id} {content_sha(data)} -->\n".encode()
-    return bool(mark) and (mark + stamp == _stamp(data, logical_id) or stamp == earlier)
+    return bool(mark) and mark + stamp == _stamp(data, logical_id)

@@ -8,7 +8,7 @@ appended is never changed. Every error leaves here as a ``StorageError``.
 import importlib
 import itertools
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,13 @@ class Folder:
         workspace.prepare(self._root)
         return durable.create(self._root / path, data)
 
+    def create_all(self, files: Mapping[str, bytes], log: str) -> Collection[str]:
+        """``create`` these files and what a log needs; gives those that this call made."""
+        workspace.prepare(self._root)
+        wanted = {self._root / path: data for path, data in {**files, log: b""}.items()}
+        made = durable.create_all(wanted)
+        return [path for path in files if self._root / path in made]
+
     def replace(self, path: str, data: bytes) -> None:
         """Write ``data`` in the place of whatever is there."""
         durable.replace(self._root / path, data)
@@ -66,8 +73,7 @@ class Folder:
 
     def names(self, folder: str) -> list[str]:
         """What lies in a folder, sorted; nothing where there is no folder."""
-        found = durable.listed(self._root / folder)
-        return sorted(each.name for each in found if not durable.is_temporary(each))
+        return durable.listed(self._root / folder)
 
     def is_there(self, path: str) -> bool:
         """Whether anything at all has this path."""
@@ -158,6 +164,9 @@ class Bucket:
                 # It was put, and the answer got lost.
         _note(self._listed(), path)
         return True
+
+    def create_all(self, files: Mapping[str, bytes], log: str) -> Collection[str]:
+        return [path for path, data in files.items() if self.create(path, data)]
 
     def replace(self, path: str, data: bytes) -> None:
         with self._told(path):

@@ -303,7 +303,7 @@ class Publisher:
         )
         entry = published.entry
         # A report that is only renewed has the sentences of the last run that wrote it.
-        log = self.store.history(entry.kind, entry.logical_id).entries
+        log = self.store.history(entry.kind, entry.logical_id)
         written = [each.published_at for each in log if each.run_id]
         worded_at = "" if entry.run_id or not written else written[-1]
         page = render_page(report, exhibits, entry, worded_at=worded_at)

@@ -170,29 +170,28 @@ async def refresh(
         encoded = await asyncio.to_thread(encode, value, entry.variable)
     except CodecError as exc:
         raise RefreshError(f"The result can't be published: {exc}") from exc
-    made = entry.model_copy(
-        update={
-            "content_sha": snapshot_sha(entry.kind, encoded.data),
-            "canonical_sha": encoded.canonical_sha,
-            "published_at": SYSTEM_CLOCK.now().isoformat(),
-            "run_id": "",
-            "sources": now,
-            "environment": environment(),
-        }
-    )
-    return await asyncio.to_thread(_outcome, store, entry, made, encoded.data, changed, accept)
+    news = {
+        "content_sha": snapshot_sha(entry.kind, encoded.data),
+        "canonical_sha": encoded.canonical_sha,
+        "published_at": SYSTEM_CLOCK.now().isoformat(),
+        "run_id": "",
+        "sources": now,
+        "environment": environment(),
+    }
+    return await asyncio.to_thread(_outcome, store, entry, news, encoded.data, changed, accept)
 
 
 def _outcome(
     store: ArtifactStore,
     entry: LogEntry,
-    made: LogEntry,
+    news: Mapping[str, Any],
     data: bytes,
     changed: tuple[str, ...],
     accept: bool,
 ) -> Refreshed:
-    """What becomes of ``data``, which was ``made`` in the place of ``entry``."""
+    """What becomes of ``data``, which was made in the place of ``entry``."""
     newest = store.latest(entry.kind, entry.logical_id) or entry
+    made = newest.model_copy(update=news)
     is_same = newest.has_content_of(made)
     if newest != entry and not is_same:
         raise RefreshError(
@@ -200,17 +199,9 @@ def _outcome(
         )
     if not is_same and not accept:
         raise RefreshError(_unexplained(entry, made.environment))
-    is_whole = store.is_whole(newest)
-    if is_same and is_whole and not (accept and newest.is_stale):
-        return Refreshed(newest, not entry.has_content_of(newest), changed)
-    if is_same and not is_whole and made.content_sha == newest.content_sha:
-        store.put(newest.kind, newest.logical_id, data)
-        if not (accept and newest.is_stale):
-            return Refreshed(newest, not entry.has_content_of(newest), changed, mended=True)
+    mended = is_same and not store.is_whole(newest.ref)
     published, _ = store.publish(made, data)
-    return Refreshed(
-        published, published.ref != entry.ref, changed, mended=is_same and not is_whole
-    )
+    return Refreshed(published, published.ref != entry.ref, changed, mended)
 
 
 def _changed(entry: LogEntry, now: Sequence[SourceFile], accept: bool) -> tuple[str, ...]:

@@ -7,21 +7,16 @@ do not show in the log itself: the journal has the seals of the lines under its 
 """
 
 import hashlib
-import json
 import re
 
 _SEALED = re.compile(
-    rb'(\{.*,"after":(\d{1,12}),"before":"([0-9a-f]{64})"),"seal":"([0-9a-f]{64})"\}'
+    rb'(?P<body>\{.*,"after":(?P<after>\d{1,12}),"before":"(?P<before>[0-9a-f]{64})"),'
+    rb'"seal":"(?P<seal>[0-9a-f]{64})"\}'
 )
 
 
-def whole_lines(log: bytes) -> bytes:
-    """``log`` without a last line that has no end."""
-    return log[: log.rfind(b"\n") + 1]
-
-
-def sealed(line: str, before: bytes) -> str:
-    """``line``, a JSON object, with its seal.
+def sealed(line: str, before: bytes) -> tuple[str, str]:
+    """``line``, a JSON object, with its seal, and the seal.
 
     Args:
         before: the lines that its writer found. Another may append in the meantime: what slips in
@@ -30,46 +25,26 @@ def sealed(line: str, before: bytes) -> str:
     after, digest = before.count(b"\n"), hashlib.sha256(before).hexdigest()
     body = f'{line[:-1]},"after":{after},"before":"{digest}"'
     seal = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
-    return f'{body},"seal":"{seal}"}}'
+    return f'{body},"seal":"{seal}"}}', seal
 
 
-def seals_of(log: bytes) -> frozenset[str]:
-    """The seals of the lines that are as they were written."""
-    matches = filter(None, map(_SEALED.fullmatch, log.split(b"\n")))
-    return frozenset(
-        match[4].decode()
-        for match in matches
-        if hashlib.sha256(match[1]).hexdigest().encode() == match[4]
-    )
-
-
-def faults(log: bytes) -> tuple[str, ...]:
-    """What is wrong with the lines of a log as a whole. What is no JSON is passed over."""
-    found, seals = list[str](), set[bytes]()
+def examine(log: bytes) -> tuple[frozenset[str], tuple[str, ...]]:
+    """The seals of the lines that are as they were written, and what is wrong with the others."""
+    seals, faults, is_broken = set[str](), list[str](), False
     prefix = hashlib.sha256()
-    digests = [prefix.hexdigest().encode()]
-    is_broken = False
+    digests = [prefix.hexdigest()]
     for number, line in enumerate(log.split(b"\n"), start=1):
-        match = _SEALED.fullmatch(line)
-        if match is not None:
-            body, after, before, seal = match.groups()
-            if hashlib.sha256(body).hexdigest().encode() != seal:
-                found.append(f"line {number} is not as it was written")
-            elif seal in seals:
-                found.append(f"line {number} is a copy of one before it")
-            elif not is_broken and (int(after) >= number or digests[int(after)] != before):
+        found = _SEALED.fullmatch(line)
+        if found and hashlib.sha256(found["body"]).hexdigest().encode() == found["seal"]:
+            after, before, seal = int(found["after"]), found["before"].decode(), found["seal"]
+            if seal.decode() in seals:
+                faults.append(f"line {number} is a copy of one before it")
+            elif not is_broken and (after >= number or digests[after] != before):
                 is_broken = True
-                found.append(f"the lines before line {number} are not those that it follows")
-            seals.add(seal)
-        elif _is_json(line):
-            found.append(f"line {number} is not as it was written: it has no seal")
+                faults.append(f"the lines before line {number} are not those that it follows")
+            seals.add(seal.decode())
+        elif line.strip():
+            faults.append(f"line {number} is not as it was written")
         prefix.update(line + b"\n")
-        digests.append(prefix.hexdigest().encode())
-    return tuple(found)
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return False
+        digests.append(prefix.hexdigest())
+    return frozenset(seals), tuple(faults)

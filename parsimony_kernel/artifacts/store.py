@@ -7,9 +7,8 @@ afterwards, and a snapshot is handed out only when its bytes still have the dige
 import asyncio
 import itertools
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -148,14 +147,6 @@ def parse_reference(text: str) -> ArtifactRef:
     return ArtifactRef(kind, logical_id, sha)
 
 
-@dataclass(frozen=True)
-class History:
-    """An artifact's log, oldest first. ``problems`` are the lines left out, one sentence each."""
-
-    entries: tuple[LogEntry, ...] = ()
-    problems: tuple[str, ...] = ()
-
-
 class ArtifactStore:
     """The artifacts of one workspace.
 
@@ -200,17 +191,6 @@ class ArtifactStore:
             return str(exc) or f"Nothing came from {place.address} within {LOOK_S:.0f} s."
         return ""
 
-    def put(self, kind: str, logical_id: str, data: bytes) -> ArtifactRef:
-        """Keep a snapshot without naming it in a log. A damaged one is mended by these bytes."""
-        ref = ArtifactRef(kind, logical_id, snapshot_sha(kind, data))
-        self._keep(ref, data)
-        return ref
-
-    def _keep(self, ref: ArtifactRef, data: bytes) -> None:
-        path = ref.workspace_file_path
-        if not self.place.create(path, data) and not self._is_whole(ref):
-            self.place.replace(path, data)
-
     def publish(
         self,
         entry: LogEntry,
@@ -243,38 +223,46 @@ class ArtifactStore:
             raise ValueError(f"content_sha {entry.content_sha!r} is not that of the data")
         entry = entry.model_copy(update={"content_sha": sha})
         self.place.look()
-        if entry.live_name:
-            self.claim(entry.kind, entry.live_name, entry.notebook, gives_up=gives_up)
+        claim = entry.kind, entry.live_name, entry.notebook
+        is_free = bool(entry.live_name) and not self.is_claimed(*claim[:2])
+        if entry.live_name and not is_free:
+            self.claim(*claim, gives_up=gives_up)
         newest = self.latest(entry.kind, entry.logical_id)
-        reused = newest is not None and newest.has_content_of(entry) and self.is_whole(newest)
+        is_same = newest is not None and newest.has_content_of(entry)
+        reused = newest is not None and is_same and self.is_whole(newest.ref)
+        snapshots = {} if reused else {entry.ref: data}
         if code is not None and entry.code_ref is not None:
-            self._keep(entry.code_ref, code)
-        if not reused:
-            self._keep(entry.ref, data)
-        if newest is not None and reused:
+            snapshots[entry.code_ref] = code
+        files = {ref.workspace_file_path: kept for ref, kept in snapshots.items()}
+        if is_free:
+            files = {_claim_path(*claim[:2]): _claimed(*claim), **files}
+        log = log_path(entry.kind, entry.logical_id)
+        made = self.place.create_all(files, log)
+        if is_free and _claim_path(*claim[:2]) not in made:
+            self.claim(*claim, gives_up=gives_up)  # somebody else was first
+        for ref, kept in snapshots.items():
+            if ref.workspace_file_path not in made and not self.is_whole(ref):
+                self.place.replace(ref.workspace_file_path, kept)
+        # Other bytes stand for the newest snapshot only where that is whole; its own mend it.
+        if newest is not None and is_same and (reused or newest.content_sha == sha):
             if (newest.title, newest.description) == (entry.title, entry.description) and (
                 not newest.is_stale or entry.is_stale
             ):
                 # Its writer may have been killed before the sync, or take it back after one that
                 # failed.
-                self.place.settle(log_path(entry.kind, entry.logical_id))
+                self.place.settle(log)
                 if self.latest(entry.kind, entry.logical_id) != newest:
                     return self.publish(entry, data, code=code, gives_up=gives_up)
-                return newest, True
+                return newest, reused
             entry = entry.model_copy(update={"content_sha": newest.content_sha})
-        log = log_path(entry.kind, entry.logical_id)
-        line = seals.sealed(entry.model_dump_json(), self._settled(log))
+        line, seal = seals.sealed(entry.model_dump_json(), self._settled(log))
         self.place.append(log, line)
         if self._witness is not None:
-            for seal in seals.seals_of(line.encode("utf-8", "surrogatepass")):
-                self._witness(self.prefix + log, seal)
+            self._witness(self.prefix + log, seal)
         return entry, reused
 
-    def is_whole(self, entry: LogEntry) -> bool:
-        """Whether the snapshot of ``entry`` is there, with the bytes that it had."""
-        return self._is_whole(entry.ref)
-
-    def _is_whole(self, ref: ArtifactRef) -> bool:
+    def is_whole(self, ref: ArtifactRef) -> bool:
+        """Whether the snapshot is there, with the bytes that it had."""
         data = self.place.read(ref.workspace_file_path)
         return data is not None and snapshot_sha(ref.kind, data) == ref.content_sha
 
@@ -294,13 +282,12 @@ class ArtifactStore:
         Raises:
             LiveNameCollisionError: it belongs to an owner that does not give it up.
         """
-        key = live_name_key(kind, live_name)
-        data = canonical_json({"kind": kind, "live_name": live_name, "owner": owner})
+        data = _claimed(kind, live_name, owner)
         for number in itertools.count(1):
-            path = f"{NAMES}/{key}.{number}.json"
+            path = _claim_path(kind, live_name, number)
             if self.place.create(path, data):
                 return
-            if self.place.is_there(f"{NAMES}/{key}.{number + 1}.json"):
+            if self.place.is_there(_claim_path(kind, live_name, number + 1)):
                 continue
             held_by = self.holder(path)
             if held_by == owner:
@@ -324,20 +311,10 @@ class ArtifactStore:
             )
         return data
 
-    def history(self, kind: str, logical_id: str) -> History:
-        """The log of an artifact; lines that cannot be read are left out and reported."""
-        entries: list[LogEntry] = []
-        problems: list[str] = []
-        log = log_path(kind, logical_id)
-        for number, line in enumerate(self._lines(log), start=1):
-            if (entry := _parsed(line, kind, logical_id)) is not None:
-                entries.append(entry)
-            elif line.strip():
-                problems.append(
-                    f"Line {number} of {log!r} can't be read and was ignored: publish again what "
-                    "it recorded."
-                )
-        return History(tuple(entries), tuple(problems))
+    def history(self, kind: str, logical_id: str) -> tuple[LogEntry, ...]:
+        """The log of an artifact, oldest first, without the lines that can't be read."""
+        lines = self._lines(log_path(kind, logical_id))
+        return tuple(filter(None, (_parsed(line, kind, logical_id) for line in lines)))
 
     def latest(self, kind: str, logical_id: str) -> LogEntry | None:
         """The newest line of an artifact's log, or ``None`` when there is none."""
@@ -359,10 +336,10 @@ class ArtifactStore:
     def find(self, words: str, *, notebook: str = "") -> LogEntry:
         """Find an artifact by name, at its newest snapshot.
 
-        Asked in this order: a path or a reference, which name one snapshot; the logical id; the
-        live name; the title; the variable; and the beginning of a logical id, from six characters
-        on. Live names and titles are compared without case. Where several answer, those that
-        ``notebook`` published win.
+        A path or a reference names one snapshot. Else what has these words as its logical id, live
+        name, title or variable is meant, and then what has a logical id that begins so, with six
+        characters or more. Live names and titles are compared without case. Where several answer,
+        those that ``notebook`` published win.
 
         Raises:
             UnknownArtifactError: there is none, or there are several.
@@ -370,23 +347,24 @@ class ArtifactStore:
         asked = words.strip()
         entries = self.list()
         if (ref := _named_snapshot(asked, entries)) is not None:
-            log = self.history(ref.kind, ref.logical_id).entries
+            log = self.history(ref.kind, ref.logical_id)
             if lines := [entry for entry in log if entry.ref == ref]:
                 return lines[-1]
-        for found in _matches(asked, entries):
-            own = [entry for entry in found if entry.notebook == notebook]
-            candidates = own or found
-            if len(candidates) == 1:
-                return candidates[0]
-            if candidates:
-                raise UnknownArtifactError(_several(asked, candidates))
-        raise UnknownArtifactError(_none(asked, entries))
+        found = [entry for entry in entries if _is_called(entry, asked)]
+        if not found and len(asked) >= MIN_ID_PREFIX:
+            found = [entry for entry in entries if entry.logical_id.startswith(asked)]
+        found = [entry for entry in found if entry.notebook == notebook] or found
+        if not found:
+            raise UnknownArtifactError(_none(asked, entries))
+        if len(found) > 1:
+            raise UnknownArtifactError(_several(asked, found))
+        return found[0]
 
     def object_at(self, path: str) -> str | None:
         """The logical id of the data object whose snapshot lies at ``path`` in the workspace."""
         for logical_id in self.ids("data_object"):
             with suppress(ValueError):  # a folder that somebody else put there
-                if any(e.path == path for e in self.history("data_object", logical_id).entries):
+                if any(e.path == path for e in self.history("data_object", logical_id)):
                     return logical_id
         return None
 
@@ -396,7 +374,7 @@ class ArtifactStore:
 
     def is_claimed(self, kind: str, live_name: str) -> bool:
         """Whether anybody has ever taken ``(kind, live_name)``."""
-        return self.place.is_there(f"{NAMES}/{live_name_key(kind, live_name)}.1.json")
+        return self.place.is_there(_claim_path(kind, live_name))
 
     def holder(self, path: str) -> str | None:
         """Who holds a live name, by the file of a claim."""
@@ -415,7 +393,7 @@ class ArtifactStore:
             for name in self.ids(kind)
         )
         held = {self.prefix + log: self.place.log(log) for log in logs}
-        return {log: seals.seals_of(data) for log, data in held.items() if data is not None}
+        return {log: seals.examine(data)[0] for log, data in held.items() if data is not None}
 
     def _lines(self, log: str) -> Sequence[bytes]:
         """The lines of a log, oldest first."""
@@ -424,7 +402,7 @@ class ArtifactStore:
     def _settled(self, log: str) -> bytes:
         """The lines of a log that no writer takes back any more."""
         while (data := self.place.log(log)) is not None:
-            lines = seals.whole_lines(data)
+            lines = data[: data.rfind(b"\n") + 1]
             self.place.settle(log)  # waits for who is at it
             if (self.place.log(log) or b"").startswith(lines):
                 return lines
@@ -436,19 +414,21 @@ def log_path(kind: str, logical_id: str) -> str:
     return f"{artifact_folder_path(kind, logical_id)}/{LOG_NAME}"
 
 
-def _matches(words: str, entries: Sequence[LogEntry]) -> Iterable[Sequence[LogEntry]]:
-    """The entries that ``words`` name in each of the ways, in the order of the ways."""
-    folded = " ".join(words.split()).casefold()
-    yield [e for e in entries if e.logical_id == words]
-    yield [e for e in entries if e.live_name and _same_name(e, words)]
-    yield [e for e in entries if e.title and " ".join(e.title.split()).casefold() == folded]
-    yield [e for e in entries if e.variable and e.variable == words]
-    if len(words) >= MIN_ID_PREFIX:
-        yield [e for e in entries if e.logical_id.startswith(words)]
+def _claim_path(kind: str, live_name: str, number: int = 1) -> str:
+    return f"{NAMES}/{live_name_key(kind, live_name)}.{number}.json"
 
 
-def _same_name(entry: LogEntry, words: str) -> bool:
-    return live_name_key(entry.kind, entry.live_name) == live_name_key(entry.kind, words)
+def _claimed(kind: str, live_name: str, owner: str) -> bytes:
+    return canonical_json({"kind": kind, "live_name": live_name, "owner": owner})
+
+
+def _is_called(entry: LogEntry, words: str) -> bool:
+    if not words or words in (entry.logical_id, entry.variable):
+        return bool(words)
+    if " ".join(words.split()).casefold() == " ".join(entry.title.split()).casefold():
+        return True
+    key = live_name_key(entry.kind, words)
+    return bool(entry.live_name) and live_name_key(entry.kind, entry.live_name) == key
 
 
 def _several(words: str, entries: Sequence[LogEntry]) -> str:

@@ -159,16 +159,18 @@ def _faults_of_log(
 ) -> Iterator[str]:
     """What is wrong with a log; the snapshots that it names are added to ``named``."""
     try:
-        history = store.history(_kind_of(log), log.split("/")[2])
+        entries = store.history(_kind_of(log), log.split("/")[2])
     except ValueError as exc:
         yield f"belongs to no artifact: {exc}"
         return
-    if not history.entries and not history.problems:
+    held = sum(1 for line in lines.split(b"\n") if line.strip())
+    if not held:
         yield f"holds no line: {_NO_LOG}"
-        return
-    yield from (f"has a broken line: {problem}" for problem in history.problems)
-    yield from (f"was changed: {fault}" for fault in seals.faults(lines))
-    for entry in history.entries:
+    _, faults = seals.examine(lines)
+    yield from (f"was changed: {fault}; publish again what it recorded" for fault in faults)
+    if len(entries) < held and not faults:
+        yield "has a line about another artifact, which is passed over"
+    for entry in entries:
         shown: list[str] = []
         try:
             shown += [parse_reference(each).workspace_file_path for each in entry.embedded]

@@ -1,24 +1,162 @@
 """A circuit breaker: after failures in a row, a service is left alone for a while.
 
 Closed, open, half-open, as Nygard describes it in *Release It!*. Each call that is let through
-holds a permit, and only the permits of the present state count: a late word of an older call
-changes nothing, and exactly one probe is out at a time. The rules, and what is known about time,
-are the store's.
+holds a permit with the epoch as a fencing token, every probe a new one, so that a late word of an
+older call changes nothing and exactly one probe is out at a time.
+
+The rules are pure and one for all places: this process, a journal, Redis. A store does no more
+than apply a rule in one step. Processes share no monotonic clock, so a shared store counts in wall
+time and mistrusts it: a moment that lies in the future, because a clock was set back, becomes now.
+A wait is therefore never longer than its full length, and a clock that jumps ahead costs one probe
+too early.
 """
 
+import logging
+import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from parsimony_kernel.core.causes import PROVIDER_FAULT
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.error_table import of_provider
-from parsimony_kernel.limits.breaker_store import BreakerStore, OwnStore, State, T, Terms, Word
 
 FAILURE_THRESHOLD = 5
 RESET_TIMEOUT_S = 60.0
 # As long as a run may take, and so longer than any call in it.
 PROBE_LEASE_S = 300.0
+
+State = Literal["closed", "open", "half_open"]
+Word = Literal["succeeded", "failed", "released"]
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+Seconds = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class StoreError(Exception):
+    """The shared state cannot be read or written. ``str()`` is one sentence with the remedy."""
+
+
+class Shared(BaseModel):
+    """The state of one breaker; times are seconds on the store's clock.
+
+    ``failures`` counts those in a row; ``probe_at`` is when the probe left that is out.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    state: State = "closed"
+    failures: Annotated[int, Field(ge=0)] = 0
+    epoch: Annotated[int, Field(ge=0)] = 0
+    opened_at: Seconds = 0.0
+    probe_at: Seconds | None = None
+
+
+Rule = Callable[[Shared, float], tuple[Shared, T]]
+
+
+class BreakerStore(Protocol):
+    """Keeps the state of breakers by name."""
+
+    def change(self, name: str, rule: Rule[T]) -> T:
+        """Apply ``rule`` to the state of ``name`` and the time, in one step.
+
+        Nobody sees the state in between. ``rule`` is pure and may be asked more than once; what it
+        answers last is returned. ``StoreError`` when nothing could be changed.
+        """
+        ...
+
+
+def _anchored(shared: Shared, now: float) -> Shared:
+    probe_at = None if shared.probe_at is None else min(shared.probe_at, now)
+    return shared.model_copy(update={"opened_at": min(shared.opened_at, now), "probe_at": probe_at})
+
+
+def parse(name: str, text: str | bytes | None) -> Shared:
+    """The state that ``text`` holds. One that cannot be read counts as none, and is warned of."""
+    if text is None:
+        return Shared()
+    try:
+        return Shared.model_validate_json(text)
+    except ValidationError:
+        _log.warning("The shared state of the breaker %r is damaged: it starts anew.", name)
+        return Shared()
+
+
+@dataclass(eq=False)
+class OwnStore:
+    """The state in this process alone, in monotonic time."""
+
+    clock: Clock = SYSTEM_CLOCK
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _by_name: dict[str, Shared] = field(default_factory=dict)
+
+    def change(self, name: str, rule: Rule[T]) -> T:
+        with self._lock:
+            shared, answer = rule(self._by_name.get(name, Shared()), self.clock.monotonic())
+            self._by_name[name] = shared
+        return answer
+
+
+# More than any store counts epochs.
+_APART = 2**64
+
+
+@dataclass(eq=False)
+class SharedOrOwn:
+    """A shared store, and another one for as long as that one cannot be reached.
+
+    A guard that is out of order must not stop what it guards. The permits of the other store are
+    of epochs that the shared one never has, and the other way round, so that a word on one
+    changes nothing there; a probe's place falls to its lease.
+
+    Args:
+        shared: the store that is to serve.
+        clock: of the wait below, and of this process's own state.
+        instead: what serves meanwhile; this process's own state unless given.
+        meanwhile: how that is told, in the one warning of an outage.
+        retry_s: seconds before a store that was not reached is tried again, for one that may
+            cost a time-out each time.
+    """
+
+    shared: BreakerStore
+    clock: Clock = SYSTEM_CLOCK
+    _: KW_ONLY
+    instead: BreakerStore | None = None
+    meanwhile: str = "every process counts for itself"
+    retry_s: float = 0.0
+    _missed_at: float | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._serving = self.instead or OwnStore(self.clock)
+
+    def change(self, name: str, rule: Rule[T]) -> T:
+        now = self.clock.monotonic()
+        if self._missed_at is None or now - self._missed_at >= self.retry_s:
+            try:
+                answer = self.shared.change(name, rule)
+                self._missed_at = None
+                return answer
+            except StoreError as exc:
+                if self._missed_at is None:
+                    _log.warning("%s Until then %s.", exc, self.meanwhile)
+                self._missed_at = now
+        return self._serving.change(name, partial(_apart, rule))
+
+
+def _apart(rule: Rule[T], shared: Shared, now: float) -> tuple[Shared, T]:
+    """What ``rule`` says where it sees epochs which no store of its own has."""
+    seen = shared.model_copy(update={"epoch": shared.epoch + _APART})
+    after, answer = rule(seen, now)
+    return after.model_copy(update={"epoch": after.epoch - _APART}), answer
+
+
+# -- the breaker
 
 
 class CircuitOpenError(Exception):
@@ -64,6 +202,7 @@ class Permit:
             self._breaker._hear(word, self._epoch)
 
 
+@dataclass(eq=False)
 class CircuitBreaker:
     """Guards one service.
 
@@ -71,7 +210,7 @@ class CircuitBreaker:
         failure_threshold: failures in a row that open it, at least 1.
         reset_timeout: seconds until a probe is let through, more than 0.
         probe_lease_s: seconds after which the place of a probe that says nothing is free again;
-            longer than a call may take.
+            longer than a call may take, since only the place of a dead one is to be given away.
         store, name: where the state is kept, and under which name; in this process by default.
 
     ``ValueError`` when they are not.
@@ -81,43 +220,37 @@ class CircuitBreaker:
     OPEN: ClassVar[State] = "open"
     HALF_OPEN: ClassVar[State] = "half_open"
 
-    def __init__(
-        self,
-        failure_threshold: int = FAILURE_THRESHOLD,
-        reset_timeout: float = RESET_TIMEOUT_S,
-        *,
-        probe_lease_s: float = PROBE_LEASE_S,
-        store: BreakerStore | None = None,
-        name: str = "",
-        clock: Clock = SYSTEM_CLOCK,
-    ) -> None:
-        if failure_threshold < 1 or not reset_timeout > 0:
+    failure_threshold: int = FAILURE_THRESHOLD
+    reset_timeout: float = RESET_TIMEOUT_S
+    _: KW_ONLY
+    probe_lease_s: float = PROBE_LEASE_S
+    store: BreakerStore | None = None
+    name: str = ""
+    clock: Clock = SYSTEM_CLOCK
+    # Monotonic seconds at which this object was told of a failure; 0.0 before that.
+    last_failure_time: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        if self.failure_threshold < 1 or not self.reset_timeout > 0:
             raise ValueError(
                 "a breaker needs a failure_threshold of at least 1 and a reset_timeout above 0, "
-                f"not {failure_threshold!r} and {reset_timeout!r}"
+                f"not {self.failure_threshold!r} and {self.reset_timeout!r}"
             )
-        self.failure_threshold = failure_threshold
-        self.reset_timeout = reset_timeout
-        self._terms = Terms(failure_threshold, reset_timeout, probe_lease_s)
-        self._store = store or OwnStore(clock)
-        self._name = name
-        self._clock = clock
-        # Monotonic seconds at which this object was told of a failure; 0.0 before that.
-        self.last_failure_time = 0.0
+        self._store = self.store or OwnStore(self.clock)
 
     @property
     def state(self) -> State:
         """``half_open`` from the moment on that a probe would be let through."""
-        return self._store.change(self._name, self._terms.look)[0]
+        return self._store.change(self.name, self.look)[0]
 
     @property
     def failure_count(self) -> int:
         """Failures in a row."""
-        return self._store.change(self._name, self._terms.look)[1]
+        return self._store.change(self.name, self.look)[1]
 
     def admit(self) -> Permit:
         """Let a call through. ``CircuitOpenError`` when it must not be made."""
-        epoch, wait_s = self._store.change(self._name, self._terms.admit)
+        epoch, wait_s = self._store.change(self.name, self.admission)
         if epoch is None:
             raise CircuitOpenError(wait_s)
         return Permit(self, epoch)
@@ -144,22 +277,68 @@ class CircuitBreaker:
 
     def _hear(self, word: Word, epoch: int) -> None:
         if word == "failed":
-            self.last_failure_time = self._clock.monotonic()
-        self._store.change(self._name, partial(self._terms.hear, word, epoch))
+            self.last_failure_time = self.clock.monotonic()
+        self._store.change(self.name, partial(self.hear, word, epoch))
+
+    # -- the rules, which are pure
+
+    def admission(self, shared: Shared, now: float) -> tuple[Shared, tuple[int | None, float]]:
+        """The rule for a call that wants through: the epoch of its permit, ``None`` when it must
+        wait, and for how many seconds. A probe's place is free again after its lease."""
+        shared = _anchored(shared, now)
+        wait = self._wait_s(shared, now)
+        if wait > 0:
+            return shared, (None, wait)
+        if shared.state != "closed":
+            probing = {"state": "half_open", "epoch": shared.epoch + 1, "probe_at": now}
+            shared = shared.model_copy(update=probing)
+        return shared, (shared.epoch, 0.0)
+
+    def hear(self, word: Word, epoch: int, shared: Shared, now: float) -> tuple[Shared, None]:
+        """The rule for what a call that was let through in ``epoch`` has to say."""
+        if epoch != shared.epoch:
+            return shared, None
+        if word == "released":
+            return shared.model_copy(update={"probe_at": None}), None
+        if word == "succeeded":
+            return Shared(epoch=shared.epoch + (shared.state != "closed")), None
+        failures = shared.failures + 1
+        if shared.state == "closed" and failures < self.failure_threshold:
+            return shared.model_copy(update={"failures": failures}), None
+        return Shared(state="open", failures=failures, epoch=shared.epoch + 1, opened_at=now), None
+
+    def look(self, shared: Shared, now: float) -> tuple[Shared, tuple[State, int]]:
+        """The rule that only looks, at the state and the failures in a row: ``half_open`` from the
+        moment on that a probe would be let through."""
+        shared = _anchored(shared, now)
+        is_due = shared.state == "open" and self._wait_s(shared, now) == 0.0
+        return shared, ("half_open" if is_due else shared.state, shared.failures)
+
+    def _wait_s(self, shared: Shared, now: float) -> float:
+        if shared.state == "open":
+            return max(0.0, shared.opened_at + self.reset_timeout - now)
+        if shared.probe_at is None:
+            return 0.0
+        left = max(0.0, shared.probe_at + self.probe_lease_s - now)
+        return min(left, self.reset_timeout)
 
 
+@dataclass(eq=False)
 class Breakers:
     """One breaker a name, made on first need. ``store`` is where their state is kept."""
 
-    def __init__(self, clock: Clock = SYSTEM_CLOCK, store: BreakerStore | None = None) -> None:
-        self._store = store or OwnStore(clock)
-        self._by_terms: dict[tuple[str, float], CircuitBreaker] = {}
+    clock: Clock = SYSTEM_CLOCK
+    store: BreakerStore | None = None
+    _by_terms: dict[tuple[str, float], CircuitBreaker] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.store = self.store or OwnStore(self.clock)
 
     def of(self, name: str, *, probe_lease_s: float = PROBE_LEASE_S) -> CircuitBreaker:
         """The breaker of the service ``name``, whose calls take less than ``probe_lease_s``."""
         terms = name, probe_lease_s
         if terms not in self._by_terms:
             self._by_terms[terms] = CircuitBreaker(
-                store=self._store, name=name, probe_lease_s=probe_lease_s
+                store=self.store, name=name, probe_lease_s=probe_lease_s
             )
         return self._by_terms[terms]

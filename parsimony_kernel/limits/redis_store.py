@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
-from parsimony_kernel.limits.breaker import Breakers
-from parsimony_kernel.limits.breaker_store import (
+from parsimony_kernel.limits.breaker import (
+    Breakers,
     BreakerStore,
     Rule,
     Shared,

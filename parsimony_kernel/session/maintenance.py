@@ -88,9 +88,8 @@ def verify_in(
     if store.place.is_there(ARTIFACT_FOLDER) and not journal_path(store.root).is_file():
         return None, verify(store, quarantine=quarantine)
     with journal_of(folder) as journal:
-        elsewhere = journal.database.sealed_elsewhere()
-        bad = journal.verify() or ((0, elsewhere) if elsewhere else None)
-        return bad, verify(store, quarantine=quarantine, witnessed=journal.witnessed())
+        known = journal.witnessed()
+        return journal.verify(), verify(store, quarantine=quarantine, witnessed=known)
 
 
 def report_of(bad: tuple[int, str] | None, found: Verification) -> list[str]:

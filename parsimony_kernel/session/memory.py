@@ -218,7 +218,7 @@ def _standing(store: ArtifactStore, journal: SqliteJournal) -> Sequence[LogEntry
 
     found = []
     for entry in newest:
-        log = (entry,) if stands(entry) else store.history(entry.kind, entry.logical_id).entries
+        log = (entry,) if stands(entry) else store.history(entry.kind, entry.logical_id)
         found += [each for each in log if stands(each)][-1:]
     return found
 

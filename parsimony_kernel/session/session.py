@@ -74,12 +74,17 @@ from parsimony_kernel.session.turns import (
     sentence,
     shown_limits,
 )
-from parsimony_kernel.storage.breakers import JournalBreakers
 from parsimony_kernel.storage.durable import sweep_temporary
 from parsimony_kernel.storage.effects import JournalEffects
 from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.storage.sent import SentRequest, sent_by
-from parsimony_kernel.storage.store import PendingRow, SqliteJournal, TurnRow, owner_of
+from parsimony_kernel.storage.store import (
+    JournalBreakers,
+    PendingRow,
+    SqliteJournal,
+    TurnRow,
+    owner_of,
+)
 from parsimony_kernel.storage.workspace import find_workspace, journal_path
 
 

@@ -17,8 +17,9 @@ from typing import Any
 
 from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.identity import ARTIFACT_FOLDER
-from parsimony_kernel.storage import durable, seal
+from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.keyring import Keyring, KeyringError
+from parsimony_kernel.storage.seal import SEAL_TABLE, Seal
 from parsimony_kernel.storage.workspace import ENVIRONMENT_VARIABLE, prepare
 
 MEMORY = ":memory:"
@@ -59,7 +60,7 @@ class Database:
         self._keyring = keyring
         self._schema = (
             f"PRAGMA application_id = {_APPLICATION_ID};\n"
-            f"PRAGMA user_version = {_SCHEMA_VERSION};\n{schema}{seal.TABLE}"
+            f"PRAGMA user_version = {_SCHEMA_VERSION};\n{schema}{SEAL_TABLE}"
         )
         self._lock = threading.RLock()
         self._closed = False
@@ -93,7 +94,7 @@ class Database:
                 # Both fail here, in the open, where the file or its folder cannot be written.
                 self._db.execute("BEGIN IMMEDIATE")
                 self._db.execute("ROLLBACK")
-                self._seal = seal.Seal(self._db, self._keyring)
+                self.seal = Seal(self._db, self._keyring)
         except BaseException:
             self._db.close()
             raise
@@ -110,16 +111,12 @@ class Database:
     def _check_format(self) -> None:
         application = self._db.execute("PRAGMA application_id").fetchone()[0]
         version = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if application != _APPLICATION_ID:
+        if (application, version) != (_APPLICATION_ID, _SCHEMA_VERSION):
+            which = version if application == _APPLICATION_ID else "of another program"
             raise JournalError(
-                f"{self.path!r} is not a journal of Parsimony: set it aside with 'jupyter "
-                "parsimony journal --set-aside', and a new one is made in its place."
-            )
-        if version != _SCHEMA_VERSION:
-            raise JournalError(
-                f"The journal {self.path!r} has format {version} and this program reads format "
+                f"The journal {self.path!r} has format {which} and this program reads format "
                 f"{_SCHEMA_VERSION}: use the program that wrote it, or set it aside with 'jupyter "
-                "parsimony journal --set-aside'."
+                "parsimony journal --set-aside', and a new one is made in its place."
             )
 
     def close(self) -> None:
@@ -141,35 +138,16 @@ class Database:
         if not self._is_open or (
             self._inode_on_disk() != self._inode and not self._db.in_transaction
         ):
-            # Deleted or replaced meanwhile: what is written to the old file reaches nobody.
+            # Deleted or replaced meanwhile: what is written to the old file reaches nobody. SQLite
+            # leaves the logs of a file alone that lies at its path no more.
             self._is_open = False
-            self._close_replaced()
+            self._db.close()
             self._connect()
             self.notice = self.notice or (
                 "The journal was moved or deleted while this notebook was open: a new one begins "
                 "here, without the turns before."
             )
         return self._db
-
-    def _close_replaced(self) -> None:
-        """Close the connection to a file that lies at the path no more.
-
-        SQLite deletes the logs at the path then, which belong to the file that lies there now.
-        """
-        path = Path(self.path)
-        logs = [path.with_name(path.name + each) for each in _LOGS]
-        kept = [(each, each.with_name(f"{each.name}.{os.getpid()}")) for each in logs]
-        is_there = path.parent.is_dir()
-        with durable.alone_in(path.parent) if is_there else nullcontext():
-            for log, second in kept:
-                with suppress(OSError):
-                    os.link(log, second)
-            self._db.close()
-            for log, second in kept:
-                with suppress(OSError):
-                    second.rename(log)
-                with suppress(OSError):
-                    second.unlink()
 
     @contextmanager
     def transaction(self, *, synced: bool = False) -> Iterator[sqlite3.Connection]:
@@ -179,10 +157,10 @@ class Database:
             # FULL syncs the log at this commit, and with it every earlier one.
             db.execute(f"PRAGMA synchronous = {'FULL' if synced else 'NORMAL'}")
             db.execute("BEGIN IMMEDIATE")
-            self._seal.begin()
+            self.seal.changes.clear()
             try:
                 yield db
-                self._seal.write()
+                self.seal.write()
                 db.execute("COMMIT")
             except BaseException:
                 if db.in_transaction:
@@ -195,35 +173,10 @@ class Database:
         with self._lock, self.explained(doing):
             yield self.connection()
 
-    @contextmanager
-    def snapshot(self, doing: str) -> Iterator[sqlite3.Connection]:
-        """The connection inside one read transaction: what others write meanwhile isn't seen."""
-        with self.reading(doing) as db:
-            db.execute("BEGIN")
-            try:
-                yield db
-            finally:
-                db.execute("ROLLBACK")
-
-    def broken_seal(self) -> str:
-        """What does not fit its seal, inside a ``snapshot``; empty where all does."""
-        return self._seal.problem()
-
-    def sealed_elsewhere(self) -> str:
-        """Why the rows cannot be held against the seal here; empty where they can."""
-        with self.reading("check"):
-            return self._seal.stranger()
-
-    def seal_as_it_is(self) -> None:
-        """Seal what is there now with the key that signs now; synced."""
-        with self.transaction(synced=True):
-            self._seal.renew()
-            self._seal.begin()
-
     def select(self, statement: str, *arguments: Any) -> list[Any]:
         """All rows of one statement."""
-        with self._lock, self.explained("read"):
-            return self.connection().execute(statement, arguments).fetchall()
+        with self.reading("read") as db:
+            return db.execute(statement, arguments).fetchall()
 
     @contextmanager
     def explained(self, doing: str) -> Iterator[None]:

@@ -5,15 +5,15 @@ the same folder, are synced, get their name in one step, and the folder is synce
 the operating system leaves here as a ``StorageError`` that says what to do.
 """
 
-import contextlib
 import errno
 import os
 import secrets
 import stat
 import threading
 import tomllib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor, wait
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
@@ -63,43 +63,63 @@ def storage_error(exc: OSError, path: Path, doing: str = "write") -> StorageErro
 def _explained(path: Path, doing: str = "write") -> Iterator[None]:
     try:
         yield
+    except StorageError:
+        raise
     except OSError as exc:
         raise storage_error(exc, path, doing) from exc
     except ValueError as exc:  # a NUL in the path
         raise StorageError(f"Cannot {doing} {str(path)!r}: {exc}; choose another name.") from exc
 
 
-def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":  # a folder cannot be opened there
-        return
-    handle = os.open(folder, os.O_RDONLY)
+def _sync(handles: Mapping[Path, int], pool: Executor | None = None) -> None:
+    """Sync these files and folders: in a ``pool`` at once, so that the disk is waited for once."""
+    flushed = {path: pool.submit(_flush, each) for path, each in handles.items()} if pool else {}
+    wait(flushed.values())
+    for path, handle in handles.items():
+        with _explained(path):
+            flushed[path].result() if flushed else _flush(handle)
+
+
+def _flush(handle: int) -> None:
     try:
         os.fsync(handle)
     except OSError as exc:
-        if exc.errno not in _NO_FOLDER_SYNC:
+        if exc.errno not in _NO_FOLDER_SYNC or not stat.S_ISDIR(os.fstat(handle).st_mode):
             raise
+
+
+def _sync_names(
+    folders: Collection[Path], above: Collection[Path] = (), pool: Executor | None = None
+) -> None:
+    """Sync the names in ``folders``, and in those ``above`` them that can be read."""
+    handles: dict[Path, int] = {}
+    if os.name == "nt":  # a folder cannot be opened there
+        return
+    try:
+        for folder in {*folders, *above}:
+            # One that is passed through and not read holds nothing of ours.
+            with suppress(PermissionError) if folder not in folders else nullcontext():
+                handles[folder] = os.open(folder, os.O_RDONLY)
+        _sync(handles, pool)
     finally:
-        os.close(handle)
+        for handle in handles.values():
+            os.close(handle)
 
 
-def _anchor(folder: Path) -> None:
-    """Sync every name on the way to ``folder``, once in this process.
+def _anchor(*folders: Path, holding: Collection[Path] = (), pool: Executor | None = None) -> None:
+    """Sync every name on the way to ``folders``, once in this process, and those in ``holding``.
 
     Also of folders that were there: whoever made them may have been killed before the sync.
     """
-    if os.name == "nt":
-        return
-    whole = Path(os.path.realpath(folder))
     news: dict[Path, tuple[int, ...]] = {}
-    for each in (whole, *whole.parents[:-1]):
-        inode = (each.stat().st_ino,)
-        if _anchored.get(each) == inode:
-            break
-        try:
-            _sync_folder(each.parent)
-        except PermissionError:  # passed through and not read: it holds nothing of ours
-            continue
-        news[each] = inode
+    for whole in (Path(os.path.realpath(folder)) for folder in folders):
+        for each in (whole, *whole.parents[:-1]):
+            inode = (each.stat().st_ino,)
+            if each in news or _anchored.get(each) == inode:
+                break
+            news[each] = inode
+    own = {Path(os.path.realpath(each)) for each in holding}
+    _sync_names(own, {each.parent for each in news}, pool)
     _anchored.update(news)
 
 
@@ -154,25 +174,39 @@ def alone_in(folder: Path) -> Iterator[bool]:
         os.close(handle)
 
 
-def _write_all(handle: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(handle, view) :]
-
-
-def _write_new(path: Path, data: bytes, mode: int, like: os.stat_result | None = None) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+@contextmanager
+def _drafts(
+    files: Mapping[Path, bytes],
+    mode: int,
+    like: os.stat_result | None = None,
+    pool: Executor | None = None,
+) -> Iterator[Mapping[Path, Path]]:
+    """Write each file under another name beside its own, synced; gives these names by its own."""
+    drafts = {
+        path: path.parent / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}{_SUFFIX}"
+        for path in files
+    }
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    handles: dict[Path, int] = {}
     try:
-        _write_all(handle, data)
-        if like is not None:
-            _make_like(handle, like)
-        os.fsync(handle)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            path.unlink()
-        raise
+        try:
+            for path, data in files.items():
+                with _explained(path):
+                    handles[path] = os.open(drafts[path], flags, mode)
+                    view = memoryview(data)
+                    while view:
+                        view = view[os.write(handles[path], view) :]
+                    if like is not None:
+                        _make_like(handles[path], like)
+            _sync(handles, pool)
+        finally:
+            for handle in handles.values():
+                os.close(handle)
+        yield drafts
     finally:
-        os.close(handle)
+        for draft in drafts.values():
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
 
 
 def _make_like(handle: int, like: os.stat_result) -> None:
@@ -189,19 +223,6 @@ def _make_like(handle: int, like: os.stat_result) -> None:
         except OSError:
             mode &= 0o707
     os.fchmod(handle, mode)
-
-
-@contextmanager
-def _temporary(
-    path: Path, data: bytes, mode: int, like: os.stat_result | None = None
-) -> Iterator[Path]:
-    temporary = path.parent / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}{_SUFFIX}"
-    try:
-        _write_new(temporary, data, mode, like)
-        yield temporary
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
 
 
 def _link_new(temporary: Path, path: Path) -> bool:
@@ -243,17 +264,20 @@ def make_folder(folder: Path, *, mode: int = 0o777) -> None:
     clone could else write anywhere.
     """
     with _explained(folder, "create the folder"):
-        _refuse_leaving(folder)
-        missing = []
-        current = folder
-        while not current.is_dir():
-            missing.append(current)
-            if current == current.parent:
-                break
-            current = current.parent
-        for each in reversed(missing):
-            each.mkdir(mode=mode, exist_ok=True)
+        _make_missing(folder, mode)
         _anchor(folder)
+
+
+def _make_missing(folder: Path, mode: int = 0o777) -> None:
+    _refuse_leaving(folder)
+    missing = []
+    while not folder.is_dir():
+        missing.append(folder)
+        if folder == folder.parent:
+            break
+        folder = folder.parent
+    for each in reversed(missing):
+        each.mkdir(mode=mode, exist_ok=True)
 
 
 def create(path: Path, data: bytes, *, mode: int = 0o666) -> bool:
@@ -262,27 +286,40 @@ def create(path: Path, data: bytes, *, mode: int = 0o666) -> bool:
 
     Returns whether this call made the file. An existing one is neither read nor changed.
     """
-    if _is_synced(path):
-        return False
-    make_folder(path.parent)
-    made = False
-    with _explained(path):
-        if not os.path.lexists(path):
-            with _temporary(path, data, mode) as temporary:
-                made = _link_new(temporary, path)
-        _sync_folder(path.parent)
-        if made:
-            _anchored[path] = _unchanged_since(path.lstat())
+    return path in create_all({path: data}, mode=mode)
+
+
+def create_all(files: Mapping[Path, bytes], *, mode: int = 0o666) -> frozenset[Path]:
+    """``create`` each of these files, with fewer waits for the disk than one by one: all are synced
+    at once, and then all their names.
+
+    Returns those that this call made.
+    """
+    files = {path: data for path, data in files.items() if not _is_synced(path)}
+    for path in files:
+        with _explained(path.parent, "create the folder"):
+            _make_missing(path.parent)
+    together = ThreadPoolExecutor() if len(files) > 1 else nullcontext()
+    with _explained(next(iter(files), Path())), together as pool:
+        news = {path: data for path, data in files.items() if not os.path.lexists(path)}
+        with _drafts(news, mode, pool=pool) as drafts:
+            made = frozenset(path for path, draft in drafts.items() if _link_new(draft, path))
+        folders = {path.parent for path in files}
+        _anchor(*folders, holding=folders, pool=pool)
+        _anchored.update((path, _unchanged_since(path.lstat())) for path in made)
     return made
 
 
 def replace(path: Path, data: bytes, *, mode: int = 0o666) -> None:
     """Write ``data`` in the place of whatever ``path`` holds, in one step."""
     make_folder(path.parent)
-    with _explained(path):
-        with _temporary(path, data, mode) as temporary:
-            temporary.replace(path)
-        _sync_folder(path.parent)
+    _put(path, data, mode)
+
+
+def _put(path: Path, data: bytes, mode: int, like: os.stat_result | None = None) -> None:
+    with _explained(path), _drafts({path: data}, mode, like) as drafts:
+        drafts[path].replace(path)
+        _anchor(path.parent, holding=[path.parent])
 
 
 def rewrite(path: Path, change: Callable[[bytes], bytes]) -> bytes:
@@ -301,10 +338,7 @@ def rewrite(path: Path, change: Callable[[bytes], bytes]) -> bytes:
         if data == before:
             settle(path)
             return data
-        with _explained(path), _temporary(path, data, 0o600, like) as temporary:
-            temporary.replace(path)
-            _sync_folder(path.parent)
-            _anchor(path.parent)
+        _put(path, data, 0o600, like)
     return data
 
 
@@ -326,14 +360,14 @@ def append_line(path: Path, line: str) -> None:
         try:
             if _anchored.get(path) != _unchanged_since(os.fstat(handle)):
                 # Before the line: one that nobody could be told of would else be found.
-                _sync_folder(path.parent)
+                _sync_names([path.parent])
             with _alone(handle) as is_alone:
                 end = os.fstat(handle).st_size
                 try:
                     _append(handle, b"\n" + data if _is_torn(handle, end) else data)
                 except OSError:
                     if is_alone:
-                        with contextlib.suppress(OSError):
+                        with suppress(OSError):
                             os.ftruncate(handle, end)
                     raise
                 _anchored[path] = _unchanged_since(os.fstat(handle))
@@ -372,8 +406,7 @@ def settle(path: Path) -> None:
                 now = _unchanged_since(os.fstat(handle))
         finally:
             os.close(handle)
-        _sync_folder(path.parent)
-        _anchor(path.parent)
+        _anchor(path.parent, holding=[path.parent])
         _anchored[path] = now
 
 
@@ -383,17 +416,21 @@ def read(path: Path) -> bytes:
         return path.read_bytes()
 
 
-def listed(folder: Path) -> list[Path]:
-    """What lies in ``folder``, nothing where it is not. ``StorageError`` if it is unreadable."""
+def listed(folder: Path) -> list[str]:
+    """The names in ``folder``, sorted, without those of files that a writer has not named yet.
+
+    Nothing where there is no folder. ``StorageError`` if it is unreadable.
+    """
     with _explained(folder, "list"):
-        return list(folder.iterdir()) if folder.is_dir() else []
+        names = [each.name for each in folder.iterdir()] if folder.is_dir() else []
+    return sorted(name for name in names if not _is_temporary(name))
 
 
 def remove(path: Path) -> None:
     """Delete a file; one that is gone already is no error."""
     with _explained(path, "delete"):
         path.unlink(missing_ok=True)
-        _sync_folder(path.parent)
+        _sync_names([path.parent])
 
 
 def move_aside(path: Path, to: Path) -> Path:
@@ -408,14 +445,12 @@ def move_aside(path: Path, to: Path) -> Path:
             number += 1
             place = to.with_name(f"{to.name}.{number}")
         path.rename(place)
-        _sync_folder(place.parent)
-        _sync_folder(path.parent)
+        _sync_names({place.parent, path.parent})
     return place
 
 
-def is_temporary(path: Path) -> bool:
-    """Whether ``path`` is a file that a writer of this module has not named yet."""
-    return path.name.startswith(_PREFIX) and path.name.endswith(_SUFFIX)
+def _is_temporary(name: str) -> bool:
+    return name.startswith(_PREFIX) and name.endswith(_SUFFIX)
 
 
 def sweep_temporary(folder: Path, *, clock: Clock = SYSTEM_CLOCK) -> int:
@@ -427,8 +462,8 @@ def sweep_temporary(folder: Path, *, clock: Clock = SYSTEM_CLOCK) -> int:
     oldest = clock.now().timestamp() - STRAY_AFTER_S
     removed = 0
     for place, _, names in os.walk(folder):  # passes over what goes away or cannot be read
-        for stray in filter(is_temporary, (Path(place, name) for name in names)):
-            with contextlib.suppress(OSError):
+        for stray in (Path(place, name) for name in names if _is_temporary(name)):
+            with suppress(OSError):
                 if stray.stat().st_mtime < oldest:
                     stray.unlink()
                     removed += 1

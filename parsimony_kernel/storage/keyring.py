@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -68,21 +67,13 @@ class _Entry(BaseModel):
     secret: str = Field(repr=False)
     since: AwareDatetime
     retired: AwareDatetime | None = None
-    # Files of before keep a revoked key, without its secret, and not when one was replaced.
-    revoked: AwareDatetime | None = Field(None, exclude=True)
 
-    @property
-    def is_sound(self) -> bool:
-        return bool(self.secret) and _id_of(self.secret) == self.key_id
-
-    def info(self, now: datetime) -> KeyInfo:
-        state: KeyState = "current"
-        if not self.is_sound:
-            state = "damaged"
-        elif self.retired is not None:
-            is_good = now - self.retired <= timedelta(seconds=GRACE_S)
-            state = "grace" if is_good else "expired"
-        return KeyInfo(self.key_id, state, self.since, self.retired)
+    def state(self, now: datetime) -> KeyState:
+        if not self.secret or _id_of(self.secret) != self.key_id:
+            return "damaged"
+        if self.retired is None:
+            return "current"
+        return "grace" if now - self.retired <= timedelta(seconds=GRACE_S) else "expired"
 
 
 _ENTRIES = TypeAdapter(list[_Entry])
@@ -144,12 +135,32 @@ class Keyring:
         ``None`` when there is none, or it is damaged, revoked, or was replaced more than
         ``GRACE_S`` seconds before ``now``.
         """
-        if self._from_environment is not None and key_id == ENVIRONMENT_KEY_ID:
-            return self._from_environment
+        found = self._judged(key_id, now)
+        return None if isinstance(found, str) else found
+
+    def why_not(self, key_id: str, now: datetime | None = None) -> str:
+        """Why a question that ``key_id`` signed cannot be answered; empty when it can.
+
+        One sentence with the remedy.
+        """
+        found = self._judged(key_id, now)
+        return found if isinstance(found, str) else ""
+
+    def _judged(self, key_id: str, now: datetime | None) -> Key | str:
+        """The key of a question, or why it answers no question."""
+        if key_id == ENVIRONMENT_KEY_ID:
+            return self._from_environment or _NO_ENVIRONMENT
         entry = self._entry(key_id)
-        if entry is None or entry.info(now or self._clock.now()).state not in ("current", "grace"):
-            return None
-        return Key(key_id, entry.secret)
+        state = entry.state(now or self._clock.now()) if entry else ""
+        if entry and state in ("current", "grace"):
+            return Key(key_id, entry.secret)
+        why = "is not on this machine, or was revoked: answer where it was asked, or"
+        if state == "damaged":
+            why = f"is damaged: bring {str(self._path)!r} back from a copy, or"
+        if entry and state == "expired":
+            days = f"{GRACE_S / 86_400:g} days"
+            why = f"was replaced on {entry.retired:%Y-%m-%d} and was good for {days} more:"
+        return f"The key {_shown(key_id)} that signed this question {why} run the cell again."
 
     def sealing(self, key_id: str = "") -> Key:
         """The key of this id, however old, or with no id the one that signs now.
@@ -164,7 +175,7 @@ class Keyring:
         elif not key_id:
             return self.current()
         entry = self._entry(key_id)
-        if entry is None or not entry.is_sound:
+        if entry is None or entry.state(self._clock.now()) == "damaged":
             raise KeyringError(f"The key {_shown(key_id)} is not on this machine.")
         return Key(key_id, entry.secret)
 
@@ -208,45 +219,20 @@ class Keyring:
     def keys(self, now: datetime | None = None) -> tuple[KeyInfo, ...]:
         """Every key, the newest first; the environment's before all."""
         with _explained():
-            told = [each.info(now or self._clock.now()) for each in self._read()]
+            told = [
+                KeyInfo(each.key_id, each.state(now or self._clock.now()), each.since, each.retired)
+                for each in self._read()
+            ]
         if self._from_environment is not None:
             told.append(KeyInfo(ENVIRONMENT_KEY_ID, "environment"))
         return tuple(reversed(told))
-
-    def why_not(self, key_id: str, now: datetime | None = None) -> str:
-        """Why a question that ``key_id`` signed cannot be answered; empty when it can.
-
-        One sentence with the remedy.
-        """
-        if key_id == ENVIRONMENT_KEY_ID:
-            return "" if self._from_environment is not None else _NO_ENVIRONMENT
-        entry = self._entry(key_id)
-        match entry and entry.info(now or self._clock.now()):
-            case None:
-                why = (
-                    "is not on this machine, or was revoked: answer where it was asked, or run the "
-                    "cell again."
-                )
-            case KeyInfo(state="expired", retired_at=day):
-                why = (
-                    f"was replaced on {day:%Y-%m-%d} and was good for {GRACE_S / 86_400:g} days "
-                    "more: run the cell again."
-                )
-            case KeyInfo(state="damaged"):
-                why = (
-                    f"is damaged: bring {str(self._path)!r} back from a copy, or run the cell "
-                    "again."
-                )
-            case _:
-                return ""
-        return f"The key {_shown(key_id)} that signed this question {why}"
 
     def _entry(self, key_id: str) -> _Entry | None:
         with _explained():
             return next((each for each in self._read() if each.key_id == key_id), None)
 
     def _signing(self, entries: Sequence[_Entry]) -> Key:
-        if not entries[-1].is_sound:
+        if entries[-1].state(self._clock.now()) == "damaged":
             raise self._damaged()
         return Key(entries[-1].key_id, entries[-1].secret)
 
@@ -292,14 +278,9 @@ class Keyring:
 
     def _parsed(self, data: bytes) -> list[_Entry]:
         try:
-            found = _ENTRIES.validate_json(data)
+            return _ENTRIES.validate_json(data)
         except ValidationError:
             raise self._damaged() from None  # the error quotes what it met, perhaps a secret
-        replaced = [
-            key.model_copy(update={"retired": key.retired or after.since})
-            for key, after in pairwise(found)
-        ]
-        return [each for each in (*replaced, *found[-1:]) if not each.revoked]
 
     def _damaged(self) -> KeyringError:
         return KeyringError(

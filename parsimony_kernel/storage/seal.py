@@ -1,4 +1,8 @@
-"""The seal of a journal: what its rows come to, under a key that the journal does not hold.
+"""What proves that a journal is as it was written: the chain of its entries, and its seal.
+
+Each entry is linked to the one before it. An entry is never taken out, moved or changed; what it
+says may be emptied, and that this was purged and not taken away is for the seal to tell. The seal
+is what all rows come to under a key that the journal does not hold.
 
 Whoever can write the file can change a row, but cannot make the seal fit. It is brought up to date
 with every transaction, by what that changed: of each table the number of rows and the sum of their
@@ -8,18 +12,20 @@ unless a person accepts the journal as it is.
 """
 
 import errno
+import hashlib
 import hmac
 import json
 import sqlite3
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from parsimony_kernel.storage.keyring import Key, Keyring, KeyringError
 
 # Those that people and resumed turns rely on. On the state of breakers nobody does.
 SEALED: Final = ("turns", "events", "suspensions", "effects", "sent", "log_lines")
 _CREATE = "CREATE TABLE IF NOT EXISTS seal (key_id TEXT, sums TEXT, mac TEXT)"
-TABLE: Final = f"{_CREATE}; INSERT INTO seal VALUES ('', '', '');"
+SEAL_TABLE: Final = f"{_CREATE}; INSERT INTO seal VALUES ('', '', '');"
+GENESIS: Final = "0" * 64
 _FRESH, _NOBODY = "", "nobody"  # nobody seals a journal that was begun without a key
 _GONE = "gone"
 _MODULUS = 1 << 256
@@ -29,6 +35,57 @@ _ACCEPT = "look through it, and accept it as it is with 'jupyter parsimony trust
 Row = tuple[bytes | None, ...]
 # Of each table how many rows it has, and the sum of their HMACs.
 Sums = dict[str, tuple[int, int]]
+
+
+# -- the chain
+
+
+def canonical(value: Any) -> str:
+    """``value`` as JSON, in the one spelling that is hashed."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def link(db: sqlite3.Connection, run_id: str, at: str, body: str) -> None:
+    """Append an entry, inside the caller's transaction."""
+    last = db.execute("SELECT hash FROM events ORDER BY seq DESC LIMIT 1").fetchone()
+    prev = last[0] if last else GENESIS
+    db.execute(
+        "INSERT INTO events (run_id, at, body, prev, hash) VALUES (?, ?, ?, ?, ?)",
+        (run_id, at, body, prev, _link(prev, run_id, at, body)),
+    )
+
+
+def first_bad(db: sqlite3.Connection) -> tuple[int, str] | None:
+    """The first entry that is not as it was written, and what is wrong with it.
+
+    An emptied one keeps its number, its time and its place in the chain.
+    """
+    prev, seq = GENESIS, 0
+    for row in db.execute(
+        # As bytes: a damaged text need not be UTF-8.
+        "SELECT seq, CAST(run_id AS BLOB), CAST(at AS BLOB), CAST(body AS BLOB), "
+        "CAST(prev AS BLOB), CAST(hash AS BLOB) FROM events ORDER BY seq"
+    ):
+        expected, seq = seq + 1, row[0]
+        run_id, at, body, before, own = (part.decode("utf-8", "replace") for part in row[1:])
+        if seq != expected:
+            return expected, "the entry is missing"
+        if before != prev:
+            return seq, "the entry does not follow the one before it"
+        if (run_id or body) and _link(prev, run_id, at, body) != own:
+            return seq, "the entry was changed after it was written"
+        prev = own
+    counted = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'events'").fetchone()
+    if counted is not None and counted[0] != seq:
+        return seq + 1, "the entry is missing"
+    return None
+
+
+def _link(prev: str, run_id: str, at: str, body: str) -> str:
+    return hashlib.sha256(canonical([prev, run_id, at, body]).encode("ascii")).hexdigest()
+
+
+# -- the seal
 
 
 class Seal:
@@ -42,7 +99,7 @@ class Seal:
         self._db = db
         self._keyring = keyring
         self._keys: dict[str, Key] = {}  # those that were read already
-        self._changes: list[tuple[str, int, Row]] = []
+        self.changes: list[tuple[str, int, Row]] = []  # of this transaction
         self._columns = {
             table: [str(name) for _, name, *_ in db.execute(f"PRAGMA table_info({table})")]
             for table in SEALED
@@ -65,22 +122,18 @@ class Seal:
         return ", ".join(f"CAST({prefix}{name} AS BLOB)" for name in self._columns[table])
 
     def _changed(self, table: str, sign: int, *row: bytes | None) -> None:
-        self._changes.append((table, sign, row))
-
-    def begin(self) -> None:
-        """Forget what an earlier transaction has changed."""
-        self._changes.clear()
+        self.changes.append((table, sign, row))
 
     def write(self) -> None:
         """Bring the seal up to date, at the end of the transaction that has changed rows."""
-        if not self._changes:
+        if not self.changes:
             return
         key_id, text, mac = self._kept()
         key = self._key(key_id)
         if key_id == _FRESH:
-            self._put(key, self._changes, {})
+            self._put(key, self.changes, {})
         elif key is not None and hmac.compare_digest(_mac(key, text), mac):
-            self._put(key, self._changes, json.loads(text))
+            self._put(key, self.changes, json.loads(text))
 
     def renew(self) -> None:
         """Seal what is there now, whatever it is, with the key that signs now.
@@ -89,19 +142,19 @@ class Seal:
         """
         self._db.execute(_CREATE)
         self._put(self._keyring.sealing(), self._rows(), {})
+        self.changes.clear()
 
-    def stranger(self) -> str:
-        """Why what is there cannot be held against the seal; empty where it can.
+    def problem(self) -> tuple[int, str] | None:
+        """The first bad entry and what is wrong with it: the end of a sentence about the journal.
 
-        As with ``problem``, the end of a sentence about the journal.
+        The entry is 0 where the chain is sound and the seal does not fit, or its key is not here.
+        Inside a transaction, so that what others write meanwhile isn't seen.
         """
-        key_id = self._kept()[0]
-        if key_id in (_FRESH, _NOBODY, _GONE) or self._key(key_id) is not None:
-            return ""
-        return f"the key that sealed it is not here; {_ACCEPT}"
+        bad = first_bad(self._db)
+        broken = "" if bad else self._broken()
+        return (0, broken) if broken else bad
 
-    def problem(self) -> str:
-        """What does not fit, as far as the key is here; empty where all does."""
+    def _broken(self) -> str:
         key_id, text, mac = self._kept()
         if key_id == _FRESH and not any(True for _ in self._rows()):
             return ""
@@ -111,7 +164,7 @@ class Seal:
             return f"its seal was taken away; {_ACCEPT}"
         key = self._key(key_id)
         if key is None:
-            return ""
+            return f"the key that sealed it is not here; {_ACCEPT}"
         if not hmac.compare_digest(_mac(key, text), mac):
             return f"its seal was not made with its key; {_ACCEPT}"
         sealed, found = json.loads(text), _summed(key, self._rows(), {})

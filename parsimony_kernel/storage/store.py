@@ -27,7 +27,8 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.core.state import SCHEMA_VERSION, SuspensionRecord
 from parsimony_kernel.identity import ArtifactRef
-from parsimony_kernel.storage import chain, effects, sent
+from parsimony_kernel.limits.breaker import Rule, StoreError, T, parse
+from parsimony_kernel.storage import effects, sent
 from parsimony_kernel.storage.database import (
     BUSY_TIMEOUT_S,
     Database,
@@ -35,6 +36,7 @@ from parsimony_kernel.storage.database import (
     storable,
 )
 from parsimony_kernel.storage.keyring import Keyring
+from parsimony_kernel.storage.seal import canonical, link
 
 # Of turns that later ones are told nothing of, and whose questions wait no more.
 GONE: Final = frozenset({"replaced", "forgotten"})
@@ -42,40 +44,26 @@ STATUSES: Final = GONE | {"running", "done", "suspended", "handed_off", "stopped
 
 _SCHEMA = f"""{effects.TABLE}{sent.TABLE}
 CREATE TABLE turns (
-    run_id TEXT PRIMARY KEY,
-    notebook TEXT NOT NULL,
-    cell_key TEXT NOT NULL,
-    ordinal INTEGER NOT NULL,
-    request TEXT NOT NULL,
-    model TEXT NOT NULL,
-    status TEXT NOT NULL,
-    started_at TEXT NOT NULL,
-    ended_at TEXT NOT NULL DEFAULT '',
-    summary TEXT NOT NULL DEFAULT '',
-    connection_file TEXT NOT NULL DEFAULT '',
-    pid INTEGER NOT NULL DEFAULT 0,
-    running_since TEXT NOT NULL DEFAULT '',
+    run_id TEXT PRIMARY KEY, notebook TEXT NOT NULL, cell_key TEXT NOT NULL,
+    ordinal INTEGER NOT NULL, request TEXT NOT NULL, model TEXT NOT NULL,
+    status TEXT NOT NULL, started_at TEXT NOT NULL, ended_at TEXT NOT NULL DEFAULT '',
+    summary TEXT NOT NULL DEFAULT '', connection_file TEXT NOT NULL DEFAULT '',
+    pid INTEGER NOT NULL DEFAULT 0, running_since TEXT NOT NULL DEFAULT '',
     UNIQUE (notebook, ordinal)
 );
 CREATE TABLE events (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT,
-    run_id TEXT NOT NULL,
-    at TEXT NOT NULL,
-    body TEXT NOT NULL,
-    prev TEXT NOT NULL,
-    hash TEXT NOT NULL
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL, at TEXT NOT NULL,
+    body TEXT NOT NULL, prev TEXT NOT NULL, hash TEXT NOT NULL
 );
 CREATE INDEX events_of_run ON events (run_id, seq);
 CREATE TABLE suspensions (
-    nonce TEXT PRIMARY KEY,
-    run_id TEXT NOT NULL,
-    record TEXT NOT NULL,
-    state TEXT NOT NULL DEFAULT 'pending',
-    owner TEXT NOT NULL DEFAULT '',
+    nonce TEXT PRIMARY KEY, run_id TEXT NOT NULL, record TEXT NOT NULL,
+    state TEXT NOT NULL DEFAULT 'pending', owner TEXT NOT NULL DEFAULT '',
     lease_expires REAL NOT NULL DEFAULT 0
 );
 CREATE TABLE log_lines (log TEXT NOT NULL, seal TEXT NOT NULL, PRIMARY KEY (log, seal));
 """
+_BREAKERS = "CREATE TABLE IF NOT EXISTS breakers (name TEXT PRIMARY KEY, state TEXT NOT NULL)"
 
 
 _log = logging.getLogger(__name__)
@@ -290,7 +278,7 @@ class SqliteJournal:
                     "UPDATE suspensions SET state = 'consumed', lease_expires = 0 WHERE run_id = ?",
                     (run_id,),
                 )
-                chain.append(db, run_id, self._now(), _body(TurnForgotten()))
+                link(db, run_id, self._now(), _body(TurnForgotten()))
                 marked.append(run_id)
         return tuple(marked)
 
@@ -310,7 +298,7 @@ class SqliteJournal:
                     (self._now(), turn.run_id, turn.pid),
                 )
                 if found.rowcount:
-                    chain.append(db, turn.run_id, self._now(), _body(RunCancelled(reason=_CUT_OFF)))
+                    link(db, turn.run_id, self._now(), _body(RunCancelled(reason=_CUT_OFF)))
 
     # -- events
 
@@ -318,7 +306,7 @@ class SqliteJournal:
         """Append an event to the chain."""
         body, at = _body(event), self._now()
         with self.database.transaction() as db:
-            chain.append(db, run_id, at, body)
+            link(db, run_id, at, body)
 
     def events(self, run_id: str) -> tuple[AgentEvent, ...]:
         """The events of a run, in order."""
@@ -368,7 +356,7 @@ class SqliteJournal:
         with self.database.transaction(synced=True) as db:
             db.execute("DELETE FROM log_lines")
             db.executemany("INSERT INTO log_lines VALUES (?, ?)", rows)
-        self.database.seal_as_it_is()
+            self.database.seal.renew()
 
     def _event(self, seq: int, body: Any) -> AgentEvent:
         try:
@@ -382,13 +370,14 @@ class SqliteJournal:
     def verify(self) -> tuple[int, str] | None:
         """Check the chain and the seal: ``None``, or the first bad entry and what is wrong with it.
 
-        The entry is 0 where the chain is sound and the seal does not fit. Where the key of the
-        seal is not here, the chain alone is checked.
+        The entry is 0 where the chain is sound and the seal does not fit, or its key isn't here.
         """
-        with self.database.snapshot("check") as db:
-            bad = chain.first_bad(db)
-            problem = "" if bad else self.database.broken_seal()
-        return (0, problem) if problem else bad
+        with self.database.reading("check") as db:
+            db.execute("BEGIN")  # one moment, whatever others write meanwhile
+            try:
+                return self.database.seal.problem()
+            finally:
+                db.execute("ROLLBACK")
 
     # -- suspensions
 
@@ -400,7 +389,7 @@ class SqliteJournal:
             db.execute(
                 "INSERT INTO suspensions (nonce, run_id, record) VALUES (?, ?, ?) "
                 "ON CONFLICT (nonce) DO UPDATE SET nonce = excluded.nonce",
-                (record.nonce, record.run_id, chain.canonical(record.model_dump(mode="json"))),
+                (record.nonce, record.run_id, canonical(record.model_dump(mode="json"))),
             )
 
     def pending(self, notebook: str | None = None) -> tuple[PendingRow, ...]:
@@ -511,10 +500,39 @@ class SqliteJournal:
 
 def _body(event: AgentEvent) -> str:
     # What a tool or a failure carries may be any object: what is no JSON is kept as text.
-    return chain.canonical(to_jsonable_python(event, fallback=repr))
+    return canonical(to_jsonable_python(event, fallback=repr))
 
 
 def _newest(db: sqlite3.Connection, notebook: str) -> int:
     """The number of a notebook's newest turn; 0 without one."""
     found = db.execute("SELECT MAX(ordinal) FROM turns WHERE notebook = ?", (notebook,)).fetchone()
     return int(found[0] or 0)
+
+
+@dataclass(eq=False)
+class JournalBreakers:
+    """A ``BreakerStore`` over an open journal, shared by every process of a workspace.
+
+    Nothing is synced: what a power cut takes back is one word about a service, and the next
+    failure tells it again. ``clock`` gives the wall time.
+    """
+
+    journal: SqliteJournal
+    clock: Clock = SYSTEM_CLOCK
+
+    def change(self, name: str, rule: Rule[T]) -> T:
+        key = storable(name)
+        try:
+            with self.journal.database.transaction() as db:
+                # Each time: the journal makes a new file where its own was taken away.
+                db.execute(_BREAKERS)
+                row = db.execute("SELECT state FROM breakers WHERE name = ?", (key,)).fetchone()
+                before = parse(name, row[0] if row else None)
+                # Read under the lock: a clock that was read before may lie behind what is kept.
+                after, answer = rule(before, self.clock.now().timestamp())
+                if after != before:
+                    state = after.model_dump_json()
+                    db.execute("REPLACE INTO breakers VALUES (?, ?)", (key, state))
+        except JournalError as exc:
+            raise StoreError(str(exc)) from exc
+        return answer

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from parsimony_kernel.artifacts import seals
 from parsimony_kernel.artifacts.store import (
     LOG_NAME,
     NAMES,
@@ -124,7 +125,7 @@ def test_v1_then_v2_then_v1_makes_v1_the_latest(tmp_path: Path) -> None:
     latest = store.latest("dataset", "df")
     assert latest is not None
     assert store.read(latest.ref) == b"v1"
-    assert [e.canonical_sha for e in store.history("dataset", "df").entries] == ["v1", "v2", "v1"]
+    assert [e.canonical_sha for e in store.history("dataset", "df")] == ["v1", "v2", "v1"]
     assert len(list((_folder(store) / "datasets" / "df").glob("*.parquet"))) == 2
 
 
@@ -152,8 +153,10 @@ def test_a_missing_snapshot_is_said_and_publishing_again_restores_it(tmp_path: P
 
 def test_a_notebook_snapshot_may_differ_in_trailing_white_space(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
-    ref = store.put("notebook", "foo", b"x = 1\n")
-    assert store.put("notebook", "foo", b"x = 1  \n\n") == ref
+    entry = LogEntry(kind="notebook", logical_id="foo", content_sha="")
+    ref = store.publish(entry, b"x = 1\n")[0].ref
+    again, reused = store.publish(entry, b"x = 1  \n\n")
+    assert (again.ref, reused) == (ref, True)
     assert store.read(ref) == b"x = 1\n"
 
 
@@ -165,8 +168,9 @@ def test_a_torn_or_foreign_line_is_left_out_and_reported(tmp_path: Path) -> None
     with log.open("a") as stream:
         stream.write(foreign + "\n" + first.model_dump_json()[:40])
     history = store.history("dataset", "df")
-    assert history.entries == (first,)
-    assert [problem.split(" of ")[0] for problem in history.problems] == ["Line 2", "Line 3"]
+    assert history == (first,)
+    _, faults = seals.examine(log.read_bytes())
+    assert [fault.split(" is")[0] for fault in faults] == ["line 2", "line 3"]
     second, _ = store.publish(_entry(b"two"), b"two")
     assert store.latest("dataset", "df") == second
 
@@ -178,7 +182,7 @@ def test_a_line_that_names_a_path_outside_is_left_out(tmp_path: Path) -> None:
     evil = {**json.loads(log.read_text()), "content_sha": "../../../etc/passwd"}
     log.write_text(json.dumps(evil) + "\n")
     assert store.list() == ()
-    assert len(store.history("dataset", "df").problems) == 1
+    assert store.history("dataset", "df") == ()
 
 
 def test_the_list_has_the_newest_of_each_in_the_order_of_publication(tmp_path: Path) -> None:
@@ -395,12 +399,13 @@ def test_of_eight_processes_that_publish_one_content_there_is_one_snapshot_and_e
 ) -> None:
     said = race(_SAME, tmp_path)
     store = ArtifactStore(tmp_path)
-    assert store.history("dataset", "df").problems == ()
+    log = _folder(store) / "datasets" / "df" / "log.jsonl"
+    assert len(store.history("dataset", "df")) == len(log.read_bytes().splitlines())
     assert sorted(path.suffix for path in (_folder(store) / "datasets" / "df").iterdir()) == [
         ".jsonl",
         ".parquet",
     ]
-    entries = store.history("dataset", "df").entries
+    entries = store.history("dataset", "df")
     assert sorted(entry.title for entry in entries) == sorted(said)
     assert len({entry.content_sha for entry in entries}) == 1
     assert len(store.read(entries[0].ref)) == 80_000

@@ -6,8 +6,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from parsimony_kernel.artifacts import seals
 from parsimony_kernel.artifacts.publish import Published, Publisher
-from parsimony_kernel.artifacts.store import ArtifactStore
+from parsimony_kernel.artifacts.store import ArtifactStore, log_path
 from parsimony_kernel.identity import LiveNameCollisionError
 from parsimony_kernel.lineage.ledger import VariableOrigin
 
@@ -92,7 +93,7 @@ def test_a_renamed_notebook_starts_afresh_and_what_it_published_stays(tmp_path: 
     assert after.ref.logical_id != before.ref.logical_id
     assert after.reused is False
     store = renamed.store
-    assert len(store.history("dataset", after.ref.logical_id).entries) == 1
+    assert len(store.history("dataset", after.ref.logical_id)) == 1
     assert store.read(before.ref) == store.read(after.ref)
     assert store.find(before.path).notebook == "draft.ipynb"
     assert {entry.ref for entry in store.list()} == {before.ref, after.ref}
@@ -104,7 +105,7 @@ def test_the_first_version_published_again_is_the_latest(tmp_path: Path) -> None
     first, second, third = (_publish(publisher, "work.ipynb", frame) for frame in frames)
     assert third.ref == first.ref != second.ref
     history = publisher.store.history("dataset", first.ref.logical_id)
-    assert [entry.ref for entry in history.entries] == [first.ref, second.ref, first.ref]
+    assert [entry.ref for entry in history] == [first.ref, second.ref, first.ref]
     assert publisher.find("df").ref == first.ref
 
 
@@ -146,4 +147,4 @@ def test_of_eight_notebooks_that_publish_one_name_one_wins_and_the_others_know_t
     (entry,) = store.list()
     assert (entry.kind, entry.run_id) == (kind, f"n{winner}")
     assert f"n{winner}".encode() in store.read(entry.ref)
-    assert store.history(kind, entry.logical_id).problems == ()
+    assert not seals.examine(store.place.log(log_path(kind, entry.logical_id)) or b"")[1]

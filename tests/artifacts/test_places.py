@@ -74,7 +74,7 @@ def test_what_one_machine_publishes_another_reads(opened: Open) -> None:
     assert [entry.title for entry in opened().list()] == ["New"]
     assert opened().find("new") == second
     assert [opened().read(each.ref) for each in (first, second)] == [b"one", b"two"]
-    assert opened().history("dataset", "df").entries == (first, second)
+    assert opened().history("dataset", "df") == (first, second)
     assert opened().publish(_entry("two", title="New"), b"two") == (second, True)
 
 
@@ -114,7 +114,7 @@ def test_of_many_machines_one_takes_a_name_and_every_line_is_kept(s3: str, tmp_p
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(publish, range(16))) == 1
     store = ArtifactStore(tmp_path, place=Bucket(f"{s3}/race"))
-    titles = [entry.title for entry in store.history("dataset", "df").entries]
+    titles = [entry.title for entry in store.history("dataset", "df")]
     assert sorted(titles) == sorted(f"v{number}" for number in range(16))
     assert verify(store).ok
 

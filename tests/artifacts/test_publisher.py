@@ -205,7 +205,7 @@ def test_publishing_the_same_again_is_the_same_snapshot(store: ArtifactStore) ->
     first, again = (_publish(publisher, "dataset", run_id=run) for run in ("r1", "r2"))
     assert again.reused is True
     assert again.ref == first.ref
-    assert len(store.history("dataset", first.ref.logical_id).entries) == 1
+    assert len(store.history("dataset", first.ref.logical_id)) == 1
 
 
 def test_publishing_the_same_again_puts_lost_code_back(store: ArtifactStore) -> None:

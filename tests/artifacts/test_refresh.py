@@ -88,7 +88,7 @@ class Desk:
         return await refresh_named(self.publisher, words, self.clean, **given)
 
     def lines(self, published: Published) -> int:
-        return len(self.store.history(published.ref.kind, published.ref.logical_id).entries)
+        return len(self.store.history(published.ref.kind, published.ref.logical_id))
 
 
 @pytest.fixture

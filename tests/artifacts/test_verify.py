@@ -16,9 +16,8 @@ from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
 from parsimony_kernel.artifacts.verify import QUARANTINE, Verification, verify
 from parsimony_kernel.cli.main import main
-from parsimony_kernel.identity import ARTIFACT_FOLDER, content_sha
+from parsimony_kernel.identity import ARTIFACT_FOLDER, ArtifactRef, content_sha
 from parsimony_kernel.lineage.ledger import VariableOrigin
-from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.store import SqliteJournal
 
 ORIGIN = VariableOrigin(
@@ -77,7 +76,7 @@ def made_anew(log: Path) -> None:
         for name in ("after", "before", "seal"):
             del line[name]
         line["title"] = "Forged"
-        text += f"{seals.sealed(json.dumps(line, separators=(',', ':')), text)}\n".encode()
+        text += f"{seals.sealed(json.dumps(line, separators=(',', ':')), text)[0]}\n".encode()
     log.write_bytes(text)
 
 
@@ -245,7 +244,7 @@ def _with_a_folder_in_its_place(store: ArtifactStore) -> None:
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (_torn, "broken line"),
+        (_torn, "is not as it was written; publish again"),
         (_without_code, "missing or damaged"),
         (_without_what_a_report_shows, "which is missing or damaged"),
         (_with_a_name_of_nobody, "owner of a name"),
@@ -284,7 +283,9 @@ def test_a_snapshot_that_no_log_names_is_told_and_harms_nobody(
     store: ArtifactStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     published = next(entry for entry in store.list() if entry.kind == "dataset")
-    ref = store.put("dataset", published.logical_id, b"written before a crash")
+    data = b"written before a crash"
+    ref = ArtifactRef("dataset", published.logical_id, content_sha(data))
+    store.place.create(ref.workspace_file_path, data)
     found = verify(store)
     assert (found.ok, [note.path for note in found.notes]) == (True, [ref.workspace_file_path])
     assert main(["verify", "--folder", str(store.root)]) == 0
@@ -380,5 +381,4 @@ class TestTheSealsOfALog:
 def test_what_a_writer_has_not_named_yet_is_not_looked_at(store: ArtifactStore) -> None:
     path = snapshot(store, "datasets/*/*.parquet").with_name(".parsimony-1-ab.tmp")
     path.write_bytes(b"half")
-    assert durable.is_temporary(path)
     assert verify(store).ok

@@ -234,7 +234,7 @@ def publishers(root: Path, rounds: int, chance: random.Random) -> Counts:
         (log.parent.parent.name.removesuffix("s"), log.parent.name)
         for log in (store.root / ARTIFACT_FOLDER).glob("*s/*/log.jsonl")
     ]
-    named = [entry.ref for kind, id_ in logs for entry in store.history(kind, id_).entries]
+    named = [entry.ref for kind, id_ in logs for entry in store.history(kind, id_)]
     assert {ArtifactRef(*json.loads(word)) for word in said} <= set(named)
     checked = verify(store)
     assert not checked.findings, checked.findings

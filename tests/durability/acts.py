@@ -73,9 +73,7 @@ def lines_of(root: Path) -> list[LogEntry]:
     return [
         entry
         for log in sorted((store.root / ARTIFACT_FOLDER).glob("*s/*/log.jsonl"))
-        for entry in store.history(
-            log.parent.parent.name.removesuffix("s"), log.parent.name
-        ).entries
+        for entry in store.history(log.parent.parent.name.removesuffix("s"), log.parent.name)
     ]
 
 

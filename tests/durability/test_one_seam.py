@@ -16,9 +16,6 @@ _SEAM = "parsimony_kernel/storage/durable.py"
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parsimony_kernel/storage/database.py", "sqlite3.connect"): "SQLite writes its own file",
     ("parsimony_kernel/storage/database.py", "TemporaryDirectory"): "a draft that durable places",
-    ("parsimony_kernel/storage/database.py", "os.link"): "a log that closing would delete",
-    ("parsimony_kernel/storage/database.py", "rename"): "that log, back in its place",
-    ("parsimony_kernel/storage/database.py", "unlink"): "its second name",
     ("parsimony_kernel/kernel/install.py", "tempfile.TemporaryDirectory"): "Jupyter copies it",
     ("parsimony_kernel/kernel/install.py", "write_text"): "a draft that Jupyter copies",
     ("parsimony_kernel/kernel/install.py", "shutil.copyfile"): "a draft that Jupyter copies",

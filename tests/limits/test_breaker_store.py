@@ -17,32 +17,31 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from parsimony_kernel.limits.breaker_store import (
+from parsimony_kernel.limits.breaker import (
     BreakerStore,
+    CircuitBreaker,
     OwnStore,
     Rule,
     SharedOrOwn,
     State,
     StoreError,
     T,
-    Terms,
     Word,
 )
 from parsimony_kernel.limits.redis_store import RedisBreakers
-from parsimony_kernel.storage.breakers import JournalBreakers
 from parsimony_kernel.storage.database import MEMORY
-from parsimony_kernel.storage.store import SqliteJournal
+from parsimony_kernel.storage.store import JournalBreakers, SqliteJournal
 from parsimony_kernel.testing.clock import START, ManualClock
 
 if TYPE_CHECKING:
     from redis import Redis
 
-TERMS = Terms(failure_threshold=5, reset_timeout_s=60, probe_lease_s=300)
+TERMS = CircuitBreaker(failure_threshold=5, reset_timeout=60, probe_lease_s=300)
 LONG_AGO = datetime(1970, 1, 2, tzinfo=UTC)
 
 
 def ask(store: BreakerStore, name: str = "m") -> tuple[int | None, float]:
-    return store.change(name, TERMS.admit)
+    return store.change(name, TERMS.admission)
 
 
 def tell(store: BreakerStore, word: Word, epoch: int | None, name: str = "m") -> None:
@@ -111,8 +110,8 @@ def test_a_probe_that_fails_opens_it_for_those_too_who_bear_more_failures(place:
     store = place(clock)
     fail(store)
     clock.advance(60)
-    patient = Terms(failure_threshold=100, reset_timeout_s=60, probe_lease_s=300)
-    probe = store.change("m", patient.admit)
+    patient = CircuitBreaker(failure_threshold=100, reset_timeout=60, probe_lease_s=300)
+    probe = store.change("m", patient.admission)
     assert probe[0] is not None
     store.change("m", partial(patient.hear, "failed", probe[0]))
     assert see(store)[0] == "open"
@@ -169,7 +168,7 @@ history = st.lists(
 def test_whatever_happens_one_probe_at_most_is_out_and_no_wait_is_longer_than_its_length(
     happens: list[str],
 ) -> None:
-    terms = Terms(failure_threshold=1, reset_timeout_s=10, probe_lease_s=30)
+    terms = CircuitBreaker(failure_threshold=1, reset_timeout=10, probe_lease_s=30)
     journal = SqliteJournal(MEMORY)
     now = LONG_AGO
     out: list[int] = []
@@ -177,14 +176,14 @@ def test_whatever_happens_one_probe_at_most_is_out_and_no_wait_is_longer_than_it
         store = JournalBreakers(journal, ManualClock(now))
         if what == "ask":
             before = store.change("m", terms.look)[0]
-            admission = store.change("m", terms.admit)
+            admission = store.change("m", terms.admission)
             if admission[0] is None:
                 assert 0 < admission[1] <= 10
             else:
                 assert before != "open"
                 out.append(admission[0])
                 if before == "half_open":
-                    assert store.change("m", terms.admit)[0] is None
+                    assert store.change("m", terms.admission)[0] is None
         elif what in ("succeeded", "failed", "released"):
             word: Word = what  # type: ignore[assignment]
             if out:
@@ -194,7 +193,7 @@ def test_whatever_happens_one_probe_at_most_is_out_and_no_wait_is_longer_than_it
     store = JournalBreakers(journal, ManualClock(now))
     store.change("m", terms.look)
     after = JournalBreakers(journal, ManualClock(now + timedelta(seconds=30)))
-    probe = after.change("m", terms.admit)
+    probe = after.change("m", terms.admission)
     assert probe[0] is not None
     after.change("m", partial(terms.hear, "succeeded", probe[0]))
     assert after.change("m", terms.look) == ("closed", 0)
@@ -207,7 +206,7 @@ def test_a_shared_store_answers_as_the_state_of_one_process_does(
     redis: "Redis", happens: list[str]
 ) -> None:
     redis.flushall()
-    terms = Terms(failure_threshold=2, reset_timeout_s=10, probe_lease_s=30)
+    terms = CircuitBreaker(failure_threshold=2, reset_timeout=10, probe_lease_s=30)
     clock = ManualClock()
     journal = SqliteJournal(MEMORY)
     own = OwnStore(clock)
@@ -218,9 +217,9 @@ def test_a_shared_store_answers_as_the_state_of_one_process_does(
     out: list[int] = []
     for what in happens:
         if what == "ask":
-            expected = own.change("m", terms.admit)
+            expected = own.change("m", terms.admission)
             for store in shared:
-                admission = store.change("m", terms.admit)
+                admission = store.change("m", terms.admission)
                 assert admission[0] == expected[0]
                 assert admission[1] == pytest.approx(expected[1])
             out += [expected[0]] if expected[0] is not None else []
@@ -244,8 +243,7 @@ Opened = tuple[BreakerStore, Callable[[], None]]
 # These two go into the programs of the processes as they are written, and so import for themselves.
 def in_journal(place: str, clock: Any = None) -> "Opened":
     from parsimony_kernel.core.clock import SYSTEM_CLOCK
-    from parsimony_kernel.storage.breakers import JournalBreakers
-    from parsimony_kernel.storage.store import SqliteJournal
+    from parsimony_kernel.storage.store import JournalBreakers, SqliteJournal
 
     journal = SqliteJournal(place)
     return JournalBreakers(journal, clock or SYSTEM_CLOCK), journal.close
@@ -261,22 +259,22 @@ def in_redis(place: str, clock: Any = None) -> "Opened":
 
 
 _PROBER = """
-from parsimony_kernel.limits.breaker_store import Terms
+from parsimony_kernel.limits.breaker import CircuitBreaker
 store, close = opened(place)
 wait()
-admission = store.change("m", Terms(5, 60, 300).admit)
+admission = store.change("m", CircuitBreaker(5, 60, probe_lease_s=300).admission)
 print("waits" if admission[0] is None else "probes")
 close()
 """
 
 _FAILER = """
 from functools import partial
-from parsimony_kernel.limits.breaker_store import Terms
+from parsimony_kernel.limits.breaker import CircuitBreaker
 store, close = opened(place)
-terms = Terms(1000, 60, 300)
+terms = CircuitBreaker(1000, 60, probe_lease_s=300)
 wait()
 for _ in range(20):
-    epoch = store.change("m", terms.admit)[0]
+    epoch = store.change("m", terms.admission)[0]
     store.change("m", partial(terms.hear, "failed", epoch))
 print("done")
 close()
@@ -286,10 +284,10 @@ close()
 _DOOMED = """
 import sys
 from datetime import datetime
-from parsimony_kernel.limits.breaker_store import Terms
+from parsimony_kernel.limits.breaker import CircuitBreaker
 from parsimony_kernel.testing.clock import ManualClock
 store, _ = opened(sys.argv[1], ManualClock(datetime.fromisoformat(sys.argv[2])))
-print(store.change("m", Terms(5, 60, 300).admit)[0], flush=True)
+print(store.change("m", CircuitBreaker(5, 60, probe_lease_s=300).admission)[0], flush=True)
 sys.stdin.readline()
 """
 

@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from parsimony_kernel.limits.breaker import Breakers, CircuitBreaker, CircuitOpenError
-from parsimony_kernel.limits.breaker_store import BreakerStore, StoreError
+from parsimony_kernel.limits.breaker import (
+    Breakers,
+    BreakerStore,
+    CircuitBreaker,
+    CircuitOpenError,
+    StoreError,
+)
 from parsimony_kernel.limits.redis_store import (
     KEEP_S,
     PREFIX,
@@ -23,9 +28,8 @@ from parsimony_kernel.limits.redis_store import (
     breakers_for,
     connect,
 )
-from parsimony_kernel.storage.breakers import JournalBreakers
 from parsimony_kernel.storage.database import MEMORY
-from parsimony_kernel.storage.store import SqliteJournal
+from parsimony_kernel.storage.store import JournalBreakers, SqliteJournal
 from parsimony_kernel.testing.clock import ManualClock
 
 if TYPE_CHECKING:

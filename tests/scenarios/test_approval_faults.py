@@ -18,7 +18,7 @@ from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turns import SessionError
-from parsimony_kernel.storage import chain
+from parsimony_kernel.storage import seal
 from parsimony_kernel.testing.scripted import call
 from parsimony_kernel.tools import Tool, tool
 
@@ -146,13 +146,13 @@ async def test_what_a_turn_may_do_is_under_the_seal_of_its_question(
     """Whoever may write the journal may also chain its entries again."""
     session = await asking(notebook)
     with session._journal.database.transaction() as db:
-        prev = chain.GENESIS
+        prev = seal.GENESIS
         for seq, run_id, at, text in db.execute("SELECT seq, run_id, at, body FROM events"):
             body = json.loads(text)
             if body["type"] == "run_started":
                 assert body[what] != ALLOWED[what]
-                text = chain.canonical({**body, what: ALLOWED[what]})
-            own = chain._link(prev, run_id, at, text)
+                text = seal.canonical({**body, what: ALLOWED[what]})
+            own = seal._link(prev, run_id, at, text)
             db.execute(
                 "UPDATE events SET body = ?, prev = ?, hash = ? WHERE seq = ?",
                 (text, prev, own, seq),
@@ -286,7 +286,7 @@ from pathlib import Path
 from parsimony_kernel.core.events import ToolEvent
 from parsimony_kernel.execution.executor import CodeExecutor
 from parsimony_kernel.session.turns import SessionError
-from parsimony_kernel.storage import chain
+from parsimony_kernel.storage import seal
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 

@@ -290,7 +290,7 @@ async def test_a_frame_that_a_tool_fetched_is_kept_and_a_source(start: Any, fold
         datasets.append((kept.logical_id, published.logical_id))
     # Fetched again it is the same object, and what is made of it the same dataset.
     assert datasets[0] == datasets[1]
-    log = ArtifactStore(folder).history("data_object", datasets[0][0]).entries
+    log = ArtifactStore(folder).history("data_object", datasets[0][0])
     assert [each.provenance["properties"]["rows"] for each in log] == [2, 3]
 
 

@@ -23,8 +23,7 @@ from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.gate.loops import Repetition, not_repeating
 from parsimony_kernel.gate.rules import task_stages
 from parsimony_kernel.gate.stages import STAGES
-from parsimony_kernel.limits.breaker import CircuitBreaker, CircuitOpenError
-from parsimony_kernel.limits.breaker_store import OwnStore
+from parsimony_kernel.limits.breaker import CircuitBreaker, CircuitOpenError, OwnStore
 from parsimony_kernel.metrics import figures
 from parsimony_kernel.metrics.alerts import fired
 from parsimony_kernel.metrics.figures import Figures
