@@ -522,7 +522,7 @@ async def test_artifacts_of_this_notebook_come_first_and_are_left_out_last(
     session = scripted(run(frame.format("mine")), publish("mine", "Mine"), DONE, clock=clock)
     await turn(session, "a")
     clock.advance(1)
-    store, journal = session._store, session._journal
+    store, journal = session.home.store, session._journal
     for name in ("one", "two"):
         entry = store.list()[0]
         clock.advance(1)

@@ -316,7 +316,7 @@ async def test_a_workspace_that_is_deleted_while_open_is_made_again(
 async def test_a_question_too_old_to_answer_is_not_offered(start: Any) -> None:
     session = start([ASK])
     await gather(session.turn("sum it", cell_key="a"))
-    session._clock = ManualClock(datetime.now(UTC) + timedelta(days=8))
+    session.home.clock = ManualClock(datetime.now(UTC) + timedelta(days=8))
     assert session.pending() == ()
     with pytest.raises(SessionError, match="days ago"):
         await gather(session.resume("1", turn_id=session.turns()[0].run_id))
@@ -480,18 +480,18 @@ async def test_a_question_whose_lease_ran_out_is_gone_on_from_by_one(
     slow, quick = start([DONE]), start([DONE])
     clock = ManualClock(datetime.now(UTC))
     for session in (asking, slow, quick):
-        session._clock = session._journal.clock = clock
-    take_up = slow._log.take_up
+        session.home.clock = session._journal.clock = clock
+    consume = slow._journal.consume
 
-    def asleep(*arguments: Any) -> None:
+    def asleep(*arguments: Any) -> bool:
         """The machine sleeps past the lease, and another process answers meanwhile."""
         clock.advance(200)
         other = threading.Thread(target=lambda: asyncio.run(gather(quick.resume("south"))))
         other.start()
         other.join()
-        take_up(*arguments)
+        return bool(consume(*arguments))
 
-    monkeypatch.setattr(slow._log, "take_up", asleep)
+    monkeypatch.setattr(slow._journal, "consume", asleep)
     with pytest.raises(SessionError, match="answered elsewhere"):
         await gather(slow.resume("north"))
     assert (len(slow._model.requests), len(quick._model.requests)) == (0, 1)
