@@ -2,8 +2,7 @@
 
 import uuid
 from collections import ChainMap
-from collections.abc import Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -94,15 +93,6 @@ class Home:
                 f"Turn {self.running.ordinal} is still running in this notebook. Wait for it, or "
                 "stop it with the Stop button or %agent stop."
             )
-
-    @contextmanager
-    def busy_with(self, turn: Running) -> Iterator[None]:
-        """``turn`` is the one that runs, for as long as the context lasts."""
-        self.running = turn
-        try:
-            yield
-        finally:
-            self.running = None
 
     def turns(self) -> tuple[TurnRow, ...]:
         """This notebook's turns, oldest first."""

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, contextmanager, suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from parsimony_kernel.agent.loop import first_request
@@ -141,10 +142,9 @@ class NotebookSession:
         if chosen.asked_by:
             notice = f"Asked by {chosen.asked_by}. {notice}".rstrip()
         turn = Turn(home, models, run_id, cell_key, chosen, stop=stop)
-        with home.busy_with(turn):
-            async with aclosing(turn.begin(request, notice)) as events:
-                async for event in events:
-                    yield event
+        async with aclosing(turn.run(partial(turn.begin, request, notice))) as events:
+            async for event in events:
+                yield event
 
     def preview(
         self, request: str, *, cell_key: str = "", options: TurnOptions | None = None
@@ -201,14 +201,12 @@ class NotebookSession:
                 effort=begun.effort,
                 goes_on=True,
             )
-            options = options_of(begun)
-            turn = Turn(
-                home, models, record.run_id, row.turn.cell_key, options, asked=row, stop=stop
-            )
-            with home.busy_with(turn):
-                async with aclosing(turn.go_on(answer, choice, begun)) as events:
-                    async for event in events:
-                        yield event
+            options, cell_key = options_of(begun), row.turn.cell_key
+            turn = Turn(home, models, record.run_id, cell_key, options, asked=row, stop=stop)
+            goes_on = partial(turn.go_on, answer, choice, begun)
+            async with aclosing(turn.run(goes_on)) as events:
+                async for event in events:
+                    yield event
         except ValueError as exc:  # the checks of resuming, and a mode that does not exist
             raise SessionError(sentence(str(exc))) from exc
 

@@ -126,18 +126,37 @@ class Turn(RunHooks):
         self._instructions: tuple[Written, ...] = ()
         self._own_tools: frozenset[str] = frozenset()
         self._has_artifacts = False
+        self._trouble = ""
 
     # -- its flow
 
-    async def begin(self, request: str, notice: str) -> AsyncGenerator[ev.AgentEvent, None]:
-        """Run it from its beginning, in the place of its cell's earlier turn.
+    async def run(
+        self, opened: Callable[[Agent], tuple[ev.RunStarted, RunState]]
+    ) -> AsyncGenerator[ev.AgentEvent, None]:
+        """Run it to its end or its next question; the notebook is busy with it for as long.
+
+        Args:
+            opened: writes down that it begins or goes on, and gives the state to go on from.
+        """
+        home = self._home
+        home.running = self
+        try:
+            self._trouble = await home.store.look(self.cancellation)
+            agent = self._agent()
+            started, state = opened(agent)
+            async with aclosing(self._follow(started, run_loop(agent, state))) as events:
+                async for event in events:
+                    yield event
+        finally:
+            home.running = None
+
+    def begin(self, request: str, notice: str, agent: Agent) -> tuple[ev.RunStarted, RunState]:
+        """Begin it with ``request``, in the place of its cell's earlier turn.
 
         Args:
             notice: what its record says first, after the news of the notebook.
         """
         home, request = self._home, self._secrets.clean(request)
-        trouble = await home.store.look(self.cancellation)
-        agent = self._agent()
         self.ordinal = home.journal.begin_turn(
             self.run_id,
             notebook=home.history,
@@ -150,25 +169,24 @@ class Turn(RunHooks):
         with _undone_by(lambda: home.journal.end_turn(self.run_id, "cancelled")):
             back = home.past.replace(home.runs_of(self._cell_key), by=self.run_id)
             state, told = self._state(agent, request, also=back.removed)
+            notices = (home.news, home.journal.news(), notice, self._trouble)
             started = self._started(
                 request=request,
                 shared=(*told, *_kept_tools(home.tools.kept)),
                 approve=self._options.approve.value,
                 procedure=self._options.procedure or "",
-                notice=" ".join(filter(None, (home.news, home.journal.news(), notice, trouble))),
+                notice=" ".join(filter(None, notices)),
                 replaced=(*back.restored, *back.removed),
             )
             state.begun = digest_of(started)
             home.journal.append(self.run_id, started)
         home.news = ""
-        async with aclosing(self._follow(started, run_loop(agent, state))) as events:
-            async for event in events:
-                yield event
+        return started, state
 
-    async def go_on(
-        self, answer: str, choice: str, begun: ev.RunStarted
-    ) -> AsyncGenerator[ev.AgentEvent, None]:
-        """Run it on from its question.
+    def go_on(
+        self, answer: str, choice: str, begun: ev.RunStarted, agent: Agent
+    ) -> tuple[ev.RunStarted, RunState]:
+        """Go on from its question.
 
         Args:
             choice: the id of the choice that ``answer`` is, empty for free words.
@@ -178,8 +196,6 @@ class Turn(RunHooks):
         """
         assert self._asked is not None
         home, record = self._home, self._asked.record
-        await home.store.look(self.cancellation)
-        agent = self._agent(record.minted_live_names)
         gone, _ = self._differences(record)
         state = admit(
             agent,
@@ -206,9 +222,7 @@ class Turn(RunHooks):
                 self.run_id, connection_file=home.connection_file, pid=os.getpid()
             )
             home.journal.append(self.run_id, started)
-        async with aclosing(self._follow(started, run_loop(agent, state))) as events:
-            async for event in events:
-                yield event
+        return started, state
 
     def preview(self, request: str) -> tuple[Agent, RunState]:
         """What it would begin with. Nothing is written or taken back."""
@@ -219,12 +233,13 @@ class Turn(RunHooks):
     def _model_name(self) -> str:
         return ", ".join(model.name for model in self._models)
 
-    def _agent(self, seen: Sequence[LiveName] = ()) -> Agent:
-        """Its agent, with what the notebook offers now; ``seen`` are live names that it knows."""
+    def _agent(self) -> Agent:
+        """Its agent, with what the notebook offers now."""
         home, chosen = self._home, self._options
         own = tools_told(home.tools.added(), chosen.share)
         scope = RunScope(self.run_id, home.notebook, self._cell_key, self.ordinal)
-        tools = home.tools.of_run(scope, self._guardrails, self._emitted.append, set(seen)) + own
+        seen: set[LiveName] = set(self._asked.record.minted_live_names if self._asked else ())
+        tools = home.tools.of_run(scope, self._guardrails, self._emitted.append, seen) + own
         playbook = home.tools.playbook(chosen.procedure or "", tools)
         self._own_tools = frozenset(own)
         self._has_artifacts = bool(home.artifacts(most=1))
