@@ -182,12 +182,9 @@ def published(
         JournalError, StorageError: the journal or a log cannot be read.
     """
     found = [entry for entry in _standing(store, journal) if entry.kind != "notebook"]
-    own = [entry for entry in found if entry.notebook == notebook]
-    others = [entry for entry in found if entry.notebook != notebook]
-    if most is not None:
-        own = own[-most:]
-        others = others[max(len(others) + len(own) - most, 0) :]
-    return (*own, *others)
+    own_last = sorted(found, key=lambda entry: entry.notebook == notebook)
+    kept = own_last if most is None else own_last[-most:]
+    return tuple(sorted(kept, key=lambda entry: entry.notebook != notebook))
 
 
 def _standing(store: ArtifactStore, journal: SqliteJournal) -> Sequence[LogEntry]:
