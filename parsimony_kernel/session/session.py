@@ -189,10 +189,13 @@ class NotebookSession:
                 "What this turn may do was changed in the journal after it began; nothing was run. "
                 "Run the cell again."
             )
+        try:
+            answer, choice = choices.resolve(reply, record.choices, record.choice_ids)
+        except ValueError as exc:
+            raise SessionError(str(exc)) from exc
         # The model that asked goes on, unless the session has it under the same name already.
         asked_by = record.model_id or self.model_name
         try:
-            answer, choice = choices.resolve(reply, record.choices, record.choice_ids)
             models = self._cassettes.models(
                 record.run_id,
                 row.turn.request,

@@ -179,9 +179,9 @@ def _result(outcome: StepOutcome, share: Share, step: Step) -> Any:
     if what == "shape":
         return shape_of(answer)
     told = _some(answer, *what)
-    if isinstance(columns := told.get("columns"), dict):
-        named = {name: _dtype(dtype) for name, dtype in columns.items()}
-        told["columns"] = KEPT_NAME if looks_like_a_record(columns) else named
+    if (columns := told.pop("columns", None)) is not None:
+        named = {name: _dtype(dtype) for name, dtype in dict(columns).items()}
+        told["columns"] = KEPT_NAME if looks_like_a_record(named) else named
     return told
 
 
