@@ -29,7 +29,7 @@ from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turns import SessionError, TurnOptions
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.provider import LoopbackProvider
-from parsimony_kernel.testing.scripted import ScriptedModel, call, say
+from parsimony_kernel.testing.scripted import call, say
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.text import record_of
 
@@ -324,16 +324,10 @@ async def test_a_question_too_old_to_answer_is_not_offered(start: Any) -> None:
 
 @pytest.mark.parametrize("name", ["analysis .ipynb", "aux.ipynb", "گزارش‌ها.ipynb"])
 async def test_a_notebook_of_any_name_has_turns_and_publishes(
-    folder: Path, opened: list[NotebookSession], name: str
+    folder: Path, scripted: Any, name: str
 ) -> None:
-    session = NotebookSession(
-        executor=CodeExecutor(cwd=str(folder)),
-        notebook=name,
-        folder=folder,
-        model=ScriptedModel([LOAD, call("return_dataset", variable="sales", title="Sales"), DONE]),
-        environ=ENVIRON,
-    )
-    opened.append(session)
+    publish = call("return_dataset", variable="sales", title="Sales")
+    session = scripted(LOAD, publish, DONE, folder=folder, notebook=name)
     events = await gather(session.turn("publish", cell_key="a"))
     assert isinstance(events[-1], RunCompleted)
     assert len(session.artifacts()) == 1
