@@ -46,7 +46,6 @@ def earlier_turns(
     events_of: Callable[[str], Sequence[ev.AgentEvent]],
     *,
     cell_key: str,
-    limit_chars: int = MOST_CHARS,
     share: Share = Share.samples,
 ) -> tuple[AgentMessage, ...]:
     """What the newest turns of other cells were asked and came to, oldest first.
@@ -55,7 +54,7 @@ def earlier_turns(
     answer for each: the summary of a turn that is done, one clause of one that is not, with what
     its tools did all the same, or was taken back. Behind the request stands the code that a turn
     that is done ran. Those that are gone, purged or running are left out, and so are the oldest
-    of more than ``limit_chars`` characters.
+    of more than ``MOST_CHARS`` characters.
 
     Args:
         rows: the turns, oldest first.
@@ -74,6 +73,7 @@ def earlier_turns(
     # What the cell did before its kernel died is known to nobody else.
     told += [row for row in rows if (row.cell_key, row.status) == (cell_key, "replaced")][-1:]
     messages: list[AgentMessage] = []
+    room = MOST_CHARS
     for row in reversed(told):
         events: Sequence[ev.AgentEvent] = ()
         with suppress(JournalError):
@@ -83,8 +83,8 @@ def earlier_turns(
             continue
         keeps = share is Share.schema and not _is_free_of_values(events)
         request, answer = _asked(row, events, keeps=keeps), _came_to(row, events, keeps=keeps)
-        limit_chars -= len(request) + len(answer)
-        if limit_chars < 0:
+        room -= len(request) + len(answer)
+        if room < 0:
             break
         messages = [AgentMessage("user", request), AgentMessage("assistant", answer), *messages]
     return tuple(messages)
