@@ -252,7 +252,8 @@ def race() -> Callable[[str, Path], list[str]]:
 
 @pytest.fixture
 def scripted(tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """Opens sessions on a notebook in ``tmp_path`` whose model plays the steps that are given."""
+    """Opens sessions on a notebook in ``tmp_path`` whose model plays the steps that are given, and
+    which take what else is given; closes them behind the test."""
     from parsimony_kernel.execution.private import CodeExecutor
     from parsimony_kernel.session.session import NotebookSession
     from parsimony_kernel.testing.scripted import ScriptedModel
@@ -260,14 +261,16 @@ def scripted(tmp_path: Path) -> Iterator[Callable[..., Any]]:
     opened: list[NotebookSession] = []
 
     def start(*steps: Any, **given: Any) -> NotebookSession:
-        session = NotebookSession(
-            executor=given.pop("executor", None) or CodeExecutor(cwd=str(tmp_path)),
-            notebook="analysis.ipynb",
-            folder=tmp_path,
-            model=ScriptedModel(steps),
-            environ={"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"},
-            **given,
-        )
+        folder = given.get("folder", tmp_path)
+        usual: dict[str, Any] = {
+            "executor": CodeExecutor(cwd=str(folder)),
+            "notebook": "analysis.ipynb",
+            "folder": folder,
+            "model": ScriptedModel(steps),
+            "environ": {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"},
+        }
+        told = {name: value for name, value in given.items() if value is not None}
+        session = NotebookSession(**{**usual, **told})
         opened.append(session)
         return session
 

@@ -9,10 +9,11 @@ import pytest
 from parsimony_kernel.cli.main import main
 from parsimony_kernel.core.events import AgentError, LLMCallCompleted, RunCompleted, RunStarted
 from parsimony_kernel.core.kinds import Failure, FailureKind
+from parsimony_kernel.metrics import figures
 from parsimony_kernel.session.maintenance import (
     RECENT_TURNS,
-    figures_of,
     journal_of,
+    recent_events,
     verify_in,
 )
 from parsimony_kernel.storage.database import JournalError
@@ -47,11 +48,10 @@ def test_an_intact_journal_has_no_bad_entry_and_a_changed_one_is_named(folder: P
     assert verify_in(folder)[0] == (7, "the entry was changed after it was written")
 
 
-def test_recent_turns_are_counted_for_one_notebook_or_all(folder: Path) -> None:
+def test_recent_turns_are_counted(folder: Path) -> None:
     with journal_of(folder) as journal:
-        assert figures_of(journal).executions == 3
-        assert figures_of(journal, "a.ipynb").executions == 2
-        assert figures_of(journal, "a.ipynb").recovery_rate == 1.0
+        found = figures.of_runs(recent_events(journal))
+    assert (found.executions, found.recovery_rate) == (3, 1.0)
     assert RECENT_TURNS > 3
 
 

@@ -134,12 +134,11 @@ def metrics(arguments: argparse.Namespace) -> int:
     from parsimony_kernel.metrics import alerts, figures, prometheus
 
     with maintenance.journal_of(arguments.folder.resolve()) as opened:
-        if arguments.prometheus:
-            recent = opened.turns()[-maintenance.RECENT_TURNS :]
-            counters = prometheus.of_runs(opened.events(turn.run_id) for turn in recent)
-            output.say(counters.exposition().rstrip("\n"))
-            return output.DONE
-        counted = maintenance.figures_of(opened)
+        recent = maintenance.recent_events(opened)
+    if arguments.prometheus:
+        output.say(prometheus.of_runs(recent).exposition().rstrip("\n"))
+        return output.DONE
+    counted = figures.of_runs(recent)
     if arguments.json:
         output.as_json(figures.to_json(counted))
         return output.DONE

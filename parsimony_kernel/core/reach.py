@@ -62,25 +62,18 @@ class Reach:
         return f"Line {self.line} {_SAID[self.kind]}: {self.what}."
 
 
-_PYTHON = frozenset(
+# Suffixes of files that Python or a shell runs.
+_RUNNABLE = frozenset(
     {".py", ".pyw", ".ipy", ".pyc", ".pyo", ".pyd", ".so", ".dylib", ".dll", ".pth"}
-)
-_SHELL = frozenset(
-    {".sh", ".bash", ".zsh", ".fish", ".ksh", ".csh", ".command", ".bat", ".cmd", ".ps1", ".psm1"}
+    | {".sh", ".bash", ".zsh", ".fish", ".ksh", ".csh", ".command", ".bat", ".cmd"}
+    | {".ps1", ".psm1"}
 )
 _MAKE = re.compile(r"(?:gnu)?makefile|.*\.mk", re.IGNORECASE)
 
 
-def runner_of(name: str, text: str = "") -> str:
-    """Who would run a file of this name with this text; empty where it is no code."""
+def is_run_later(name: str) -> bool:
+    """Whether Python, a shell, make or git would run a file of this name."""
     path = PurePath(name)
-    suffix = path.suffix.casefold()
-    if suffix in _PYTHON:
-        return "Python"
-    if suffix in _SHELL:
-        return "a shell"
-    if _MAKE.fullmatch(path.name):
-        return "make"
-    if path.parts[-3:-1] == (".git", "hooks"):
-        return "git"
-    return "the system" if text.lstrip("\ufeff").startswith("#!") else ""
+    is_hook = path.parts[-3:-1] == (".git", "hooks")
+    is_of_make = _MAKE.fullmatch(path.name) is not None
+    return is_hook or is_of_make or path.suffix.casefold() in _RUNNABLE

@@ -26,7 +26,7 @@ from types import FrameType
 from typing import Any
 
 from parsimony_kernel.analysis.calls import PATTERNS
-from parsimony_kernel.core.reach import ReachKind, runner_of
+from parsimony_kernel.core.reach import ReachKind, is_run_later
 from parsimony_kernel.core.redaction import NAMES_A_KEY
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.lineage.file_access import WRITES, WRITTEN
@@ -219,7 +219,7 @@ class Judge:
             return None
         if ARTIFACT_FOLDER in Path(path[len(self._workspace) :]).parts:
             return self._found(ReachKind.outside_write, path)
-        is_code = runner_of(path) and "__pycache__" not in path
+        is_code = is_run_later(path) and "__pycache__" not in path
         if is_code and (by.is_own or self._is_named(path)):
             return self._found(ReachKind.runnable, path)
         if not os.path.lexists(path):

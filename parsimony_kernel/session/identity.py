@@ -137,9 +137,25 @@ def recognise(journal: SqliteJournal, workspace: Path, path: Path) -> Recognised
         return Recognised()
     if not (cells := cells_of(path)):
         return Recognised()
+    turns_of = {each: journal.turns(each) for each in names if not _OF_A_LIFE.fullmatch(each)}
+
+    def is_open(other: str) -> bool:
+        return any(map(journal.has_process, turns_of[other]))
+
     if name in names:
-        return _left(journal, workspace, path, cells)
-    turns_of = {other: journal.turns(other) for other in names if not _OF_A_LIFE.fullmatch(other)}
+        turns = turns_of[name]
+        heirs = []
+        if not (_current(turns) & cells or is_open(name)):
+            beside = ((name_in(workspace, each), each) for each in _beside(path))
+            new = ((other, file) for other, file in beside if other not in names)
+            heirs = [other for other, file in new if _have_in_common(turns, cells_of(file))]
+        if len(heirs) != 1:
+            return Recognised()
+        return Recognised(
+            f"The notebook that had this name before is {heirs[0]!r} now, and its turns went with "
+            "it: this one begins without them.",
+            (name, heirs[0]),
+        )
     found = [other for other, turns in turns_of.items() if _have_in_common(turns, cells)]
     if len(found) > 1:
         return Recognised(
@@ -147,8 +163,7 @@ def recognise(journal: SqliteJournal, workspace: Path, path: Path) -> Recognised
             "clear which of them it was: it begins without their turns."
         )
     for other in found:
-        is_open = any(map(journal.has_process, turns_of[other]))
-        if not is_open and _has_left(workspace / other, path, turns_of[other]):
+        if not is_open(other) and _has_left(workspace / other, path, turns_of[other]):
             return Recognised(
                 f"This notebook was moved here from {other!r}, and its turns came along.",
                 (other, name),
@@ -158,28 +173,6 @@ def recognise(journal: SqliteJournal, workspace: Path, path: Path) -> Recognised
             f"To list the turns of that one: jupyter parsimony runs --notebook {other}"
         )
     return Recognised()
-
-
-def _left(journal: SqliteJournal, workspace: Path, path: Path, cells: frozenset[str]) -> Recognised:
-    """Where the history of the notebook that had this name before goes, if it is another one."""
-    name = name_in(workspace, path)
-    turns = journal.turns(name)
-    if _current(turns) & cells or any(map(journal.has_process, turns)):
-        return Recognised()
-    known = journal.notebook_names()
-    others = ((name_in(workspace, each), each) for each in _beside(path))
-    heirs = [
-        other
-        for other, file in others
-        if other not in known and _have_in_common(turns, cells_of(file))
-    ]
-    if len(heirs) != 1:
-        return Recognised()
-    return Recognised(
-        f"The notebook that had this name before is {heirs[0]!r} now, and its turns went with it: "
-        "this one begins without them.",
-        (name, heirs[0]),
-    )
 
 
 def _beside(path: Path) -> Iterator[Path]:

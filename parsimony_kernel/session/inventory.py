@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import islice
@@ -85,22 +85,21 @@ def notebook_in_words(
     all of them. ``answers`` are those that hold in this kernel, by their questions.
     """
     if share is Share.none:
-        kept = KEPT_OF_THE_NOTEBOOK[share]
-        return notebook_context(working_folder="", files=(), variables=(), kept_back=kept), ()
-    variables, more = _variables(executor, share, chosen, request)
-    files = data_files(folder)
+        return notebook_context(kept_back=KEPT_OF_THE_NOTEBOOK[share]), ()
+
+    def is_told(name: str) -> bool:
+        return chosen is None or name in chosen
+
+    variables, more = _variables(executor, share, is_told, request)
+    files = [file for file in data_files(folder) if is_told(file) or is_told(Path(file).name)]
     published = [
         {"kind": artifact.kind, "title": artifact.title, "path": artifact.path}
         for artifact in artifacts[-_MAX_ARTIFACTS:]
+        if is_told(artifact.title)
     ]
-    kept = KEPT_OF_THE_NOTEBOOK[share]
-    if chosen is not None:
-        files = tuple(file for file in files if file in chosen or Path(file).name in chosen)
-        published = [each for each in published if each["title"] in chosen]
-        replaceable = tuple(name for name in replaceable if name in chosen)
-        kept = " ".join(filter(None, (kept, KEPT_BY_CHOICE)))
-    loaded = frozenset(str(variable["name"]).casefold() for variable in variables)
-    beginnings = {} if share is Share.schema else _beginnings(folder, files, request, loaded)
+    names = [str(variable["name"]) for variable in variables]
+    beginnings = {} if share is Share.schema else _beginnings(folder, files, request, names)
+    kept = (KEPT_OF_THE_NOTEBOOK[share], "" if chosen is None else KEPT_BY_CHOICE)
     context = notebook_context(
         working_folder=folder.name if chosen != () else "",
         files=files,
@@ -108,15 +107,14 @@ def notebook_in_words(
         variables=variables,
         more_variables=more,
         artifacts=published,
-        replaceable=replaceable,
-        kept_back=kept,
+        replaceable=[name for name in replaceable if is_told(name)],
+        kept_back=" ".join(filter(None, kept)),
         answers=answers,
         around={} if today is None or chosen == () else _around(today),
     )
-    names = ", ".join(str(variable.get("name")) for variable in variables)
     parts = (
         (earlier_turns, f"{earlier_turns} earlier {plural('request', earlier_turns)}"),
-        (variables, f"{_TOLD[share]}: {names}"),
+        (variables, f"{_TOLD[share]}: {', '.join(names)}"),
         (files, f"{_counted('name', files)} data {plural('file', len(files))}"),
         (beginnings, f"first lines of {', '.join(beginnings)}"),
         (published, f"{_counted('title', published)} {plural('artifact', len(published))}"),
@@ -129,46 +127,37 @@ def _counted(noun: str, of: Sequence[Any]) -> str:
 
 
 def _variables(
-    executor: BaseCodeExecutor, share: Share, chosen: tuple[str, ...] | None, request: str
+    executor: BaseCodeExecutor, share: Share, is_told: Callable[[str], bool], request: str
 ) -> tuple[list[dict[str, Any]], int]:
-    """The variables as a model reads them, and how many were left out for want of room.
+    """The variables as a model reads them, and how many were left out for want of room."""
+    bound, ledger = executor.variables(), executor.origin_ledger
+    words = frozenset(re.findall(r"\w+", request.casefold()))
 
-    A summary runs the ``repr`` of the user's own classes, so it has a deadline.
-    """
-    bound = executor.variables()
-    variables = {name: bound[name] for name in bound if chosen is None or name in chosen}
-    ledger = executor.origin_ledger
-    age = {name: origin.cell_run for name in bound if (origin := ledger.get(name)) is not None}
+    def place(name: str) -> tuple[bool, bool, int, int]:
+        """Named, with a column that is named, by its kind, by its age. What a loop has left
+        behind comes last."""
+        value, origin = bound[name], ledger.get(name)
+        is_leftover = len(name) <= 2 and is_exactly(value, *_SCALARS)
+        has_named = bool(words) and not words.isdisjoint(_columns(value))
+        kind, age = 4 if is_leftover else rank(value), 0 if origin is None else origin.cell_run
+        return name.casefold() not in words, not has_named, kind, -age
+
+    def told() -> tuple[list[dict[str, Any]], int]:
+        variables = {name: bound[name] for name in sorted(filter(is_told, bound), key=place)}
+        if share is Share.schema:
+            summaries, more = summarise(variables)
+            return [shape_of(each) for each in summaries], more
+        summaries, more = summarise(variables, budget_bytes=SNAPSHOT_BYTES - _ROWS_BYTES)
+        _add_rows(summaries, variables, None if share is Share.full else words)
+        return summaries, more
+
+    # A summary runs the ``repr`` of the person's own classes, so it has a deadline.
     guard = CodeGuard(_INVENTORY_S)
     try:
         with guard:
-            return guard.call(_summaries, variables, share, request, age)
+            return guard.call(told)
     except (DeadlineReached, KeyboardInterrupt):
-        return [], len(variables)
-
-
-def _summaries(
-    variables: Mapping[str, Any], share: Share, request: str, age: Mapping[str, int]
-) -> tuple[list[dict[str, Any]], int]:
-    words = frozenset(re.findall(r"\w+", request.casefold()))
-    order = sorted(
-        variables, key=lambda name: _place(name, variables[name], words, age.get(name, 0))
-    )
-    told = {name: variables[name] for name in order}
-    if share is Share.schema:
-        summaries, more = summarise(told)
-        return [shape_of(each) for each in summaries], more
-    summaries, more = summarise(told, budget_bytes=SNAPSHOT_BYTES - _ROWS_BYTES)
-    _add_rows(summaries, variables, None if share is Share.full else words)
-    return summaries, more
-
-
-def _place(name: str, value: Any, words: frozenset[str], age: int) -> tuple[bool, bool, int, int]:
-    """Where a variable stands: named, with a column that is named, by its kind, by its age. What a
-    loop has left behind comes last."""
-    is_leftover = len(name) <= 2 and is_exactly(value, *_SCALARS)
-    has_named = bool(words) and not words.isdisjoint(_columns(value))
-    return name.casefold() not in words, not has_named, 4 if is_leftover else rank(value), -age
+        return [], len([*filter(is_told, bound)])
 
 
 def _columns(value: Any) -> set[str]:
@@ -230,12 +219,12 @@ def data_files(folder: Path) -> tuple[str, ...]:
 
 
 def _beginnings(
-    folder: Path, files: Sequence[str], request: str, loaded: frozenset[str]
+    folder: Path, files: Sequence[str], request: str, loaded: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
     """The size and the first lines of text files that ``request`` names: by their whole name, or
     without its suffix unless a variable is ``loaded`` of that name."""
     asked = request.casefold()
-    words = frozenset(re.findall(r"\w+", asked)) - loaded
+    words = {*re.findall(r"\w+", asked)}.difference(map(str.casefold, loaded))
     named = (
         file
         for file in files
@@ -295,14 +284,13 @@ def read_instructions(folder: Path, workspace: Path) -> tuple[Written, ...]:
 
     One that cannot be read, or whose link leads out of the workspace, is as if it were not there.
     """
-    root = workspace.resolve()
-    here = folder.resolve()
+    root, here = workspace.resolve(), folder.resolve()
     places = [each for each in (here, *here.parents) if each.is_relative_to(root)]
-    found = (
-        next((each for place in places if (each := _read_instruction(place / name, root))), None)
-        for name in INSTRUCTION_FILES
-    )
-    return tuple(each for each in found if each is not None)
+    found: list[Written] = []
+    for name in INSTRUCTION_FILES:
+        there = (each for place in places if (each := _read_instruction(place / name, root)))
+        found += islice(there, 1)
+    return tuple(found)
 
 
 def _read_instruction(path: Path, root: Path) -> Written | None:
@@ -319,16 +307,12 @@ def _read_instruction(path: Path, root: Path) -> Written | None:
     return Written(path.relative_to(root).as_posix(), text, sha) if text.strip() else None
 
 
-def hashes(files: Sequence[Written]) -> dict[str, str]:
-    """The hash of each file by its path."""
-    return {each.path: each.sha for each in files}
-
-
 def instructions_in_words(files: Sequence[Written], before: RunStarted | None) -> tuple[str, ...]:
     """A line for people of each file, which says where it is another than at ``before``."""
-    lines = []
-    for each in files:
-        was = before.instructions.get(each.path, each.sha) if before else each.sha
-        changed = "" if was == each.sha else ", which has changed since the turn before"
-        lines.append(f"your instructions in {each.path}{changed}")
-    return tuple(lines)
+    known = before.instructions if before else {}
+    changed = ", which has changed since the turn before"
+    return tuple(
+        f"your instructions in {each.path}"
+        f"{'' if known.get(each.path, each.sha) == each.sha else changed}"
+        for each in files
+    )

@@ -17,13 +17,12 @@ from parsimony_kernel.artifacts.refresh import NOT_REFRESHED, Refreshed, refresh
 from parsimony_kernel.artifacts.store import ArtifactStore, reference
 from parsimony_kernel.artifacts.verify import Verification, verify
 from parsimony_kernel.core.effects import Effects, MemoryEffects
+from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.execution.clean import clean_executor
 from parsimony_kernel.execution.permit import Permit, permitting
 from parsimony_kernel.execution.remote_values import RemoteKernelError
 from parsimony_kernel.gate.approval import on_record
 from parsimony_kernel.identity import ARTIFACT_FOLDER
-from parsimony_kernel.metrics import figures
-from parsimony_kernel.metrics.figures import Figures
 from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.durable import StorageError
@@ -113,10 +112,9 @@ def report_of(bad: tuple[int, str] | None, found: Verification) -> list[str]:
     return [*well, *wrong, *told]
 
 
-def figures_of(journal: SqliteJournal, notebook: str | None = None) -> Figures:
-    """How the recent turns went, of one notebook or of all."""
-    recent = journal.turns(notebook)[-RECENT_TURNS:]
-    return figures.of_runs(journal.events(turn.run_id) for turn in recent)
+def recent_events(journal: SqliteJournal) -> list[tuple[AgentEvent, ...]]:
+    """What happened in each of the recent turns."""
+    return [journal.events(turn.run_id) for turn in journal.turns()[-RECENT_TURNS:]]
 
 
 # -- what is published

@@ -8,16 +8,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.conversation import AgentMessage, request_message
-from parsimony_kernel.core.events import (
-    AgentEvent,
-    RunCompleted,
-    RunStarted,
-    ToolEvent,
-    ToolResultObserved,
-    TurnTakenBack,
-    is_terminal,
-)
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turns import MENDING, SessionError
 from parsimony_kernel.storage.database import JournalError
@@ -51,10 +43,9 @@ _UNDONE = {
 
 def earlier_turns(
     rows: Sequence[TurnRow],
-    events_of: Callable[[str], Sequence[AgentEvent]],
+    events_of: Callable[[str], Sequence[ev.AgentEvent]],
     *,
     cell_key: str,
-    limit_chars: int = MOST_CHARS,
     share: Share = Share.samples,
 ) -> tuple[AgentMessage, ...]:
     """What the newest turns of other cells were asked and came to, oldest first.
@@ -63,7 +54,7 @@ def earlier_turns(
     answer for each: the summary of a turn that is done, one clause of one that is not, with what
     its tools did all the same, or was taken back. Behind the request stands the code that a turn
     that is done ran. Those that are gone, purged or running are left out, and so are the oldest
-    of more than ``limit_chars`` characters.
+    of more than ``MOST_CHARS`` characters.
 
     Args:
         rows: the turns, oldest first.
@@ -81,36 +72,51 @@ def earlier_turns(
     ][-MOST_TURNS:]
     # What the cell did before its kernel died is known to nobody else.
     told += [row for row in rows if (row.cell_key, row.status) == (cell_key, "replaced")][-1:]
-    pairs: list[tuple[AgentMessage, AgentMessage]] = []
-    room = limit_chars
+    messages: list[AgentMessage] = []
+    room = MOST_CHARS
     for row in reversed(told):
-        events: Sequence[AgentEvent] = ()
+        events: Sequence[ev.AgentEvent] = ()
         with suppress(JournalError):
             events = events_of(row.run_id)
-        ended = any(isinstance(event, RunCompleted) for event in events)
+        ended = any(isinstance(event, ev.RunCompleted) for event in events)
         if row.status == "replaced" and (ended or not _done_by_tools(events)):
             continue
         keeps = share is Share.schema and not _is_free_of_values(events)
-        # The words of an error are no words of the person's.
-        asked = MENDING if keeps and row.request.startswith(MENDING) else row.request
-        request = str(request_message(_cut(asked, REQUEST_CHARS))["content"])
-        answer = _came_to(row, events, keeps=keeps)
-        if code := "" if keeps or row.status != "done" else _code_of(events):
-            request = f"{request}\n<code_that_ran>\n{code}\n</code_that_ran>"
+        request, answer = _asked(row, events, keeps=keeps), _came_to(row, events, keeps=keeps)
         room -= len(request) + len(answer)
         if room < 0:
             break
-        pairs.append((AgentMessage("user", request), AgentMessage("assistant", answer)))
-    return tuple(message for pair in reversed(pairs) for message in pair)
+        messages = [AgentMessage("user", request), AgentMessage("assistant", answer), *messages]
+    return tuple(messages)
 
 
-def _came_to(row: TurnRow, events: Sequence[AgentEvent], *, keeps: bool) -> str:
+def _asked(row: TurnRow, events: Sequence[ev.AgentEvent], *, keeps: bool) -> str:
+    """The request of a turn, with the newest code of it that worked, as there is room for."""
+    # The words of an error are no words of the person's.
+    asked = MENDING if keeps and row.request.startswith(MENDING) else row.request
+    request = str(request_message(_cut(asked, REQUEST_CHARS))["content"])
+    if keeps or row.status != "done" or _is_taken_back(events):
+        return request
+    codes: list[str] = []
+    room = CODE_CHARS
+    for event in reversed(_worked(events)):
+        if event.tool_name == "run_code":
+            code = str(event.arguments.get("code", "")).strip()
+            room -= len(code)
+            if room < 0 and codes:
+                break
+            codes.insert(0, _cut(code, CODE_CHARS))
+    code = "\n\n".join(codes)
+    return f"{request}\n<code_that_ran>\n{code}\n</code_that_ran>" if code else request
+
+
+def _came_to(row: TurnRow, events: Sequence[ev.AgentEvent], *, keeps: bool) -> str:
     if _is_taken_back(events):
         return _TAKEN_BACK
-    if keeps:
-        return "Done." if row.status == "done" else f"{_UNDONE[row.status]}."
     if row.status == "done":
-        return _cut(row.summary, SUMMARY_CHARS) or "Done."
+        return "Done." if keeps else _cut(row.summary, SUMMARY_CHARS) or "Done."
+    if keeps:
+        return f"{_UNDONE[row.status]}."
     # Names between backticks are read as what a turn has made; a question has those of others.
     why = _cut(" ".join(row.summary.replace("`", "'").split()), CLAUSE_CHARS)
     told = f"{_UNDONE[row.status]}: {why}" if why else f"{_UNDONE[row.status]}."
@@ -118,60 +124,40 @@ def _came_to(row: TurnRow, events: Sequence[AgentEvent], *, keeps: bool) -> str:
     return f"{told}\nDone before that, and not to be done again:\n{done}" if done else told
 
 
-def _done_by_tools(events: Sequence[AgentEvent]) -> str:
+def _worked(events: Sequence[ev.AgentEvent]) -> list[ev.ToolEvent]:
+    return [event for event in events if isinstance(event, ev.ToolEvent) and event.ok]
+
+
+def _done_by_tools(events: Sequence[ev.AgentEvent]) -> str:
     """The calls of the person's tools that worked, a line each, newest last."""
-    ended = [
-        event
-        for event in events
-        if isinstance(event, ToolEvent) and event.ok and event.tool_type == "function"
-    ]
-    results = {
+    answers = {
         event.tool_call_id: event.content
         for event in events
-        if isinstance(event, ToolResultObserved)
+        if isinstance(event, ev.ToolResultObserved)
     }
+    calls = [event for event in _worked(events) if event.tool_type == "function"]
     lines = (
         f"{each.tool_name} {json.dumps(each.arguments, ensure_ascii=False)}: "
-        f"{' '.join(results.get(each.tool_call_id, 'ok').split())}"
-        for each in ended[-MOST_CALLS:]
+        f"{' '.join(answers.get(each.tool_call_id, 'ok').split())}"
+        for each in calls[-MOST_CALLS:]
     )
     return "\n".join(_cut(line, CLAUSE_CHARS) for line in lines)
 
 
-def _code_of(events: Sequence[AgentEvent]) -> str:
-    """The newest code of a turn that worked, as much as there is room for."""
-    if _is_taken_back(events):
-        return ""
-    ran = [
-        str(event.arguments.get("code", "")).strip()
-        for event in events
-        if isinstance(event, ToolEvent) and event.ok and event.tool_name == "run_code"
-    ]
-    kept: list[str] = []
-    room = CODE_CHARS
-    for code in reversed(ran):
-        room -= len(code)
-        if room < 0 and kept:
-            break
-        kept.append(_cut(code, CODE_CHARS))
-    return "\n\n".join(reversed(kept))
-
-
-def _is_free_of_values(events: Sequence[AgentEvent]) -> bool:
+def _is_free_of_values(events: Sequence[ev.AgentEvent]) -> bool:
     """Whether the turn was told no values, and ended with the words of its model."""
-    begun = [event for event in events if isinstance(event, RunStarted)]
-    steps = [event for event in events if isinstance(event, ToolEvent)]
-    kept = all(event.share in (Share.schema, Share.none) for event in begun)
-    return bool(begun and kept and steps) and steps[-1].tool_name == "return_done"
+    shares = {event.share for event in events if isinstance(event, ev.RunStarted)}
+    steps = [event.tool_name for event in events if isinstance(event, ev.ToolEvent)]
+    return bool(shares) and shares <= {Share.schema, Share.none} and steps[-1:] == ["return_done"]
 
 
-def _is_taken_back(events: Sequence[AgentEvent]) -> bool:
+def _is_taken_back(events: Sequence[ev.AgentEvent]) -> bool:
     """Whether what the turn did was taken back after its end, and not done again."""
     is_back = False
     for event in events:
-        if isinstance(event, TurnTakenBack):
+        if isinstance(event, ev.TurnTakenBack):
             is_back = not event.redone
-        elif is_terminal(event):
+        elif ev.is_terminal(event):
             is_back = False
     return is_back
 
@@ -196,30 +182,24 @@ def published(
         JournalError, StorageError: the journal or a log cannot be read.
     """
     found = [entry for entry in _standing(store, journal) if entry.kind != "notebook"]
-    own = [entry for entry in found if entry.notebook == notebook]
-    others = [entry for entry in found if entry.notebook != notebook]
-    if most is not None:
-        own = own[-most:]
-        others = others[max(len(others) + len(own) - most, 0) :]
-    return (*own, *others)
+    own_last = sorted(found, key=lambda entry: entry.notebook == notebook)
+    kept = own_last if most is None else own_last[-most:]
+    return tuple(sorted(kept, key=lambda entry: entry.notebook != notebook))
 
 
 def _standing(store: ArtifactStore, journal: SqliteJournal) -> Sequence[LogEntry]:
     """The newest line of each artifact that is nobody's who is gone, in their order."""
     gone = {row.run_id for row in journal.turns() if row.status in GONE}
     newest = store.list()
-    doubtful = [entry.published_at for entry in newest if entry.run_id in gone]
+    doubtful = [entry for entry in newest if entry.run_id in gone]
     if not doubtful:
         return newest
-    again = journal.published(min(doubtful))
-
-    def stands(entry: LogEntry) -> bool:
-        return entry.run_id not in gone or entry.ref in again
-
+    again = journal.published(min(entry.published_at for entry in doubtful))
     found = []
     for entry in newest:
-        log = (entry,) if stands(entry) else store.history(entry.kind, entry.logical_id)
-        found += [each for each in log if stands(each)][-1:]
+        is_doubtful = entry.run_id in gone and entry.ref not in again
+        log = store.history(entry.kind, entry.logical_id) if is_doubtful else (entry,)
+        found += [each for each in log if each.run_id not in gone or each.ref in again][-1:]
     return found
 
 

@@ -43,21 +43,19 @@ class NotebookTools(Mapping[str, Tool]):
     """The tools that a notebook's turns have. As a mapping, those that the person added.
 
     Args:
-        workspace: what bounds the tools for files.
-        folder: what relative paths are relative to.
+        folder: what paths of procedures are relative to.
+        servers: the MCP servers that the person added.
         must_be_free: raises ``SessionError`` while a turn runs.
     """
 
     executor: BaseCodeExecutor
     publisher: Publisher
-    workspace: Path
     folder: Path
-    environ: Mapping[str, str]
+    servers: Servers
     must_be_free: Callable[[], None]
 
     def __post_init__(self) -> None:
         self._own = OwnTools(self.executor.variables, self.of_every_turn)
-        self.servers = Servers(self.folder, self.workspace, self.environ)
 
     def __getitem__(self, name: str) -> Tool:
         return self.added()[name]
@@ -77,12 +75,6 @@ class NotebookTools(Mapping[str, Tool]):
         """Those of the person's that are not what the notebook defines now, and why."""
         return self._own.kept
 
-    def changes(self) -> tuple[str, ...]:
-        """What is said of these tools where a turn begins."""
-        return tuple(
-            f"the tool {name} as it was added, for {why}" for name, why in self.kept.items()
-        )
-
     def add(self, name: str) -> Tool:
         """Make the function that ``name`` holds a tool from now on. ``SessionError`` if it cannot
         be one, or in a turn. MCP servers are started by ``servers``."""
@@ -98,7 +90,7 @@ class NotebookTools(Mapping[str, Tool]):
 
     def close(self) -> None:
         """Take all that the person added away, and end the servers."""
-        self._own = OwnTools(self.executor.variables, self.of_every_turn)
+        self._own.clear()
         self.servers.close()
 
     def of_every_turn(self) -> Tools:
@@ -167,7 +159,7 @@ class NotebookTools(Mapping[str, Tool]):
             raise SessionError(str(exc)) from exc
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Own:
     """A tool and what it was made of; ``kept_for`` is why it stays though its name means more."""
 
@@ -179,7 +171,7 @@ class _Own:
 
 @dataclass(eq=False)
 class OwnTools:
-    """The functions that a person made tools, by name.
+    """The functions that a person made tools.
 
     Args:
         variables: the bindings of the notebook as they are now.
@@ -188,12 +180,12 @@ class OwnTools:
 
     variables: Callable[[], Mapping[str, Any]]
     reserved: Callable[[], Collection[str]]
-    _own: dict[str, _Own] = field(default_factory=dict)
+    _own: list[_Own] = field(default_factory=list)
 
     @property
     def kept(self) -> dict[str, str]:
         """The tools that stay as they were, with the reason why."""
-        return {name: own.kept_for for name, own in self._own.items() if own.kept_for}
+        return {own.made.name: own.kept_for for own in self._own if own.kept_for}
 
     def add(self, variable: str) -> Tool:
         """Make what ``variable`` holds a tool. ``SessionError`` when it cannot be one."""
@@ -203,34 +195,39 @@ class OwnTools:
                 f"{variable!r} is no function of this notebook: define it in a cell."
             )
         made = _made(variable, value, self.reserved())
-        self._own[made.name] = _Own(variable, value, made)
+        self._own = [own for own in self._own if own.made.name != made.name]
+        self._own.append(_Own(variable, value, made))
         return made
 
     def remove(self, name: str) -> None:
         """Take a tool away. ``SessionError`` when there is none of that name."""
-        if name not in self._own:
+        left = [own for own in self._own if own.made.name != name]
+        if len(left) == len(self._own):
             raise SessionError(f"{name!r} is no tool of yours. %agent tools lists those.")
-        del self._own[name]
+        self._own = left
+
+    def clear(self) -> None:
+        """Take all of them away."""
+        self._own = []
 
     def resolved(self) -> Tools:
         """The tools as the notebook defines them now; one whose name means none any more stays."""
-        if self._own:
-            variables, reserved = self.variables(), self.reserved()
-            now = (_now(own, variables, reserved) for own in self._own.values())
-            self._own = {own.made.name: own for own in now}
-        return Tools(own.made for own in self._own.values())
-
-
-def _now(own: _Own, variables: Mapping[str, Any], reserved: Collection[str]) -> _Own:
-    value = variables.get(own.variable)
-    if value is own.value:
-        return replace(own, kept_for="")
-    if not _may_be_one(value):
-        return replace(own, kept_for=f"{own.variable!r} holds no function or tool any more")
-    try:
-        return _Own(own.variable, value, _made(own.variable, value, reserved))
-    except SessionError as exc:
-        return replace(own, kept_for=str(exc).removesuffix("."))
+        if not self._own:
+            return Tools()
+        variables, reserved = self.variables(), self.reserved()
+        for own in self._own:
+            value = variables.get(own.variable)
+            own.kept_for = ""
+            if value is own.value:
+                continue
+            if not _may_be_one(value):
+                own.kept_for = f"{own.variable!r} holds no function or tool any more"
+                continue
+            try:
+                own.value, own.made = value, _made(own.variable, value, reserved)
+            except SessionError as exc:
+                own.kept_for = str(exc).removesuffix(".")
+        return Tools(own.made for own in self._own)
 
 
 def _may_be_one(value: Any) -> bool:

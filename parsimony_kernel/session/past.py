@@ -16,7 +16,6 @@ from parsimony_kernel.storage.store import SqliteJournal
 # Each holds what its turn replaced, or, where it was taken back, what its turn had made.
 MOST_TURNS = 10
 MOST_BYTES = 512 * 2**20
-_WRITTEN_SINCE = "written to since, so left"
 
 
 @dataclass
@@ -30,33 +29,26 @@ class _Side:
         return bool(self.changes or self.files)
 
 
-@dataclass
-class _Turn:
-    """What stands of a turn, and what was taken back of it."""
-
-    done: _Side = field(default_factory=_Side)
-    undone: _Side = field(default_factory=_Side)
-
-    @property
-    def size(self) -> int:
-        return sum(change.size for change in (*self.done.changes, *self.undone.changes))
-
-
 class Changes:
     """The changes of a notebook's newest turns in this process, by run."""
 
     def __init__(self) -> None:
-        self._by_run: dict[str, _Turn] = {}
+        # What stands of each, and what was taken back of it; the oldest first.
+        self._by_run: dict[str, tuple[_Side, _Side]] = {}
 
     @property
     def runs(self) -> tuple[str, ...]:
         """The runs of which something can be taken back, oldest first."""
-        return tuple(run_id for run_id, turn in self._by_run.items() if turn.done)
+        return tuple(run_id for run_id, (done, _) in self._by_run.items() if done)
 
     @property
     def undone(self) -> tuple[str, ...]:
         """The runs of which something was taken back and can be done again, oldest first."""
-        return tuple(run_id for run_id, turn in self._by_run.items() if turn.undone)
+        return tuple(run_id for run_id, (_, undone) in self._by_run.items() if undone)
+
+    def size(self, run_id: str) -> int:
+        """The bytes that are kept for a run."""
+        return sum(change.size for side in self._by_run[run_id] for change in side.changes)
 
     def add(self, run_id: str, change: Change | None, files: Sequence[FileState] = ()) -> None:
         """Remember a change, and the files that were written to; a run that waited in between has
@@ -65,19 +57,19 @@ class Changes:
         The oldest runs are forgotten where there are too many, or they hold too much. The newest
         stays in any case.
         """
-        side = self._by_run.pop(run_id, _Turn()).done
+        side, _ = self._by_run.pop(run_id, (_Side(), _Side()))
         if change is not None:
             side.changes.append(change)
         # What a file held first counts, and what it holds last.
         last = {each.path: each for each in files}
         known = [replace(each, then=last.pop(each.path, each).then) for each in side.files]
         side.files = [*known, *last.values()]
-        self._by_run[run_id] = _Turn(side)
+        self._by_run[run_id] = side, _Side()
         self._make_room(run_id)
 
     def diff(self, run_id: str) -> Diff:
         """What a run did to the variables. ``KeyError`` when it is not remembered, or undone."""
-        side = self._by_run[run_id].done
+        side, _ = self._by_run[run_id]
         if not side:
             raise KeyError(run_id)
         return of_changes(side.changes, side.files)
@@ -89,46 +81,38 @@ class Changes:
         What was bound or changed since is left, and can be turned later, once what came after it
         is.
         """
-        checkpoints, turn = executor.checkpoints(), self._by_run.get(run_id, _Turn())
-        source, target = (turn.undone, turn.done) if redo else (turn.done, turn.undone)
-        if checkpoints is None or not source:
+        checkpoints, sides = executor.checkpoints(), self._by_run.get(run_id)
+        if checkpoints is None or sides is None or not sides[redo]:
             raise KeyError(run_id)
-        back_again, left = turned(source.files)
-        backs, inverses, rests = list[PutBack](), list[Change](), list[Change]()
-        stale = set[str]()
-        for change in reversed(source.changes):
-            back, inverse, rest = checkpoints.undo(change)
-            backs.append(back)
-            inverses += [] if inverse is None else [inverse]
-            rests += [] if rest is None else [rest]
-            stale.update(back.stale)
-        source.changes, source.files = rests[::-1], left
-        target.changes += inverses
-        target.files += back_again
-        backs.append(
-            PutBack(
-                restored=tuple(each.path.name for each in back_again),
-                kept=tuple(each.path.name for each in left),
-                reasons={each.path.name: _WRITTEN_SINCE for each in left},
-            )
+        source, target = sides[redo], sides[not redo]
+        files_back, files_left = turned(source.files)
+        left = tuple(each.path.name for each in files_left)
+        of_files = PutBack(
+            restored=tuple(each.path.name for each in files_back),
+            kept=left,
+            reasons=dict.fromkeys(left, "written to since, so left"),
         )
+        came = [checkpoints.undo(change) for change in reversed(source.changes)]
+        source.changes = [each.rest for each in reversed(came) if each.rest is not None]
+        target.changes += [each.inverse for each in came if each.inverse is not None]
+        source.files = files_left
+        target.files += files_back
         self._make_room(run_id)
-        back = merged(backs)
-        told = (*back.restored, *back.removed, *back.kept, *back.lost)
-        return replace(back, stale=tuple(sorted(stale.difference(told))))
+        return merged([*(each.back for each in came), of_files])
 
     def settle(self, run_ids: Collection[str]) -> None:
         """Forget what was taken back of these runs: others have taken their place."""
         for run_id in self._by_run.keys() & set(run_ids):
-            self._by_run[run_id].undone = _Side()
+            done, _ = self._by_run[run_id]
+            self._by_run[run_id] = done, _Side()
         self._make_room("")
 
     def _make_room(self, but: str) -> None:
         """Forget turns of which nothing is left, and the oldest where they are too many or hold
         too much, ``but`` that one."""
-        self._by_run = {run: turn for run, turn in self._by_run.items() if turn.done or turn.undone}
+        self._by_run = {run: sides for run, sides in self._by_run.items() if any(sides)}
         while len(self._by_run) > MOST_TURNS or (
-            len(self._by_run) > 1 and sum(each.size for each in self._by_run.values()) > MOST_BYTES
+            len(self._by_run) > 1 and sum(map(self.size, self._by_run)) > MOST_BYTES
         ):
             del self._by_run[next(each for each in self._by_run if each != but)]
 
@@ -139,18 +123,22 @@ def merged(done: Sequence[PutBack]) -> PutBack:
     for back in done:
         for how in ("restored", "lost", "removed", "kept"):
             for name in getattr(back, how):
-                is_settled = came.get(name) == "kept" or (
-                    came.get(name) == "lost" and how == "restored"
-                )
-                if not is_settled:
+                if came.get(name) != "kept" and (came.get(name), how) != ("lost", "restored"):
                     came[name] = how
 
     def named(how: str) -> tuple[str, ...]:
         return tuple(sorted(name for name in came if came[name] == how))
 
     kept = named("kept")
-    whys = {name: why for back in done for name, why in back.reasons.items() if name in kept}
-    return PutBack(named("restored"), named("removed"), kept, named("lost"), (), whys)
+    stale = {name for back in done for name in back.stale}
+    return PutBack(
+        restored=named("restored"),
+        removed=named("removed"),
+        kept=kept,
+        lost=named("lost"),
+        stale=tuple(sorted(stale - came.keys())),
+        reasons={n: why for back in done for n, why in back.reasons.items() if n in kept},
+    )
 
 
 def bound_by(executor: BaseCodeExecutor, runs: Collection[str]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from parsimony_kernel.core import events as ev
 from parsimony_kernel.session.identity import called
 from parsimony_kernel.session.maintenance import journal_of
 from parsimony_kernel.session.session import NotebookSession
@@ -38,20 +39,18 @@ def listing(rows: tuple[PendingRow, ...]) -> str:
         return "No question is waiting here."
     lines: list[str] = []
     for row in rows:
-        turn = row.turn
+        turn, asked = row.turn, row.record
         lines += [
             f"{short_id(turn.run_id)}  {inline(called(turn.notebook))}, turn {turn.ordinal}",
-            f"  you asked: {inline(row.turn.request)}",
-            f"  question:  {inline(row.record.pending_question)}",
+            f"  you asked: {inline(turn.request)}",
+            f"  question:  {inline(asked.pending_question)}",
         ]
-        if row.record.pending_question_context:
-            lines.append(f"             {inline(row.record.pending_question_context)}")
-        lines += [f"    | {plain(line)}" for line in held_lines(row.record.pending_call)]
-        choices = enumerate(row.record.choices, start=1)
-        lines += [f"    {number}. {inline(choice)}" for number, choice in choices]
-    lines.append("")
-    lines.append(f"Answer with: jupyter parsimony resume --turn {short_id(rows[0].turn.run_id)} 1")
-    return "\n".join(lines)
+        if asked.pending_question_context:
+            lines.append(f"             {inline(asked.pending_question_context)}")
+        lines += [f"    | {plain(line)}" for line in held_lines(asked.pending_call)]
+        lines += [f"    {n}. {inline(each)}" for n, each in enumerate(asked.choices, start=1)]
+    how = f"Answer with: jupyter parsimony resume --turn {short_id(rows[0].turn.run_id)} 1"
+    return "\n".join([*lines, "", how])
 
 
 def described(row: PendingRow) -> dict[str, Any]:
@@ -145,30 +144,27 @@ async def in_this_process(row: PendingRow, answer: str, folder: Path, say: Say) 
 
     Raises ``SessionError`` before anything ran.
     """
-    from parsimony_kernel.core.events import RunCompleted
     from parsimony_kernel.execution.private import CodeExecutor
-    from parsimony_kernel.view.blocks import EMPTY
-    from parsimony_kernel.view.fold import fold
+    from parsimony_kernel.view.fold import replay
     from parsimony_kernel.view.text import record_of
 
     place = find_workspace(folder) / row.turn.notebook
     session = NotebookSession(
         executor=CodeExecutor(cwd=str(place.parent)), notebook=place.name, folder=place.parent
     )
-    view, done, names = EMPTY, False, ""
+    events, names = list[ev.AgentEvent](), ""
     try:
         async for event in session.resume(answer, turn_id=row.turn.run_id):
-            done = isinstance(event, RunCompleted)
             if made := getattr(event, "variables", ()):
                 # They are none of the notebook's, as a record would have it.
                 names, event = ", ".join(made), event.model_copy(update={"variables": ()})
-            view = fold(view, event)
+            events.append(event)
     finally:
         session.close()
-        if view.blocks:
-            say(record_of(view.blocks))
+        if events:
+            say(record_of(replay(events).blocks))
             say(
                 f"\nThe variables of this run{f' ({names})' if names else ''} lived in this "
                 "process only, not in your notebook; what was published is in the workspace."
             )
-    return done
+    return isinstance(events[-1], ev.RunCompleted)

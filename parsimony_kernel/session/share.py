@@ -15,7 +15,7 @@ from typing import Any
 
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.core.kinds import HELD, Failure
-from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
+from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, KernelOutputType
 from parsimony_kernel.core.refusals import GUIDANCE, RefusalError
 from parsimony_kernel.gate.column_check import LISTS_COLUMNS
 from parsimony_kernel.gate.envelope import Envelope, bounded, plain
@@ -94,8 +94,7 @@ def shape_of(summary: Mapping[str, Any], code: str | None = None) -> dict[str, A
     The names of columns are told, but for those that are values: see ``_names_kept``. Those that
     stand in ``code`` are known to who wrote it.
     """
-    shape = _some(summary, "type", "kind", "name", "library", "rows", "python_type")
-    shape |= _some(summary, "columns_left_out")
+    shape = _some(summary, *_FIELDS["shape"])
     columns = summary.get("columns")
     if isinstance(columns, list):
         each = [column for column in columns if isinstance(column, dict)]
@@ -177,27 +176,30 @@ def _result(outcome: StepOutcome, share: Share, step: Step) -> Any:
         return answer
     if what is None or not isinstance(answer, dict):
         return None
-    if what != "shape":
-        return _some(answer, *what)
-    return _read_artifact(answer) if step.action == "read_artifact" else _inspected(answer)
+    if what == "shape":
+        return shape_of(answer)
+    told = _some(answer, *what)
+    if (columns := told.pop("columns", None)) is not None:
+        named = {name: _dtype(dtype) for name, dtype in dict(columns).items()}
+        told["columns"] = KEPT_NAME if looks_like_a_record(named) else named
+    return told
 
 
 def _of_code(output: KernelOutput, code: str) -> dict[str, Any]:
     """What code gave: the shapes of what it showed and bound, and which names it changed."""
-    told: dict[str, Any] = {}
-    if output.shown:
-        told["outputs"] = [
-            _error(each, code)
-            if isinstance(each, ExceptionObject)
-            else shape_of(plain(each.for_model()), code)
-            for each in output.shown
-        ]
-    if output.variables:
-        told["variables"] = [shape_of(plain(each.for_model()), code) for each in output.variables]
-    for name, names in (("overwritten", output.overwritten), ("deleted", output.deleted)):
-        if names:
-            told[name] = plain(list(names))
-    return told
+
+    def told(each: KernelOutputType) -> dict[str, Any]:
+        if isinstance(each, ExceptionObject):
+            return _error(each, code)
+        return shape_of(plain(each.for_model()), code)
+
+    parts = {
+        "outputs": [told(each) for each in output.shown],
+        "variables": [told(each) for each in output.variables],
+        "overwritten": plain(list(output.overwritten)),
+        "deleted": plain(list(output.deleted)),
+    }
+    return {name: part for name, part in parts.items() if part}
 
 
 def _error(error: ExceptionObject, code: str) -> dict[str, Any]:
@@ -209,48 +211,24 @@ def _error(error: ExceptionObject, code: str) -> dict[str, Any]:
     return told
 
 
-def _inspected(answer: Mapping[str, Any]) -> Any:
-    return {**shape_of(answer), **_some(answer, "origin", "made_from", "sources")}
-
-
-def _read_artifact(answer: Mapping[str, Any]) -> Any:
-    told = _some(answer, *_FIELDS["artifact"])
-    columns = answer.get("columns")
-    if isinstance(columns, dict):
-        named = {name: _dtype(dtype) for name, dtype in columns.items()}
-        told["columns"] = KEPT_NAME if looks_like_a_record(columns) else named
-    return told
-
-
 # -- what failed
 
 
 def _failed(outcome: StepOutcome, failure: Failure, share: Share, step: Step) -> StepOutcome:
-    before = outcome.envelope
-    if _is_the_gates(failure, share, step):
-        told = replace(failure, partial_data=None)
-        return replace(outcome, failure=told, result=ToolResult.from_failure(told))
-    fields, sentence = _trouble(failure, share, step)
-    envelope = {**_some(before, "error", "requested"), **fields, "message": sentence}
-    if share is Share.schema:
-        output = failure.partial_data
-        if isinstance(output, KernelOutput):
-            envelope["result"] = _of_code(output, step.code)
-        envelope |= _some(before, "variables")
-    envelope |= {"note": KEPT_OF_A_STEP[share], **_some(before, *_FIELDS["gates_own"])}
-    told = replace(
-        failure,
-        explanation=sentence,
-        blockers=(),
-        partial_data=None,
-        metadata={
-            **_some(failure.metadata, *_FIELDS["failure"]),
-            "envelope": fields,
-        },
-    )
-    return replace(
-        outcome, envelope=bounded(envelope), failure=told, result=ToolResult.from_failure(told)
-    )
+    envelope, told = outcome.envelope, replace(failure, partial_data=None)
+    if not _is_the_gates(failure, share, step):
+        fields, sentence = _trouble(failure, share, step)
+        envelope = {**_some(envelope, "error", "requested"), **fields, "message": sentence}
+        if share is Share.schema:
+            output = failure.partial_data
+            if isinstance(output, KernelOutput):
+                envelope["result"] = _of_code(output, step.code)
+            envelope |= _some(outcome.envelope, "variables")
+        envelope |= {"note": KEPT_OF_A_STEP[share]}
+        envelope = bounded(envelope | _some(outcome.envelope, *_FIELDS["gates_own"]))
+        metadata = {**_some(failure.metadata, *_FIELDS["failure"]), "envelope": fields}
+        told = replace(told, explanation=sentence, blockers=(), metadata=metadata)
+    return replace(outcome, envelope=envelope, failure=told, result=ToolResult.from_failure(told))
 
 
 def _is_the_gates(failure: Failure, share: Share, step: Step) -> bool:
@@ -293,15 +271,11 @@ def _trouble(failure: Failure, share: Share, step: Step) -> tuple[Envelope, str]
         fields["error_type"] = kind_of(kind, step.code)
         known = fields["error_type"] != OTHER_ERROR
         return fields, f"{step.action} failed{f': {kind}' if known else ''}"
-    if named := _fields_in(given.get("details")):
-        fields["details"] = [{"field": name} for name in named]
+    # The arguments that a refusal names.
+    if named := [_some(each, "field") for each in _each(given.get("details")) if "field" in each]:
+        fields["details"] = named
     what = "was refused" if failure.refusal in GUIDANCE else "failed"
     return fields, f"{step.action} {what}"
-
-
-def _fields_in(details: Any) -> list[str]:
-    """The arguments that a refusal names."""
-    return [each["field"] for each in _each(details) if "field" in each]
 
 
 def _each(details: Any) -> list[dict[str, Any]]:

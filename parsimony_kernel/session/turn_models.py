@@ -6,7 +6,7 @@ in the cell. The rules of the place: where a replay is asked for, no provider is
 be put on record is not sent.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -80,50 +80,64 @@ class Cassettes:
         """Whether the environment asks for a replay, so that no turn here needs a model."""
         return self._mode(None) is CassetteMode.replay
 
-    def of_turn(
+    def models(
         self,
         run_id: str,
         request: str,
         cell_key: str,
         *,
-        chosen: CassetteMode | None,
-        named: str | None,
-        usual: str | ChatModel,
+        model: str | ChatModel,
+        named: str | None = None,
         effort: str = "",
+        chosen: CassetteMode | None = None,
+        goes_on: bool = False,
     ) -> Models:
-        """The models of a turn that begins.
+        """The models of a turn.
 
         Args:
-            chosen: what the cell says. A replay that the environment asks for is not overruled.
+            model: the notebook's. A provider's is not asked for in a replay.
             named: the model that the cell names, if it does.
-            usual: the notebook's model. A provider's is not asked for in a replay.
+            chosen: what the cell says. A replay that the environment asks for is not overruled.
+            goes_on: whether it was begun before, as which it goes on.
 
         Raises ``SessionError``: the recording is missing, broken, of another release, has no such
         turn, or is of another model than the cell names.
         """
-        mode = self._mode(chosen)
-        if mode is not CassetteMode.off:
-            self._modes[run_id] = mode
-        resolve = partial(require, named or usual, self._environ, effort)
-        unrecorded = partial(self._unrecorded, named, usual, effort)
-        return self._models(mode, request, cell_key, resolve, unrecorded, named)
-
-    def of_resumed(
-        self, run_id: str, request: str, cell_key: str, model: str | ChatModel, effort: str
-    ) -> Models:
-        """The models of a turn that goes on, as it began; see ``of_turn``."""
-        mode = self._mode(self._modes.get(run_id))
-        resolve = partial(require, model, self._environ, effort)
-        return self._models(mode, request, cell_key, resolve, resolve, goes_on=True)
-
-    def _unrecorded(self, named: str | None, usual: str | ChatModel, effort: str) -> Models:
-        """The models of a cell of which the notebook that is compared has no recording."""
-        # A model that code of the notebook made is part of the notebook, as a tool is.
-        if named is None and not isinstance(usual, str):
-            return require(usual, self._environ, effort)
-        if named not in (None, OFFLINE) or self._saved_by() != OFFLINE:
-            raise SessionError(_NO_RECORDING)
-        return require(OFFLINE, self._environ, effort)
+        mode = self._mode(self._modes.get(run_id) if goes_on else chosen)
+        self._modes[run_id] = mode
+        words = normal_words(request, Place(self._folder, Secrets(self._environ).clean))
+        cells = self._cells.setdefault(words, [])
+        if cell_key not in cells:
+            cells.append(cell_key)
+        occurrence = cells.index(cell_key) + 1
+        if mode is CassetteMode.replay:
+            tape = self._tape()
+            is_recorded = any(turn.request == words for turn in tape.read().turns)
+            # Empty where no model is known that made the saved output of the cell that runs;
+            # nothing where the notebook is not being compared with what is saved in it.
+            saved_by = self._environ.get(SAVED_BY)
+            if is_recorded or saved_by is None:
+                return (self._player(tape, words, occurrence, named),)
+            # A model that code of the notebook made is part of the notebook, as a tool is.
+            is_its_own = named is None and not isinstance(model, str)
+            if not (goes_on or is_its_own):
+                is_built_in = durable.read(Path(saved_by)).decode() == OFFLINE
+                if named not in (None, OFFLINE) or not is_built_in:
+                    raise SessionError(_NO_RECORDING)
+                model = OFFLINE
+        models = require(named or model, self._environ, effort)
+        if mode is not CassetteMode.record:
+            return models
+        secrets = Secrets.of(models, self._environ)
+        name = ", ".join(each.name for each in models)
+        recorder = TurnRecorder(
+            self._tape(),
+            RecordedTurn(request=words, occurrence=occurrence, model=name),
+            self._place(secrets),
+            secrets,
+            goes_on=goes_on,
+        )
+        return tuple(recorded(each, recorder) for each in models)
 
     def _mode(self, chosen: CassetteMode | None) -> CassetteMode:
         try:
@@ -131,51 +145,6 @@ class Cassettes:
         except ValueError as exc:
             raise SessionError(str(exc)) from exc
         return around if chosen is None or around is CassetteMode.replay else chosen
-
-    def _models(
-        self,
-        mode: CassetteMode,
-        request: str,
-        cell_key: str,
-        resolve: Callable[[], Models],
-        unrecorded: Callable[[], Models],
-        named: str | None = None,
-        *,
-        goes_on: bool = False,
-    ) -> Models:
-        words = normal_words(request, Place(self._folder, Secrets(self._environ).clean))
-        cells = self._cells.setdefault(words, [])
-        if cell_key not in cells:
-            cells.append(cell_key)
-        occurrence = cells.index(cell_key) + 1
-        if mode is CassetteMode.off:
-            return resolve()
-        if mode is CassetteMode.record:
-            models = resolve()
-            secrets = Secrets.of(models, self._environ)
-            recorder = TurnRecorder(
-                self._tape(),
-                RecordedTurn(
-                    request=words,
-                    occurrence=occurrence,
-                    model=", ".join(model.name for model in models),
-                ),
-                self._place(secrets),
-                secrets,
-                goes_on=goes_on,
-            )
-            return tuple(recorded(model, recorder) for model in models)
-        tape = self._tape()
-        is_recorded = any(turn.request == words for turn in tape.read().turns)
-        if not is_recorded and self._saved_by() is not None:
-            return unrecorded()
-        return (self._player(tape, words, occurrence, named),)
-
-    def _saved_by(self) -> str | None:
-        """The model that made the saved output of the cell that runs, where the notebook is being
-        compared with what is saved in it; empty where none is known."""
-        told = self._environ.get(SAVED_BY)
-        return None if told is None else durable.read(Path(told)).decode()
 
     def _place(self, secrets: Secrets) -> Place:
         return Place(self._folder, secrets.clean, frozenset(self._cells))

@@ -16,11 +16,15 @@ from parsimony_kernel.llm.cassette_mode import CassetteMode
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.storage.store import TurnRow
 
-# The limits of a turn, by the name that guardrails and events give them.
-LIMITS = (
-    "max_iterations", "max_execution_time_s", "llm_timeout_s", "max_tokens", "max_cost_usd",
-    "claims",
-)  # fmt: skip
+# The limits of a turn: as guardrails and events name them, and as options do.
+_LIMITS = {
+    "max_iterations": "max_iterations",
+    "max_execution_time_s": "max_time_s",
+    "llm_timeout_s": "silence_s",
+    "max_tokens": "max_tokens",
+    "max_cost_usd": "max_cost_usd",
+    "claims": "claims",
+}
 
 # What a turn keeps over a question as it is, by the name that options and events give it.
 KEPT = ("context", "share_figures", "effort")
@@ -76,14 +80,7 @@ class TurnOptions:
 
     def guardrails(self) -> AgentGuardrails:
         """The limits of the turn."""
-        given = {
-            "max_iterations": self.max_iterations,
-            "max_execution_time_s": self.max_time_s,
-            "llm_timeout_s": self.silence_s,
-            "max_tokens": self.max_tokens,
-            "max_cost_usd": self.max_cost_usd,
-            "claims": self.claims,
-        }
+        given = {name: getattr(self, option) for name, option in _LIMITS.items()}
         return AgentGuardrails(**{k: v for k, v in given.items() if v is not None})
 
     @property
@@ -170,16 +167,9 @@ def digest_of(begun: RunStarted) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def limits_of(begun: RunStarted | None) -> AgentGuardrails:
-    """The limits that a turn began with."""
-    if begun is None or not begun.max_iterations:
-        return AgentGuardrails()
-    return AgentGuardrails(**{name: getattr(begun, name) for name in LIMITS})
-
-
 def shown_limits(guardrails: AgentGuardrails, state: RunState | None = None) -> dict[str, Any]:
     """The limits, with what the person has allowed beyond them in ``state``."""
-    shown = {name: getattr(guardrails, name) for name in LIMITS}
+    shown = {name: getattr(guardrails, name) for name in _LIMITS}
     if state is not None and guardrails.max_tokens is not None:
         shown["max_tokens"] = guardrails.max_tokens + state.budget_from_tokens
     if state is not None and guardrails.max_cost_usd is not None:
@@ -187,14 +177,12 @@ def shown_limits(guardrails: AgentGuardrails, state: RunState | None = None) -> 
     return shown
 
 
-def options_of(begun: RunStarted | None) -> TurnOptions:
-    """What a turn began with, apart from its limits. One that is not on record tells its model
-    nothing of the notebook. Raises ``ValueError`` for a mode that does not exist."""
-    if begun is None:
-        return TurnOptions(share=Share.none)
+def options_of(begun: RunStarted) -> TurnOptions:
+    """What a turn began with. Raises ``ValueError`` for a mode that does not exist."""
     return TurnOptions(
-        approve=Approval(begun.approve or Approval.guarded),
+        approve=Approval(begun.approve),
         procedure=begun.procedure,
-        share=Share(begun.share or Share.samples),
+        share=Share(begun.share),
         **{name: getattr(begun, name) for name in KEPT},
+        **{option: getattr(begun, name) for name, option in _LIMITS.items()},
     )

@@ -1,35 +1,33 @@
-"""A file that would be run is known by its name or its first line."""
+"""A file that would be run is known by its name."""
 
 import pytest
 
-from parsimony_kernel.core.reach import runner_of
-
-STARTS = "import os\nos.system('make all')"
+from parsimony_kernel.core.reach import is_run_later
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "who"),
+    "name",
     [
-        ("a.py", "", "Python"),
-        ("a.PY", "", "Python"),
-        ("conftest.py", "", "Python"),
-        ("site/a.pth", "import a", "Python"),
-        ("a.so", "", "Python"),
-        ("a.pyd", "", "Python"),
-        ("a.ipy", "", "Python"),
-        ("a.sh", "", "a shell"),
-        ("a.bat", "", "a shell"),
-        ("a.ps1", "", "a shell"),
-        ("Makefile", "", "make"),
-        ("sub/GNUmakefile", "", "make"),
-        ("rules.mk", "", "make"),
-        ("start", "#!/bin/sh\n", "the system"),
-        ("start", "\ufeff#!/bin/sh\n", "the system"),
-        ("a.pyi", "", ""),
-        ("a.md", "## Title\n#!/bin/sh", ""),
-        ("makefile.md", "", ""),
-        ("py", "x", ""),
+        "a.py",
+        "a.PY",
+        "conftest.py",
+        "site/a.pth",
+        "a.so",
+        "a.pyd",
+        "a.ipy",
+        "a.sh",
+        "a.bat",
+        "a.ps1",
+        "Makefile",
+        "sub/GNUmakefile",
+        "rules.mk",
+        ".git/hooks/pre-commit",
     ],
 )
-def test_who_would_run_a_file(name: str, text: str, who: str) -> None:
-    assert runner_of(name, text) == who
+def test_a_file_that_something_runs_is_known(name: str) -> None:
+    assert is_run_later(name)
+
+
+@pytest.mark.parametrize("name", ["a.pyi", "a.md", "makefile.md", "py", "start", "hooks/x"])
+def test_a_file_that_nothing_runs_is_none(name: str) -> None:
+    assert not is_run_later(name)

@@ -488,5 +488,5 @@ async def test_what_a_turn_keeps_is_what_nothing_else_does(
 ) -> None:
     await desk.mine("import numpy as np\ndf = pd.DataFrame(np.zeros((1000, 4)))")
     await desk.turn("t", code)
-    size = desk.changes._by_run["t"].size
+    size = desk.changes.size("t")
     assert kept <= size < kept + 1_000

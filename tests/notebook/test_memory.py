@@ -202,13 +202,16 @@ def test_long_words_are_cut_and_the_request_keeps_its_form() -> None:
     assert answer.endswith(" …")
 
 
-def test_of_more_than_there_is_room_for_the_newest_are_told() -> None:
+def test_of_more_than_there_is_room_for_the_newest_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rows = [row(n, request=f"{n} " + "a" * 500, summary="b" * 900) for n in range(1, 10)]
     whole = told(rows)
     assert sum(len(request) + len(answer) for request, answer in whole) <= memory.MOST_CHARS
     assert [request[10] for request, _ in whole] == ["5", "6", "7", "8", "9"]
-    assert told(rows, limit_chars=100) == []
     assert len(told([row(n) for n in range(50)])) == memory.MOST_TURNS
+    monkeypatch.setattr(memory, "MOST_CHARS", 100)
+    assert told(rows) == []
 
 
 BACK, AGAIN = TurnTakenBack(removed=("x",)), TurnTakenBack(restored=("x",), redone=True)
@@ -522,7 +525,7 @@ async def test_artifacts_of_this_notebook_come_first_and_are_left_out_last(
     session = scripted(run(frame.format("mine")), publish("mine", "Mine"), DONE, clock=clock)
     await turn(session, "a")
     clock.advance(1)
-    store, journal = session._store, session._journal
+    store, journal = session.home.store, session._journal
     for name in ("one", "two"):
         entry = store.list()[0]
         clock.advance(1)

@@ -5,7 +5,7 @@ from pathlib import Path
 from parsimony_kernel.core.events import RunCompleted, TextDelta
 from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.llm.secrets import Secrets
-from parsimony_kernel.session.turn_log import EventWriter
+from parsimony_kernel.session.turn import EventWriter
 from parsimony_kernel.storage.store import SqliteJournal
 
 

@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.core.chat import ChatModel, ModelRequest
+from parsimony_kernel.core.chat import ModelRequest
 from parsimony_kernel.core.events import AgentEvent, Handoff, RunStarted
-from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.llm.cassette_mode import CassetteMode
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
@@ -27,25 +26,11 @@ Start = Callable[..., NotebookSession]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    opened: list[NotebookSession] = []
+def start(scripted: Start) -> Start:
+    def build(*steps: Step, model: Any = None, **environ: str) -> NotebookSession:
+        return scripted(*steps, model=model, environ={**ENVIRON, **environ})
 
-    def build(
-        *steps: Step, model: str | ChatModel | None = None, **environ: str
-    ) -> NotebookSession:
-        session = NotebookSession(
-            executor=CodeExecutor(cwd=str(tmp_path)),
-            notebook="analysis.ipynb",
-            folder=tmp_path,
-            model=model or ScriptedModel(steps),
-            environ={**ENVIRON, **environ},
-        )
-        opened.append(session)
-        return session
-
-    yield build
-    for session in opened:
-        session.close()
+    return build
 
 
 async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:

@@ -1,7 +1,7 @@
 """How much of a notebook a model is told, of what, and what it is told instead of the rest."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -24,7 +24,6 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.core.pictures import pictures_in
 from parsimony_kernel.core.taxonomy import FailureType, TriageContext
-from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.gate.gate import StepOutcome
 from parsimony_kernel.session.session import NotebookSession
@@ -38,42 +37,32 @@ from parsimony_kernel.session.share import (
     words_of,
 )
 from parsimony_kernel.session.turns import MENDING, TurnOptions
-from parsimony_kernel.testing import scripted
 from parsimony_kernel.testing.scripted import ScriptedModel, call
+from parsimony_kernel.testing.scripted import Step as Played
 
 ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}
 DONE = call("return_done", summary="It is done.")
 Start = Callable[..., NotebookSession]
 
 
-def run(code: str) -> scripted.Step:
+def run(code: str) -> Played:
     return call("run_code", code=code)
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    opened: list[NotebookSession] = []
+def start(tmp_path: Path, scripted: Start) -> Start:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "sales.csv").write_text("region,amount\nnorth,1\nsouth,2\n")
     (tmp_path / "costs.csv").write_text("amount\n3\n")
 
-    def build(*steps: scripted.Step) -> NotebookSession:
-        session = NotebookSession(
-            executor=CodeExecutor(cwd=str(tmp_path)),
-            notebook="analysis.ipynb",
-            folder=tmp_path,
-            model=ScriptedModel(steps),
-            environ=ENVIRON,
-        )
+    def build(*steps: Played) -> NotebookSession:
+        session = scripted(*steps)
         namespace = session.executor.namespace()  # type: ignore[attr-defined]
         namespace["sales"] = pd.DataFrame({"region": ["north", "south"], "amount": [17.25, 2]})
         namespace["note"] = "written by hand"
-        opened.append(session)
         return session
 
-    yield build
-    for session in opened:
-        session.close()
+    return build
 
 
 async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:

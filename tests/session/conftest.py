@@ -1,6 +1,6 @@
-"""A folder with data, and sessions that are closed behind the test."""
+"""A folder with data, and sessions on it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +8,7 @@ import pytest
 
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.session.session import NotebookSession
-from parsimony_kernel.testing.scripted import ScriptedModel, Step
-
-from .session_steps import ENVIRON
+from parsimony_kernel.testing.scripted import Step
 
 
 @pytest.fixture
@@ -21,24 +19,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def opened() -> Iterator[list[NotebookSession]]:
-    sessions: list[NotebookSession] = []
-    yield sessions
-    for session in sessions:
-        session.close()
-
-
-@pytest.fixture
-def start(folder: Path, opened: list[NotebookSession]) -> Any:
+def start(folder: Path, scripted: Callable[..., NotebookSession]) -> Any:
     def build(steps: Sequence[Step] = (), executor: CodeExecutor | None = None) -> NotebookSession:
-        session = NotebookSession(
-            executor=executor or CodeExecutor(cwd=str(folder)),
-            notebook="analysis.ipynb",
-            folder=folder,
-            model=ScriptedModel(steps),
-            environ=ENVIRON,
-        )
-        opened.append(session)
-        return session
+        return scripted(*steps, executor=executor, folder=folder)
 
     return build

@@ -1,18 +1,18 @@
 """What a person has written down for every agent: read as their words, and as nothing else."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from parsimony_kernel.core.events import AgentEvent, RunStarted, UserInputRequested
-from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.session.inventory import MAX_INSTRUCTIONS_BYTES, read_instructions
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turns import TurnOptions
-from parsimony_kernel.testing.scripted import ScriptedModel, call
+from parsimony_kernel.testing.scripted import call
 
 DONE = call("return_done", summary="It is done.")
 Start = Callable[..., NotebookSession]
@@ -27,23 +27,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def start(folder: Path) -> Iterator[Start]:
-    opened: list[NotebookSession] = []
-
-    def build(*steps: Any) -> NotebookSession:
-        session = NotebookSession(
-            executor=CodeExecutor(cwd=str(folder)),
-            notebook="a.ipynb",
-            folder=folder,
-            model=ScriptedModel(steps),
-            environ={"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"},
-        )
-        opened.append(session)
-        return session
-
-    yield build
-    for session in opened:
-        session.close()
+def start(folder: Path, scripted: Start) -> Start:
+    return partial(scripted, folder=folder)
 
 
 async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:

@@ -30,7 +30,7 @@ from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turns import SessionError, TurnOptions
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.provider import LoopbackProvider
-from parsimony_kernel.testing.scripted import ScriptedModel, call, say
+from parsimony_kernel.testing.scripted import call, say
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.text import record_of
 
@@ -317,7 +317,7 @@ async def test_a_workspace_that_is_deleted_while_open_is_made_again(
 async def test_a_question_too_old_to_answer_is_not_offered(start: Any) -> None:
     session = start([ASK])
     await gather(session.turn("sum it", cell_key="a"))
-    session._clock = ManualClock(datetime.now(UTC) + timedelta(days=8))
+    session.home.clock = ManualClock(datetime.now(UTC) + timedelta(days=8))
     assert session.pending() == ()
     with pytest.raises(SessionError, match="days ago"):
         await gather(session.resume("1", turn_id=session.turns()[0].run_id))
@@ -325,16 +325,10 @@ async def test_a_question_too_old_to_answer_is_not_offered(start: Any) -> None:
 
 @pytest.mark.parametrize("name", ["analysis .ipynb", "aux.ipynb", "گزارش‌ها.ipynb"])
 async def test_a_notebook_of_any_name_has_turns_and_publishes(
-    folder: Path, opened: list[NotebookSession], name: str
+    folder: Path, scripted: Any, name: str
 ) -> None:
-    session = NotebookSession(
-        executor=CodeExecutor(cwd=str(folder)),
-        notebook=name,
-        folder=folder,
-        model=ScriptedModel([LOAD, call("return_dataset", variable="sales", title="Sales"), DONE]),
-        environ=ENVIRON,
-    )
-    opened.append(session)
+    publish = call("return_dataset", variable="sales", title="Sales")
+    session = scripted(LOAD, publish, DONE, folder=folder, notebook=name)
     events = await gather(session.turn("publish", cell_key="a"))
     assert isinstance(events[-1], RunCompleted)
     assert len(session.artifacts()) == 1
@@ -481,18 +475,18 @@ async def test_a_question_whose_lease_ran_out_is_gone_on_from_by_one(
     slow, quick = start([DONE]), start([DONE])
     clock = ManualClock(datetime.now(UTC))
     for session in (asking, slow, quick):
-        session._clock = session._journal.clock = clock
-    take_up = slow._log.take_up
+        session.home.clock = session._journal.clock = clock
+    consume = slow._journal.consume
 
-    def asleep(*arguments: Any) -> None:
+    def asleep(*arguments: Any) -> bool:
         """The machine sleeps past the lease, and another process answers meanwhile."""
         clock.advance(200)
         other = threading.Thread(target=lambda: asyncio.run(gather(quick.resume("south"))))
         other.start()
         other.join()
-        take_up(*arguments)
+        return bool(consume(*arguments))
 
-    monkeypatch.setattr(slow._log, "take_up", asleep)
+    monkeypatch.setattr(slow._journal, "consume", asleep)
     with pytest.raises(SessionError, match="answered elsewhere"):
         await gather(slow.resume("north"))
     assert (len(slow._model.requests), len(quick._model.requests)) == (0, 1)

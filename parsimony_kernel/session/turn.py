@@ -1,0 +1,606 @@
+"""One turn of a notebook: what it may do, what its model is told, and how it is written down.
+
+The rules of the place: every event is in the journal before anybody sees it; what leaves for a
+person or the disk holds no secret; and of the notebook a model is told what the turn shares.
+"""
+
+import asyncio
+import functools
+import json
+import os
+import re
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from parsimony_kernel.agent.agent import Agent
+from parsimony_kernel.agent.evidence import said
+from parsimony_kernel.agent.failure.suspension import SuspensionConsumed
+from parsimony_kernel.agent.hooks import RunContext, RunHooks
+from parsimony_kernel.agent.loop import admit, run_loop
+from parsimony_kernel.agent.prompts import INSTRUCTIONS, notebook_changes
+from parsimony_kernel.artifacts.publish import LiveName
+from parsimony_kernel.artifacts.store import SHORT_ID
+from parsimony_kernel.core import events as ev
+from parsimony_kernel.core.calls import arguments_of
+from parsimony_kernel.core.cancellation import CancellationRequest
+from parsimony_kernel.core.causes import BAD_ARGUMENTS
+from parsimony_kernel.core.chat import OFFLINE, ChatModel, ToolCall
+from parsimony_kernel.core.conversation import AgentContext, AgentMessage, snapshot_message
+from parsimony_kernel.core.effects import Effects, action_sha
+from parsimony_kernel.core.kinds import Failure, FailureKind
+from parsimony_kernel.core.outputs import FigureObject
+from parsimony_kernel.core.reach import Reach, ReachKind
+from parsimony_kernel.core.state import RunState, SuspensionRecord
+from parsimony_kernel.execution.frames import is_frame
+from parsimony_kernel.execution.interrupt import stop_on_sigint
+from parsimony_kernel.execution.run_scope import RunScope
+from parsimony_kernel.gate.approval import Approval, Approving, Granted
+from parsimony_kernel.gate.gate import StepOutcome
+from parsimony_kernel.gate.preview import preview
+from parsimony_kernel.gate.stages import Attempt, Stage
+from parsimony_kernel.lineage.checkpoint import Change
+from parsimony_kernel.lineage.files import Files
+from parsimony_kernel.llm.cassette import CassetteMiss
+from parsimony_kernel.llm.credentials import provider_of
+from parsimony_kernel.llm.secrets import Secrets
+from parsimony_kernel.metrics import tracing
+from parsimony_kernel.session import memory
+from parsimony_kernel.session.home import Home
+from parsimony_kernel.session.inventory import (
+    Written,
+    instructions_in_words,
+    notebook_in_words,
+    read_instructions,
+)
+from parsimony_kernel.session.past import bound_by
+from parsimony_kernel.session.share import Share, Step, shared, tools_told
+from parsimony_kernel.session.turn_models import noting
+from parsimony_kernel.session.turns import (
+    KEPT,
+    SessionError,
+    TurnOptions,
+    digest_of,
+    shown_limits,
+)
+from parsimony_kernel.storage.durable import StorageError
+from parsimony_kernel.storage.effects import JournalEffects
+from parsimony_kernel.storage.keyring import GRACE_S
+from parsimony_kernel.storage.store import PendingRow, SqliteJournal
+from parsimony_kernel.toolbox.publish import announcement
+from parsimony_kernel.tools import Tools
+
+# A question may wait over a long weekend.
+MAX_QUESTION_AGE_S = GRACE_S
+
+_LEASE_S = 120.0
+# Tools of what is published: a turn that begins where nothing is need not hear of them.
+_OF_ARTIFACTS = frozenset({"list_artifacts", "read_artifact", "refresh"})
+_ADDRESS = re.compile(r"\bhttps?://(?:[^\s/@]*@)?([\w.-]+\w)")
+# What is told of going back where names are kept.
+_GONE_BACK = "The variables are as they were before."
+_ASK_AGAIN = "The question waits on: answer it again then, with %agent answer."
+# Kinds of failure that pass, so that a question whose answer met one waits on.
+_PASSING = (FailureKind.capability_gap, FailureKind.transient_provider)
+# How a turn stands that an event has ended, and the field with the words for it.
+_ENDS: Mapping[type[ev.AgentEvent], tuple[str, str]] = {
+    ev.RunCompleted: ("done", "summary"),
+    ev.UserInputRequested: ("suspended", "question"),
+    ev.Handoff: ("handed_off", "rationale"),
+    ev.PartialRunSummary: ("stopped", "missing"),
+}
+
+
+class Turn(RunHooks):
+    """A turn, and the hooks of its run.
+
+    Args:
+        home: what the turns of the notebook share.
+        models: what answers it, the preferred one first.
+        options: what it may do, and how much it shares.
+        asked: the question that it goes on from.
+        stop: what stops it.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        models: Sequence[ChatModel],
+        run_id: str,
+        cell_key: str,
+        options: TurnOptions,
+        *,
+        asked: PendingRow | None = None,
+        stop: CancellationRequest | None = None,
+    ) -> None:
+        super().__init__(home.breakers, home.tool_breakers)
+        self._home, self._options, self._asked = home, options, asked
+        self.run_id, self._cell_key = run_id, cell_key
+        self.ordinal = asked.turn.ordinal if asked else 0
+        self.cancellation = stop or CancellationRequest()
+        self._secrets = Secrets.of(models, {**os.environ, **home.environ})
+        self._models = noting(models, home.journal, run_id)
+        self._guardrails = options.guardrails()
+        self._emitted: list[ev.AgentEvent] = []
+        self._instructions: tuple[Written, ...] = ()
+        self._own_tools: frozenset[str] = frozenset()
+        self._has_artifacts = False
+        self._trouble = ""
+
+    # -- its flow
+
+    async def run(
+        self, opened: Callable[[Agent], tuple[ev.RunStarted, RunState]]
+    ) -> AsyncGenerator[ev.AgentEvent, None]:
+        """Run it to its end or its next question; the notebook is busy with it for as long.
+
+        Args:
+            opened: writes down that it begins or goes on, and gives the state to go on from.
+        """
+        home = self._home
+        home.running = self
+        try:
+            self._trouble = await home.store.look(self.cancellation)
+            agent = self._agent()
+            started, state = opened(agent)
+            async with aclosing(self._follow(started, run_loop(agent, state))) as events:
+                async for event in events:
+                    yield event
+        finally:
+            home.running = None
+
+    def begin(self, request: str, notice: str, agent: Agent) -> tuple[ev.RunStarted, RunState]:
+        """Begin it with ``request``, in the place of its cell's earlier turn.
+
+        Args:
+            notice: what its record says first, after the news of the notebook.
+        """
+        home, request = self._home, self._secrets.clean(request)
+        self.ordinal = home.journal.begin_turn(
+            self.run_id,
+            notebook=home.history,
+            cell_key=self._cell_key,
+            request=request,
+            model=self._model_name,
+            connection_file=home.connection_file,
+            pid=os.getpid(),
+        )
+        with _undone_by(lambda: home.journal.end_turn(self.run_id, "cancelled")):
+            back = home.past.replace(home.runs_of(self._cell_key), by=self.run_id)
+            state, told = self._state(agent, request, also=back.removed)
+            notices = (home.news, home.journal.news(), notice, self._trouble)
+            started = self._started(
+                request=request,
+                shared=(*told, *_kept_tools(home.tools.kept)),
+                approve=self._options.approve.value,
+                procedure=self._options.procedure or "",
+                notice=" ".join(filter(None, notices)),
+                replaced=(*back.restored, *back.removed),
+            )
+            state.begun = digest_of(started)
+            home.journal.append(self.run_id, started)
+        home.news = ""
+        return started, state
+
+    def go_on(
+        self, answer: str, choice: str, begun: ev.RunStarted, agent: Agent
+    ) -> tuple[ev.RunStarted, RunState]:
+        """Go on from its question.
+
+        Args:
+            choice: the id of the choice that ``answer`` is, empty for free words.
+            begun: how it began.
+
+        Raises ``ValueError`` where the record is not accepted; nothing ran then.
+        """
+        assert self._asked is not None
+        home, record = self._home, self._asked.record
+        gone, _ = self._differences(record)
+        state = admit(
+            agent,
+            record,
+            answer,
+            code_executor=home.executor,
+            cancellation=self.cancellation,
+            max_suspension_age_s=MAX_QUESTION_AGE_S,
+        )
+        started = self._started(
+            state,
+            request=self._asked.turn.request,
+            reply=self._secrets.clean(answer),
+            choice=choice,
+            gone=gone if self._options.share is not Share.none else (),
+            shared=instructions_in_words(self._instructions, begun),
+        )
+        # Its single use is spent with what is written of its going on.
+        if not home.journal.consume(record.nonce, home.owner):
+            # The lease ran out meanwhile, while this machine slept, and another took it up.
+            raise SuspensionConsumed("this question was answered elsewhere meanwhile")
+        with _undone_by(lambda: home.wait_on(record)):
+            home.journal.resume_turn(
+                self.run_id, connection_file=home.connection_file, pid=os.getpid()
+            )
+            home.journal.append(self.run_id, started)
+        if not self._is_reader:
+            home.answers[record.pending_question] = answer
+        return started, state
+
+    def preview(self, request: str) -> tuple[Agent, RunState]:
+        """What it would begin with. Nothing is written or taken back."""
+        agent = self._agent()
+        return agent, self._state(agent, self._secrets.clean(request))[0]
+
+    @property
+    def _is_reader(self) -> bool:
+        """Whether a model of language answers: the built-in one has no use for a date, and keeps to
+        the answers that it was given."""
+        return any(model.name != OFFLINE for model in self._models)
+
+    @property
+    def _model_name(self) -> str:
+        return ", ".join(model.name for model in self._models)
+
+    def _agent(self) -> Agent:
+        """Its agent, with what the notebook offers now."""
+        home, chosen = self._home, self._options
+        own = tools_told(home.tools.added(), chosen.share)
+        scope = RunScope(self.run_id, home.notebook, self._cell_key, self.ordinal)
+        seen: set[LiveName] = set(self._asked.record.minted_live_names if self._asked else ())
+        tools = home.tools.of_run(scope, self._guardrails, self._emitted.append, seen) + own
+        playbook = home.tools.playbook(chosen.procedure or "", tools)
+        self._own_tools = frozenset(own)
+        self._has_artifacts = bool(home.artifacts(most=1))
+        if chosen.share is not Share.none and chosen.context != ():
+            self._instructions = read_instructions(home.folder, home.workspace)
+        return Agent(
+            model_config=self._models,
+            code_executor=home.executor,
+            guardrails=self._guardrails,
+            session_id=home.session_id,
+            keyring=home.keyring,
+            workspace=str(home.workspace),
+            tools=tools,
+            contract=playbook.contract,
+            rules=playbook.rules,
+            procedure=playbook.procedure,
+            instructions="\n\n".join((INSTRUCTIONS, *(w.block for w in self._instructions))),
+            pinned_constraints=playbook.constraints,
+            policy=playbook.policy,
+            hooks=self,
+            clock=home.clock,
+        )
+
+    def _state(
+        self, agent: Agent, request: str, *, also: Sequence[str] = ()
+    ) -> tuple[RunState, tuple[str, ...]]:
+        """The state in which it begins, and what of the notebook its first message shares.
+
+        ``also`` are names that may be bound anew beside those of the turn that is replaced.
+        """
+        home, chosen = self._home, self._options
+        turns = home.turns()
+        earlier: tuple[AgentMessage, ...] = ()
+        if chosen.context is None:
+            earlier = memory.earlier_turns(
+                turns, home.journal.events, cell_key=self._cell_key, share=chosen.share
+            )
+        context, told = self._inventory(request, earlier_turns=len(earlier) // 2, also=also)
+        state = agent.start(
+            request,
+            ctx=AgentContext(earlier, context),
+            run_id=self.run_id,
+            cancellation=self.cancellation,
+        )
+        others = [each.run_id for each in turns if each.run_id != self.run_id]
+        before = home.beginning_of(others[-1]) if others else None
+        return state, (*told, *instructions_in_words(self._instructions, before))
+
+    def _inventory(
+        self, request: str = "", *, earlier_turns: int = 0, also: Sequence[str] = ()
+    ) -> tuple[str, tuple[str, ...]]:
+        """What the notebook holds, as the model and as people are told of it."""
+        home, earlier = self._home, self._home.runs_of(self._cell_key)
+        return notebook_in_words(
+            home.executor,
+            home.folder,
+            home.artifacts(most=memory.MOST_ARTIFACTS),
+            request=request,
+            earlier_turns=earlier_turns,
+            today=home.clock.now().date() if self._is_reader else None,
+            replaceable=(*bound_by(home.executor, earlier), *also),
+            share=self._options.share,
+            chosen=self._options.context,
+            answers={} if self._is_reader else home.answers,
+        )
+
+    def _started(self, state: RunState | None = None, **told: Any) -> ev.RunStarted:
+        """How it begins, or in ``state`` goes on: its options, its limits, and what is ``told``."""
+        return ev.RunStarted(
+            run_id=self.run_id,
+            model=self._model_name,
+            share=self._options.share.value,
+            instructions={each.path: each.sha for each in self._instructions},
+            **{name: getattr(self._options, name) for name in KEPT},
+            **shown_limits(self._guardrails, state),
+            **told,
+        )
+
+    async def _follow(
+        self, started: ev.RunStarted, stream: AsyncGenerator[ev.AgentEvent, None]
+    ) -> AsyncGenerator[ev.AgentEvent, None]:
+        """Yield ``started``, which is written already, and ``stream``, each event journalled
+        first; close the turn."""
+        home, stop = self._home, self.cancellation
+        log = EventWriter(home.journal, self.run_id, self._secrets)
+        observer = tracing.observer(home.clock, provider_of)
+        trace: Callable[[ev.AgentEvent], None] = (
+            observer.observe if observer else lambda event: None
+        )
+        ended = ran = False
+        with stop_on_sigint(stop):
+            try:
+                trace(started)
+                yield started
+                async with aclosing(stream):
+                    async for event in stream:
+                        # What was begun, an answer must not begin again.
+                        ran = ran or isinstance(event, ev.LLMCallCompleted | ev.ToolEvent)
+                        waits_on = None if ran or not _came_to_nothing(event) else self._asked
+                        if waits_on and isinstance(event, ev.Handoff):
+                            steps = (*event.suggested_next_steps, _ASK_AGAIN)
+                            event = event.model_copy(update={"suggested_next_steps": steps})
+                        if isinstance(event, ev.UserInputRequested):
+                            home.journal.suspend(event.suspension_record)
+                        log.write(event)
+                        if ev.is_terminal(event):
+                            ended = True
+                            log.end(event)
+                        if waits_on:
+                            home.wait_on(waits_on.record)
+                        if isinstance(event, ev.RunCompleted):
+                            home.past.settle(self.run_id)
+                        trace(event)
+                        yield event
+            except CassetteMiss:
+                stop.set("the recording has no answer to this request")
+                raise
+            finally:
+                if not ended:
+                    # The consumer went away, its task was cancelled, or the journal failed: said
+                    # in writing as far as that is possible.
+                    stop.set("the cell was cancelled")
+                    cut_short = ev.RunCancelled(reason=stop.reason)
+                    trace(cut_short)
+                    with suppress(SessionError):
+                        log.write(cut_short)
+                    with suppress(SessionError):
+                        home.journal.end_turn(self.run_id, "cancelled")
+
+    # -- the hooks of its run
+
+    def secrets(self, context: RunContext) -> Secrets:
+        return self._secrets
+
+    def offered(self, tools: Tools) -> Tools:
+        if self._has_artifacts:
+            return tools
+        return Tools(each for each in tools.values() if each.name not in _OF_ARTIFACTS)
+
+    def drain(self) -> list[ev.AgentEvent]:
+        emitted = self._emitted.copy()
+        self._emitted.clear()
+        return emitted
+
+    def stages(self, state: RunState) -> tuple[Stage, ...]:
+        return (self._publishing_no_secret,)
+
+    def approvals(self, state: RunState) -> Approving:
+        executor, granted = self._home.executor, self._granted
+        workspace = self._home.workspace.resolve()
+        # A host whose full address the person has given is theirs to be asked.
+        addresses = _ADDRESS.findall(said(state.messages))
+        granted.targets.update((ReachKind.network, host) for host in addresses)
+        mode = self._options.approve
+        if mode is Approval.guarded and not executor.is_watched:
+            mode = Approval.ask
+
+        def reaches(code: str) -> tuple[Reach, ...]:
+            """What ``code`` would plainly do outside this notebook's workspace."""
+            folder = self._home.folder.resolve()
+            namespace = executor.variables()
+            return preview(code, workspace=workspace, folder=folder, namespace=namespace)
+
+        return Approving(
+            mode,
+            reaches,
+            workspace if executor.is_watched else None,
+            granted,
+            self.effects(state),
+            self.run_id,
+            lambda: "" if (paused := executor.paused) is None else paused.sha,
+            functools.partial(
+                self._holding_none, why="the person would be asked about a call with a secret in it"
+            ),
+        )
+
+    async def kept(self, call: ToolCall, outcome: StepOutcome, state: RunState) -> StepOutcome:
+        table = outcome.result.data
+        if not outcome.ok or not is_frame(table):
+            return outcome
+        keep = functools.partial(
+            self._home.publisher.keep,
+            tool=call.function.name,
+            arguments=self._secrets.of_json(arguments_of(call)),
+            run_id=self.run_id,
+        )
+        try:
+            published = await asyncio.to_thread(keep, table)
+        except (ValueError, StorageError) as exc:
+            told = f"It is not kept. {exc}"
+        else:
+            self._emitted.append(announcement(published.entry, reused=published.reused))
+            told = (
+                "It is kept whole. In code: import parsimony_kernel, then "
+                f"parsimony_kernel.load_dataset({published.ref.logical_id[:SHORT_ID]!r})"
+            )
+        note = " ".join(filter(None, (outcome.envelope.get("note", ""), told)))
+        return replace(outcome, envelope={**outcome.envelope, "note": note})
+
+    def shared(self, call: ToolCall, outcome: StepOutcome) -> StepOutcome:
+        code = arguments_of(call).get("code")
+        step = Step(call.function.name, code if isinstance(code, str) else "", self._own_tools)
+        return shared(outcome, self._options.share, step)
+
+    def pictures(self, outcome: StepOutcome) -> Sequence[FigureObject]:
+        return super().pictures(outcome) if self._options.shows_figures else ()
+
+    def shared_names(self, words: str) -> str:
+        return _GONE_BACK if words and self._options.share is Share.none else words
+
+    def effects(self, state: RunState) -> Effects:
+        journal, secrets = self._home.journal, self._secrets
+
+        def told(action: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+            """The inputs of a write as they are put down. Of those that hold a secret a hash is
+            put down too, so that another write stays another."""
+            clean = secrets.of_json(dict(inputs))
+            return inputs if clean == inputs else {**clean, "": action_sha(action, inputs)}
+
+        return JournalEffects(
+            journal.database, self.run_id, journal.clock, told=told, answered=secrets.of_json
+        )
+
+    def variables(self, state: RunState) -> tuple[str, ...]:
+        return bound_by(self._home.executor, {self.run_id})
+
+    def files(self, state: RunState) -> Files | None:
+        return self._granted.files
+
+    def ended(self, state: RunState, change: Change | None) -> None:
+        files = self._granted.files
+        replaced = () if files is None else files.close()
+        if change is not None or replaced:
+            self._home.past.changes.add(self.run_id, change, replaced)
+
+    def claim(self, record: SuspensionRecord) -> bool:
+        return self._home.journal.claim(record.nonce, self._home.owner, _LEASE_S)
+
+    def news_since(self, record: SuspensionRecord) -> Sequence[dict[str, Any]]:
+        chosen = self._options.context
+        if self._options.share is Share.none:
+            return ()
+        used = "" if chosen is None else json.dumps(record.messages, ensure_ascii=False)
+
+        def known(names: Sequence[str]) -> Iterator[str]:
+            """Those that the model was told of, or has used."""
+            for name in names:
+                was_used = re.search(rf"\b{re.escape(name)}\b", used)
+                if chosen is None or name in chosen or was_used:
+                    yield name
+
+        gone, changed = self._differences(record)
+        told = notebook_changes(gone=known(gone), changed=known(changed))
+        if told is None:
+            return ()
+        # The newest inventory takes the place of every earlier one.
+        inventory = snapshot_message(self._inventory()[0])
+        return [{"role": "user", "content": told}, self._secrets.of_prose(inventory)]
+
+    def _differences(self, record: SuspensionRecord) -> tuple[list[str], list[str]]:
+        """The names that are gone since the question was asked, and those that mean another."""
+        present, version = (
+            self._home.executor.variables(),
+            self._home.executor.origin_ledger.version,
+        )
+        gone = [name for name in record.variables if name not in present]
+        asked = {name: then for name, then in record.variables.items() if name in present}
+        return gone, [name for name, then in asked.items() if version(name) != then]
+
+    @property
+    def _granted(self) -> Granted:
+        known = self._home.granted
+        if self.run_id not in known:
+            new = known[self.run_id] = Granted()
+            new.files = Files(self._home.workspace.resolve(), new.made)
+        return known[self.run_id]
+
+    # What may not be put before a person or on the disk with a secret in it. A call that waits is
+    # sealed with its exact arguments, and what is published keeps its code: neither can be
+    # cleaned, so a secret in them is refused. The model is told where to read it instead. The
+    # record of writes is only compared and told, so it can be.
+
+    def _publishing_no_secret(self, attempt: Attempt) -> Failure | None:
+        """Nothing is published whose words or code hold a secret."""
+        if attempt.tools[attempt.action].tool_type != "publish":
+            return None
+        if refused := self._holding_none(attempt, "what would be published holds a secret"):
+            return refused
+        ledger, variable = self._home.executor.origin_ledger, attempt.inputs.get("variable")
+        code: list[str] = []
+        if isinstance(variable, str):
+            code = [origin.code for origin in ledger.ancestry(variable)]
+        elif not attempt.inputs.get("code") and "name" in attempt.inputs:
+            code = [cell.code for cell in ledger.cell_runs() if cell.run_id == self.run_id]
+        if not any(map(self._secrets.are_in, code)):
+            return None
+        return _refused(attempt, "the code that would be published with it holds a secret")
+
+    def _holding_none(self, attempt: Attempt, why: str) -> Failure | None:
+        given = dict(attempt.inputs)
+        return None if self._secrets.of_json(given) == given else _refused(attempt, why)
+
+
+@dataclass(eq=False)
+class EventWriter:
+    """Writes the events of a run down, prose in whole pieces, and nothing of ``secrets``."""
+
+    journal: SqliteJournal
+    run_id: str
+    secrets: Secrets
+    _words: list[str] = field(default_factory=list)
+
+    def write(self, event: ev.AgentEvent) -> None:
+        if isinstance(event, ev.TextDelta):
+            self._words.append(event.content)
+            return
+        if self._words:
+            words, self._words = "".join(self._words), []
+            self.journal.append(self.run_id, ev.TextDelta(content=self.secrets.clean(words)))
+        self.journal.append(self.run_id, self.secrets.of_event(event))
+
+    def end(self, event: ev.AgentEvent) -> None:
+        """Record how the turn that ``event`` ends came out: its status, and a summary."""
+        status, words = _ENDS.get(type(event), ("cancelled", "reason"))
+        said = getattr(event, words, "")
+        self.journal.end_turn(self.run_id, status, self.secrets.clean(said))
+
+
+@contextmanager
+def _undone_by(undo: Callable[[], None]) -> Iterator[None]:
+    """Call ``undo``, as far as the journal lets it, where the body fails."""
+    try:
+        yield
+    except BaseException:
+        with suppress(SessionError):
+            undo()
+        raise
+
+
+def _came_to_nothing(event: ev.AgentEvent) -> bool:
+    """Whether a run that did nothing ended for a reason that passes."""
+    failure = event.failure if isinstance(event, ev.Handoff) else None
+    return isinstance(event, ev.RunCancelled) or (failure is not None and failure.kind in _PASSING)
+
+
+def _kept_tools(kept: Mapping[str, str]) -> Iterator[str]:
+    for name, why in kept.items():
+        yield f"the tool {name} as it was added, for {why}"
+
+
+def _refused(attempt: Attempt, why: str) -> Failure:
+    return BAD_ARGUMENTS.failure(
+        f"{attempt.action}: {why}. Read it from os.environ[…] where it is needed, and never write "
+        f"it out; then call {attempt.action} again. Nothing was run.",
+        envelope={"reason": why},
+    )
