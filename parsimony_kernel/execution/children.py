@@ -30,7 +30,6 @@ from parsimony_kernel.execution.interrupt import OwnThread
 
 _SETTLE_S = 0.5
 _CHUNK = 65_536
-_MARK_BYTES = 28
 _FLUSH_C = ctypes.CDLL(None).fflush if os.name == "posix" else None
 _POPEN = inspect.signature(subprocess.Popen.__init__)
 
@@ -186,13 +185,15 @@ class Descriptors:
 
 
 class _Pipe:
-    """One pipe and what came out of it. A mark tells how far it has been emptied."""
+    """One pipe and what came out of it. Marks tell how far it has been emptied."""
 
     def __init__(self) -> None:
         self.exit, self.entry = os.pipe()
         self._lock = threading.Lock()
         self._text = BoundedText()
-        self._mark, self._seen = b"", threading.Event()
+        self._seen = threading.Event()
+        self._mark = b""
+        self._rest = b""
 
     def take(self) -> str:
         """All that was written before now, bounded."""
@@ -202,18 +203,30 @@ class _Pipe:
         self._seen.wait(_SETTLE_S)
         with self._lock:
             text, self._text = self._text, BoundedText()
-        return text.text().replace(self._mark.decode(), "")
+        return text.text()
 
     def empty(self) -> None:
         """Read for as long as the pipe is there. The work of a thread of its own."""
-        last = b""
-        with suppress(OSError):  # a cell closed descriptors that are not its own
+        try:
             while data := os.read(self.exit, _CHUNK):
-                with self._lock:
-                    self._text.write(data.decode("utf-8", "replace"))
-                last = last[-_MARK_BYTES:] + data
-                if self._mark in last:
-                    self._seen.set()
+                self._receive(data)
+        except OSError:
+            # A cell closed descriptors that are not its own; there is nothing left to read.
+            return
+
+    def _receive(self, arrived: bytes) -> None:
+        data = self._rest + arrived
+        self._rest = b""
+        before, mark, after = data.partition(self._mark) if self._mark else (data, b"", b"")
+        if not mark and b"\0" in data:
+            # Perhaps the first part of a mark.
+            at = data.rindex(b"\0")
+            if self._mark.startswith(data[at:]):
+                before, self._rest = data[:at], data[at:]
+        with self._lock:
+            self._text.write((before + after).decode("utf-8", "replace"))
+        if mark:
+            self._seen.set()
 
 
 # One, as the descriptors themselves.

@@ -4,32 +4,38 @@ The token travels in a header and never in an address, so that it stands in no l
 no ``repr``.
 """
 
-import asyncio
-import json
+import logging
+import socket
 import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from difflib import get_close_matches
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
-import aiohttp
-from jupyter_client.jsonutil import json_default
-from jupyter_client.session import Session
+from jupyter_kernel_client.manager import KernelHttpManager, fetch
+from requests import exceptions as errors
+from websocket import WebSocketException
 
 from parsimony_kernel.execution.remote_kernel import (
     START_S,
-    Content,
     Disconnected,
     Kernel,
+    RemoteKernelError,
     unreachable,
 )
-from parsimony_kernel.execution.remote_values import RemoteKernelError
+
+T = TypeVar("T")
 
 _REQUEST_S = 10.0
 _LOOK_S = 2.0
 _PING_S = 20.0
-_ENDING_S = 1.0
+_HANG_UP_S = 2.0
+# To connect, and to wait: a server takes seconds to end a kernel that does not listen.
+_ENDING_S = (_REQUEST_S, 1.0)
 _ENDED = "was ended by its server, as idle ones are"
+_CLOSED = "the connection was closed"
 _RECONNECTS = 5
 _RECONNECT_S = 0.5
 
@@ -42,14 +48,17 @@ _SAID = {
     404: "There is no Jupyter server at {url} (HTTP 404); check the address, with the path before "
     "/api.",
 }
-_FAILED = "{url} failed (HTTP {status}); its log says why, and trying again later may help."
+_FAILED = "{url} could not {of} (HTTP {status}); its log says why, and trying again later may help."
 _UNTRUSTED = (
     "The certificate of {url} is not trusted; name the authority that signed it in the environment "
-    "variable SSL_CERT_FILE."
+    "variable REQUESTS_CA_BUNDLE."
 )
 _NO_TLS = "{url} does not speak TLS; if it is a plain server, its address is http://."
 _SILENCE = "{url} does not answer; check the address, and that the server runs."
 _OTHER = "What answers at {url} is no Jupyter server; check the address, with the path before /api."
+
+# The libraries beneath log addresses and headers.
+_SILENT = logging.Logger("parsimony.gateway", level=logging.CRITICAL + 1)
 
 
 class GatewayKernel(Kernel):
@@ -60,31 +69,32 @@ class GatewayKernel(Kernel):
     Args:
         url: the server's address; a ``token`` in its query is taken out.
         token: what the server was started with, ``None`` for a server that asks for none.
+        name: the kernelspec that is started, one of the server's.
 
     Raises ``ValueError`` for what is no address of a server.
     """
 
-    _http: aiohttp.ClientSession | None = None
-    # Of the kernel, once it is started.
-    _path = ""
-
-    def __init__(self, url: str, token: str | None, name: str, grace_s: float) -> None:
+    def __init__(self, url: str, token: str | None = None, name: str = "python3") -> None:
+        super().__init__(name)
         self.url, inside = server_address(url)
-        super().__init__(name, grace_s)
         token = token or inside
         self._headers = {"Authorization": f"token {token}"} if token else {}
-        self._session = Session()
-        self._looked_at = float("-inf")
-
-    async def _start(self) -> None:
-        self._http = aiohttp.ClientSession(
+        given = {"log": _SILENT, "timeout": _REQUEST_S, "ping_interval": _PING_S}
+        self._managed = partial(
+            KernelHttpManager,
+            self.url,
+            None,
             headers=self._headers,
-            timeout=aiohttp.ClientTimeout(_REQUEST_S),
-            trust_env=True,
-            # A process that ends can start no thread to look a name up.
-            connector=aiohttp.TCPConnector(ttl_dns_cache=None),
+            client_kwargs=given,
+            log=_SILENT,
         )
-        names = list(await self._ask("GET", "/api/kernelspecs", "kernelspecs"))
+        self._id, self._looked_at = "", float("-inf")
+
+    def start(self) -> None:
+        specs = partial(
+            fetch, f"{self.url}/api/kernelspecs", headers=self._headers, timeout=_REQUEST_S
+        )
+        names = self._asked(lambda: list(specs().json()["kernelspecs"]))
         if self.name not in names:
             near = get_close_matches(self.name, names, 1)
             hint = f"did you mean {near[0]!r}? " if near else ""
@@ -92,104 +102,94 @@ class GatewayKernel(Kernel):
                 f"{self.url} has no kernel named {self.name!r}: {hint}There are: "
                 f"{', '.join(sorted(names)) or 'none'}."
             )
-        patience = aiohttp.ClientTimeout(START_S)
-        body = {"name": self.name}
-        started = await self._ask("POST", "/api/kernels", "id", json=body, timeout=patience)
-        self._path = f"/api/kernels/{started}"
-        await self._connect()
-        if not await self._is_there():
-            raise RemoteKernelError(f"The kernel {self.name!r} of {self.url} does not answer.")
-
-    async def _connect(self) -> None:
-        assert self._http is not None
-        for each in self._listening:
-            each.cancel()
-        address = f"{self.url}{self._path}/channels"
+        self.manager = self._managed()
+        start = partial(self.manager.start_kernel, self.name, timeout=START_S)
+        self._id = self._asked(start, "start a kernel")["id"]
+        self._connect()
         try:
-            self._socket = await self._http.ws_connect(address, heartbeat=_PING_S, max_msg_size=0)
-        except (aiohttp.ClientError, TimeoutError) as exc:
+            # What is asked before the kernel's sockets are bound is lost.
+            self.client.wait_for_ready(START_S)
+        except (RuntimeError, OSError, WebSocketException) as exc:
+            raise RemoteKernelError(
+                f"The kernel {self.name!r} of {self.url} does not answer."
+            ) from exc
+
+    def _connect(self) -> None:
+        self.client = self.manager.client
+        # Not a daemon by itself, the thread of the socket is one where it is started from one.
+        self.client.start_channels()
+        app = self.client.kernel_socket
+        if app is None or not self.client.connection_ready.is_set():
             raise RemoteKernelError(
                 f"{self.url} starts kernels but lets no websocket through; a proxy before it must "
                 "pass `Upgrade: websocket` on."
-            ) from exc
-        self._listening = [asyncio.create_task(self._listen())]
+            )
 
-    async def _listen(self) -> None:
-        async for frame in self._socket:
-            if frame.type is aiohttp.WSMsgType.TEXT:  # what has buffers is no answer to us
-                message = json.loads(frame.data)
-                self._arrived(message["channel"], message)
-        self._inbox.put_nowait(None)
-
-    async def _reconnect(self) -> None:
+    def reconnect(self) -> None:
         for left in reversed(range(_RECONNECTS)):
+            self._hang_up()
             try:
-                await self._ask("GET", self._path, missing=_ENDED)
-                await self._connect()
+                self.manager = self._asked(partial(self._managed, kernel_id=self._id))
+                if not self.manager.has_kernel:
+                    self._death = _ENDED
+                    raise Disconnected(_ENDED)
+                self._connect()
                 break
-            except RemoteKernelError as exc:
-                if not left or str(exc) == _ENDED:
+            except RemoteKernelError:
+                if not left:
                     raise
-                await asyncio.sleep(_RECONNECT_S)
+                time.sleep(_RECONNECT_S)
 
-    async def _send(self, channel: str, kind: str, content: Content) -> str:
-        message = self._session.msg(kind, content) | {"channel": channel, "buffers": []}
+    def send(self, code: str, expression: str) -> None:
         try:
-            await self._socket.send_str(json.dumps(message, default=json_default))
-        except OSError as exc:
-            raise Disconnected("lost its connection") from exc
-        return str(message["header"]["msg_id"])
+            super().send(code, expression)
+        except (OSError, WebSocketException) as exc:
+            raise Disconnected(_CLOSED) from exc
 
-    async def _how_it_died(self) -> str | None:
+    def _read(self, get: Callable[..., Any], seconds: float) -> Iterator[dict[str, Any]]:
+        yield from super()._read(get, seconds)
+        if not self.client.connection_ready.is_set():
+            raise Disconnected(_CLOSED)
+
+    def death(self) -> str | None:
         if self._death is None and time.monotonic() - self._looked_at >= _LOOK_S:
             self._looked_at = time.monotonic()
             try:
-                await self._ask("GET", self._path, missing=_ENDED)
+                is_alive = self._asked(partial(self.manager.is_alive, _REQUEST_S))
+                self._death = None if is_alive else _ENDED
             except RemoteKernelError as exc:
-                self._death = str(exc) if str(exc) == _ENDED else unreachable(exc)
+                self._death = unreachable(exc)
         return self._death
 
-    async def _interrupt(self) -> None:
-        with suppress(RemoteKernelError):
-            await self._ask("POST", f"{self._path}/interrupt")
+    def close(self) -> None:
+        self._hang_up()
+        if self.manager is not None and self.manager.has_kernel:
+            with suppress(OSError):
+                self.manager.shutdown_kernel(now=True, timeout=_ENDING_S)
 
-    async def _end(self) -> None:
-        http, path = self._http, self._path
-        if http is not None:
-            if path:
-                # A server takes seconds to end a kernel that does not listen.
-                ending = aiohttp.ClientTimeout(_REQUEST_S, sock_read=_ENDING_S)
-                with suppress(RemoteKernelError):
-                    await self._ask("DELETE", path, timeout=ending)
-            await http.close()
-        self._http, self._path = None, ""
+    def _hang_up(self) -> None:
+        if self.client is not None:
+            # Its thread sleeps through a mere close for seconds.
+            with suppress(OSError, AttributeError):  # the connection is closed already
+                self.client.kernel_socket.sock.sock.shutdown(socket.SHUT_RDWR)
+                self.client.connection_thread.join(_HANG_UP_S)
+            self.client.stop_channels()
 
-    async def _ask(
-        self, method: str, path: str, key: str = "", missing: str = _SAID[404], **given: Any
-    ) -> Any:
-        """What the server answers, of it ``key``. Raises ``RemoteKernelError``.
-
-        Args:
-            missing: what is said where nothing is at ``path``.
-        """
-        assert self._http is not None
+    def _asked(self, request: Callable[[], T], of: str = "answer") -> T:
+        """What a request of the library gives. Raises ``RemoteKernelError``."""
         status = 0
         try:
-            async with self._http.request(method, f"{self.url}{path}", **given) as response:
-                status = response.status
-                response.raise_for_status()
-                return (await response.json(content_type=None))[key] if key else None
-        except aiohttp.ClientConnectorCertificateError:
-            said = _UNTRUSTED
-        except aiohttp.ClientSSLError:
-            said = _NO_TLS
-        except (aiohttp.ClientConnectionError, TimeoutError):
+            return request()
+        except errors.HTTPError as exc:
+            status = exc.response.status_code if exc.response is not None else 0
+            said = _SAID.get(status, _FAILED)
+        except errors.SSLError as exc:
+            said = _UNTRUSTED if "CERTIFICATE_VERIFY" in str(exc) else _NO_TLS
+        except (errors.ConnectionError, errors.Timeout):
             said = _SILENCE
-        except aiohttp.ClientResponseError:
-            said = missing if status == 404 else _SAID.get(status, _FAILED)
-        except (ValueError, LookupError, TypeError, aiohttp.ClientError):
+        except (ValueError, LookupError, TypeError, errors.RequestException):
             said = _OTHER
-        raise RemoteKernelError(said.format(url=self.url, status=status))
+        raise RemoteKernelError(said.format(url=self.url, status=status, of=of))
 
 
 def server_address(url: str) -> tuple[str, str | None]:

@@ -1,4 +1,4 @@
-"""What a ``RemoteExecutor`` has in its kernel: an executor that does what it is asked.
+"""What a ``RemoteExecutor`` has in its kernel: the hook of approval, and an executor of its own.
 
 A request and its answer are JSON. The answer leaves with the reply to the request, which no
 server thins out as it may thin out what is displayed. What is printed is sent ahead as it comes,
@@ -10,21 +10,18 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
-
-from pydantic import TypeAdapter
-from pydantic_core import to_jsonable_python
+from typing import Any
 
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
-from parsimony_kernel.core.outputs import KernelOutput
-from parsimony_kernel.core.reach import Reach
+from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, PrimitiveObject
 from parsimony_kernel.execution.base import CellRequest
 from parsimony_kernel.execution.capture import BoundedText
-from parsimony_kernel.execution.guard import is_watching
+from parsimony_kernel.execution.guard import Paused, is_watching
 from parsimony_kernel.execution.inprocess import CellExecution
 from parsimony_kernel.execution.inspection import attempt, plain, type_name
 from parsimony_kernel.execution.interrupt import stop_on_sigint
@@ -35,7 +32,8 @@ from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.observe import CellEffect
 
 # Both sides must speak the same; it changes with what a request or an answer holds.
-WORDS = 8
+WORDS = 7
+STOPPED = {"name": "KeyboardInterrupt", "message": "stopped by the user"}
 ANSWER_MIME = "application/vnd.parsimony.answer+json"
 
 # Of all variables together; they travel with each answer.
@@ -49,58 +47,7 @@ _SOCKET_S = 0.002
 # How long code waits for leave, in seconds; then it does without.
 _WAIT_S = 2.0
 
-
-@dataclass
-class PermitState:
-    """What of a ``Permit`` travels; ``workspace`` only between kernels that see the same files."""
-
-    workspace: str | None = None
-    approved: str | None = None
-    made: set[str] = field(default_factory=set)
-    held: Reach | None = None
-    why_not: str = ""
-    open_end: str = ""
-    left: list[Reach] = field(default_factory=list)
-    # Of the code that waits: its hash, and what it has done outside already.
-    paused: tuple[str, tuple[str, ...]] | None = None
-
-
-@dataclass
-class Request:
-    """What is asked of the side of the kernel, to be done in the folder ``cwd``."""
-
-    do: Literal["run", "fetch", "clear", "set_cwd"]
-    cwd: str | None = None
-    cell: CellRequest = field(default_factory=lambda: CellRequest(""))
-    scope: RunScope | None = None
-    permit: PermitState | None = None
-    name: str = ""
-    limit: int = 0
-
-
-@dataclass
-class Answer:
-    """What came of a request: nothing, where it was interrupted.
-
-    ``names`` has for each variable its type, and its value as JSON where that is plain and small;
-    ``stamps`` are the arguments of ``stamp_effect``; ``error`` is a name and a message.
-    """
-
-    output: KernelOutput | None = None
-    error: tuple[str, str] | None = None
-    names: dict[str, tuple[str, str | None]] | None = None
-    stamps: list[tuple[CellEffect, str, RunScope, str, dict[str, Any]]] = field(
-        default_factory=list
-    )
-    read: set[tuple[str, str]] = field(default_factory=set)
-    permit: PermitState | None = None
-    cwd: str = ""
-    form: str = ""
-    data: str = ""
-
-
-_REQUEST = TypeAdapter(Request)
-_side: "Side"
+_side: "_Side"
 
 
 def open_side(words: int) -> None:
@@ -113,27 +60,24 @@ def open_side(words: int) -> None:
         raise RuntimeError(f"the executor speaks version {words}, this environment {WORDS}")
     from IPython import get_ipython
 
-    _side = Side(get_ipython())
+    _side = _Side(get_ipython())
 
 
 async def call(number: int, request: str) -> None:
-    """Do what ``request`` asks, though it may come twice; ``answer`` tells what came of it."""
-    if number != _side.answered[0]:
-        _side.answered = (number, "{}")
-        told = await _side.answer(_REQUEST.validate_python(json.loads(request)))
-        _side.answered = (number, json.dumps(to_jsonable_python(told, by_alias=False)))
+    """Do what ``request`` asks; ``answer`` tells what came of it."""
+    _side.last = (number, json.dumps(await _side.answered(json.loads(request))))
 
 
-def answer(number: int) -> "Packed":
+def answer(number: int) -> "Answer":
     """The answer to request ``number``, the last one; ``KeyError`` when it is another."""
-    kept, text = _side.answered
+    kept, text = _side.last
     if kept != number:
         raise KeyError(number)
-    return Packed(text)
+    return Answer(text)
 
 
-class Packed:
-    """An answer that travels as the value of an expression."""
+class Answer:
+    """Travels as the value of an expression."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -168,73 +112,99 @@ class _Forwarded(BoundedText):
             time.sleep(_SOCKET_S)
 
 
-class Side(NotebookExecutor):
-    """The executor of this kernel's shell, and what it answers to the other side."""
+class _ForwardingExecutor(NotebookExecutor):
+    """Runs cells in the kernel's shell, with their streams sent ahead."""
 
-    # The number of the last request and its answer.
-    answered = (0, "")
+    # What the last request has stamped, for the ledger of the other side.
+    stamps: list[dict[str, Any]]
 
     def stamp(self, effect: CellEffect, code: str, scope: RunScope, at: str, **how: Any) -> None:
         super().stamp(effect, code, scope, at, **how)
-        self._answer.stamps.append((effect, code, scope, at, how))
+        ran = {"effect": asdict(effect), "scope": asdict(scope), "code": code, "at": at}
+        self.stamps.append({**ran, "how": how})
 
     async def _run(self, run: CellExecution) -> None:
         run.capture.stdout = _Forwarded(sys.stdout)
         run.capture.stderr = _Forwarded(sys.stderr)
         await super()._run(run)
 
-    async def answer(self, request: Request) -> Answer:
+
+class _Side:
+    """One executor in this kernel and what its other side knows of it."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self.executor = _ForwardingExecutor(shell)
+        self.last: tuple[int, str] = (0, "")
+
+    async def answered(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Do it. Whatever goes wrong is told in the answer, an interruption too."""
-        told = self._answer = Answer()
+        told: dict[str, Any] = {"names": None, "ledger": []}
+        self.executor.stamps = []
+        output = KernelOutput()
         try:
             stop = CancellationRequest()
             with stop_on_sigint(stop):
-                await stop.race(self._do(request, told))
+                output, done = await stop.race(self._done(request))
+            told |= {**done, "output": output.model_dump(mode="json")}
         except (Cancelled, asyncio.CancelledError, KeyboardInterrupt):
-            told.output = None
+            told["error"] = STOPPED
         except Exception as exc:  # boundary: front end - a request
-            told.error = (type_name(exc), _message(exc))
-        if request.do == "run":
-            told.names = self._names()
+            told["error"] = {"name": type_name(exc), "message": _message(exc)}
+        if request["do"] == "run":
+            told |= {"names": self._names(output), "ledger": self.executor.stamps}
         return told
 
-    async def _do(self, request: Request, told: Answer) -> None:
-        if request.do == "fetch":
-            told.form, told.data = encode(self.variables(), request.name, request.limit)
-            return
-        if request.do == "clear":
-            await self.clear_namespace()
-        if request.cwd is not None:
-            await self.set_cwd(request.cwd)
-            told.cwd = str(self._cwd)
-        if request.do == "run":
-            scope = request.scope
-            permit = None if request.permit is None else self._permit(request.permit)
-            with nullcontext() if scope is None else run_scope(scope), permitting(permit):
-                told.output, told.read = await self.run_cell(request.cell)
-            if permit is not None:
-                told.permit = self._came_of(permit)
+    async def _done(self, request: Mapping[str, Any]) -> tuple[KernelOutput, dict[str, Any]]:
+        given, executor = request.get("given", {}), self.executor
+        if request["do"] == "fetch":
+            return KernelOutput(), encode(executor.variables(), **given)
+        if request["do"] == "clear":
+            await executor.clear_namespace()
+        if request["cwd"] is not None:
+            await executor.set_cwd(request["cwd"])
+        if request["do"] == "run":
+            return await self._run(request)
+        return KernelOutput(), {"cwd": str(executor.output_factory.local_dir)}
 
-    def _permit(self, sent: PermitState) -> Permit:
+    async def _run(self, request: Mapping[str, Any]) -> tuple[KernelOutput, dict[str, Any]]:
+        scope, permit = request["scope"], self._permit(request["permit"])
+        with nullcontext() if scope is None else run_scope(RunScope(**scope)), permitting(permit):
+            output, read = await self.executor.run_cell(CellRequest(**request["given"]))
+        told: dict[str, Any] = {"read": sorted(read)}
+        if permit is not None:
+            told["permit"] = _came_of(permit, self.executor.paused)
+        return output, told
+
+    def _permit(self, told: Mapping[str, Any] | None) -> Permit | None:
+        if told is None:
+            return None
         if not is_watching():
             raise PermissionError(
                 "this kernel can't be watched, so the code did not run; from now on every step "
                 "asks before it runs"
             )
-        return permit_here(sent, self._cwd or Path.cwd(), Asking(self._shell.kernel))
+        folder = self.executor.output_factory.local_dir or Path.cwd()
+        return permit_here(told, folder, Asking(self._shell.kernel))
 
-    def _came_of(self, permit: Permit) -> PermitState:
-        paused = None if self.paused is None else (self.paused.sha, self.paused.left)
-        held, made, left = permit.held, permit.made, permit.left
-        return PermitState(None, None, made, held, permit.why_not, permit.open_end, left, paused)
-
-    def _names(self) -> dict[str, tuple[str, str | None]]:
-        names: dict[str, tuple[str, str | None]] = {}
+    def _names(self, output: KernelOutput) -> dict[str, Any]:
+        """The variables: small plain values themselves, of others the type, and the summary of
+        those that changed."""
+        summaries = {
+            each.name: each for each in output.variables if not isinstance(each, ExceptionObject)
+        }
+        names: dict[str, Any] = {}
         room = _ALL_PLAIN_BYTES
-        for name, value in self.variables().items():
+        for name, value in self.executor.variables().items():
             whole = encode_plain(value)
-            room -= len(whole or "")
-            names[name] = (type_in_words(value), whole if room >= 0 else None)
+            if whole is not None and (room := room - len(whole)) >= 0:
+                names[name] = {"plain": whole}
+                continue
+            words = type_in_words(value)
+            names[name] = {"type": words}
+            if name in output.changed:
+                summary = summaries.get(name) or PrimitiveObject(name=name, python_type=words)
+                names[name]["summary"] = summary.model_dump(mode="json")
         return names
 
 
@@ -253,39 +223,55 @@ class Asking:
         """The answer. ``PermissionError`` where none comes in time, or none can be given."""
         with self._lock:
             self._number += 1
-            asked = {"do": do, "given": given, "number": self._number}
-            content = {"prompt": json.dumps(to_jsonable_python(asked)), "password": False}
+            question = json.dumps({"do": do, "given": given, "number": self._number})
             session, socket = self._kernel.session, self._kernel.stdin_socket
+            content = {"prompt": question, "password": False}
             session.send(socket, "input_request", content, self._parent, ident=self._ident)
-            told: dict[str, Any] = {}
             due = time.monotonic() + _WAIT_S
-            while told.get("number") != self._number:  # one of before may come late
-                if not socket.poll(max(0, int((due - time.monotonic()) * 1000))):
-                    raise PermissionError("the notebook that this code belongs to does not answer")
+            while (left := due - time.monotonic()) > 0:
+                if not socket.poll(int(left * 1000) + 1):
+                    continue
                 _, reply = session.recv(socket)
-                told = json.loads(reply["content"]["value"]) if reply else {}
-        if "error" in told:
-            raise PermissionError(f"this could not be put on record: {told['error']}")
-        return told["value"]
+                answer = json.loads(reply["content"]["value"]) if reply else {}
+                if answer.get("number") == self._number:
+                    break
+            else:
+                raise PermissionError("the notebook that this code belongs to does not answer")
+        if "error" in answer:
+            raise PermissionError(f"this could not be put on record: {answer['error']}")
+        return answer["value"]
 
 
-def permit_here(sent: PermitState, folder: Path, ask: Asking) -> Permit:
+def permit_here(told: Mapping[str, Any], folder: Path, ask: Asking) -> Permit:
     """The permit of a request, in the kernel.
 
     Args:
         folder: the workspace, where that is not the other side's.
     """
+    is_here = told["workspace"] is not None
     return Permit(
-        folder if sent.workspace is None else Path(sent.workspace),
-        partial(ask, "allows"),
-        partial(ask, "sha"),
-        sent.approved,
-        partial(ask, "leaving"),
+        Path(told["workspace"]) if is_here else folder,
+        lambda reach, lines: ask("allows", asdict(reach), sorted(lines)),
+        lambda reach: ask("sha", asdict(reach)),
+        told["approved"],
+        lambda reach, text, reads: ask("leaving", asdict(reach), text, reads),
         partial(ask, "ended"),
         # What lies on another machine cannot be kept here.
-        lambda path: sent.workspace is not None and ask("keep", path),
-        sent.made,
+        lambda path: is_here and ask("keep", path),
+        set(told["made"]),
     )
+
+
+def _came_of(permit: Permit, paused: Paused | None) -> dict[str, Any]:
+    """What an answer tells of a permit."""
+    return {
+        "held": permit.held and asdict(permit.held),
+        "why_not": permit.why_not,
+        "open_end": permit.open_end,
+        "left": [asdict(each) for each in permit.left],
+        "made": sorted(permit.made),
+        "paused": paused and {"sha": paused.sha, "left": paused.left},
+    }
 
 
 def _message(exc: Exception) -> str:

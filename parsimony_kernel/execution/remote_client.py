@@ -1,30 +1,381 @@
 """Code in a kernel of its own: another process, or a kernel behind a Jupyter server.
 
 For isolation, and for machines bigger than this one. What cannot be interrupted is ended with its
-kernel; the call says which variables are gone, and the next one has a fresh kernel.
+kernel; the call says which variables are gone, and the next one has a fresh kernel. The kernel is
+spoken with on a thread, so that an executor may be awaited from any loop, asked without one, and
+forgotten.
 """
 
 import asyncio
+import atexit
 import json
+import queue
+import threading
+import time
 import weakref
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
-from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, PrimitiveObject
+from pydantic import TypeAdapter
+
+from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, KernelOutputType
+from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.execution.base import CellExecutor, CellRequest
+from parsimony_kernel.execution.capture import BoundedText
 from parsimony_kernel.execution.guard import Paused
-from parsimony_kernel.execution.permit import current_permit
-from parsimony_kernel.execution.remote_bootstrap import Answer, PermitState, Request
-from parsimony_kernel.execution.remote_kernel import CLOSE_S, Call, Kernel, LocalKernel, Loss
-from parsimony_kernel.execution.remote_values import RemoteKernelError, RemoteValue, decode
-from parsimony_kernel.execution.run_scope import current_scope
+from parsimony_kernel.execution.permit import Permit, current_permit
+from parsimony_kernel.execution.remote_bootstrap import ANSWER_MIME, STOPPED, WORDS
+from parsimony_kernel.execution.remote_kernel import (
+    Disconnected,
+    Kernel,
+    LocalKernel,
+    RemoteKernelError,
+    unreachable,
+)
+from parsimony_kernel.execution.remote_values import RemoteValue, decode
+from parsimony_kernel.execution.run_scope import RunScope, current_scope
 from parsimony_kernel.lineage.ledger import OriginLedger, stamp_effect
+from parsimony_kernel.lineage.observe import CellEffect
 
 GRACE_S = 3.0
 # A table of this many bytes in Arrow's form can be brought from a clean place.
 _CLEAN_BYTES = 2**31
+_SUMMARY: TypeAdapter[KernelOutputType] = TypeAdapter(KernelOutputType)
+_EFFECT = TypeAdapter(CellEffect)
 _NAMES_TOLD = 10
+# What code there may ask of its permit.
+_ASKED = frozenset({"allows", "sha", "leaving", "ended", "keep"})
+Request = dict[str, Any]
+
+# A request that is no cell of code.
+CHORE_S = 60.0
+_POLL_S = 0.05
+# The same where the code waits for answers.
+_ASKED_S = 0.01
+_DRAIN_S = 0.3
+CLOSE_S = 5.0
+
+# What an interruption leaves in a reply, and what every answer holds: then as good as nothing.
+_INTERRUPTIONS = frozenset({"KeyboardInterrupt", "CancelledError"})
+INTERRUPTED: dict[str, Any] = {"names": None, "ledger": []}
+# The request to forget the variables, in the same kernel or with it.
+CLEAR: Request = {"do": "clear", "cwd": None}
+_TOLD_CHARS = 200
+
+_BOOTSTRAP = "parsimony_kernel.execution.remote_bootstrap"
+# A kernel that somebody restarted has not imported it, and the answer says so.
+_SIDE = f'__import__("sys").modules["{_BOOTSTRAP}"]'
+_OPEN = f'__import__("importlib").import_module("{_BOOTSTRAP}").open_side({WORDS})'
+
+
+class Loss(RemoteKernelError):
+    """The kernel is gone with all its variables.
+
+    ``str()`` says how, in words that follow "the kernel"; ``why`` is what ended it: its own end, a
+    deadline, or a stop. ``ran`` says whether the request reached it, and ``heard`` is what was
+    printed until then.
+    """
+
+    ran = False
+    heard = KernelOutput()
+
+    def __init__(self, how: object, why: Literal["death", "deadline", "stop"] = "death") -> None:
+        super().__init__(str(how))
+        self.why = why
+
+
+class _Heard:
+    """What code has printed, as it arrives."""
+
+    def __init__(self) -> None:
+        self._streams = {"stdout": BoundedText(), "stderr": BoundedText()}
+
+    def hear(self, kind: str, content: dict[str, Any]) -> None:
+        stream = self._streams.get(content.get("name", "")) if kind == "stream" else None
+        if stream is not None:
+            stream.write(content["text"])
+
+    def output(self, *outputs: ExceptionObject) -> KernelOutput:
+        return KernelOutput(
+            **{name: stream.text() for name, stream in self._streams.items()},
+            outputs=outputs,
+            truncated=any(each.is_cut for each in self._streams.values()),
+        )
+
+
+class Job(Future[Any]):
+    """A request to the kernel. One that is cancelled before there is a kernel is not begun.
+
+    Args:
+        seconds: its deadline; ``None`` for no limit.
+        told: answers what the code asks meanwhile, if it may ask.
+    """
+
+    stopped_at: float | None = None
+    is_killed = False
+
+    def __init__(
+        self,
+        request: Request,
+        seconds: float | None = CHORE_S,
+        told: Callable[[str], str] | None = None,
+    ) -> None:
+        super().__init__()
+        self.request, self.seconds, self.told = request, seconds, told
+        self.is_cell = request["do"] == "run"
+        # Whether it needs what a kernel holds, and not just a kernel.
+        self.relies = request["do"] in ("run", "fetch")
+        self.heard = _Heard()
+
+    def stop(self) -> None:
+        """Interrupt it, again if need be, and then end its kernel."""
+        if not self.cancel() and self.stopped_at is None:
+            self.stopped_at = time.monotonic()
+
+    def kill(self) -> None:
+        """End its kernel now."""
+        self.cancel()
+        self.is_killed = True
+
+
+class RemoteClient(threading.Thread):
+    """The kernel of one executor, started when it is needed, and the thread that speaks with it.
+
+    A daemon: it keeps no process alive. Its jobs may be asked for from any thread.
+
+    Args:
+        make: a kernel that is not started yet.
+        grace_s: how long after its deadline, or after a stop, code may still run before its
+            kernel is ended.
+    """
+
+    def __init__(self, make: Callable[[], Kernel], grace_s: float) -> None:
+        super().__init__(name="parsimony-remote-kernel", daemon=True)
+        # A loss that no cell was told of yet.
+        self.untold: Loss | None = None
+        # Whether code of the kernel is stopped before it reaches outside, as far as is known.
+        self.is_watched = True
+        self._make, self._grace_s = make, grace_s
+        self._kernel: Kernel | None = None
+        self._number, self._has_run = 0, False
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._job = Job(CLEAR)
+        _threads.add(self)
+        self.start()
+
+    def submit(self, job: Job) -> Job:
+        """Have ``job`` done; it gives the answer to its request.
+
+        It raises ``Loss``, also where it relies on what was in a kernel that is gone: then it is
+        not done.
+        """
+        if self not in _threads:
+            raise RemoteKernelError("The executor was shut down; make another one.")
+        self._jobs.put(job)
+        return job
+
+    def close(self) -> None:
+        """End the kernel, whatever it does, and the thread; more than once."""
+        if self in _threads:
+            _threads.discard(self)
+            self._job.kill()
+            self._jobs.put(None)
+
+    def run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            self._job = job
+            try:
+                is_clear = job.request is CLEAR
+                if not is_clear:
+                    self._ready(job.relies)
+                if job.set_running_or_notify_cancel():
+                    do: Callable[[], Any] = self._clear if is_clear else self._call
+                    job.set_result(do())
+            except Exception as exc:  # boundary: front end - it is raised where the job is awaited
+                with suppress(InvalidStateError):
+                    job.set_exception(exc)
+        self._drop()
+
+    # On the thread
+
+    def _ready(self, relies: bool) -> None:
+        """Have a kernel, or a loss to tell to what ``relies`` on the kernel of before."""
+        if self._kernel is not None and (how := self._kernel.death()) is not None:
+            self.untold = Loss(how) if self._has_run else self.untold
+            self._drop()
+        if self._kernel is None and not (relies and self.untold):
+            self._kernel = self._make()
+            try:
+                self._kernel.start()
+                self._open()
+            except BaseException:
+                self._drop()
+                raise
+
+    def _open(self) -> None:
+        """Have our side of it in the kernel."""
+        try:
+            reply = self._reply(_OPEN, f"{_SIDE}.is_watching()", CHORE_S)
+        except (Disconnected, Loss) as exc:
+            raise RemoteKernelError(f"The kernel {exc} when it was first asked.") from exc
+        if reply.get("status") != "ok":
+            raise RemoteKernelError(_no_side(reply.get("ename", ""), reply.get("evalue", "")))
+        self.is_watched = _told(reply).get("data", {}).get("text/plain") == "True"
+
+    def _call(self) -> Any:
+        job, kernel = self._job, self._kernel
+        if job.relies and self.untold is not None:
+            loss, self.untold = self.untold, None if job.is_cell else self.untold
+            raise Loss(loss, loss.why)
+        assert kernel is not None
+        try:
+            answer = self._answer(kernel)
+        except (Disconnected, RemoteKernelError) as exc:
+            lost = exc if isinstance(exc, Loss) else Loss(kernel.death() or unreachable(exc))
+            self._drop()
+            lost.ran, lost.heard = True, job.heard.output()
+            self.untold = self.untold if job.is_cell else lost
+            raise lost from None
+        self._has_run |= job.is_cell
+        answer = answer or INTERRUPTED
+        if "output" in answer:
+            return answer
+        error = ExceptionObject(**answer.get("error", STOPPED))
+        return {**answer, "output": job.heard.output(error)}
+
+    def _clear(self) -> None:
+        if self._kernel is not None:
+            # One that is gone, or that code has broken, is dropped; nothing in it is needed.
+            with suppress(Loss):
+                self._call()
+        self._has_run, self.untold = False, None
+
+    def _drop(self) -> None:
+        """Leave the kernel to its end."""
+        kernel, self._kernel, self._has_run = self._kernel, None, False
+        if kernel is not None:
+            kernel.close()
+
+    def _answer(self, kernel: Kernel) -> dict[str, Any] | None:
+        """The answer, ``None`` when it was interrupted. Raises what ``_reply`` does, and
+        ``RemoteKernelError``.
+        """
+        self._number += 1
+        seconds = self._job.seconds
+        run = f"await {_SIDE}.call({self._number}, {json.dumps(self._job.request)!r})"
+        collect = f"{_SIDE}.answer({self._number})"
+        missing = ("KeyError", str(self._number))
+        try:
+            reply = self._reply(run, collect, seconds)
+        except Disconnected:
+            kernel.reconnect()
+            reply = self._reply("", collect, seconds)
+            if _error(reply) == missing:  # it never arrived
+                reply = self._reply(run, collect, seconds)
+        answer, ran = _answer_in(reply), reply
+        if answer is None and not _is_stranger(reply):
+            # Interrupted on its way out: the answer is there or it never will be.
+            reply = self._reply("", collect, CHORE_S)
+            answer = _answer_in(reply)
+        if answer is not None:
+            return answer
+        if _is_stranger(reply):
+            raise Loss("was restarted by somebody else")
+        if not _is_interrupted(ran):
+            raise Loss(_broken(ran))
+        if _error(reply) != missing and not _is_interrupted(reply):
+            raise Loss(_broken(reply))
+        return None
+
+    def _reply(self, code: str, expression: str, seconds: float | None) -> dict[str, Any]:
+        """The reply to one request. Raises ``Loss`` and ``Disconnected``."""
+        kernel, job, strikes = self._kernel, self._job, 0
+        assert kernel is not None
+        kernel.send(code, expression)
+        # When its first word comes, or without one: code that holds the GIL at once keeps it back.
+        begun = time.monotonic() + self._grace_s
+        while True:
+            reply, how = kernel.reply(_POLL_S if job.told is None else _ASKED_S), kernel.death()
+            if job.told is not None:
+                for question in kernel.questions():
+                    kernel.tell(job.told(question))
+            # What a dead kernel had sent may still be under way.
+            for kind, content in kernel.heard(0 if reply or how is None else _DRAIN_S):
+                begun = min(begun, time.monotonic())
+                job.heard.hear(kind, content)
+            if reply is not None:
+                return reply
+            if how is not None:
+                raise Loss(how)
+            why: Literal["deadline", "stop"] = "deadline" if job.stopped_at is None else "stop"
+            due = float("inf") if seconds is None else begun + seconds
+            over = time.monotonic() - (job.stopped_at or due)
+            if job.is_killed or over > self._grace_s:
+                raise Loss("was ended", "stop" if job.is_killed else why)
+            # Past a deadline the far side interrupts the code itself.
+            if why == "stop" and over >= strikes * self._grace_s / 3:
+                strikes += 1
+                kernel.interrupt()
+
+
+def _told(reply: dict[str, Any]) -> dict[str, Any]:
+    """What came of the expression."""
+    return (reply.get("user_expressions") or {}).get("answer") or {}
+
+
+def _answer_in(reply: dict[str, Any]) -> dict[str, Any] | None:
+    try:
+        answer = json.loads(_told(reply)["data"][ANSWER_MIME])
+    except (LookupError, ValueError, TypeError):
+        return None
+    return answer if type(answer) is dict and answer.keys() >= INTERRUPTED.keys() else None
+
+
+def _error(reply: dict[str, Any]) -> tuple[str, str]:
+    """Name and text of what went wrong in the code, or else in the expression."""
+    wrong = _told(reply) if reply.get("status") == "ok" else reply
+    return str(wrong.get("ename", "")), str(wrong.get("evalue", ""))
+
+
+def _is_stranger(reply: dict[str, Any]) -> bool:
+    """Whether the kernel does not know us: it is not the one that we opened."""
+    name, text = _error(reply)
+    return name == "KeyError" and _BOOTSTRAP in text
+
+
+def _is_interrupted(reply: dict[str, Any]) -> bool:
+    return reply.get("status") == "aborted" or _error(reply)[0] in _INTERRUPTIONS
+
+
+def _broken(reply: dict[str, Any]) -> str:
+    name, text = _error(reply)
+    told = f"{name}: {text}"[:_TOLD_CHARS] if name else "its answer cannot be read"
+    return f"was ended, because code broke the kernel's side of the executor ({told})"
+
+
+def _no_side(name: str, text: str) -> str:
+    if name in ("ModuleNotFoundError", "ImportError"):
+        what, how = "cannot import parsimony_kernel", "it there: pip install parsimony-kernel"
+    elif name == "RuntimeError":
+        what = "has another version of parsimony_kernel"
+        how = "the same one there: pip install --upgrade parsimony-kernel"
+    else:
+        return f"The kernel cannot be used: {name}: {text}. It must be a Python kernel of IPython."
+    return f"The kernel's environment {what} ({text}); install {how}"
+
+
+_threads: set[RemoteClient] = set()
+
+
+@atexit.register
+def _close_all() -> None:
+    for each in tuple(_threads):
+        each.close()
+        each.join(CLOSE_S)
 
 
 class RemoteExecutor(CellExecutor):
@@ -59,51 +410,61 @@ class RemoteExecutor(CellExecutor):
         cwd: str | None = None,
         grace_s: float = GRACE_S,
     ) -> None:
-        self._kernel: Kernel
-        if url is None:
-            self._kernel = LocalKernel(kernel_name, grace_s)
-        else:
-            from parsimony_kernel.execution.gateway import GatewayKernel  # deferred: aiohttp
+        def make() -> Kernel:
+            if url is None:
+                return LocalKernel(kernel_name)
+            try:
+                from parsimony_kernel.execution.gateway import GatewayKernel
+            except ImportError as exc:
+                raise RemoteKernelError(
+                    "Kernels behind a server need another package: "
+                    'pip install "parsimony-kernel[remote]"'
+                ) from exc
+            return GatewayKernel(url, token, kernel_name)
 
-            self._kernel = GatewayKernel(url, token, kernel_name, grace_s)
+        with suppress(RemoteKernelError):
+            make()  # says at once what is wrong with the address
         self.origin_ledger = OriginLedger()
         self._cwd, self.url = cwd, url
         self._variables: dict[str, Any] = {}
-        # Knows the kernel and not the executor, which it would keep.
-        self._bring = partial(_bring, self._kernel)
-        weakref.finalize(self, self._kernel.close).atexit = False
+        # The names of a loss that no code was told of yet.
+        self._gone: tuple[str, ...] = ()
+        self._client = RemoteClient(make, grace_s)
+        self._bring = partial(_bring, self._client)
+        weakref.finalize(self, self._client.close).atexit = False
 
     @property
     def is_watched(self) -> bool:  # type: ignore[override]
-        return self._kernel.is_watched
+        return self._client.is_watched
 
     # The contract
 
     async def run_cell(self, request: CellRequest) -> tuple[KernelOutput, set[tuple[str, str]]]:
-        permit = None if request.dry_run else current_permit()
-        asked = Request("run", self._cwd, request, current_scope())
-        if permit is not None:
-            workspace = str(permit.workspace) if self.url is None else None
-            asked.permit = PermitState(workspace, permit.approved, permit.made)
-        call = Call(asked, request.timeout_seconds, permit)
+        scope, permit = current_scope(), None if request.dry_run else current_permit()
+        asked = {
+            "do": "run",
+            "given": asdict(request),
+            "scope": scope and asdict(scope),
+            "permit": permit and _sent(permit, is_here=self.url is None),
+            "cwd": self._cwd,
+        }
+        seconds = request.timeout_seconds
         try:
-            answer = await self._answer(call)
+            answer = await self._answer(asked, permit, seconds)
         except Loss as loss:
-            error = _lost(loss, call, tuple(self._variables))
-            self._kernel.loss = None
             self._forget()
-            return call.heard(error), set()
+            error = _lost(loss, self._gone, seconds)
+            self._gone = ()
+            outputs = (*loss.heard.outputs, error)
+            return loss.heard.model_copy(update={"outputs": outputs}), set()
         except RemoteKernelError as exc:
-            return call.heard(ExceptionObject(name="RemoteKernelError", message=str(exc))), set()
-        if permit is not None and (came := answer.permit) is not None:
-            permit.held, permit.why_not, permit.open_end = came.held, came.why_not, came.open_end
-            permit.left += came.left
-            permit.made.update(came.made)
-            self.paused = came.paused and Paused(None, came.paused[0], left=came.paused[1])
-        if answer.output is not None:
-            return answer.output, answer.read
-        name, message = answer.error or ("KeyboardInterrupt", "stopped by the user")
-        return call.heard(ExceptionObject(name=name, message=message)), set()
+            error = ExceptionObject(name="RemoteKernelError", message=str(exc))
+            return KernelOutput(outputs=(error,)), set()
+        self._settle(answer)
+        if permit is not None and "permit" in answer:
+            self.paused = _settle_permit(permit, answer["permit"])
+        output = KernelOutput.model_validate(answer["output"])
+        return output, set(map(tuple, answer.get("read", ())))
 
     async def set_cwd(self, cwd: str, session_id: str | None = None) -> None:
         """Run what follows in the folder ``cwd`` of the kernel's machine.
@@ -111,30 +472,32 @@ class RemoteExecutor(CellExecutor):
         Raises ``NotADirectoryError`` when it is none there, ``RemoteKernelError`` when there is
         no kernel.
         """
-        answer = Answer()
-        with suppress(Loss):
-            answer = await self._answer(Call(Request("set_cwd", cwd)))
-        if answer.error is not None:
-            name, message = answer.error
-            raise (NotADirectoryError if name == "NotADirectoryError" else OSError)(message)
-        if not answer.cwd:
+        try:
+            answer = await asyncio.wrap_future(
+                self._client.submit(Job({"do": "set_cwd", "cwd": cwd}))
+            )
+        except Loss:
+            answer = INTERRUPTED
+        if "error" in answer:
+            is_none = answer["error"]["name"] == "NotADirectoryError"
+            raise (NotADirectoryError if is_none else OSError)(answer["error"]["message"])
+        if "cwd" not in answer:
             raise RemoteKernelError(f"The kernel did not change to {cwd!r}; try again.")
-        self._cwd = answer.cwd
+        self._cwd = answer["cwd"]
 
     async def clear_namespace(self) -> None:
-        # A kernel that code has broken is dropped; nothing in it is needed.
-        with suppress(Loss):
-            await self._answer(Call(Request("clear")))
-        self._kernel.loss = None
+        await asyncio.wrap_future(self._client.submit(Job(CLEAR)))
         self.origin_ledger.clear()
-        self._variables.clear()
+        self._forget()
+        self._gone = ()
 
     def variables(self) -> dict[str, Any]:
-        return dict(self._variables) if self._kernel.loss is None else {}
+        return dict(self._variables)
 
     async def shutdown(self) -> None:
         """End the kernel for good."""
-        await asyncio.wait({asyncio.wrap_future(self._kernel.close())}, timeout=CLOSE_S)
+        self._client.close()
+        await asyncio.to_thread(self._client.join, CLOSE_S)
         self._forget()
 
     async def value(self, name: str) -> Any:
@@ -152,84 +515,85 @@ class RemoteExecutor(CellExecutor):
 
     # Calls
 
-    async def _answer(self, call: Call) -> Answer:
-        """The answer, with variables and ledger as it says. Code that is cancelled has ended."""
-        done = asyncio.wrap_future(self._kernel.submit(call))
+    async def _answer(
+        self, request: Request, permit: Permit | None, seconds: float | None
+    ) -> dict[str, Any]:
+        told = None if permit is None else _answers(permit)
+        job = self._client.submit(Job(request, seconds, told))
+        call = asyncio.wrap_future(job)
         try:
-            await asyncio.shield(done)
+            answer: dict[str, Any] = await asyncio.shield(call)
+            return answer
         except asyncio.CancelledError:
-            call.stop()
-            while not done.done():
+            job.stop()
+            while not call.done():
                 try:
-                    await asyncio.wait({done})
+                    await asyncio.wait({call})
                 except asyncio.CancelledError:
-                    call.stop(kill=True)
-            # Of a kernel that is lost the next code is told.
-            if not done.cancelled() and done.exception() is None:
-                self._settle(done.result())
+                    job.kill()
+            if not call.cancelled():
+                match call.exception():
+                    case None:
+                        self._settle(call.result())
+                    case Loss() as loss:  # nobody waits for it: it is told to the next cell
+                        self._client.untold = loss
+                        self._forget()
             raise
-        self._settle(done.result())
-        return done.result()
 
-    def _settle(self, answer: Answer) -> None:
+    def _settle(self, answer: dict[str, Any]) -> None:
         """Write into variables and ledger what became of them."""
-        if answer.names is not None:
-            output = answer.output or KernelOutput()
-            summaries = {
-                each.name: each
-                for each in output.variables
-                if not isinstance(each, ExceptionObject)
-            }
-            before, self._variables = self._variables, {}
-            for name, (kind, plain) in answer.names.items():
-                known = before.get(name)
-                if plain is not None:
-                    self._variables[name] = json.loads(plain)
-                elif (
-                    isinstance(known, RemoteValue)
-                    and known.type == kind
-                    and name not in output.changed
-                ):
-                    self._variables[name] = known
-                else:
-                    summary = summaries.get(name) or PrimitiveObject(name=name, python_type=kind)
-                    self._variables[name] = RemoteValue(name, kind, summary, self._bring)
-        for effect, code, scope, at, how in answer.stamps:
-            stamp_effect(self.origin_ledger, effect, code, scope, at, **how)
+        if answer["names"] is not None:
+            names = answer["names"].items()
+            self._variables = {name: self._value(name, told) for name, told in names}
+        for ran in answer["ledger"]:
+            effect, scope = _EFFECT.validate_python(ran["effect"]), RunScope(**ran["scope"])
+            ledger, code = self.origin_ledger, ran["code"]
+            stamp_effect(ledger, effect, code, scope, ran["at"], **ran["how"])
+
+    def _value(self, name: str, told: dict[str, Any]) -> Any:
+        """What stands for a variable here: a plain value itself, else a ``RemoteValue``."""
+        if "plain" in told:
+            return json.loads(told["plain"])
+        known = self._variables.get(name)
+        if "summary" not in told and isinstance(known, RemoteValue) and known.type == told["type"]:
+            return known
+        of_type = {"type": "primitive", "name": name, "python_type": told["type"]}
+        summary = _SUMMARY.validate_python(told.get("summary", of_type))
+        return RemoteValue(name, told["type"], summary, self._bring)
 
     def _forget(self) -> None:
         """Nothing is left of what the names stood for."""
+        self._gone = (*self._gone, *self._variables)
         self._variables.clear()
         for name, version in self.origin_ledger.versions().items():
             if version:
                 self.origin_ledger.drop(name)
 
 
-def _bring(kernel: Kernel, name: str, max_bytes: int) -> Any:
+def _bring(client: RemoteClient, name: str, max_bytes: int) -> Any:
+    """Bring a variable over. Knows the kernel and not the executor, which it would keep."""
+    job = Job({"do": "fetch", "given": {"name": name, "limit": max_bytes}})
     try:
-        answer = kernel.submit(Call(Request("fetch", name=name, limit=max_bytes))).result()
+        answer = client.submit(job).result()
     except Loss as loss:
         raise RemoteKernelError(
             f"{name!r} is gone: the kernel {loss}; run the cell that makes it again."
         ) from loss
-    if not answer.form:
-        _, said = answer.error or ("", "the kernel was interrupted; try again")
-        raise RemoteKernelError(f"{said}.")
-    return decode(answer.form, answer.data)
+    if "form" not in answer:
+        told = answer.get("error", {"message": "the kernel was interrupted; try again"})
+        raise RemoteKernelError(f"{told['message']}.")
+    return decode(answer["form"], answer["data"])
 
 
-def _lost(loss: Loss, call: Call, names: tuple[str, ...]) -> ExceptionObject:
+def _lost(loss: Loss, names: tuple[str, ...], seconds: float | None) -> ExceptionObject:
     """What is said of a kernel that is gone: what happened, what is gone with it, what is next."""
     name, what = {
-        "deadline": (
-            "TimeoutError",
-            f"timeout: the code was stopped after {call.seconds or 0:g} s; ",
-        ),
+        "deadline": ("TimeoutError", f"timeout: the code was stopped after {seconds or 0:g} s; "),
         "stop": ("KeyboardInterrupt", "stopped by the user; "),
         "death": ("KernelDied", f"the kernel {loss}"),
     }[loss.why]
     what += "" if loss.why == "death" else "it could not be interrupted, so its kernel was ended"
-    what += "" if call.has_begun else ", before this code, which was not run"
+    what += "" if loss.ran else ", before this code, which was not run"
     shown = ", ".join(names[:_NAMES_TOLD])
     more = f" and {len(names) - _NAMES_TOLD} more" if len(names) > _NAMES_TOLD else ""
     gone = f"gone with it: {shown}{more}" if names else "it held no variables"
@@ -239,3 +603,48 @@ def _lost(loss: Loss, call: Call, names: tuple[str, ...]) -> ExceptionObject:
         past_deadline=loss.why == "deadline",
         state_lost=True,
     )
+
+
+# The permit under which its code runs there
+
+
+def _sent(permit: Permit, *, is_here: bool) -> dict[str, Any]:
+    """``permit`` as a request takes it along.
+
+    Args:
+        is_here: the kernel runs on this machine and sees the same files.
+    """
+    workspace = str(permit.workspace) if is_here else None
+    return {"workspace": workspace, "approved": permit.approved, "made": sorted(permit.made)}
+
+
+def _answers(permit: Permit) -> Callable[[str], str]:
+    """Answers what the far side asks of ``permit``: as JSON, the name of one of its functions and
+    the arguments, and what that gave or why it could not."""
+
+    def answer(question: str) -> str:
+        asked = json.loads(question)
+        try:
+            if asked["do"] not in _ASKED:
+                raise ValueError(f"{asked['do']!r} is nothing that code may ask")
+            given = [_reach(each) if type(each) is dict else each for each in asked["given"]]
+            told = {"value": getattr(permit, asked["do"])(*given)}
+        except Exception as exc:  # boundary: front end - it is raised where the code asked
+            told = {"error": f"{type(exc).__name__}: {exc}"}
+        return json.dumps({"number": asked["number"], **told})
+
+    return answer
+
+
+def _settle_permit(permit: Permit, came: dict[str, Any]) -> Paused | None:
+    """Write into ``permit`` what came of it there; the code that waits there, if any does."""
+    permit.held = came["held"] and _reach(came["held"])
+    permit.why_not, permit.open_end = came["why_not"], came["open_end"]
+    permit.left += map(_reach, came["left"])
+    permit.made.update(came["made"])
+    paused = came["paused"]
+    return paused and Paused(None, paused["sha"], left=tuple(paused["left"]))
+
+
+def _reach(told: dict[str, Any]) -> Reach:
+    return Reach(**{**told, "kind": ReachKind(told["kind"])})

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,17 +16,6 @@ from parsimony_kernel.lineage.classes import package_of
 FETCH_BYTES = 64_000_000
 PLAIN_BYTES = 10_000
 _PLAIN_DEPTH = 20
-# The form of a table that is brought over, and of which class it is.
-_TABLES = {
-    "pandas": ("pandas", "DataFrame"),
-    "series": ("pandas", "Series"),
-    "polars": ("polars", "DataFrame"),
-    "arrow": ("pyarrow", "Table", "RecordBatch"),
-}
-
-
-class RemoteKernelError(Exception):
-    """Why there is no kernel to run code in. ``str()`` is one sentence with the remedy."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +82,8 @@ def type_in_words(value: Any) -> str:
     return name if package in ("", "builtins", "__main__") else f"{package}.{name}"
 
 
-def encode(variables: Mapping[str, Any], name: str, limit: int) -> tuple[str, str]:
-    """The form of the table, chart or plain value ``name``, and its bytes in base64.
-
-    Args:
-        limit: so many bytes it may have.
+def encode(variables: Mapping[str, Any], name: str, limit: int) -> dict[str, str]:
+    """The table or chart ``name`` as bytes in base64, with the form that they have.
 
     Raises ``LookupError``, ``TypeError`` or ``ValueError``, which say what to do instead.
     """
@@ -111,33 +98,36 @@ def encode(variables: Mapping[str, Any], name: str, limit: int) -> tuple[str, st
                 "brought over: make the part or the sum that is needed with code, and fetch that"
             )
 
-    is_chart = comes_from(value, "altair", "TopLevelMixin")
-    form = next((form for form, kind in _TABLES.items() if comes_from(value, *kind)), "json")
-    text = None if form != "json" or is_chart else encode_plain(value, limit)
-    if form != "json":
+    form, table, text = "json", None, encode_plain(value, limit)
+    if comes_from(value, "altair", "TopLevelMixin"):
+        text = json.dumps(value.to_dict(), default=str)
+    elif comes_from(value, "pandas", "DataFrame", "Series"):
         import pyarrow as pa
 
+        form = "series" if comes_from(value, "pandas", "Series") else "pandas"
         frame = value.to_frame() if form == "series" else value
-        if form in ("pandas", "series"):
-            # Bytes in Arrow may be fewer than in memory, but hardly by so much.
-            check(int(frame.memory_usage(index=True, deep=False).sum()), 4)
-        table = pa.table(frame)
-        check(table.nbytes)
-        sink = io.BytesIO()
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
-        data = sink.getvalue()
-    elif is_chart:
-        data = json.dumps(value.to_dict(), default=str).encode()
-    elif text is not None:
-        data = text.encode()
-    else:
+        # Bytes in Arrow may be fewer than in memory, but hardly by so much.
+        check(int(frame.memory_usage(index=True, deep=False).sum()), 4)
+        table = pa.Table.from_pandas(frame)
+    elif comes_from(value, "polars", "DataFrame"):
+        form, table = "polars", value.to_arrow()
+    elif comes_from(value, "pyarrow", "Table", "RecordBatch"):
+        form, table = "arrow", sys.modules["pyarrow"].table(value)
+    elif text is None:
         raise TypeError(
             f"{name!r} is of the type {type_in_words(value)}, which does not leave its "
             "kernel: tables, Altair charts and plain values do. Turn it into one of these with code"
         )
+    if table is None:
+        data = str(text).encode()
+    else:
+        check(table.nbytes)
+        sink = io.BytesIO()
+        with sys.modules["pyarrow"].ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        data = sink.getvalue()
     check(len(data))
-    return form, base64.b64encode(data).decode()
+    return {"form": form, "data": base64.b64encode(data).decode()}
 
 
 def decode(form: str, data: str) -> Any:

@@ -12,9 +12,8 @@ import pytest
 from jupyter_kernel_client.manager import KernelHttpManager
 
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput
-from parsimony_kernel.execution import RemoteExecutor
+from parsimony_kernel.execution import RemoteExecutor, remote_client
 from parsimony_kernel.execution.gateway import GatewayKernel, server_address
-from parsimony_kernel.execution.remote_kernel import Call
 
 pytestmark = pytest.mark.kernel
 
@@ -113,14 +112,14 @@ async def test_code_that_ends_its_kernel_keeps_the_prints_that_had_arrived(
     executor: RemoteExecutor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """What is printed just before ``os._exit`` may be lost on its way, and nothing before it."""
-    hear, heard = Call.hear, tmp_path / "heard"
+    hear, heard = remote_client._Heard.hear, tmp_path / "heard"
 
-    def hearing(self: Call, content: dict[str, Any]) -> None:
-        hear(self, content)
-        if "before" in content.get("text", ""):
+    def hearing(self: remote_client._Heard, kind: str, content: dict[str, Any]) -> None:
+        hear(self, kind, content)
+        if kind == "stream" and "before" in content["text"]:
             heard.touch()
 
-    monkeypatch.setattr(Call, "hear", hearing)
+    monkeypatch.setattr(remote_client._Heard, "hear", hearing)
     await executor.execute("x = 1")
     output = await executor.execute(
         f"import os, time\nprint('before')\nwhile not os.path.exists({str(heard)!r}):\n"
@@ -239,7 +238,7 @@ async def test_the_token_stands_in_no_message_repr_or_log(
     assert said[0].changed == ("x",)
     assert token not in caplog.text
     assert token not in repr(said)
-    assert token not in repr(executor) + repr(GatewayKernel(url, token, "python3", 1))
+    assert token not in repr(executor) + repr(GatewayKernel(url, token))
 
 
 @pytest.mark.parametrize(

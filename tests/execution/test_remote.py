@@ -22,13 +22,8 @@ from parsimony_kernel.core.outputs import DataFrameObject, ExceptionObject, Prim
 from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.execution import RemoteExecutor, remote_bootstrap
 from parsimony_kernel.execution.permit import Permit, permitting
-from parsimony_kernel.execution.remote_kernel import exit_in_words
-from parsimony_kernel.execution.remote_values import (
-    PLAIN_BYTES,
-    RemoteKernelError,
-    RemoteValue,
-    encode_plain,
-)
+from parsimony_kernel.execution.remote_kernel import RemoteKernelError, exit_in_words
+from parsimony_kernel.execution.remote_values import PLAIN_BYTES, RemoteValue, encode_plain
 
 DEADLINE_S = 0.3
 GRACE_S = 1.0
@@ -103,7 +98,7 @@ class TestDeath:
             "for name in dir(side):\n"
             "    if callable(getattr(side, name)) and not name.startswith('__'):\n"
             "        setattr(side, name, lambda *a, **k: 1 / 0)",
-            "side.answer = lambda *a: side.Packed('[]')",
+            "side.answer = lambda *a: side.Answer('[]')",
         ],
     )
     async def test_code_that_breaks_the_side_of_the_kernel_costs_the_kernel_and_that_is_said(
@@ -429,7 +424,7 @@ def test_rule_13_an_event_waits_for_the_run_to_answer_and_then_does_without(
         _parent_ident={"shell": b""},
     )
     permit = remote_bootstrap.permit_here(
-        remote_bootstrap.PermitState(), Path(), remote_bootstrap.Asking(kernel)
+        {"workspace": None, "approved": None, "made": []}, Path(), remote_bootstrap.Asking(kernel)
     )
     reach = Reach(ReachKind.network, "data.example.invalid", 1, "")
     with pytest.raises(PermissionError, match="does not answer"):

@@ -18,7 +18,8 @@ from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.outputs import FigureObject, KernelOutput, PrimitiveObject
 from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.execution.base import BaseCodeExecutor
-from parsimony_kernel.execution.remote_values import RemoteKernelError, RemoteValue
+from parsimony_kernel.execution.remote_kernel import RemoteKernelError
+from parsimony_kernel.execution.remote_values import RemoteValue
 from parsimony_kernel.gate.gate import Gate
 from parsimony_kernel.lineage.ledger import CellRun, OriginLedger, VariableOrigin
 from parsimony_kernel.toolbox.publish import MAX_LISTED, MAX_TEXT, publish_tools
