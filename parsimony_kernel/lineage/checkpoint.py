@@ -224,7 +224,7 @@ def change_since(
         try:
             images[key] = Copy.of(changed[key].value, changed[key].kind)
         except Exception:  # boundary: user object - what it holds may be anything
-            continue
+            copies.lost[key] = changed[key].value
     return Change(
         before.when,
         names,

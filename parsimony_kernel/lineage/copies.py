@@ -139,8 +139,8 @@ def _same_array(now: Any, held: Any) -> bool:
     if now.shape != held.shape or now.dtype != held.dtype:
         return False
     if now.flags.c_contiguous and held.flags.c_contiguous and now.dtype.kind != "O":
-        mine, its = (memoryview(each.reshape(-1).view("u1")) for each in (now, held))
-        return mine == its
+        mine, its = (each.reshape(-1).view("u1") for each in (now, held))
+        return bool((mine == its).all())
     return bool(now.tobytes() == held.tobytes())
 
 
@@ -372,7 +372,7 @@ class Kind:
         for member in self.members:
             try:
                 fields[member] = member.__get__(value)
-            except (AttributeError, ValueError):  # not set; not bound yet
+            except (AttributeError, ValueError, TypeError):  # not set or bound; another class
                 continue
         if self.has_attributes:
             fields |= classes.attributes_of(value)
@@ -591,12 +591,14 @@ class Copy:
     held: Content
     size: int
 
+    def __post_init__(self) -> None:
+        if type(self.held.items) is State:
+            self.size += len(self.held.items.content)
+
     @classmethod
     def of(cls, value: Any, kind: Kind) -> "Copy":
         """A copy of what ``value`` holds now."""
-        held = kind.copy(value)
-        state = len(held.items.content) if isinstance(held.items, State) else 0
-        return cls(kind, value, held, kind.size(value) + state)
+        return cls(kind, value, kind.copy(value), kind.size(value))
 
     @property
     def parts(self) -> Collection[Any]:
@@ -672,9 +674,9 @@ class Copies:
                     continue
                 if kind is None:
                     return Kept.NO_WAY
-                if kind.size(each) > left:
+                if (size := kind.size(each)) > left:
                     return Kept.NO_ROOM
-                copy = made[id(each)] = Copy.of(each, kind)
+                copy = made[id(each)] = Copy(kind, each, kind.copy(each), size)
                 left -= copy.size
                 room.effort -= _COPY_EFFORT
             parts = copy.parts
