@@ -200,13 +200,11 @@ def _objects_in(manager: Any) -> list[Any]:
     return found
 
 
-def table_of(value: Any, held: Content) -> Any:
+def table_of(kind: "Kind", held: Content) -> Any:
     """The frame or series that ``held`` is a copy of the content of, of pandas' own class."""
-    pandas = sys.modules["pandas"]
-    base = pandas.DataFrame if issubclass(type(value), pandas.DataFrame) else pandas.Series
-    table = base._from_mgr(_copied_manager(held.items), axes=held.items.axes)
-    if base is pandas.Series:
-        classes.attributes_of(table)["_name"] = held.fields.get("_name")
+    table = kind.base._from_mgr(_copied_manager(held.items), axes=held.items.axes)
+    if "_name" in held.fields:
+        classes.attributes_of(table)["_name"] = held.fields["_name"]
     return table
 
 
@@ -430,15 +428,18 @@ def kind_of(value: Any) -> Kind | None:
     kind: Any = type(value)
     if issubclass(kind, type):
         return Kind(kind, type, _CLASS) if classes.is_theirs(value) else None
+    if classes.is_frame(kind):
+        own = classes.loaded("pandas", "DataFrame", "Series")
+        base: Any = next(each for each in kind.__mro__ if each in own)
+        # Accessors are made when they are read, and code may register others.
+        skipped = _OF_FRAMES.union(base._accessors)
+        return Kind(kind, base, _FRAME, skipped=skipped, has_attributes=True)
     return _kind(kind)
 
 
 @functools.lru_cache(maxsize=1_024)
 def _kind(kind: type) -> Kind | None:
     """``None`` where C code keeps what nobody can ask for."""
-    if classes.is_frame(kind):
-        accessors = type.__getattribute__(kind, "_accessors")
-        return Kind(kind, kind, _FRAME, skipped=_OF_FRAMES | accessors, has_attributes=True)
     if _is_polars(kind):
         return Kind(kind, kind, _POLARS)
     if any(classes.package_of(each) in OUTSIDE for each in kind.__mro__):

@@ -138,7 +138,7 @@ class Comparison:
             return None
         try:
             held = kind.look(value) if copy is None else copy.held
-            return table_of(value, held) if classes.is_frame(type(value)) else held.items
+            return table_of(kind, held) if classes.is_frame(type(value)) else held.items
         except Exception:  # boundary: user object - what it holds may be anything
             return None
 
