@@ -330,7 +330,7 @@ def _since(place: "Checkpoints", change: Change, now: Bindings, drift: "_Drift")
     names = change.before.keys()
     holding = place.holding(now.values())
     holds = holding.holders(now, {key: image.value for key, image in change.images.items()})
-    after = change.after.now(now)
+    after = change.after.look()
     bound = {name for name in names if now.get(name, ABSENT) is not after.get(name, ABSENT)}
     changed = {
         name for name in names & now.keys() if place.ledger.version(name) != change.versions[name]

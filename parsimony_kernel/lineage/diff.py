@@ -70,7 +70,7 @@ def of_changes(changes: Sequence[Change], files: Sequence[FileState] = ()) -> Di
     held, images = dict[int, Copy](), dict[int, Copy]()
     touched, uncertain = set[str](), set[str]()
     for change in changes:
-        then = change.after.now({})
+        then = change.after.look()
         for name, was in change.before.items():
             before.setdefault(name, was.value)
             after[name] = then.get(name, ABSENT)
