@@ -583,4 +583,5 @@ class Checkpoints:
 
 
 def _bytes_of_replaced(bindings: Bindings, now: Bindings) -> int:
-    return sum(bytes_of(bindings.get(name)) for name in _differing(bindings, now))
+    replaced = (value for name, value in bindings.items() if now.get(name, ABSENT) is not value)
+    return sum(map(bytes_of, replaced))
