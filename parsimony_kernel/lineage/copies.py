@@ -16,7 +16,7 @@ import types
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, NamedTuple
 from weakref import ref
@@ -428,18 +428,20 @@ def kind_of(value: Any) -> Kind | None:
     kind: Any = type(value)
     if issubclass(kind, type):
         return Kind(kind, type, _CLASS) if classes.is_theirs(value) else None
-    if classes.is_frame(kind):
-        own = classes.loaded("pandas", "DataFrame", "Series")
-        base: Any = next(each for each in kind.__mro__ if each in own)
+    known = _kind(kind)
+    if known is not None and known.native is _FRAME:
         # Accessors are made when they are read, and code may register others.
-        skipped = _OF_FRAMES.union(base._accessors)
-        return Kind(kind, base, _FRAME, skipped=skipped, has_attributes=True)
-    return _kind(kind)
+        return replace(known, skipped=_OF_FRAMES.union(known.base._accessors))
+    return known
 
 
 @functools.lru_cache(maxsize=1_024)
 def _kind(kind: type) -> Kind | None:
     """``None`` where C code keeps what nobody can ask for."""
+    if classes.is_frame(kind):
+        own = classes.loaded("pandas", "DataFrame", "Series")
+        base: Any = next(each for each in kind.__mro__ if each in own)
+        return Kind(kind, base, _FRAME, has_attributes=True)
     if _is_polars(kind):
         return Kind(kind, kind, _POLARS)
     if any(classes.package_of(each) in OUTSIDE for each in kind.__mro__):
