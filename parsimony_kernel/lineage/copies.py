@@ -401,9 +401,9 @@ class Kind:
         items, fields = self.look(value)
         if not self.native.same(items, held.items):
             again = self.native.put(value, held.items)
-            if again is not None and self.is_instance:
-                raise TypeError("what it is made of cannot be given back")
             if again is not None:
+                if self.is_instance:
+                    raise TypeError("what it is made of cannot be given back")
                 return again
         for member in self.members:
             each, now = (known.get(member, _ABSENT) for known in (held.fields, fields))
