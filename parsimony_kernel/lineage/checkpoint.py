@@ -224,7 +224,7 @@ def change_since(
         try:
             images[key] = Copy.of(changed[key].value, changed[key].kind)
         except Exception:  # boundary: user object - what it holds may be anything
-            continue
+            copies.lost[key] = changed[key].value
     return Change(
         before.when,
         names,
@@ -330,7 +330,7 @@ def _since(place: "Checkpoints", change: Change, now: Bindings, drift: "_Drift")
     names = change.before.keys()
     holding = place.holding(now.values())
     holds = holding.holders(now, {key: image.value for key, image in change.images.items()})
-    after = change.after.now(now)
+    after = change.after.look()
     bound = {name for name in names if now.get(name, ABSENT) is not after.get(name, ABSENT)}
     changed = {
         name for name in names & now.keys() if place.ledger.version(name) != change.versions[name]
@@ -584,4 +584,5 @@ class Checkpoints:
 
 
 def _bytes_of_replaced(bindings: Bindings, now: Bindings) -> int:
-    return sum(bytes_of(bindings.get(name)) for name in _differing(bindings, now))
+    replaced = (value for name, value in bindings.items() if now.get(name, ABSENT) is not value)
+    return sum(map(bytes_of, replaced))

@@ -16,7 +16,7 @@ import types
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, NamedTuple
 from weakref import ref
@@ -139,8 +139,8 @@ def _same_array(now: Any, held: Any) -> bool:
     if now.shape != held.shape or now.dtype != held.dtype:
         return False
     if now.flags.c_contiguous and held.flags.c_contiguous and now.dtype.kind != "O":
-        mine, its = (memoryview(each.reshape(-1).view("u1")) for each in (now, held))
-        return mine == its
+        mine, its = (each.reshape(-1).view("u1") for each in (now, held))
+        return bool((mine == its).all())
     return bool(now.tobytes() == held.tobytes())
 
 
@@ -200,13 +200,11 @@ def _objects_in(manager: Any) -> list[Any]:
     return found
 
 
-def table_of(value: Any, held: Content) -> Any:
+def table_of(kind: "Kind", held: Content) -> Any:
     """The frame or series that ``held`` is a copy of the content of, of pandas' own class."""
-    pandas = sys.modules["pandas"]
-    base = pandas.DataFrame if issubclass(type(value), pandas.DataFrame) else pandas.Series
-    table = base._from_mgr(_copied_manager(held.items), axes=held.items.axes)
-    if base is pandas.Series:
-        classes.attributes_of(table)["_name"] = held.fields.get("_name")
+    table = kind.base._from_mgr(_copied_manager(held.items), axes=held.items.axes)
+    if "_name" in held.fields:
+        classes.attributes_of(table)["_name"] = held.fields["_name"]
     return table
 
 
@@ -372,7 +370,7 @@ class Kind:
         for member in self.members:
             try:
                 fields[member] = member.__get__(value)
-            except (AttributeError, ValueError):  # not set; not bound yet
+            except (AttributeError, ValueError, TypeError):  # not set or bound; another class
                 continue
         if self.has_attributes:
             fields |= classes.attributes_of(value)
@@ -403,9 +401,9 @@ class Kind:
         items, fields = self.look(value)
         if not self.native.same(items, held.items):
             again = self.native.put(value, held.items)
-            if again is not None and self.is_instance:
-                raise TypeError("what it is made of cannot be given back")
             if again is not None:
+                if self.is_instance:
+                    raise TypeError("what it is made of cannot be given back")
                 return again
         for member in self.members:
             each, now = (known.get(member, _ABSENT) for known in (held.fields, fields))
@@ -430,15 +428,20 @@ def kind_of(value: Any) -> Kind | None:
     kind: Any = type(value)
     if issubclass(kind, type):
         return Kind(kind, type, _CLASS) if classes.is_theirs(value) else None
-    return _kind(kind)
+    known = _kind(kind)
+    if known is not None and known.native is _FRAME:
+        # Accessors are made when they are read, and code may register others.
+        return replace(known, skipped=_OF_FRAMES.union(known.base._accessors))
+    return known
 
 
 @functools.lru_cache(maxsize=1_024)
 def _kind(kind: type) -> Kind | None:
     """``None`` where C code keeps what nobody can ask for."""
     if classes.is_frame(kind):
-        accessors = type.__getattribute__(kind, "_accessors")
-        return Kind(kind, kind, _FRAME, skipped=_OF_FRAMES | accessors, has_attributes=True)
+        own = classes.loaded("pandas", "DataFrame", "Series")
+        base: Any = next(each for each in kind.__mro__ if each in own)
+        return Kind(kind, base, _FRAME, has_attributes=True)
     if _is_polars(kind):
         return Kind(kind, kind, _POLARS)
     if any(classes.package_of(each) in OUTSIDE for each in kind.__mro__):
@@ -591,12 +594,14 @@ class Copy:
     held: Content
     size: int
 
+    def __post_init__(self) -> None:
+        if type(self.held.items) is State:
+            self.size += len(self.held.items.content)
+
     @classmethod
     def of(cls, value: Any, kind: Kind) -> "Copy":
         """A copy of what ``value`` holds now."""
-        held = kind.copy(value)
-        state = len(held.items.content) if isinstance(held.items, State) else 0
-        return cls(kind, value, held, kind.size(value) + state)
+        return cls(kind, value, kind.copy(value), kind.size(value))
 
     @property
     def parts(self) -> Collection[Any]:
@@ -672,9 +677,9 @@ class Copies:
                     continue
                 if kind is None:
                     return Kept.NO_WAY
-                if kind.size(each) > left:
+                if (size := kind.size(each)) > left:
                     return Kept.NO_ROOM
-                copy = made[id(each)] = Copy.of(each, kind)
+                copy = made[id(each)] = Copy(kind, each, kind.copy(each), size)
                 left -= copy.size
                 room.effort -= _COPY_EFFORT
             parts = copy.parts

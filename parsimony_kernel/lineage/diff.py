@@ -70,7 +70,7 @@ def of_changes(changes: Sequence[Change], files: Sequence[FileState] = ()) -> Di
     held, images = dict[int, Copy](), dict[int, Copy]()
     touched, uncertain = set[str](), set[str]()
     for change in changes:
-        then = change.after.now({})
+        then = change.after.look()
         for name, was in change.before.items():
             before.setdefault(name, was.value)
             after[name] = then.get(name, ABSENT)
@@ -138,7 +138,7 @@ class Comparison:
             return None
         try:
             held = kind.look(value) if copy is None else copy.held
-            return table_of(value, held) if classes.is_frame(type(value)) else held.items
+            return table_of(kind, held) if classes.is_frame(type(value)) else held.items
         except Exception:  # boundary: user object - what it holds may be anything
             return None
 

@@ -60,20 +60,25 @@ class Snapshot:
             self._bindings[name] = GONE
 
     def now(self, namespace: Mapping[str, Any]) -> dict[str, Any]:
-        """The bindings again; what is gone is unlike all there is.
+        """The bindings again, which are kept from now on; what is gone is unlike all there is.
 
         Args:
             namespace: what is bound now, where objects that are told by id are looked for.
         """
-        found = self._bindings.copy()
-        for name, get in self._weak.items():
-            value = get()
-            if value is not None:
-                found[name] = value
+        found = self._bindings
+        found.update(self._alive())
         if self._ids:
             present = {id(value): value for value in namespace.values()}
             found.update({name: present.get(key, GONE) for name, key in self._ids.items()})
         return found
+
+    def look(self) -> dict[str, Any]:
+        """The bindings again, which are kept no longer than before."""
+        return self._bindings | self._alive()
+
+    def _alive(self) -> dict[str, Any]:
+        found = {name: get() for name, get in self._weak.items()}
+        return {name: value for name, value in found.items() if value is not None}
 
 
 def _is_weak(kind: type) -> bool:

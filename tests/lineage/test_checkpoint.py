@@ -193,16 +193,6 @@ async def test_an_undo_keeps_nothing_alive_that_a_turn_made() -> None:
     assert desk.checkpoints.undo(change)[0] == PutBack(kept=("made",))
 
 
-def test_an_array_of_another_shape_is_replaced() -> None:
-    namespace: dict[str, Any] = {"a": np.zeros(3)}
-    checkpoints = Checkpoints(lambda: namespace, lambda: namespace, OriginLedger())
-    checkpoints.take()
-    checkpoints.protect("a.resize(5)")
-    namespace["a"].resize(5, refcheck=False)
-    assert checkpoints.put_back(0).restored == ("a",)
-    assert namespace["a"].shape == (3,)
-
-
 def test_the_copies_of_a_run_have_one_room(monkeypatch: pytest.MonkeyPatch) -> None:
     namespace: dict[str, Any] = {"a": np.zeros(100), "b": np.zeros(100)}
     checkpoints = Checkpoints(lambda: namespace, lambda: namespace, OriginLedger())

@@ -367,15 +367,6 @@ async def test_why_an_opaque_name_is_left_is_told(desk: Desk) -> None:
     assert "cannot be seen" in back.reasons["made"]
 
 
-async def test_the_flags_of_a_frame_go_back_and_forth(desk: Desk) -> None:
-    await desk.mine("df = pd.DataFrame({'a': [1]})")
-    await desk.turn("t", "df.flags.allows_duplicate_labels = False")
-    assert desk.undo("t").restored == ("df",)
-    assert desk["df"].flags.allows_duplicate_labels
-    assert desk.redo("t").restored == ("df",)
-    assert not desk["df"].flags.allows_duplicate_labels
-
-
 async def test_a_turn_that_waited_is_undone_and_redone_as_a_whole(desk: Desk) -> None:
     await desk.turn("t", "a = [1]")
     await desk.mine("mine = 1")
