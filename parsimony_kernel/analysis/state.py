@@ -20,10 +20,10 @@ class State:
         # The number of the statement, and of the one in which a name was last bound for certain.
         self.number = 0
         self.certain: dict[str, int] = {}
-        # Names that belong to the functions and comprehensions around, and those that they declare
-        # global, innermost last.
-        self.scopes: list[tuple[frozenset[str], frozenset[str]]] = []
-        # How many of them are functions and classes; a comprehension binds around itself.
+        # The names that the functions and comprehensions around bind, which are local to them, and
+        # those that they declare global, which are not.
+        self.scope: dict[str, bool] = {}
+        # How many of these are functions and classes; a comprehension binds around itself.
         self.functions = 0
         # Every name that is bound anywhere, parameters and comprehension targets included.
         self.bound: set[str] = set()
@@ -39,14 +39,11 @@ class State:
 
     def is_local(self, name: str) -> bool:
         """Whether ``name`` is local to an enclosing function or comprehension."""
-        for local, declared in reversed(self.scopes):
-            if name in local or name in declared:
-                return name in local
-        return False
+        return self.scope.get(name, False)
 
     def read(self, name: str) -> None:
         """Note that ``name`` is read; its value is from before unless it is surely bound."""
-        if self.scopes and self.is_local(name):
+        if self.is_local(name):
             return
         bound_in = self.certain.get(name)
         if bound_in != self.number:
@@ -63,7 +60,7 @@ class State:
         self.doubted.add(name)
         if not self.functions:
             self.certain[name] = self.number
-        if not self.functions or name in self.scopes[-1][1]:
+        if not self.functions or name in self.scope:  # which declares it global
             self.found.writes.add(name)
 
     def delete(self, name: str) -> None:
@@ -109,7 +106,7 @@ class State:
 
     def look_up(self, *lookups: Lookup | None) -> None:
         """Note column lookups; they are certain only outside of blocks and functions."""
-        if self.maybe or self.scopes or None in self.doubted:
+        if self.maybe or self.functions or self.scope or None in self.doubted:
             return
         doubted = frozenset(each for each in self.doubted if each is not None)
         for each in lookups:

@@ -3,7 +3,7 @@
 import ast
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import accumulate
 from typing import Any
@@ -265,16 +265,16 @@ class Visitor(State):
     # Definitions and scopes
 
     @contextmanager
-    def _within(self, local: set[str], declared: Iterable[str], functions: int) -> Iterator[None]:
-        """Visit a scope that binds ``local``."""
-        known, aliases = self.known, {each: self.aliases.get(each) for each in local}
-        self.known = {**known, **dict.fromkeys(local)}
-        self.scopes.append((frozenset(local), frozenset(declared)))
+    def _within(self, scope: Mapping[str, bool], functions: int) -> Iterator[None]:
+        """Visit what binds the names of ``scope``, some of them globally."""
+        local = [name for name, is_local in scope.items() if is_local]
+        known, outer = self.known, self.scope
+        aliases = {each: self.aliases.get(each) for each in local}
+        self.known, self.scope = {**known, **dict.fromkeys(local)}, {**outer, **scope}
         self.functions += functions
         yield
         self.functions -= functions
-        self.scopes.pop()
-        self.known = known
+        self.known, self.scope = known, outer
         for name, its in aliases.items():
             self.aliases.pop(name, None)
             if its is not None:
@@ -291,11 +291,10 @@ class Visitor(State):
         self._run_later(node.body, {each.arg for each in parts if isinstance(each, ast.arg)})
 
     def _run_later(self, body: Any, parameters: Iterable[str] = ()) -> None:
-        bound, declared = bound_in(body)
         self.found.keeps_state |= self.functions > 0
-        local = (bound | {*parameters}) - declared
-        with self._deferred(), self._within(local, declared, 1):
-            for each in local:
+        scope = dict.fromkeys(parameters, True) | bound_in(body)
+        with self._deferred(), self._within(scope, 1):
+            for each in filter(self.is_local, scope):
                 self.aliases.pop(each, None)
             self.visit(body)
 
@@ -311,8 +310,7 @@ class Visitor(State):
         self.found.keeps_state = self.found.changes_all = True
         self.doubted.update(names_in(node))
         self._parts(node, "decorator_list", "bases", "keywords")
-        bound, declared = bound_in(node.body)
-        with self._within(bound - declared, declared, 1):
+        with self._within(bound_in(node.body), 1):
             self.visit(node.body)
         self.write(node.name)
         self.found.defined.add(node.name)
@@ -323,7 +321,7 @@ class Visitor(State):
         first = node.generators[0]
         self.visit(first.iter)
         self.mark_touched(names_in(*(each.iter for each in node.generators)))
-        with self._within(local, self.scopes[-1][1] if self.scopes else (), 0):
+        with self._within(dict.fromkeys(local, True), 0):
             for each in node.generators:
                 self.visit(each.iter if each is not first else None)
                 self._bind(each.target, each.iter, item_of(self._value(each.iter)), part=True)
@@ -549,8 +547,9 @@ _HANDLERS: dict[type, Callable[[Visitor, Any], None]] = {
 }
 
 
-def bound_in(body: Any) -> tuple[set[str], set[str]]:
-    """The names that the body of a function or class binds, and those it declares global."""
+def bound_in(body: Any) -> dict[str, bool]:
+    """The names that the body of a function or class binds, each with whether it is local to it,
+    and those that it declares global, which are not."""
     bound, declared = set[str](), set[str]()
     pending = list(body) if isinstance(body, list) else [body]
     while pending:
@@ -572,7 +571,7 @@ def bound_in(body: Any) -> tuple[set[str], set[str]]:
                 bound.add(getattr(node, "name", getattr(node, "rest", None)) or "")
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             pending += ast.iter_child_nodes(node)
-    return bound - {""}, declared
+    return dict.fromkeys(bound - {""}, True) | dict.fromkeys(declared, False)
 
 
 def _text(node: ast.expr | None = None) -> str | None:

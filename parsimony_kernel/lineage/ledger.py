@@ -410,5 +410,5 @@ def _made_by(statement: Statement) -> Set[str]:
     """What ``statement`` makes or changes, and what a call in it may change."""
     made = statement.writes | statement.mutated | statement.reached
     if any(call.last not in _HARMLESS for call in statement.calls):
-        return made | statement.touched | statement.receivers
+        return made | statement.touched
     return made
