@@ -260,11 +260,11 @@ def no_exit(*_: Any, **__: Any) -> None:
     )
 
 
-def routed(
-    inside: Callable[..., Any],
-    outside: Callable[..., Any],
-    whose: Callable[[], Capture | None] = capture_here,
-) -> Callable[..., Any]:
+Function = Callable[..., Any]
+Whose = Callable[[], Capture | None]
+
+
+def routed(inside: Function, outside: Function, whose: Whose = capture_here) -> Function:
     """A function that is ``inside``, given its capture first, for captured code, and ``outside``
     for everybody else."""
 
@@ -306,11 +306,7 @@ class _Interception:
             self._attach(shell)
 
     def _replace(
-        self,
-        owner: Any,
-        name: str,
-        inside: Callable[..., Any],
-        whose: Callable[[], Capture | None] = capture_here,
+        self, owner: Any, name: str, inside: Function, whose: Whose = capture_here
     ) -> None:
         """Route a function of a module, or a method by what hides it in the instance. For captured
         code it is ``inside``, given what it replaces and the capture first."""

@@ -62,6 +62,9 @@ _OURS = str(Path(__file__).parent)
 _TAG = re.compile(r"<[^<>]*>")
 _NO_TEXT = re.compile(r"<\S+ object(?: at 0x[0-9a-f]+)?>")
 
+# A value in several formats, by their mime types.
+Bundle = Mapping[str, Any]
+
 _NAMED_TUPLE = namedtuple("_Sample", "x").__repr__.__code__
 _NUMBERS = (bool, float, complex, type(None))
 # Containers that are looked into, with what stands around their parts. Of the named ones the name
@@ -205,7 +208,7 @@ class OutputFactory:
             lambda exc: _unseen(value, name, exc),
         )
 
-    def convert_displayed(self, value: Any, bundle: Mapping[str, Any]) -> KernelOutputType:
+    def convert_displayed(self, value: Any, bundle: Bundle) -> KernelOutputType:
         """The output of a value that IPython has formatted already."""
         picture = picture_in(bundle)
         is_drawn_here = is_altair(value) or (is_plotly(value) and not picture)
@@ -218,9 +221,7 @@ class OutputFactory:
             return words.model_copy(update=picture)
         return self.convert_bundle(bundle, source=type(value))
 
-    def convert_bundle(
-        self, bundle: Mapping[str, Any], source: type | None = None
-    ) -> KernelOutputType:
+    def convert_bundle(self, bundle: Bundle, source: type | None = None) -> KernelOutputType:
         """The output of a mime bundle: its chart or its picture, or else its text."""
         words, picture = words_in(bundle), picture_in(bundle)
         if words is not None or picture:
@@ -553,7 +554,7 @@ def _drawn_by_itself(value: Any, name: str | None) -> FigureObject | None:
     return None
 
 
-def words_in(bundle: Mapping[str, Any]) -> FigureObject | None:
+def words_in(bundle: Bundle) -> FigureObject | None:
     """The chart of a mime bundle that has its specification."""
     words = None
     for mime, content in bundle.items():
@@ -564,7 +565,7 @@ def words_in(bundle: Mapping[str, Any]) -> FigureObject | None:
     return words
 
 
-def picture_in(bundle: Mapping[str, Any]) -> dict[str, str]:
+def picture_in(bundle: Bundle) -> dict[str, str]:
     """The PNG of a mime bundle as base64, else its SVG, by the field of a figure that has it."""
     png, svg = bundle.get("image/png"), bundle.get("image/svg+xml")
     if is_a(png, bytes) and png.startswith(_PNG):

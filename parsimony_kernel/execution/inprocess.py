@@ -199,8 +199,9 @@ class InProcessExecutor(CellExecutor):
                         await self._run(run)
                 except DryRunError as exc:
                     return self._rejected(exc, filename, source)
-            if run.held is not None and permit is not None:
-                self._hold(permit, run, before)
+            paused = None
+            if run.held is not None and run.statement_guard is not None:
+                paused = self.paused = run.statement_guard.pause(before)
             overwritten = () if dry_run or scope is None else run.overwritten
             producer = request.producer_notebook_path
             if not dry_run and not (scope is None and producer is None):
@@ -212,8 +213,8 @@ class InProcessExecutor(CellExecutor):
             output = run.output(overwritten, SYSTEM_CLOCK.monotonic() - started)
             if before is not None and before.output is not None:
                 output = before.output.followed_by(output)
-            if permit is not None and permit.held is not None and self.paused is not None:
-                self.paused.output = output.without_error()
+            if paused is not None:
+                paused.output = output.without_error()
             return output
 
     def _going_on(self, permit: Permit | None) -> Paused | None:
@@ -222,20 +223,6 @@ class InProcessExecutor(CellExecutor):
             return None
         paused, self.paused = self.paused, None
         return paused if paused is not None and permit.approved == paused.sha else None
-
-    def _hold(self, permit: Permit, run: "CellExecution", before: Paused | None) -> None:
-        """Keep what is left of code that was stopped before it reached outside."""
-        guard = run.statement_guard
-        assert guard is not None
-        assert guard.held is not None
-        permit.held, permit.why_not = guard.held, guard.why_not
-        if permit.why_not or permit.open_end:
-            return
-        self.paused = Paused(run.cell.rest(guard.at), permit.sha(guard.held))
-        self.paused.left = tuple(each.sentence for each in permit.left)
-        if before is not None:
-            self.paused.changes, self.paused.files = before.changes, before.files
-            self.paused.left = (*before.left, *self.paused.left)
 
     def _name(self, scope: RunScope | None, source: str) -> str:
         run = scope.run_id if scope is not None else ""
