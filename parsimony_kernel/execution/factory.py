@@ -185,11 +185,13 @@ class OutputFactory:
         if is_a(value, BaseException):
             return self.exception(value)
 
-        def look() -> KernelOutputType:
-            found = self._table_or_figure(value, name, full=True)
-            return found or _primitive(value, name, 100, DISPLAY_CHARS)
-
-        return attempt(look, lambda exc: _unseen(value, name, exc))
+        return attempt(
+            lambda: (
+                self._table_or_figure(value, name, full=True)
+                or _primitive(value, name, 100, DISPLAY_CHARS)
+            ),
+            lambda exc: _unseen(value, name, exc),
+        )
 
     def summary(self, value: Any, name: str) -> KernelOutputType:
         """A variable in little: no preview, no picture, a short repr."""

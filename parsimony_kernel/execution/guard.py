@@ -421,11 +421,8 @@ def _watch_environment(by: int) -> None:
     """Reading a variable of the environment is an event while more judge it than do not."""
     global _judging
     _judging += by
-    plain = type(os.environ)
-    if _judging and plain is os._Environ:
-        os.environ.__class__ = GuardedEnvironment
-    elif not _judging and plain is GuardedEnvironment:
-        os.environ.__class__ = os._Environ
+    if type(os.environ) in (os._Environ, GuardedEnvironment):
+        os.environ.__class__ = GuardedEnvironment if _judging else os._Environ
 
 
 _judging = 0

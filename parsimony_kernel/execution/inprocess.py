@@ -39,7 +39,7 @@ from parsimony_kernel.execution.permit import Permit, current_permit
 from parsimony_kernel.execution.run_scope import RunScope, current_scope
 from parsimony_kernel.execution.side_effects import Judge, texts_of
 from parsimony_kernel.lineage.checkpoint import Checkpoints
-from parsimony_kernel.lineage.file_access import Watch
+from parsimony_kernel.lineage.file_access import Watch, size_and_change
 from parsimony_kernel.lineage.ledger import OriginLedger
 from parsimony_kernel.lineage.observe import CellEffect, Looked, before_cell, observe_cell
 from parsimony_kernel.lineage.snapshot import Snapshot, difference, visible
@@ -76,9 +76,8 @@ async def process_turn() -> AsyncIterator[None]:
 def working_folder(folder: Path | None, note: Callable[[str], None]) -> Iterator[Path]:
     """Be in ``folder`` for the body, and afterwards where one was before."""
     before = Path.cwd()
-    if folder is not None:
-        os.chdir(folder)
-    start = before if folder is None else Path.cwd()
+    os.chdir(folder or before)
+    start = Path.cwd()
     try:
         yield start
     finally:
@@ -451,8 +450,4 @@ def _within(seconds: float, look: Callable[[], T]) -> T | None:
 def _fetched(source: str, folder: Path) -> FetchLogEntry:
     if source.startswith(("http://", "https://")):
         return FetchLogEntry(source=source, kind="url")
-    try:
-        size: int | None = (folder / source).stat().st_size
-    except OSError:
-        size = None
-    return FetchLogEntry(source=source, kind="file", size_bytes=size)
+    return FetchLogEntry(source=source, size_bytes=size_and_change(source, folder)[0])

@@ -90,8 +90,7 @@ class CodeExecutor(InProcessExecutor):
 
     def _compile(self, source: str, filename: str, *, expression: bool) -> Cell:
         cell = (compile_expression if expression else compile_cell)(source, filename)
-        missing = read(source).reads - self.locals.keys()
-        found = libraries_for(missing)
+        found = libraries_for(read(source).reads - self.locals.keys())
         self._seeded.update(found)
         self.locals.update(found)
         return cell
