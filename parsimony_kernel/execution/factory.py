@@ -25,7 +25,6 @@ from typing import Any
 
 from parsimony_kernel.artifacts.chart_words import describe_chart, title_of
 from parsimony_kernel.core.outputs import (
-    DataFrameObject,
     ExceptionObject,
     FigureObject,
     KernelOutputType,
@@ -184,31 +183,31 @@ class OutputFactory:
         """The output that shows ``value``: a table, a figure, an exception, or its capped repr."""
         if is_a(value, BaseException):
             return self.exception(value)
-
-        return attempt(
-            lambda: (
-                self._table_or_figure(value, name, full=True)
-                or _primitive(value, name, 100, DISPLAY_CHARS)
-            ),
-            lambda exc: _unseen(value, name, exc),
-        )
+        return self._shown(value, name, 100, DISPLAY_CHARS)
 
     def summary(self, value: Any, name: str) -> KernelOutputType:
         """A variable in little: no preview, no picture, a short repr."""
         if is_a(value, RemoteValue):
             return value.summary
-        output = attempt(lambda: self._table_or_figure(value, name, full=False), lambda _: None)
-        if output is not None:
-            return output
         if is_a(value, type, *_ROUTINES):
             kind = "class" if is_a(value, type) else "function"
             called: Any = value
             text = attempt(lambda: f"{name}{inspect.signature(called)}", lambda _: name)
             return PrimitiveObject(name=name, python_type=kind, text=_cut(text, VARIABLE_CHARS)[0])
-        return attempt(
-            lambda: _primitive(value, name, 8, VARIABLE_CHARS),
-            lambda exc: _unseen(value, name, exc),
-        )
+        return self._shown(value, name, 8, VARIABLE_CHARS, in_little=True)
+
+    def _shown(
+        self, value: Any, name: str | None, items: int, chars: int, *, in_little: bool = False
+    ) -> KernelOutputType:
+        def look() -> KernelOutputType:
+            is_plain = is_exactly(value, *_NUMBERS, int, str, bytes, *_BRACKETS)
+            if is_plain or is_a(value, type):
+                return _primitive(value, name, items, chars)
+            table = frames.frame(value, name, preview=not in_little)
+            drawn = table or figure(value, name, drawn=not in_little)
+            return drawn or _primitive(value, name, items, chars)
+
+        return attempt(look, lambda exc: _unseen(value, name, exc))
 
     def convert_displayed(self, value: Any, bundle: Bundle) -> KernelOutputType:
         """The output of a value that IPython has formatted already."""
@@ -264,13 +263,6 @@ class OutputFactory:
             traceback=text,
             status_code=status,
         )
-
-    def _table_or_figure(
-        self, value: Any, name: str | None, *, full: bool
-    ) -> DataFrameObject | FigureObject | None:
-        if is_exactly(value, *_NUMBERS, int, str, bytes, *_BRACKETS) or is_a(value, type):
-            return None
-        return frames.frame(value, name, preview=full) or figure(value, name, drawn=full)
 
     def _traceback(self, exc: BaseException, filename: str) -> str:
         shown = from_cell(traceback_of(exc), filename)

@@ -542,8 +542,7 @@ def leaving_nothing(run: Running) -> Iterator[None]:
     number = kept.take()
     kept.protect(code)
     # Going back at once changes nothing, and tells of what there is no copy.
-    without = set(kept.put_back(number).lost)
-    plainly = sorted(without & read(code).mutated)
+    plainly = sorted(read(code).mutated.intersection(kept.put_back(number).lost))
     if plainly:
         raise DryRunError(
             f"a dry run leaves everything as it is: {_listed(plainly)} would be changed in place, "
