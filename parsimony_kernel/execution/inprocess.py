@@ -31,11 +31,11 @@ from parsimony_kernel.core.reach import Reach
 from parsimony_kernel.execution.base import CellExecutor, CellRequest
 from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.cell import Cell, Part, cell_name
-from parsimony_kernel.execution.datasets import live_names
 from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory
 from parsimony_kernel.execution.guard import DryRunError, Paused, StatementGuard, leaving_nothing
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Reason
 from parsimony_kernel.execution.permit import Permit, current_permit
+from parsimony_kernel.execution.readers import live_names
 from parsimony_kernel.execution.run_scope import RunScope, current_scope
 from parsimony_kernel.execution.side_effects import Judge, texts_of
 from parsimony_kernel.lineage.checkpoint import Checkpoints
