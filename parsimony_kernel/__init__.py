@@ -30,10 +30,14 @@ if TYPE_CHECKING:
     from parsimony_kernel.api import CodeResult, Notebook
     from parsimony_kernel.core.results import AgentResult, Chart, Dataset, Report, Script
     from parsimony_kernel.display import display_result, stream_to_display
-    from parsimony_kernel.execution.datasets import load_dataset
-    from parsimony_kernel.execution.documents import read_excel, read_pdf_text, read_pptx_text
     from parsimony_kernel.execution.factory import OutputFactory
     from parsimony_kernel.execution.private import CodeExecutor
+    from parsimony_kernel.execution.readers import (
+        load_dataset,
+        read_excel,
+        read_pdf_text,
+        read_pptx_text,
+    )
     from parsimony_kernel.identity import ArtifactRef
     from parsimony_kernel.tools import Tool, ToolResult, Tools, tool, toolmethod
 
@@ -46,8 +50,7 @@ _EXPORTS = {
     "api": "CodeResult Notebook",
     "core.results": "AgentResult Chart Dataset Report Script",
     "display": "display_result stream_to_display",
-    "execution.datasets": "load_dataset",
-    "execution.documents": "read_excel read_pdf_text read_pptx_text",
+    "execution.readers": "load_dataset read_excel read_pdf_text read_pptx_text",
     "execution.factory": "OutputFactory",
     "execution.private": "CodeExecutor",
     "identity": "ArtifactRef",

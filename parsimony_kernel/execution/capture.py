@@ -76,8 +76,8 @@ class Capture:
     """What one execution printed and displayed. Written to from any thread until it is closed.
 
     ``threads`` are those that its code has started, and each of them knows its capture; ``older``
-    are those that were there before. ``is_forked`` is set in a process that it
-    forks: what is printed there goes to the descriptors, since nobody would see it here.
+    are those that were there before. What a process prints that it forks goes to the descriptors,
+    since nobody would see it here.
     """
 
     def __init__(self, factory: OutputFactory) -> None:
@@ -92,7 +92,7 @@ class Capture:
         self.older = weakref.WeakSet(threading.enumerate())
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         self.is_closed = False
-        self.is_forked = False
+        self._process = os.getpid()
         # Who judges what its code is about to do, see ``guard``.
         self.keeper: Any = None
 
@@ -108,7 +108,7 @@ class Capture:
 
     def write(self, stream: str, text: str) -> None:
         """Append to ``stdout`` or ``stderr``."""
-        if self.is_forked:
+        if os.getpid() != self._process:
             os.write(1 if stream == "stdout" else 2, text.encode("utf-8", "replace"))
         elif not self.is_closed:
             (self.stdout if stream == "stdout" else self.stderr).write(text)
@@ -148,15 +148,6 @@ class _Formatted(dict[str, Any]):
 _here: ContextVar[Capture | None] = ContextVar("parsimony_capture", default=None)
 _open: list[Capture] = []
 _lock = threading.RLock()
-
-
-def _note_fork() -> None:
-    for each in _open:
-        each.is_forked = True
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_note_fork)
 
 
 def capture_of_code() -> Capture | None:
@@ -260,11 +251,11 @@ def no_exit(*_: Any, **__: Any) -> None:
     )
 
 
-def routed(
-    inside: Callable[..., Any],
-    outside: Callable[..., Any],
-    whose: Callable[[], Capture | None] = capture_here,
-) -> Callable[..., Any]:
+Function = Callable[..., Any]
+Whose = Callable[[], Capture | None]
+
+
+def routed(inside: Function, outside: Function, whose: Whose = capture_here) -> Function:
     """A function that is ``inside``, given its capture first, for captured code, and ``outside``
     for everybody else."""
 
@@ -306,11 +297,7 @@ class _Interception:
             self._attach(shell)
 
     def _replace(
-        self,
-        owner: Any,
-        name: str,
-        inside: Callable[..., Any],
-        whose: Callable[[], Capture | None] = capture_here,
+        self, owner: Any, name: str, inside: Function, whose: Whose = capture_here
     ) -> None:
         """Route a function of a module, or a method by what hides it in the instance. For captured
         code it is ``inside``, given what it replaces and the capture first."""

@@ -21,6 +21,11 @@ class Part:
     lines: tuple[int, int]
     is_shown: bool = False
 
+    @property
+    def awaits(self) -> bool:
+        """Whether it gives a coroutine."""
+        return bool(self.code.co_flags & inspect.CO_COROUTINE)
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -37,7 +42,7 @@ class Cell:
     @property
     def awaits(self) -> bool:
         """Whether any statement gives a coroutine."""
-        return any(awaits(part.code) for part in self.parts)
+        return any(part.awaits for part in self.parts)
 
     def text(self, part: Part) -> str:
         """The Python of one statement."""
@@ -149,12 +154,11 @@ def compile_expression(source: str, filename: str) -> Cell:
     return cell
 
 
-def evaluate(
-    parts: Iterable[Part],
-    namespace: dict[str, Any],
-    local: dict[str, Any],
-    show: Callable[[Any], None],
-) -> None:
+Names = dict[str, Any]
+Show = Callable[[Any], None]
+
+
+def evaluate(parts: Iterable[Part], namespace: Names, local: Names, show: Show) -> None:
     """Run statements of which none awaits, and show what is shown."""
     for part in parts:
         value = eval(part.code, namespace, local)
@@ -163,32 +167,20 @@ def evaluate(
 
 
 async def evaluate_awaiting(
-    parts: Iterable[Part],
-    namespace: dict[str, Any],
-    local: dict[str, Any],
-    show: Callable[[Any], None],
+    parts: Iterable[Part], namespace: Names, local: Names, show: Show
 ) -> None:
     """Run statements of which some await, and show what is shown."""
     for part in parts:
         value = eval(part.code, namespace, local)
-        if awaits(part.code):
+        if part.awaits:
             coroutine: Coroutine[Any, Any, Any] = value
             value = await coroutine
         if part.is_shown:
             show(value)
 
 
-def awaits(code: CodeType) -> bool:
-    """Whether running the code object gives a coroutine."""
-    return bool(code.co_flags & inspect.CO_COROUTINE)
-
-
 def _is_quiet(code: str, last: ast.Expr) -> bool:
     """Whether a semicolon after the trailing expression asks not to show its value."""
-    if last.end_lineno is None or last.end_col_offset is None:
-        return False
-    lines = code.splitlines(keepends=True)[last.end_lineno - 1 :]
-    if not lines:
-        return False
-    rest = lines[0].encode()[last.end_col_offset :].decode(errors="replace")
+    line = code.splitlines()[(last.end_lineno or 1) - 1]
+    rest = line.encode()[last.end_col_offset or 0 :].decode(errors="replace")
     return rest.lstrip(" \t)").startswith(";")

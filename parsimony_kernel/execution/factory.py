@@ -25,7 +25,6 @@ from typing import Any
 
 from parsimony_kernel.artifacts.chart_words import describe_chart, title_of
 from parsimony_kernel.core.outputs import (
-    DataFrameObject,
     ExceptionObject,
     FigureObject,
     KernelOutputType,
@@ -61,6 +60,9 @@ _NO_MESSAGE = "(its message cannot be shown)"
 _OURS = str(Path(__file__).parent)
 _TAG = re.compile(r"<[^<>]*>")
 _NO_TEXT = re.compile(r"<\S+ object(?: at 0x[0-9a-f]+)?>")
+
+# A value in several formats, by their mime types.
+Bundle = Mapping[str, Any]
 
 _NAMED_TUPLE = namedtuple("_Sample", "x").__repr__.__code__
 _NUMBERS = (bool, float, complex, type(None))
@@ -181,31 +183,33 @@ class OutputFactory:
         """The output that shows ``value``: a table, a figure, an exception, or its capped repr."""
         if is_a(value, BaseException):
             return self.exception(value)
-
-        def look() -> KernelOutputType:
-            found = self._table_or_figure(value, name, full=True)
-            return found or _primitive(value, name, 100, DISPLAY_CHARS)
-
-        return attempt(look, lambda exc: _unseen(value, name, exc))
+        return self._shown(value, name, 100, DISPLAY_CHARS)
 
     def summary(self, value: Any, name: str) -> KernelOutputType:
         """A variable in little: no preview, no picture, a short repr."""
         if is_a(value, RemoteValue):
             return value.summary
-        output = attempt(lambda: self._table_or_figure(value, name, full=False), lambda _: None)
-        if output is not None:
-            return output
         if is_a(value, type, *_ROUTINES):
             kind = "class" if is_a(value, type) else "function"
             called: Any = value
             text = attempt(lambda: f"{name}{inspect.signature(called)}", lambda _: name)
             return PrimitiveObject(name=name, python_type=kind, text=_cut(text, VARIABLE_CHARS)[0])
-        return attempt(
-            lambda: _primitive(value, name, 8, VARIABLE_CHARS),
-            lambda exc: _unseen(value, name, exc),
-        )
+        return self._shown(value, name, 8, VARIABLE_CHARS, in_little=True)
 
-    def convert_displayed(self, value: Any, bundle: Mapping[str, Any]) -> KernelOutputType:
+    def _shown(
+        self, value: Any, name: str | None, items: int, chars: int, *, in_little: bool = False
+    ) -> KernelOutputType:
+        def look() -> KernelOutputType:
+            is_plain = is_exactly(value, *_NUMBERS, int, str, bytes, *_BRACKETS)
+            if is_plain or is_a(value, type):
+                return _primitive(value, name, items, chars)
+            table = frames.frame(value, name, preview=not in_little)
+            drawn = table or figure(value, name, drawn=not in_little)
+            return drawn or _primitive(value, name, items, chars)
+
+        return attempt(look, lambda exc: _unseen(value, name, exc))
+
+    def convert_displayed(self, value: Any, bundle: Bundle) -> KernelOutputType:
         """The output of a value that IPython has formatted already."""
         picture = picture_in(bundle)
         is_drawn_here = is_altair(value) or (is_plotly(value) and not picture)
@@ -218,9 +222,7 @@ class OutputFactory:
             return words.model_copy(update=picture)
         return self.convert_bundle(bundle, source=type(value))
 
-    def convert_bundle(
-        self, bundle: Mapping[str, Any], source: type | None = None
-    ) -> KernelOutputType:
+    def convert_bundle(self, bundle: Bundle, source: type | None = None) -> KernelOutputType:
         """The output of a mime bundle: its chart or its picture, or else its text."""
         words, picture = words_in(bundle), picture_in(bundle)
         if words is not None or picture:
@@ -261,13 +263,6 @@ class OutputFactory:
             traceback=text,
             status_code=status,
         )
-
-    def _table_or_figure(
-        self, value: Any, name: str | None, *, full: bool
-    ) -> DataFrameObject | FigureObject | None:
-        if is_exactly(value, *_NUMBERS, int, str, bytes, *_BRACKETS) or is_a(value, type):
-            return None
-        return frames.frame(value, name, preview=full) or figure(value, name, drawn=full)
 
     def _traceback(self, exc: BaseException, filename: str) -> str:
         shown = from_cell(traceback_of(exc), filename)
@@ -553,7 +548,7 @@ def _drawn_by_itself(value: Any, name: str | None) -> FigureObject | None:
     return None
 
 
-def words_in(bundle: Mapping[str, Any]) -> FigureObject | None:
+def words_in(bundle: Bundle) -> FigureObject | None:
     """The chart of a mime bundle that has its specification."""
     words = None
     for mime, content in bundle.items():
@@ -564,7 +559,7 @@ def words_in(bundle: Mapping[str, Any]) -> FigureObject | None:
     return words
 
 
-def picture_in(bundle: Mapping[str, Any]) -> dict[str, str]:
+def picture_in(bundle: Bundle) -> dict[str, str]:
     """The PNG of a mime bundle as base64, else its SVG, by the field of a figure that has it."""
     png, svg = bundle.get("image/png"), bundle.get("image/svg+xml")
     if is_a(png, bytes) and png.startswith(_PNG):

@@ -138,16 +138,14 @@ def cell(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    if type(value) is str:
-        return value
+    if is_a(value, str):
+        return str.__str__(value)
     if is_a(value, float):
         return _decimal(value) if abs(value) < 1e15 and value != int(value) else str(value)
     if is_a(value, list, dict, tuple, set, bytes):
         return reprlib.repr(value)
     if is_frame(value):
         return in_words(value)
-    if is_a(value, str):
-        return str.__str__(value)
     return str(value).removesuffix(" 00:00:00")
 
 

@@ -254,8 +254,24 @@ class StatementGuard:
             self._put_process_back()
             self._before.put_back(0)
 
-    @property
-    def why_not(self) -> str:
+    def pause(self, before: Paused | None) -> Paused | None:
+        """What is left of the code, which was stopped; nothing where it may not go on.
+
+        Args:
+            before: what had been left of it the last time, if this went on from there.
+        """
+        permit = self.permit
+        permit.held, permit.why_not = self.held, self._why_not()
+        if permit.held is None or permit.why_not or permit.open_end:
+            return None
+        left = tuple(each.sentence for each in permit.left)
+        paused = Paused(self._cell.rest(self.at), permit.sha(permit.held), left=left)
+        if before is not None:
+            paused.changes, paused.files = before.changes, before.files
+            paused.left = (*before.left, *left)
+        return paused
+
+    def _why_not(self) -> str:
         """Why the held statement may not run a second time; empty when it may."""
         if self._left and not only_reads(read(self._text), self._namespace()):
             told = " ".join(each.sentence for each in self._left)
@@ -405,11 +421,8 @@ def _watch_environment(by: int) -> None:
     """Reading a variable of the environment is an event while more judge it than do not."""
     global _judging
     _judging += by
-    plain = type(os.environ)
-    if _judging and plain is os._Environ:
-        os.environ.__class__ = GuardedEnvironment
-    elif not _judging and plain is GuardedEnvironment:
-        os.environ.__class__ = os._Environ
+    if type(os.environ) in (os._Environ, GuardedEnvironment):
+        os.environ.__class__ = GuardedEnvironment if _judging else os._Environ
 
 
 _judging = 0
@@ -529,8 +542,7 @@ def leaving_nothing(run: Running) -> Iterator[None]:
     number = kept.take()
     kept.protect(code)
     # Going back at once changes nothing, and tells of what there is no copy.
-    without = set(kept.put_back(number).lost)
-    plainly = sorted(without & read(code).mutated)
+    plainly = sorted(read(code).mutated.intersection(kept.put_back(number).lost))
     if plainly:
         raise DryRunError(
             f"a dry run leaves everything as it is: {_listed(plainly)} would be changed in place, "

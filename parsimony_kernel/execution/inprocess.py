@@ -31,15 +31,15 @@ from parsimony_kernel.core.reach import Reach
 from parsimony_kernel.execution.base import CellExecutor, CellRequest
 from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.cell import Cell, Part, cell_name
-from parsimony_kernel.execution.datasets import live_names
 from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory
 from parsimony_kernel.execution.guard import DryRunError, Paused, StatementGuard, leaving_nothing
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Reason
 from parsimony_kernel.execution.permit import Permit, current_permit
+from parsimony_kernel.execution.readers import live_names
 from parsimony_kernel.execution.run_scope import RunScope, current_scope
 from parsimony_kernel.execution.side_effects import Judge, texts_of
 from parsimony_kernel.lineage.checkpoint import Checkpoints
-from parsimony_kernel.lineage.file_access import Watch
+from parsimony_kernel.lineage.file_access import Watch, source_state
 from parsimony_kernel.lineage.ledger import OriginLedger, stamp_effect
 from parsimony_kernel.lineage.observe import CellEffect, Looked, before_cell, observe_cell
 from parsimony_kernel.lineage.snapshot import Snapshot, difference, visible
@@ -75,9 +75,8 @@ async def process_turn() -> AsyncIterator[None]:
 def working_folder(folder: Path | None, note: Callable[[str], None]) -> Iterator[Path]:
     """Be in ``folder`` for the body, and afterwards where one was before."""
     before = Path.cwd()
-    if folder is not None:
-        os.chdir(folder)
-    start = before if folder is None else Path.cwd()
+    os.chdir(folder or before)
+    start = Path.cwd()
     try:
         yield start
     finally:
@@ -198,8 +197,9 @@ class InProcessExecutor(CellExecutor):
                         await self._run(run)
                 except DryRunError as exc:
                     return self._rejected(exc, filename, source)
-            if run.held is not None and permit is not None:
-                self._hold(permit, run, before)
+            paused = None
+            if run.held is not None and run.statement_guard is not None:
+                paused = self.paused = run.statement_guard.pause(before)
             overwritten = () if dry_run or scope is None else run.overwritten
             producer = request.producer_notebook_path
             if not dry_run and not (scope is None and producer is None):
@@ -211,8 +211,8 @@ class InProcessExecutor(CellExecutor):
             output = run.output(overwritten, SYSTEM_CLOCK.monotonic() - started)
             if before is not None and before.output is not None:
                 output = before.output.followed_by(output)
-            if permit is not None and permit.held is not None and self.paused is not None:
-                self.paused.output = output.without_error()
+            if paused is not None:
+                paused.output = output.without_error()
             return output
 
     def _going_on(self, permit: Permit | None) -> Paused | None:
@@ -221,20 +221,6 @@ class InProcessExecutor(CellExecutor):
             return None
         paused, self.paused = self.paused, None
         return paused if paused is not None and permit.approved == paused.sha else None
-
-    def _hold(self, permit: Permit, run: "CellExecution", before: Paused | None) -> None:
-        """Keep what is left of code that was stopped before it reached outside."""
-        guard = run.statement_guard
-        assert guard is not None
-        assert guard.held is not None
-        permit.held, permit.why_not = guard.held, guard.why_not
-        if permit.why_not or permit.open_end:
-            return
-        self.paused = Paused(run.cell.rest(guard.at), permit.sha(guard.held))
-        self.paused.left = tuple(each.sentence for each in permit.left)
-        if before is not None:
-            self.paused.changes, self.paused.files = before.changes, before.files
-            self.paused.left = (*before.left, *self.paused.left)
 
     def _name(self, scope: RunScope | None, source: str) -> str:
         run = scope.run_id if scope is not None else ""
@@ -463,8 +449,4 @@ def _within(seconds: float, look: Callable[[], T]) -> T | None:
 def _fetched(source: str, folder: Path) -> FetchLogEntry:
     if source.startswith(("http://", "https://")):
         return FetchLogEntry(source=source, kind="url")
-    try:
-        size: int | None = (folder / source).stat().st_size
-    except OSError:
-        size = None
-    return FetchLogEntry(source=source, kind="file", size_bytes=size)
+    return FetchLogEntry(source=source, size_bytes=source_state(source, folder).size_bytes)

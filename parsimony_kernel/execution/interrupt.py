@@ -17,6 +17,7 @@ import socket
 import sys
 import threading
 import time
+import types
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from types import CodeType, FrameType, TracebackType
@@ -160,12 +161,7 @@ class CodeGuard:
         self._watcher.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._closed = True
         if self._in_main:
             _sigint.guards.remove(self)
@@ -241,7 +237,7 @@ class CodeGuard:
     async def _contained(self, coroutine: Coroutine[Any, Any, Any]) -> BaseException | None:
         # Returned, not raised: a task hands KeyboardInterrupt and SystemExit to the whole loop.
         try:
-            await _Driven(self, coroutine)
+            await _driven(self, coroutine)
         except GeneratorExit:
             raise
         except BaseException as exc:  # boundary: tool - the cell's code
@@ -468,41 +464,35 @@ class CodeGuard:
                 wait, resend = max(resend - struck, _WINDOW_S), _RESEND_S
 
 
-class _Driven:
-    """Awaits a coroutine one step at a time, with the guard around each step and none between."""
-
-    def __init__(self, guard: CodeGuard, coroutine: Coroutine[Any, Any, Any]) -> None:
-        self._guard = guard
-        self._coroutine = coroutine
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        coroutine, guard = self._coroutine, self._guard
-        resume: Callable[[Any], Any] = coroutine.send
-        argument: Any = None
-        while True:
-            try:
-                awaited = guard.call(resume, argument)
-            except StopIteration as end:
-                return end.value
-            except BaseException as exc:  # boundary: tool - the cell's code
-                if inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED:
-                    raise
-                # Struck just after the coroutine had suspended itself: it has not seen it yet.
-                resume, argument = coroutine.throw, exc
-                continue
-            try:
-                argument = yield awaited
-                resume = coroutine.send
-            except GeneratorExit:
-                coroutine.close()
+@types.coroutine
+def _driven(guard: CodeGuard, coroutine: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """Await a coroutine one step at a time, with the guard around each step and none between."""
+    resume: Callable[[Any], Any] = coroutine.send
+    argument: Any = None
+    while True:
+        try:
+            awaited = guard.call(resume, argument)
+        except StopIteration as end:
+            return end.value
+        except BaseException as exc:  # boundary: tool - the cell's code
+            if inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED:
                 raise
-            except BaseException as exc:  # boundary: tool - the cell's code
-                is_ours = guard.reason not in (None, "cancel")
-                if isinstance(exc, asyncio.CancelledError) and is_ours:
-                    exc = guard.exception()
-                if guard._cancels > _PATIENCE:  # it goes on awaiting, again and again
-                    raise exc.with_traceback(_left(coroutine)) from None
-                resume, argument = coroutine.throw, exc
+            # Struck just after the coroutine had suspended itself: it has not seen it yet.
+            resume, argument = coroutine.throw, exc
+            continue
+        try:
+            argument = yield awaited
+            resume = coroutine.send
+        except GeneratorExit:
+            coroutine.close()
+            raise
+        except BaseException as exc:  # boundary: tool - the cell's code
+            is_ours = guard.reason not in (None, "cancel")
+            if isinstance(exc, asyncio.CancelledError) and is_ours:
+                exc = guard.exception()
+            if guard._cancels > _PATIENCE:  # it goes on awaiting, again and again
+                raise exc.with_traceback(_left(coroutine)) from None
+            resume, argument = coroutine.throw, exc
 
 
 def _left(coroutine: Any) -> TracebackType | None:

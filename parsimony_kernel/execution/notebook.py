@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from parsimony_kernel.execution.capture import capturing, open_figures, show_figures
 from parsimony_kernel.execution.cell import (
@@ -49,12 +49,10 @@ class NotebookExecutor(InProcessExecutor):
         self.origin_ledger.clear()
 
     def namespace(self) -> dict[str, Any]:
-        namespace: dict[str, Any] = self._shell.user_ns
-        return namespace
+        return cast("dict[str, Any]", self._shell.user_ns)
 
     def hidden(self) -> Mapping[str, Any]:
-        hidden: Mapping[str, Any] = self._shell.user_ns_hidden
-        return hidden
+        return cast("Mapping[str, Any]", self._shell.user_ns_hidden)
 
     def _compile(self, source: str, filename: str, *, expression: bool) -> Cell:
         if expression:

@@ -34,6 +34,7 @@ from parsimony_kernel.execution.interrupt import CodeGuard, OwnThread
 from parsimony_kernel.lineage.script import SEEDS
 
 T = TypeVar("T")
+Done = asyncio.Future[None]
 
 # How long after its deadline, or a cancel, code may take to end before it is left behind.
 _GRACE_S = 0.45
@@ -89,8 +90,7 @@ class CodeExecutor(InProcessExecutor):
 
     def _compile(self, source: str, filename: str, *, expression: bool) -> Cell:
         cell = (compile_expression if expression else compile_cell)(source, filename)
-        missing = read(source).reads - self.locals.keys()
-        found = libraries_for(missing)
+        found = libraries_for(read(source).reads - self.locals.keys())
         self._seeded.update(found)
         self.locals.update(found)
         return cell
@@ -123,10 +123,8 @@ class CodeExecutor(InProcessExecutor):
             run.reason = run.reason or "deadline"
             self._fence()
 
-    async def _wait(
-        self, stage: asyncio.Future[None], guard: CodeGuard, seconds: float | None
-    ) -> None:
-        waited: set[asyncio.Future[None]] = {stage}
+    async def _wait(self, stage: Done, guard: CodeGuard, seconds: float | None) -> None:
+        waited = {stage}
         try:
             await asyncio.wait(waited, timeout=seconds)
         except asyncio.CancelledError:
@@ -159,10 +157,10 @@ class CodeExecutor(InProcessExecutor):
         return error
 
 
-def _in_thread(work: Callable[[], None], capture: Capture) -> asyncio.Future[None]:
+def _in_thread(work: Callable[[], None], capture: Capture) -> Done:
     """Do ``work`` in a thread of its own, as code of ``capture``; done when it has ended."""
     loop, context = asyncio.get_running_loop(), contextvars.copy_context()
-    done: asyncio.Future[None] = loop.create_future()
+    done: Done = loop.create_future()
 
     def end() -> None:
         if not done.done():

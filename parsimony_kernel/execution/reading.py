@@ -10,6 +10,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -20,6 +21,8 @@ _LINES = 400
 # So many lines at most stand above the header.
 _TITLES = 20
 _BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+# Of the separator, the lines above the header and the encoding, what pandas finds by itself.
+_DEFAULTS = (",", 0, "utf-8", "utf-8-sig")
 _SIGNS = re.compile(r"[$€£¥%\s]|EUR|USD|GBP|CHF")
 _NUMBER = re.compile(r"-?\d[\d.,]*")
 _COMMA = re.compile(r"-?\d{1,3}(?:\.\d{3})+,\d+|-?\d+,(?:\d{1,2}|\d{4,})")
@@ -76,13 +79,8 @@ def readings(head: bytes) -> list[Reading]:
     """The readings of a file that begins with ``head``."""
     encoding = _encoding(head)
     separator, titles, rows = _rows(head.decode(encoding, "replace"))
-    options: dict[str, Any] = {}
-    if separator != ",":
-        options["sep"] = separator
-    if titles:
-        options["skiprows"] = titles
-    if not encoding.startswith("utf-8"):
-        options["encoding"] = encoding
+    found = {"sep": separator, "skiprows": titles, "encoding": encoding}
+    options = {name: each for name, each in found.items() if each not in _DEFAULTS}
     columns = list(_columns(rows))
     dates = {name: values for name, values in columns if all(map(_DATE.fullmatch, values))}
     numbers = {
@@ -151,11 +149,9 @@ def _encoding(head: bytes) -> str:
             return name
     whole = head[: head.rfind(b"\n") + 1] or head  # the last character may have been cut in two
     for name in ("utf-8", "cp1252"):
-        try:
+        with suppress(UnicodeDecodeError):
             whole.decode(name)
-        except UnicodeDecodeError:
-            continue
-        return name
+            return name
     return "latin-1"
 
 

@@ -16,7 +16,7 @@ from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry, SnapshotEr
 from parsimony_kernel.artifacts.verify import verify
 from parsimony_kernel.cli.main import main
 from parsimony_kernel.core.cancellation import CancellationRequest
-from parsimony_kernel.execution.datasets import load_dataset
+from parsimony_kernel.execution.readers import load_dataset
 from parsimony_kernel.identity import LiveNameCollisionError
 from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.storage.workspace import require_trust

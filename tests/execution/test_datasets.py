@@ -9,7 +9,7 @@ import pytest
 
 from parsimony_kernel.artifacts.codecs import encode_dataset
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry, SnapshotError
-from parsimony_kernel.execution.datasets import load_dataset
+from parsimony_kernel.execution.readers import load_dataset
 from parsimony_kernel.identity import ARTIFACT_FOLDER, content_sha
 
 MAY = pd.DataFrame({"month": ["May"], "sold": [3]})
@@ -102,7 +102,7 @@ def test_python_sees_that_the_snapshot_is_opened(store: ArtifactStore) -> None:
         "import sys, pandas\n"
         "opened = []\n"
         "sys.addaudithook(lambda event, given: event == 'open' and opened.append(str(given[0])))\n"
-        "from parsimony_kernel.execution.datasets import load_dataset\n"
+        "from parsimony_kernel.execution.readers import load_dataset\n"
         "load_dataset('sales')\n"
         f"print(opened.count({str(path)!r}))"
     )

@@ -15,8 +15,8 @@ import pypdf
 import pytest
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
-from parsimony_kernel.execution import documents
-from parsimony_kernel.execution.documents import (
+from parsimony_kernel.execution import readers
+from parsimony_kernel.execution.readers import (
     DocumentError,
     read_excel,
     read_pdf_text,
@@ -185,7 +185,7 @@ class TestAFileThatIsNoSuchDocument:
     ) -> None:
         path = tmp_path / f"large{suffix}"
         with path.open("wb") as file:
-            file.truncate(documents.FILE_BYTES + 1)
+            file.truncate(readers.FILE_BYTES + 1)
         with pytest.raises(DocumentError, match="larger than 200 MB"):
             READERS[suffix](path)
 
