@@ -134,8 +134,8 @@ def work(
 def forget_beside(folder: Path, is_over: Any, forgotten: Any) -> None:
     """Forget what is old again and again, in a process of its own."""
     while not is_over.wait(FORGET_EVERY_S):
-        done = forget_in(folder, datetime.now(UTC) - OLD, dry_run=False)
-        forgotten.value += done.purged.turns
+        purged, _, _ = forget_in(folder, datetime.now(UTC) - OLD, dry_run=False)
+        forgotten.value += purged.turns
 
 
 def lost(folder: Path, waited: Sequence[Waited]) -> list[str]:

@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import AsyncIterable, Sequence
 from contextlib import AsyncExitStack
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.core.results import AgentResult, collect
@@ -83,17 +83,8 @@ def _words(result: AgentResult) -> bl.EndBlock:
     return bl.EndBlock("result", result.text, published=tuple(made))
 
 
-class _Screen(Protocol):
+def _screen(file: TextIO | None) -> "_Text | _Cell":
     """Where a run is shown."""
-
-    def update(self, blocks: Sequence[bl.Block]) -> None:
-        """Say what is going on."""
-
-    def end(self, blocks: Sequence[bl.Block]) -> None:
-        """Show the record for good."""
-
-
-def _screen(file: TextIO | None) -> _Screen:
     if file is None and _is_notebook():
         return _Cell()
     return _Text(sys.stdout if file is None else file)
@@ -134,7 +125,8 @@ def _write(file: TextIO, text: str) -> None:
 
 
 class _Text:
-    """A stream of text: a terminal or a pipe."""
+    """A stream of text, a terminal or a pipe. It says what goes on, and has the record at the
+    end."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file

@@ -74,21 +74,20 @@ def _described(name: str, done: Any) -> dict[str, Any]:
 def purge(arguments: argparse.Namespace) -> int:
     """Delete old turns and replaced files."""
     before = SYSTEM_CLOCK.now() - timedelta(seconds=arguments.older_than)
-    forgotten = maintenance.forget_in(arguments.folder.resolve(), before, dry_run=arguments.dry_run)
-    gone = forgotten.purged
+    gone, copies, size = maintenance.forget_in(
+        arguments.folder.resolve(), before, dry_run=arguments.dry_run
+    )
     if arguments.json:
-        copies = {"copies": forgotten.copies, "copied_bytes": forgotten.copied_bytes}
         head = {"dry_run": arguments.dry_run, "before": before.isoformat()}
-        output.as_json({**head, **asdict(gone), **copies})
+        output.as_json({**head, **asdict(gone), "copies": copies, "copied_bytes": size})
         return output.FAILED if gone.unfinished else output.DONE
     verb = "Would be deleted" if arguments.dry_run else "Deleted"
     lines = [
         f"{verb}, from before {before:%Y-%m-%d %H:%M} UTC: turns {gone.turns:,}, entries "
         f"{gone.events:,}."
     ]
-    if forgotten.copies:
-        size = f"{forgotten.copies:,}, bytes {forgotten.copied_bytes:,}"
-        lines.append(f"{verb}, replaced and quarantined files: {size}.")
+    if copies:
+        lines.append(f"{verb}, replaced and quarantined files: {copies:,}, bytes {size:,}.")
     if gone.kept:
         lines.append(f"Old turns that somebody may still need stay: {gone.kept:,}.")
     output.say("\n".join(lines))

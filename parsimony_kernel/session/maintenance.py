@@ -3,7 +3,7 @@
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -173,20 +173,13 @@ async def refresh_in(
 # -- what is old
 
 
-@dataclass(frozen=True)
-class Forgotten:
-    """What was forgotten: turns of the journal, and files that were kept when another took their
-    place."""
-
-    purged: Purged
-    copies: int
-    copied_bytes: int
-
-
-def forget_in(folder: Path, before: datetime, *, dry_run: bool) -> Forgotten:
+def forget_in(folder: Path, before: datetime, *, dry_run: bool) -> tuple[Purged, int, int]:
     """Forget the turns that ended before then, and the replaced and quarantined files of before.
 
     Published artifacts stay. With ``dry_run`` all of it is only counted.
+
+    Returns:
+        What went of the journal, how many files went, and their bytes.
 
     Raises:
         JournalError: there is no journal, or it cannot be written.
@@ -202,4 +195,4 @@ def forget_in(folder: Path, before: datetime, *, dry_run: bool) -> Forgotten:
     if not dry_run:
         for path in copies:
             durable.remove(path)
-    return Forgotten(purged, len(copies), size)
+    return purged, len(copies), size

@@ -8,7 +8,7 @@ import inspect
 import json
 import threading
 import tomllib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FunctionType
@@ -274,9 +274,6 @@ class _ObjectSchema(BaseModel):
     properties: dict[str, Any] = {}
 
 
-_Checks = list[Callable[..., Any]] | tuple[Callable[..., Any], ...]
-
-
 class _Fit(BaseModel):
     """What a tool that is made by hand has to be."""
 
@@ -289,8 +286,8 @@ class _Fit(BaseModel):
     parameters_schema: Annotated[_ObjectSchema, BeforeValidator(_as_json)]
     timeout_s: float | None = Field(gt=0, le=threading.TIMEOUT_MAX)
     effect: Literal["none", "idempotent", "write"] | None
-    validators: _Checks
-    output_validators: _Checks
+    validators: Sequence[Callable[..., Any]]
+    output_validators: Sequence[Callable[..., Any]]
     reconcile: Callable[..., Any] | None
 
 

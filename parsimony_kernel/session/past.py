@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from parsimony_kernel.core.events import TurnTakenBack
 from parsimony_kernel.execution.base import BaseCodeExecutor
@@ -16,6 +17,8 @@ from parsimony_kernel.storage.store import SqliteJournal
 # Each holds what its turn replaced, or, where it was taken back, what its turn had made.
 MOST_TURNS = 10
 MOST_BYTES = 512 * 2**20
+# What may come of a name that is taken back.
+_OUTCOMES = ("restored", "removed", "kept", "lost")
 
 
 @dataclass
@@ -121,23 +124,19 @@ def merged(done: Sequence[PutBack]) -> PutBack:
     """What came of each name in the end, where ``done`` was done one after the other."""
     came: dict[str, str] = {}
     for back in done:
-        for how in ("restored", "lost", "removed", "kept"):
+        for how in _OUTCOMES:
             for name in getattr(back, how):
                 if came.get(name) != "kept" and (came.get(name), how) != ("lost", "restored"):
                     came[name] = how
-
-    def named(how: str) -> tuple[str, ...]:
-        return tuple(sorted(name for name in came if came[name] == how))
-
-    kept = named("kept")
     stale = {name for back in done for name in back.stale}
+    whys = {name: why for back in done for name, why in back.reasons.items()}
+    named: dict[str, Any] = {
+        how: tuple(sorted(name for name in came if came[name] == how)) for how in _OUTCOMES
+    }
     return PutBack(
-        restored=named("restored"),
-        removed=named("removed"),
-        kept=kept,
-        lost=named("lost"),
+        **named,
         stale=tuple(sorted(stale - came.keys())),
-        reasons={n: why for back in done for n, why in back.reasons.items() if n in kept},
+        reasons={name: why for name, why in whys.items() if came.get(name) == "kept"},
     )
 
 
@@ -235,13 +234,8 @@ class Past:
         """Undo a run, or with ``redone`` re-apply it, on record where that did anything."""
         back = self.changes.undo(run_id, self.executor, redo=redone)
         if back:
-            event = TurnTakenBack(
-                restored=back.restored,
-                removed=back.removed,
-                kept=back.kept,
-                lost=back.lost,
-                redone=redone,
-            )
+            told = {how: getattr(back, how) for how in _OUTCOMES}
+            event = TurnTakenBack(**told, redone=redone)
             self.journal.append(run_id, event)
         return back
 

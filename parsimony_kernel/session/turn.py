@@ -1,11 +1,12 @@
 """One turn of a notebook: what it may do, what its model is told, and how it is written down.
 
+A turn makes the agent of its run and is that run's hooks, so what it may do stands in one place.
+
 The rules of the place: every event is in the journal before anybody sees it; what leaves for a
 person or the disk holds no secret; and of the notebook a model is told what the turn shares.
 """
 
 import asyncio
-import functools
 import json
 import os
 import re
@@ -124,6 +125,7 @@ class Turn(RunHooks):
         self._guardrails = options.guardrails()
         self._emitted: list[ev.AgentEvent] = []
         self._instructions: tuple[Written, ...] = ()
+        # What the notebook offers is looked at once, as its run begins.
         self._own_tools: frozenset[str] = frozenset()
         self._has_artifacts = False
         self._trouble = ""
@@ -419,8 +421,8 @@ class Turn(RunHooks):
             self.effects(state),
             self.run_id,
             lambda: "" if (paused := executor.paused) is None else paused.sha,
-            functools.partial(
-                self._holding_none, why="the person would be asked about a call with a secret in it"
+            lambda attempt: self._holding_none(
+                attempt, "the person would be asked about a call with a secret in it"
             ),
         )
 
@@ -428,14 +430,14 @@ class Turn(RunHooks):
         table = outcome.result.data
         if not outcome.ok or not is_frame(table):
             return outcome
-        keep = functools.partial(
-            self._home.publisher.keep,
-            tool=call.function.name,
-            arguments=self._secrets.of_json(arguments_of(call)),
-            run_id=self.run_id,
-        )
         try:
-            published = await asyncio.to_thread(keep, table)
+            published = await asyncio.to_thread(
+                self._home.publisher.keep,
+                table,
+                tool=call.function.name,
+                arguments=self._secrets.of_json(arguments_of(call)),
+                run_id=self.run_id,
+            )
         except (ValueError, StorageError) as exc:
             told = f"It is not kept. {exc}"
         else:
