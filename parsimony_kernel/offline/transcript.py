@@ -111,8 +111,8 @@ class Transcript:
 
     def figures(self) -> list[str]:
         """The names of the charts that exist."""
-        known = (self.variables | self.made).items()
-        return [name for name, told in known if told.get("type") == "figure"]
+        known = self.variables | self.made
+        return [name for name in known if known[name].get("type") == "figure"]
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
