@@ -71,9 +71,9 @@ def write(query: Query, table: Table, taken: Sequence[str]) -> Cell:
     given = {"name": name, "chart": chart, "title": title, "kinds": kinds}
     kind = "number" if query.do == "aggregate" and not query.groups else query.do
     body = text(kind, query, given)
-    names = [each if f"{each} = " in body else "" for each in (name, chart)]
-    table_name = "" if kind == "number" else names[0]
-    return Cell(_with_imports(body), title, table_name, names[1], text("unit", query))
+    made, drawn = (each if f"{each} = " in body else "" for each in (name, chart))
+    made = "" if kind == "number" else made
+    return Cell(_with_imports(body), title, made, drawn, text("unit", query))
 
 
 def text(macro: str, *about: Any) -> str:

@@ -82,6 +82,7 @@ class _Planner:
         self.subject = ""
         self.loaded: list[Table] = []
         self.made: list[code.Cell] = []
+        self.previous: Query | None = None
         # What came nearest to reading the request.
         self.reader: Reader | None = None
         # The sentences of the summary, in its order.
@@ -130,9 +131,9 @@ class _Planner:
                 return [f"describe {each.name}", f"show the first 5 rows of {each.name}"]
             value, kind = (words.quoted(listed[0].name) for listed in (values, kinds))
             near: Mapping[str, str] = words.table()["near"]
-            first = near.get(query.agg, near["mean"])
-            second = near.get(query.do or query.chart or "share" * query.share, near["top"])
-            return [n.format(table=each.name, value=value, kind=kind) for n in (first, second)]
+            other = "chart" if query.chart else "share" if query.share else "top"
+            both = (near.get(query.agg, near["mean"]), near.get(query.do, near[other]))
+            return [n.format(table=each.name, value=value, kind=kind) for n in both]
         return [f"load {each}" for each in self.files[:2]] or words.table()["near"]["no_file"]
 
     # -- the turn ----------------------------------------------------------------------------
@@ -151,14 +152,13 @@ class _Planner:
             name = _named(file)
             if name in self.turn.gone and name in request:
                 self._load_file(file, name, set())
-        before: Query | None = None
         for part in _clauses(tokenize(request)):
-            before = self._do(part, before) or before
+            self.previous = self._do(part) or self.previous
         told = [made.told or f"{made.purpose}." for made in self.made]
         notes = dict.fromkeys(self.notes)
         return " ".join([*told, *self.loads, *self.saves, *self.published, *notes])
 
-    def _do(self, part: list[Token], before: Query | None) -> Query | None:
+    def _do(self, part: list[Token]) -> Query | None:
         text = " ".join(t.text for t in part)
         found = ((kind, pattern.fullmatch(text)) for pattern, kind in words.asides())
         kind, aside = next(((kind, match) for kind, match in found if match), ("", None))
@@ -172,7 +172,7 @@ class _Planner:
             part = [] if clause("it", rest) else tokenize(rest)
         part, query = self._load(part), None
         if any(t.kind in ("word", "quoted", "number") for t in part):
-            query = self._read(part, before)
+            query = self._read(part)
             # A column may be called as the table is: a file or a snapshot is of the table.
             own = [c for c in query.columns if aside and c.name == query.table]
             is_all = query == Query(query.table, "rows", columns=own, notes=query.notes)
@@ -271,30 +271,26 @@ class _Planner:
         no_if(answer.error, "step", arguments.get("purpose", tool), answer.error[:300])
         return answer.result
 
-    def _ran(self, cell: code.Cell) -> Mapping[str, Any]:
-        return self._done("run_code", cell.arguments)
-
     def _looked(self, expression: str, why: str) -> Any:
         """What an expression comes to, as JSON; ``None`` where the model is not told."""
-        result = self._ran(code.looked(expression, why))
+        result = self._done("run_code", code.looked(expression, why).arguments)
         with suppress(ValueError):
             return json.loads(str(result.get("stdout")))
         return None
 
     def _originals(self) -> list[Table]:
         """The tables that this model has not computed, as far as can be told."""
-        made = {name for names in self.saved for name in names}
-        made |= {*self.turn.made}
+        made = {*self.turn.made, *(name for names in self.saved for name in names)}
         made -= {self.subject, *(t.name for t in self.loaded)}
         tables = self.turn.tables().values()
         return [t for t in tables if t.name not in made] or list(tables)
 
-    def _read(self, part: Sequence[Token], before: Query | None) -> Query:
+    def _read(self, part: Sequence[Token]) -> Query:
         """Read a part about the table that it names, or the one in hand, or one that it fits."""
         known, said = self.turn.tables(), {t.low for t in part if t.kind in ("word", "quoted")}
         named = [t for t in known.values() if t.name.casefold() in said]
         named = named or [t for t in self._originals() if set(words.fold(t.name)) <= said]
-        subject = self.subject or (before.table if before else "")
+        subject = self.subject or (self.previous.table if self.previous else "")
         first = named[:1] or [t for t in known.values() if t.name == subject]
         others = [t for t in self._originals() if t not in first]
         why = "untold" if self.turn.context.get("kept_back") else "table"
@@ -303,7 +299,7 @@ class _Planner:
         found: list[Query] = []
         left: list[tuple[Reader, Unclear]] = []
         for about in (*first, *others):
-            reader = self._reader(about, part, before)
+            reader = Reader(part, about, self.turn, self._looked, self._before)
             try:
                 found.append(reader.read())
             except Unclear as why_not:
@@ -321,25 +317,23 @@ class _Planner:
         wide = [name for name in fit if all(names[name] >= each for each in names.values())]
         return fit[wide[-1] if wide else self.turn.choose("Which table do you mean?", list(fit))]
 
-    def _reader(self, about: Table, part: Sequence[Token], before: Query | None) -> Reader:
-        return Reader(part, about, self.turn, self._looked,
-                      lambda: before or (None if self.loaded else self._before(about)))  # fmt: skip
-
     def _before(self, about: Table) -> Query | None:
-        """The request before, where this one may go on from it."""
-        query: Query | None = None
-        for request in self.turn.earlier[-4:]:
+        """The request before, where another may go on from it."""
+        query = self.previous
+        for request in () if query or self.loaded else self.turn.earlier[-4:]:
             is_aside = any(pattern.fullmatch(request) for pattern, _ in words.asides())
             for part in () if is_aside else _clauses(tokenize(request)):
+                # The first of them goes on from nothing.
+                last = {about: query or Query(about.name)}
                 with suppress(Unclear):
-                    # The first of them goes on from nothing.
-                    query = self._reader(about, _apart(part)[0], query or Query(about.name)).read()
+                    left = _apart(part)[0]
+                    query = Reader(left, about, self.turn, self._looked, last.get).read()
         return query
 
     def _compute(self, query: Query) -> None:
         about = self.turn.tables()[query.table]
         cell = code.write(query, about, sorted(self.taken))
-        result = self._ran(cell)
+        result = self._done("run_code", cell.arguments)
         self.taken |= {cell.table, cell.chart} - {""}
         self.notes += [f"{note}." for note in query.notes]
         if len(self._originals()) > 1 and about.name != self.subject:
@@ -353,8 +347,7 @@ class _Planner:
         if not (told or cell.table or cell.chart) and query.do != "head":
             told = f"{cell.purpose}: see the step below."
         self.made.append(replace(cell, told=told))
-        known = ("", *self.turn.variables)
-        bound = [each for each in (cell.table, cell.chart) if each not in known]
+        bound = [n for n in (cell.table, cell.chart) if n and n not in self.turn.variables]
         self.saves += [f"Saved as {spoken(f'`{each}`' for each in bound)}."] if bound else []
         if query.do in ("rows", "rename") and cell.table:
             self.subject = cell.table
@@ -370,12 +363,11 @@ class _Planner:
         names = (saved or [[]])[-1]
         if is_drawn:
             # "The chart" is the newest, whenever it was made.
-            names = names or [n for each in saved for n in each if _CHART.search(said)] or known
-        else:
-            names = names or [self.subject] * bool(self.subject)
+            newest = names or [n for each in saved for n in each if _CHART.search(said)]
+            names = newest[-1:] or known
+        names = names or [self.subject] * bool(self.subject and not is_drawn)
         no_if(not names, "made", "chart" if is_drawn else "table")
         question = "Which one do you mean?"
-        names = names[-1:] if is_drawn and names is not known else names
         # Of what was asked about, the one that was chosen may have gone.
         is_open = len(names) > 1 or question in self.turn.replies
         name = self.turn.choose(question, names[::-1]) if is_open else names[0]
@@ -392,7 +384,8 @@ class _Planner:
             stem = title or words.unique(name, [f.rpartition(".")[0] for f in self.files])
             path = title if "." in title else f"{stem}.{suffix}"
             no_if(_CHART.search(said) or not path.casefold().endswith((".csv", ".xlsx")), "file")
-            self._ran(code.Cell(code.text("export", name, path), f"Write {name} to {path}", name))
+            export = code.Cell(code.text("export", name, path), f"Write {name} to {path}")
+            self._done("run_code", export.arguments)
             self.published.append(f"Wrote `{name}` to {path}.")
             return
         charts = [m for m in self.made if m.chart] if self.made else self.turn.figures()

@@ -48,7 +48,7 @@ class Reader:
     table: Table
     turn: Transcript
     look: Callable[[str, str], Any]
-    before: Callable[[], Query | None]
+    before: Callable[[Table], Query | None]
     query: Query = field(default_factory=Query)
     marks: dict[str, Any] = field(default_factory=dict)
     raw: dict[str, str] = field(default_factory=dict)
@@ -58,14 +58,13 @@ class Reader:
     text: str = ""
 
     def read(self) -> Query:
-        """Read the query. Raises ``Ask`` and ``No``."""
+        """Read the query. Raises ``Unclear``."""
         no_if(self.table.library, "library", self.table.name, self.table.library)
-        self.query = Query(self.table.name)
+        self.query = query = Query(self.table.name)
         self.text = text = self.marked()
         for pattern, row in english.rows():
             text = self._taken(pattern, row, text)
         self._left(text)
-        query = self.query
         says = query.do or query.agg or query.groups or query.filters or self.bare
         if query.goes_on or (query.chart and not says):
             self._go_on()
@@ -277,6 +276,7 @@ class Reader:
         if "sort" in said and "g" in said:
             query.columns.append(self.pick(said["sort"], "measure"))
         elif "sort" in said:
+            no_if(query.sort, "parts")
             query.sort = self.pick(said["sort"])
             query.ascending = query.ascending or not (query.limit or "down" in said)
 
@@ -295,15 +295,14 @@ class Reader:
     def _unknown(self, words: list[str]) -> None:
         """Ask which column is meant by the one unknown word, else name a word and give up."""
         word = next((each for each in words if each not in english.keywords()), words[0])
-        numbers, agg = [c.name for c in self.table.measures], english.aggregate(words[0])
+        numbers, agg = {c.name: c for c in self.table.measures}, english.aggregate(words[0])
         is_column = words[1:] == [word] and not (self.query.agg or self.query.columns)
         if not (agg and is_column and numbers):
             why = "unused" if word in english.keywords() else "unknown"
             no_if(True, why, self.raw.get(word, word))
         question = f"`{self.table.name}` has no column {word!r}. Which one do you mean?"
-        numbers.sort(key=lambda name: -fuzz.partial_ratio(word, name.casefold()))
-        self.query.agg = agg
-        self.query.columns = [self.table.column(self.turn.choose(question, numbers))]
+        near = sorted(numbers, key=lambda name: -fuzz.partial_ratio(word, name.casefold()))
+        self.query.agg, self.query.columns = agg, [numbers[self.turn.choose(question, near)]]
 
     def _groups(self, text: str) -> list[Column]:
         """The groups that marks stand for: columns, and parts of a date."""
@@ -337,10 +336,8 @@ class Reader:
         if column.kind == "date":
             column = part_of(column, *parts) if parts else column
         elif marks:
-            what = "numbers" if parts == {"year"} else "dates"
-            no_if(
-                column.kind not in ("number", "year") or what == "dates", "kind", column.name, what
-            )
+            what, kinds = ("numbers", ("number", "year")) if parts == {"year"} else ("dates", ())
+            no_if(column.kind not in kinds, "kind", column.name, what)
         op = english.operators().get(word) or _DATED.get(word, word)
         self._filter(Filter(column, op, values))
         return True
@@ -373,7 +370,7 @@ class Reader:
 
     def _go_on(self) -> None:
         """Take from the request before what this one does not say anew."""
-        query, before = self.query, self.before()
+        query, before = self.query, self.before(self.table)
         no_if(before is None and query.goes_on, "before")
         if before is None:
             return
@@ -400,17 +397,16 @@ class Reader:
         query.any_of = query.any_of and len(query.filters) > 1
         numbers, others = ([c for c in bare if c.is_measure is kind] for kind in (True, False))
         is_drawn = query.chart == "line" or (query.chart and others)
-        is_open = numbers and (query.filters or numbers[0].made_of) and not (query.sort or others)
+        is_kept = numbers and (query.filters or numbers[0].made_of)
+        is_open = is_kept and not (query.sort or query.chart or others)
         if query.do:
             no_if(query.columns and bare, "unused", *(c.name for c in bare[:1]))
             query.columns = query.columns or bare
-        elif any((query.agg, query.groups, query.window, query.share, is_drawn)):
+        elif any((query.agg, query.groups, query.window, query.share, is_drawn, is_open)):
             self._group(numbers, others)
         elif query.chart:
             no_if(query.chart != "auto", "chart")
             query.do, query.columns = "histogram", numbers
-        elif is_open:
-            self._group(numbers, [])
         else:
             query.do, query.columns = "rows", query.columns or bare
         self._check()
@@ -440,12 +436,17 @@ class Reader:
 
     def _check(self) -> None:
         """Every slot is of use, and something was asked."""
-        query, kind = self.query, english.table()["kinds"][self.query.kind]
+        query = self.query
+        name = query.window or "share" * query.share or ("aggregate" if query.groups else "number")
+        kind = english.table()["kinds"][name if query.do == "aggregate" else query.do]
         most = kind.get("draws", len(query.columns))
         no_if(len(query.columns) != most, "draw", most)
         is_ranked = query.sort or (query.do == "aggregate" and (query.agg or query.columns))
         no_if(query.limit and query.do in ("rows", "aggregate") and not is_ranked, "rank")
-        no_if(query.limit and query.sort and query.sort.kind == "text", "rank")
+        no_if(query.limit and query.sort and query.sort.kind in ("text", "boolean"), "rank")
+        is_single = query.do == "aggregate" and not query.groups
+        no_if(query.chart and is_single, "chart")
+        no_if(query.limit and is_single, "parts")
         for slot in {slot for each in english.table()["kinds"].values() for slot in each} & _SLOTS:
             value = getattr(query, slot)
             size = len(value) if isinstance(value, list) else bool(value)
@@ -453,7 +454,7 @@ class Reader:
         no_if(query.chart and len(query.groups) > 2, "parts")
         no_if(query.any_of and len(query.filters) > 2, "parts")
         is_undrawn = any(g.is_time or g.made_of for g in query.groups)
-        no_if(query.kind in ("histogram", "box", "scatter") and is_undrawn, "parts")
+        no_if(query.do in ("histogram", "box", "scatter") and is_undrawn, "parts")
         no_if(query.do == "rename" and query.text in [c.name for c in self.table.columns], "parts")
         nothing = query.do == "rows" and not (query.columns or query.filters or query.sort)
         shows = re.match(r"(?:show|list|display|print|see|give|get|use|take)\b|T\d+$", self.text)
@@ -465,11 +466,13 @@ class Reader:
         if query.window == "rolling":
             self._check_rolling()
         elif not query.columns:
+            no_if(query.window and not query.agg, "unused", query.window)
             query.agg = query.agg or "count"
             no_if(query.agg != "count", "parts")
         elif not query.agg and (query.share or query.window == "cumulative"):
             query.agg = "sum"
         elif not query.agg and self._is_line():
+            no_if(len(query.groups) > 2, "parts")
             query.do, query.chart = "line", "line"
             query.groups.sort(key=lambda group: not group.is_time)
         elif not query.agg:

@@ -114,10 +114,6 @@ class Table:
     columns: tuple[Column, ...]
     library: str = ""
 
-    def column(self, name: str) -> Column:
-        """The column of that name."""
-        return next(each for each in self.columns if each.name == name)
-
     @property
     def measures(self) -> list[Column]:
         """Columns that can be measured."""
@@ -198,9 +194,3 @@ class Query:
     text: str = ""
     goes_on: bool = False
     notes: list[str] = field(default_factory=list)
-
-    @property
-    def kind(self) -> str:
-        """Its row in the table of kinds."""
-        kind = self.window or ("share" if self.share else "aggregate" if self.groups else "number")
-        return kind if self.do == "aggregate" else self.do

@@ -117,8 +117,8 @@ class Transcript:
 
     def figures(self) -> list[str]:
         """The names of the charts that exist."""
-        known = (self.variables | self.made).items()
-        return [name for name, told in known if told.get("type") == "figure"]
+        known = self.variables | self.made
+        return [name for name in known if known[name].get("type") == "figure"]
 
 
 def _named(reply: str, choices: Sequence[str]) -> list[str]:

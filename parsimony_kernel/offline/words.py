@@ -32,18 +32,10 @@ def table() -> Mapping[str, Any]:
 @cache
 def rows() -> list[tuple[re.Pattern[str], Row]]:
     """Compile the rows of the table, with the meaning of their braces filled in."""
-    several = r"(?: (?:,|and|or|&|, and|, or) (?:the )?{0})*"
-    macros = {
-        "the": "(?:(?:the|a|an|its|their|all|my|each|only) )*",
-        "agg": f"(?:{'|'.join(table()['words'].values())})",
-        "op": f"(?:{'|'.join(map(re.escape, operators()))})",
-        # The second letter of a column's mark says what it holds.
-        "C": r"C[mtkb]\d+",
-        **{f"C{kind}": rf"C{kind}\d+" for kind in "mtkb"},
-        **{each: rf"{each}\d+" for each in "VNTQPD"},
-    }
-    macros |= {f"{each}s": macros[each] + several.format(macros[each]) for each in "CV"}
-    macros["Gs"] = r"(?:C[mtkb]|P)\d+(?: (?:,|and|&|, and|by|, by) (?:the |by )*(?:C[mtkb]|P)\d+)*"
+    macros = dict(table()["macros"])
+    macros["agg"] = f"(?:{'|'.join(table()['words'].values())})"
+    macros["op"] = f"(?:{'|'.join(map(re.escape, operators()))})"
+    macros |= {each: rf"{each}\d+" for each in ("Cm", "Ct", "Ck", "Cb", *"VNTQPD")}
     texts = (
         (re.sub(r"\{(\w+)\}", lambda m: macros[m[1]], r["re"]), r) for r in table()["row"].values()
     )
@@ -165,9 +157,8 @@ def spoken(items: Iterable[str], last: str = "and") -> str:
 
 
 # What is never bound: builtins, and modules that a notebook may have imported.
-_OTHERS = "pd np alt plt sns px pandas numpy altair scipy table display"
 _RESERVED = {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), *sys.stdlib_module_names}
-_RESERVED |= {*_OTHERS.split()}
+_RESERVED |= filler("modules")
 
 
 def literal(value: object) -> str:
