@@ -415,9 +415,9 @@ class NotebookSession:
         """The questions that wait in this notebook, newest first."""
         return self._log.pending(self._clock.now())
 
-    def turns(self) -> tuple[TurnRow, ...]:
-        """This notebook's turns, oldest first."""
-        return self._journal.turns(self._history)
+    def turns(self, notebook: str = "") -> tuple[TurnRow, ...]:
+        """This notebook's turns, or those of another of the workspace, oldest first."""
+        return self._journal.turns(notebook or self._history)
 
     def events(self, turn_id: str) -> tuple[AgentEvent, ...]:
         """What happened in a turn, from the journal."""

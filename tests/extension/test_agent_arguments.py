@@ -150,6 +150,7 @@ def test_an_empty_line_names_no_sub_command_and_help_has_three_spellings() -> No
     [
         ("history", {}),
         ("history 2", {"turn": "2"}),
+        ("history --from old.ipynb", {"from": "old.ipynb"}),
         ("code 2 --cells", {"turn": "2", "cells": True}),
         ('slice warm "my warm.py"', {"name": "warm", "file": "my warm.py"}),
         ("tools", {}),
