@@ -50,8 +50,7 @@ class Turns:
         self._answer_of_cell: dict[str, str] = {}
         # What the results of turns are bound to, by run.
         self._outs: dict[str, str] = {}
-        # On an orderly end of the kernel: only now can its outputs still be changed.
-        atexit.register(self.leave_all)
+        atexit.register(self._end)
 
     async def ask(
         self,
@@ -154,8 +153,7 @@ class Turns:
         if not place.is_live:
             record.paint()
         record.draw(ended=True)
-        before = self._records.get(run_id)
-        if before is not None and before.is_followed:
+        if run_id in self._records and self._records[run_id].is_followed:
             return
         asking = [each.record for each in session.pending() if each.turn.run_id == run_id]
         if asking and record.place.is_live and self._is_attended():
@@ -166,9 +164,17 @@ class Turns:
 
     def leave_all(self) -> None:
         """Turn every prompt into text: nobody listens to them any more."""
-        atexit.unregister(self.leave_all)
+        atexit.unregister(self._end)
         for turn_id in tuple(self._records):
             self._leave(turn_id, f"To answer: {self._magics.name} answer")
+
+    def _end(self) -> None:
+        """The kernel ends in order: prompts become text where displays are still changed. Widgets
+        are told nothing, since the page may have let go of them."""
+        for record in self._records.values():
+            if record.prompt is not None and record.can_be_answered:
+                record.prompt.state = f"To answer: {self._magics.name} answer"
+                record.draw(ended=True)
 
     def _is_attended(self) -> bool:
         """Whether somebody could press a button.
