@@ -166,6 +166,7 @@ class Command:
         said = self.says[:1].upper() + self.says[1:] + "."
         usage = None if self.name else f"{prog} [flags]".replace("%", "%%")
         made = Parser(prog, usage, said, formatter_class=argparse.HelpFormatter)
+        made.allow_abbrev = False
         add_arguments(made, self.arguments)
         return made
 

@@ -263,12 +263,11 @@ class Turns:
         record.add_prompt(prompt)
 
     async def _answered(
-        self, record: TurnRecord, prompt: Prompt, reply: str, question: SuspensionRecord
+        self, record: TurnRecord, prompt: Prompt, reply: str, asked: SuspensionRecord
     ) -> None:
         """Continue after a click, where the question stands. Nobody awaits this: all is shown."""
         try:
-            turn_id, nonce = question.run_id, question.nonce
-            events = self._magics.session.resume(reply, turn_id=turn_id, nonce=nonce)
+            events = self._magics.session.resume(reply, turn_id=asked.run_id, nonce=asked.nonce)
             await self._follow(record, events, record.settle_prompt, in_cell=False)
             self._prompt(record)
         except TurnStopped:
@@ -280,7 +279,7 @@ class Turns:
                 _log.error("Turn %s broke off (%s)", record.run_id, type(error).__name__)
                 _log.debug("How that came about", exc_info=error)
                 sentence = f"The turn broke off ({type(error).__name__}: {error})."
-            if prompt.state is None and not self._is_over(question):
+            if prompt.state is None and not self._is_over(asked):
                 prompt.reopen(sentence)
             else:
                 prompt.settle(sentence)

@@ -167,6 +167,7 @@ def test_words_stand_behind_a_sub_command(line: str, expected: dict[str, Any]) -
     [
         ("history 1 2", "%agent history: unrecognized arguments: 2. See: %agent history --help"),
         ("artifacts all", "%agent artifacts: unrecognized arguments: all"),
+        ("code --cell", "%agent code: unrecognized arguments: --cell"),
         ("why", "%agent why: the following arguments are required: NAME"),
         ("tools ad area", "got 'ad'; it takes add or remove. Did you mean 'add'?"),
         ("tools add a b", "%agent tools: unrecognized arguments: b"),
