@@ -10,7 +10,7 @@ import asyncio
 import atexit
 import logging
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
 from parsimony_agent import tables
 from parsimony_agent.arguments import CellRequest
@@ -31,9 +31,6 @@ from parsimony_kernel.view.blocks import ReplyBlock, StepBlock, lasting
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.text import record_of
 
-if TYPE_CHECKING:
-    from parsimony_agent.magics import AgentMagics
-
 _STOPPED = "stopped by the user"
 _log = logging.getLogger(__name__)
 
@@ -41,7 +38,7 @@ _log = logging.getLogger(__name__)
 class Turns:
     """Runs turns in cells and after clicks, and keeps what is needed to go on with them."""
 
-    def __init__(self, magics: AgentMagics, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, magics: Any, clock: Clock = SYSTEM_CLOCK) -> None:
         # Those of the shell, which know the session, the cells, the settings and where to draw.
         self._magics, self._shell, self._clock = magics, magics.shell, clock
         self._records: dict[str, TurnRecord] = {}
