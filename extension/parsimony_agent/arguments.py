@@ -89,7 +89,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def add_arguments(parser: argparse.ArgumentParser, rows: Rows) -> None:
-    """Declare ``rows``. A group whose name says its default is a heading of the help."""
+    """Declare ``rows``."""
     groups: dict[str, Any] = {}
     for spelled, row in rows.items():
         given: dict[str, Any] = {key: row[key] for key in row if key not in _OWN}
@@ -97,8 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser, rows: Rows) -> None:
             given["type"] = _typed(row)
         group = row.get("group", "")
         if group and group not in groups:
-            titled = parser.add_argument_group(group) if "default" in group else parser
-            groups[group] = titled.add_mutually_exclusive_group()
+            groups[group] = parser.add_mutually_exclusive_group()
         groups.get(group, parser).add_argument(*spelled.split(", "), **given)
 
 
@@ -167,6 +166,7 @@ class Command:
         said = self.says[:1].upper() + self.says[1:] + "."
         usage = None if self.name else f"{prog} [flags]".replace("%", "%%")
         made = Parser(prog, usage, said, formatter_class=argparse.HelpFormatter)
+        made.allow_abbrev = False
         add_arguments(made, self.arguments)
         return made
 

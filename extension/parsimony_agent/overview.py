@@ -46,10 +46,11 @@ _PATH = 400
 _CHANGED = "you changed it since"
 
 
-def history(magics: AgentMagics, turn: str | None = None) -> Told:
-    """The turns, or one of them with its record, which says what it did step by step."""
-    session = magics.session
-    turns: Sequence[TurnRow] = session.turns()
+def history(magics: AgentMagics, turn: str | None = None, **flags: str) -> Told:
+    """The turns, or one of them with its record, which says what it did step by step. ``from`` is
+    another notebook, by its path in the workspace."""
+    session, source = magics.session, flags.get("from", "")
+    turns: Sequence[TurnRow] = session.turns(source)
     if turn is not None:
         turns = [resolve_turn(turns, turn)]
     rows = []
@@ -60,7 +61,7 @@ def history(magics: AgentMagics, turn: str | None = None) -> Told:
         status = "undone" if each.run_id in session.past.changes.undone else status
         rows.append((str(each.ordinal), status, each.request or "(purged)", each.model, started))
     head = ("turn", "status", "request", "model", "started")
-    listed = table(head, rows, empty="This notebook has no turns yet.")
+    listed = table(head, rows, empty=f"{source or 'This notebook'} has no turns yet.")
     if turn is None:
         return listed
     return [listed, words(record_of(lasting(replay(session.events(turns[0].run_id)).blocks)))]

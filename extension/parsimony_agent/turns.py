@@ -10,7 +10,7 @@ import asyncio
 import atexit
 import logging
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
 from parsimony_agent import tables
 from parsimony_agent.arguments import CellRequest
@@ -31,9 +31,6 @@ from parsimony_kernel.view.blocks import ReplyBlock, StepBlock, lasting
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.text import record_of
 
-if TYPE_CHECKING:
-    from parsimony_agent.magics import AgentMagics
-
 _STOPPED = "stopped by the user"
 _log = logging.getLogger(__name__)
 
@@ -41,7 +38,7 @@ _log = logging.getLogger(__name__)
 class Turns:
     """Runs turns in cells and after clicks, and keeps what is needed to go on with them."""
 
-    def __init__(self, magics: AgentMagics, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, magics: Any, clock: Clock = SYSTEM_CLOCK) -> None:
         # Those of the shell, which know the session, the cells, the settings and where to draw.
         self._magics, self._shell, self._clock = magics, magics.shell, clock
         self._records: dict[str, TurnRecord] = {}
@@ -50,8 +47,7 @@ class Turns:
         self._answer_of_cell: dict[str, str] = {}
         # What the results of turns are bound to, by run.
         self._outs: dict[str, str] = {}
-        # On an orderly end of the kernel: only now can its outputs still be changed.
-        atexit.register(self.leave_all)
+        atexit.register(self._end)
 
     async def ask(
         self,
@@ -154,8 +150,7 @@ class Turns:
         if not place.is_live:
             record.paint()
         record.draw(ended=True)
-        before = self._records.get(run_id)
-        if before is not None and before.is_followed:
+        if run_id in self._records and self._records[run_id].is_followed:
             return
         asking = [each.record for each in session.pending() if each.turn.run_id == run_id]
         if asking and record.place.is_live and self._is_attended():
@@ -166,9 +161,17 @@ class Turns:
 
     def leave_all(self) -> None:
         """Turn every prompt into text: nobody listens to them any more."""
-        atexit.unregister(self.leave_all)
+        atexit.unregister(self._end)
         for turn_id in tuple(self._records):
             self._leave(turn_id, f"To answer: {self._magics.name} answer")
+
+    def _end(self) -> None:
+        """The kernel ends in order: prompts become text where displays are still changed. Widgets
+        are told nothing, since the page may have let go of them."""
+        for record in self._records.values():
+            if record.prompt is not None and record.can_be_answered:
+                record.prompt.state = f"To answer: {self._magics.name} answer"
+                record.draw(ended=True)
 
     def _is_attended(self) -> bool:
         """Whether somebody could press a button.
@@ -257,12 +260,11 @@ class Turns:
         record.add_prompt(prompt)
 
     async def _answered(
-        self, record: TurnRecord, prompt: Prompt, reply: str, question: SuspensionRecord
+        self, record: TurnRecord, prompt: Prompt, reply: str, asked: SuspensionRecord
     ) -> None:
         """Continue after a click, where the question stands. Nobody awaits this: all is shown."""
         try:
-            turn_id, nonce = question.run_id, question.nonce
-            events = self._magics.session.resume(reply, turn_id=turn_id, nonce=nonce)
+            events = self._magics.session.resume(reply, turn_id=asked.run_id, nonce=asked.nonce)
             await self._follow(record, events, record.settle_prompt, in_cell=False)
             self._prompt(record)
         except TurnStopped:
@@ -274,7 +276,7 @@ class Turns:
                 _log.error("Turn %s broke off (%s)", record.run_id, type(error).__name__)
                 _log.debug("How that came about", exc_info=error)
                 sentence = f"The turn broke off ({type(error).__name__}: {error})."
-            if prompt.state is None and not self._is_over(question):
+            if prompt.state is None and not self._is_over(asked):
                 prompt.reopen(sentence)
             else:
                 prompt.settle(sentence)

@@ -27,10 +27,7 @@ exit codes:
   2  it was typed wrongly; nothing was done"""
 
 _TABLE = tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
-_HELP: dict[str, Any] = {
-    "formatter_class": argparse.RawDescriptionHelpFormatter,
-    "add_help": True,
-}
+_HELP: Any = {"add_help": True, "formatter_class": argparse.RawDescriptionHelpFormatter}
 _MEANING_AT = 46
 _KEYS_AT = 20
 _FOLDER = {"read": "path", "default": Path(), "help": "the notebooks' folder (default: this one)"}
@@ -42,25 +39,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments = parser().parse_args(sys.argv[1:] if argv is None else argv)
     except Misuse as wrong:
-        raise SystemExit(output.misuse(str(wrong))) from None
-    folder = getattr(arguments, "folder", None)
-    if folder is not None and not folder.is_dir():
-        return output.misuse(f"There is no folder {str(folder)!r}: name another with --folder.")
+        raise SystemExit(output.fail(wrong, output.MISUSED)) from None
     try:
-        code: int = arguments.run(arguments)
+        return int(arguments.run(arguments))
     except KeyboardInterrupt:
         return output.fail("Stopped.")
     except output.OutputLost as problem:
         # What is still in the buffer would fail once more when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return output.fail(problem)
+    except Misuse as wrong:
+        return output.fail(wrong, output.MISUSED)
     except SessionError as problem:
         return output.fail(problem)
-    return code
 
 
 def _run(where: str, arguments: argparse.Namespace) -> int:
     """Import what runs a command, and run it: help needs none of it."""
+    folder = getattr(arguments, "folder", None)
+    if folder is not None and not folder.is_dir():
+        raise Misuse(f"There is no folder {str(folder)!r}: name another with --folder.")
     code: int = resolve_name(f"parsimony_kernel.cli.{where}")(arguments)
     return code
 

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
+from parsimony_agent.pending import Misuse
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.cli import output
 from parsimony_kernel.core.clock import SYSTEM_CLOCK
@@ -31,9 +32,8 @@ def verify(arguments: argparse.Namespace) -> int:
 def refresh(arguments: argparse.Namespace) -> int:
     """Rerun published artifacts from their code and sources."""
     if bool(arguments.name) == arguments.all:
-        return output.fail(
-            "refresh runs the code of what was published: name what to make again, or give --all.",
-            output.MISUSED,
+        raise Misuse(
+            "refresh runs the code of what was published: name what to make again, or give --all."
         )
     return asyncio.run(_refresh(arguments))
 

@@ -36,11 +36,7 @@ def as_json(value: Mapping[str, Any]) -> None:
 
 
 def fail(problem: Exception | str, code: int = FAILED) -> int:
-    """Tell why it could not be done; gives the exit code of that."""
+    """Tell why it could not be done; gives the exit code of that: ``MISUSED`` where it was typed
+    wrongly, and only the command can know."""
     print(str(problem), file=sys.stderr)
     return code
-
-
-def misuse(sentence: str) -> int:
-    """Tell what was typed wrongly, where only the command can know; gives its exit code."""
-    return fail(sentence, MISUSED)

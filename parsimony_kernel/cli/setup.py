@@ -5,6 +5,7 @@ import sys
 from dataclasses import asdict
 from datetime import datetime
 
+from parsimony_agent.pending import Misuse
 from parsimony_kernel import KERNEL_NAME
 from parsimony_kernel.cli import output
 from parsimony_kernel.storage.keyring import GRACE_S, Keyring
@@ -14,10 +15,9 @@ def install(arguments: argparse.Namespace) -> int:
     """Make the kernel known to Jupyter."""
     from parsimony_kernel.kernel import install as kernelspec
 
-    in_environment = not arguments.user and arguments.prefix is None
     placed = kernelspec.install(
         user=arguments.user,
-        prefix=sys.prefix if in_environment else arguments.prefix,
+        prefix=arguments.prefix or (None if arguments.user else sys.prefix),
         name=arguments.name or KERNEL_NAME,
         display_name=arguments.display_name or kernelspec.DISPLAY_NAME,
     )
@@ -53,7 +53,7 @@ def doctor(arguments: argparse.Namespace) -> int:
 def keys(arguments: argparse.Namespace) -> int:
     """List, rotate or revoke the keys that sign waiting questions; no secret is ever shown."""
     if (arguments.key_id is not None) != (arguments.action == "revoke"):
-        return output.misuse("revoke takes the id of a key, and list and rotate take none.")
+        raise Misuse("revoke takes the id of a key, and list and rotate take none.")
     keyring = Keyring.open()
     match arguments.action:
         case "rotate":

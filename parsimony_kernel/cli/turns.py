@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from parsimony_agent.arguments import nearest
+from parsimony_agent.pending import Misuse
 from parsimony_kernel.cli import output
 from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.session.maintenance import journal_of, turns_of
@@ -60,7 +61,7 @@ def resume(arguments: argparse.Namespace) -> int:
     folder = arguments.folder.resolve()
     answer = " ".join(arguments.answer)
     if answer and arguments.json:
-        return output.misuse("--json lists what waits: leave it out to answer.")
+        raise Misuse("--json lists what waits: leave it out to answer.")
     rows = resume.questions(folder)
     if not answer and arguments.turn is not None:
         rows = (resume.choose(rows, arguments.turn),)

@@ -239,9 +239,9 @@ class NotebookSession:
             )
         return row
 
-    def turns(self) -> tuple[TurnRow, ...]:
-        """This notebook's turns, oldest first."""
-        return self.home.turns()
+    def turns(self, notebook: str = "") -> tuple[TurnRow, ...]:
+        """This notebook's turns, or those of another of the workspace, oldest first."""
+        return self._journal.turns(notebook or self.home.history)
 
     def events(self, turn_id: str) -> tuple[AgentEvent, ...]:
         """What happened in a turn, from the journal."""

@@ -36,7 +36,9 @@ STREAM_CHARS = 4_000
 Value = TypeVar("Value", bound=BaseModel)
 
 # How an answer says what it took a word of the request for.
-_NOTE = re.compile(r"\s*\bRead (?P<word>'[^'\n]+'|\"[^\"\n]+\") as (?P<choice>[^\n]+?)\.(?=\s|$)")
+_NOTE = re.compile(
+    r" ?\bRead (?P<word>'[^'\n]{1,200}'|\"[^\"\n]{1,200}\") as (?P<choice>[^\n]{1,400}?)\.(?=\s|$)"
+)
 
 # What is shown in a place of its own, not in the list of arguments.
 _CODE_ARGUMENTS = frozenset({"code", "purpose"})
@@ -151,10 +153,11 @@ def _recover(view: RunView, event: ev.AgentError) -> None:
     view.settle()
     last = view.last(bl.Block)
     said = cut_steady(failure.explanation if failure else event.message)
-    # A step that failed says why itself.
+    # A step that failed says why itself. What was felt, or went to another model, has its own line.
+    is_of_step = failure is not None and failure.kind.value == "tool_error" and not event.fallback
     error = last.error.partition("\n")[0] if isinstance(last, bl.StepBlock) else ""
     block = bl.RecoveryBlock(
-        "" if error and said.startswith(error) else said,
+        "" if is_of_step and error and said.startswith(error) else said,
         failure.kind.value if failure else "",
         cut(recovery_state(event, action), ARGUMENT_CHARS),
         event.attempt if action == "retry" else 0,

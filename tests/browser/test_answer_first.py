@@ -33,6 +33,8 @@ _MEASURE = """root => {
     };
 }"""
 
+_FILLS = "all => [...new Set(all.map(each => getComputedStyle(each).fill))]"
+
 
 def measured(cell: Locator) -> dict[str, Any]:
     found: dict[str, Any] = cell.locator(".jp-OutputArea").first.evaluate(_MEASURE)
@@ -118,6 +120,9 @@ def test_the_answer_of_ten_turns_stands_first_and_is_saved_small(lab: Lab) -> No
         for theme in ("Dark", "Light"):
             lab.use_theme(f"JupyterLab {theme}")
             lab.picture(f"turn-{name}-{theme.lower()}", cell)
+        if name == "chart":  # the chart was drawn again, with its pixels, in the dark
+            fills = cell.locator("svg.marks text").evaluate_all(_FILLS)
+            assert len(fills) == 1
         lab.toggle_file_browser()
         lab.look_through(NARROW_PX)
         lab.picture(f"turn-{name}-{NARROW_PX}", cell)

@@ -241,7 +241,7 @@ class FakeSession(_Session):
                 return "cancelled", ""
         return "running", ""
 
-    def turns(self) -> tuple[TurnRow, ...]:
+    def turns(self, notebook: str = "") -> tuple[TurnRow, ...]:
         if self.trouble is not None:
             raise self.trouble
         return tuple(

@@ -150,6 +150,7 @@ def test_an_empty_line_names_no_sub_command_and_help_has_three_spellings() -> No
     [
         ("history", {}),
         ("history 2", {"turn": "2"}),
+        ("history --from old.ipynb", {"from": "old.ipynb"}),
         ("code 2 --cells", {"turn": "2", "cells": True}),
         ('slice warm "my warm.py"', {"name": "warm", "file": "my warm.py"}),
         ("tools", {}),
@@ -166,6 +167,7 @@ def test_words_stand_behind_a_sub_command(line: str, expected: dict[str, Any]) -
     [
         ("history 1 2", "%agent history: unrecognized arguments: 2. See: %agent history --help"),
         ("artifacts all", "%agent artifacts: unrecognized arguments: all"),
+        ("code --cell", "%agent code: unrecognized arguments: --cell"),
         ("why", "%agent why: the following arguments are required: NAME"),
         ("tools ad area", "got 'ad'; it takes add or remove. Did you mean 'add'?"),
         ("tools add a b", "%agent tools: unrecognized arguments: b"),

@@ -9,10 +9,12 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from parsimony_agent.overview import history
 from parsimony_kernel.core.chat import ModelRequest, Usage
 from parsimony_kernel.core.events import (
     AgentEvent,
@@ -594,3 +596,24 @@ async def test_an_answered_choice_holds_for_its_table_until_a_reset_or_the_kerne
     await gather(session.resume("temp_min"))
     session.close()
     assert isinstance(await end(kernel(), "c3", "a"), UserInputRequested)
+
+
+async def test_the_turns_of_another_notebook_are_read_and_stay_its_own(
+    start: Any, folder: Path, opened: list[NotebookSession]
+) -> None:
+    await gather(start([DONE]).turn("go", cell_key="a"))
+    copy = NotebookSession(
+        executor=CodeExecutor(cwd=str(folder)),
+        notebook="copy.ipynb",
+        folder=folder,
+        environ=ENVIRON,
+    )
+    opened.append(copy)
+    assert copy.turns() == ()
+    told: Any = history(cast("Any", SimpleNamespace(session=copy)), **{"from": "analysis.ipynb"})
+    assert "go" in told["text/plain"]
+    record: Any = history(
+        cast("Any", SimpleNamespace(session=copy)), "1", **{"from": "analysis.ipynb"}
+    )
+    assert "done" in record[1]["text/plain"]
+    assert copy.turns() == ()

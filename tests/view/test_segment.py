@@ -357,3 +357,11 @@ def test_rows_that_nobody_has_counted_are_counted_as_far_as_they_are_known() -> 
     told = frame(["a"], [[str(row)] for row in range(40)], "int64")
     found = table_of(DataFrameObject.model_validate({**told, "rows": None}))
     assert found.note == "… 30 more rows"
+
+
+def test_a_lost_kernel_is_said_above_the_fold_though_its_step_says_it() -> None:
+    begun, ended = code("f()")
+    failed = ended.model_copy(update={"ok": False, "result": {"message": "The kernel died."}})
+    lost = Failure(FailureKind.kernel_invalidated, "The kernel died.")
+    event = trouble().model_copy(update={"failure": lost, "action": "handoff"})
+    assert "The kernel died." in words(segment(begun, failed, event, DONE))[0]
