@@ -38,6 +38,18 @@ def test_create_leaves_an_existing_file_alone(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_files_are_made_together_or_none_is_where_the_gate_is_shut(tmp_path: Path) -> None:
+    gate, one, two = (tmp_path / name for name in ("names/gate", "a/one", "b/two"))
+    files = {gate: b"mine", one: b"1", two: b"2"}
+    assert durable.create_all(files, gate=gate) == {gate, one, two}
+    assert durable.create_all(files | {tmp_path / "three": b"3"}) == {tmp_path / "three"}
+    one.unlink()
+    assert durable.create_all({**files, tmp_path / "four": b"4"}, gate=gate) == frozenset()
+    assert not one.exists()
+    assert not (tmp_path / "four").exists()
+    assert not list(tmp_path.rglob(".parsimony-*"))
+
+
 def test_replace_puts_new_bytes_in_one_step(tmp_path: Path) -> None:
     path = tmp_path / "file"
     durable.replace(path, b"one")

@@ -52,12 +52,17 @@ class Folder:
         workspace.prepare(self._root)
         return durable.create(self._root / path, data)
 
-    def create_all(self, files: Mapping[str, bytes], log: str) -> Collection[str]:
-        """``create`` these files and what a log needs; gives those that this call made."""
+    def create_all(
+        self, files: Mapping[str, bytes], log: str, gate: Mapping[str, bytes] = {}
+    ) -> Collection[str]:
+        """``create`` these files and what a log needs; gives those that this call made.
+
+        With a ``gate``, a file too, all or nothing: nothing where that one is there already.
+        """
         workspace.prepare(self._root)
-        wanted = {self._root / path: data for path, data in {**files, log: b""}.items()}
-        made = durable.create_all(wanted)
-        return [path for path in files if self._root / path in made]
+        wanted = {self._root / path: data for path, data in {**gate, **files, log: b""}.items()}
+        made = durable.create_all(wanted, gate=next((self._root / path for path in gate), None))
+        return [path for path in (*gate, *files) if self._root / path in made]
 
     def replace(self, path: str, data: bytes) -> None:
         """Write ``data`` in the place of whatever is there."""
@@ -165,8 +170,12 @@ class Bucket:
         _note(self._listed(), path)
         return True
 
-    def create_all(self, files: Mapping[str, bytes], log: str) -> Collection[str]:
-        return [path for path, data in files.items() if self.create(path, data)]
+    def create_all(
+        self, files: Mapping[str, bytes], log: str, gate: Mapping[str, bytes] = {}
+    ) -> Collection[str]:
+        if not all(self.create(path, data) for path, data in gate.items()):
+            return []
+        return [*gate, *(path for path, data in files.items() if self.create(path, data))]
 
     def replace(self, path: str, data: bytes) -> None:
         with self._told(path):

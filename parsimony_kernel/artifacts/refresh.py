@@ -200,6 +200,8 @@ def _outcome(
     if not is_same and not accept:
         raise RefreshError(_unexplained(entry, made.environment))
     mended = is_same and not store.is_whole(newest.ref)
+    if is_same and not mended and not (accept and newest.is_stale):
+        return Refreshed(newest, not entry.has_content_of(newest), changed)
     published, _ = store.publish(made, data)
     return Refreshed(published, published.ref != entry.ref, changed, mended)
 

@@ -7,7 +7,7 @@ afterwards, and a snapshot is handed out only when its bytes still have the dige
 import asyncio
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -224,9 +224,10 @@ class ArtifactStore:
         entry = entry.model_copy(update={"content_sha": sha})
         self.place.look()
         claim = entry.kind, entry.live_name, entry.notebook
-        is_free = bool(entry.live_name) and not self.is_claimed(*claim[:2])
-        if entry.live_name and not is_free:
+        gate = "" if not entry.live_name else _claim_path(*claim[:2])
+        if gate and self.place.is_there(gate):
             self.claim(*claim, gives_up=gives_up)
+            gate = ""
         newest = self.latest(entry.kind, entry.logical_id)
         is_same = newest is not None and newest.has_content_of(entry)
         reused = newest is not None and is_same and self.is_whole(newest.ref)
@@ -234,12 +235,11 @@ class ArtifactStore:
         if code is not None and entry.code_ref is not None:
             snapshots[entry.code_ref] = code
         files = {ref.workspace_file_path: kept for ref, kept in snapshots.items()}
-        if is_free:
-            files = {_claim_path(*claim[:2]): _claimed(*claim), **files}
         log = log_path(entry.kind, entry.logical_id)
-        made = self.place.create_all(files, log)
-        if is_free and _claim_path(*claim[:2]) not in made:
+        made = self.place.create_all(files, log, {gate: _claimed(*claim)} if gate else {})
+        if gate and gate not in made:
             self.claim(*claim, gives_up=gives_up)  # somebody else was first
+            made = self.place.create_all(files, log)
         for ref, kept in snapshots.items():
             if ref.workspace_file_path not in made and not self.is_whole(ref):
                 self.place.replace(ref.workspace_file_path, kept)
@@ -336,10 +336,10 @@ class ArtifactStore:
     def find(self, words: str, *, notebook: str = "") -> LogEntry:
         """Find an artifact by name, at its newest snapshot.
 
-        A path or a reference names one snapshot. Else what has these words as its logical id, live
-        name, title or variable is meant, and then what has a logical id that begins so, with six
-        characters or more. Live names and titles are compared without case. Where several answer,
-        those that ``notebook`` published win.
+        Asked in this order: a path or a reference, which name one snapshot; the logical id; the
+        live name; the title; the variable; and the beginning of a logical id, from six characters
+        on. Live names and titles are compared without case. Where several answer, those that
+        ``notebook`` published win.
 
         Raises:
             UnknownArtifactError: there is none, or there are several.
@@ -350,15 +350,13 @@ class ArtifactStore:
             log = self.history(ref.kind, ref.logical_id)
             if lines := [entry for entry in log if entry.ref == ref]:
                 return lines[-1]
-        found = [entry for entry in entries if _is_called(entry, asked)]
-        if not found and len(asked) >= MIN_ID_PREFIX:
-            found = [entry for entry in entries if entry.logical_id.startswith(asked)]
-        found = [entry for entry in found if entry.notebook == notebook] or found
-        if not found:
-            raise UnknownArtifactError(_none(asked, entries))
-        if len(found) > 1:
-            raise UnknownArtifactError(_several(asked, found))
-        return found[0]
+        for found in _matches(asked, entries):
+            found = [entry for entry in found if entry.notebook == notebook] or found
+            if len(found) > 1:
+                raise UnknownArtifactError(_several(asked, found))
+            if found:
+                return found[0]
+        raise UnknownArtifactError(_none(asked, entries))
 
     def object_at(self, path: str) -> str | None:
         """The logical id of the data object whose snapshot lies at ``path`` in the workspace."""
@@ -422,13 +420,19 @@ def _claimed(kind: str, live_name: str, owner: str) -> bytes:
     return canonical_json({"kind": kind, "live_name": live_name, "owner": owner})
 
 
-def _is_called(entry: LogEntry, words: str) -> bool:
-    if not words or words in (entry.logical_id, entry.variable):
-        return bool(words)
-    if " ".join(words.split()).casefold() == " ".join(entry.title.split()).casefold():
-        return True
-    key = live_name_key(entry.kind, words)
-    return bool(entry.live_name) and live_name_key(entry.kind, entry.live_name) == key
+def _matches(words: str, entries: Sequence[LogEntry]) -> Iterator[Sequence[LogEntry]]:
+    """The entries that ``words`` name in each of the ways, in the order of the ways."""
+    folded = " ".join(words.split()).casefold()
+    yield [e for e in entries if e.logical_id == words]
+    yield [e for e in entries if e.live_name and _same_name(e, words)]
+    yield [e for e in entries if e.title and " ".join(e.title.split()).casefold() == folded]
+    yield [e for e in entries if e.variable and e.variable == words]
+    if len(words) >= MIN_ID_PREFIX:
+        yield [e for e in entries if e.logical_id.startswith(words)]
+
+
+def _same_name(entry: LogEntry, words: str) -> bool:
+    return live_name_key(entry.kind, entry.live_name) == live_name_key(entry.kind, words)
 
 
 def _several(words: str, entries: Sequence[LogEntry]) -> str:

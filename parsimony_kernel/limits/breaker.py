@@ -176,13 +176,13 @@ def counts_as_failure(exc: Exception) -> bool:
     return row is None or row.cause_of_provider is PROVIDER_FAULT
 
 
+@dataclass(eq=False)
 class Permit:
     """One call that was let through. The first of its three words counts."""
 
-    def __init__(self, breaker: "CircuitBreaker", epoch: int) -> None:
-        self._breaker = breaker
-        self._epoch = epoch
-        self._told = False
+    breaker: "CircuitBreaker"
+    epoch: int
+    _told: bool = False
 
     def succeeded(self) -> None:
         """The service answered."""
@@ -199,7 +199,7 @@ class Permit:
     def _tell(self, word: Word) -> None:
         if not self._told:
             self._told = True
-            self._breaker._hear(word, self._epoch)
+            self.breaker._hear(word, self.epoch)
 
 
 @dataclass(eq=False)

@@ -7,6 +7,7 @@ of two that collide one is made and the other looks again. Keys go by themselves
 import logging
 import math
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
@@ -38,6 +39,7 @@ _MEANWHILE = "the workspace's journal serves"
 _log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class RedisBreakers:
     """A ``BreakerStore`` over a Redis server.
 
@@ -46,9 +48,9 @@ class RedisBreakers:
         clock: its wall time is taken instead of the server's.
     """
 
-    def __init__(self, client: "Redis", *, clock: Clock | None = None) -> None:
-        self._client = client
-        self._clock = clock
+    client: "Redis"
+    _: KW_ONLY
+    clock: Clock | None = None
 
     def change(self, name: str, rule: Rule[T]) -> T:
         key = (PREFIX + name).encode("utf-8", "replace")
@@ -67,7 +69,7 @@ class RedisBreakers:
             return answer
 
         try:
-            transaction: Any = self._client.transaction  # typed as if nothing came back
+            transaction: Any = self.client.transaction  # typed as if nothing came back
             answer: T = transaction(step, key, value_from_callable=True)
         except Exception as exc:  # settings of an address may break the client anywhere
             raise StoreError(
@@ -77,8 +79,8 @@ class RedisBreakers:
         return answer
 
     def _now(self, pipe: "Pipeline") -> float:
-        if self._clock is not None:
-            return self._clock.now().timestamp()
+        if self.clock is not None:
+            return self.clock.now().timestamp()
         seconds, microseconds = pipe.time()
         return float(seconds) + float(microseconds) / 1e6
 

@@ -289,25 +289,34 @@ def create(path: Path, data: bytes, *, mode: int = 0o666) -> bool:
     return path in create_all({path: data}, mode=mode)
 
 
-def create_all(files: Mapping[Path, bytes], *, mode: int = 0o666) -> frozenset[Path]:
+def create_all(
+    files: Mapping[Path, bytes], *, mode: int = 0o666, gate: Path | None = None
+) -> frozenset[Path]:
     """``create`` each of these files, with fewer waits for the disk than one by one: all are synced
     at once, and then all their names.
 
+    Args:
+        gate: one of them; where somebody else has made that one, none is made.
+
     Returns those that this call made.
     """
-    files = {path: data for path, data in files.items() if not _is_synced(path)}
+    files = {path: data for path, data in files.items() if path == gate or not _is_synced(path)}
     for path in files:
         with _explained(path.parent, "create the folder"):
             _make_missing(path.parent)
     together = ThreadPoolExecutor() if len(files) > 1 else nullcontext()
     with _explained(next(iter(files), Path())), together as pool:
         news = {path: data for path, data in files.items() if not os.path.lexists(path)}
+        if gate is not None and gate not in news:
+            return frozenset()
         with _drafts(news, mode, pool=pool) as drafts:
-            made = frozenset(path for path, draft in drafts.items() if _link_new(draft, path))
+            made = {gate} if gate is not None and _link_new(drafts[gate], gate) else set[Path]()
+            if gate is None or made:
+                made |= {each for each in news if each != gate and _link_new(drafts[each], each)}
         folders = {path.parent for path in files}
         _anchor(*folders, holding=folders, pool=pool)
         _anchored.update((path, _unchanged_since(path.lstat())) for path in made)
-    return made
+    return frozenset(made)
 
 
 def replace(path: Path, data: bytes, *, mode: int = 0o666) -> None:

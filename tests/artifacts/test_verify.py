@@ -202,16 +202,15 @@ def _with_an_empty_log(store: ArtifactStore) -> None:
     snapshot(store, "data_objects/*/log.jsonl").write_bytes(b"")
 
 
-def _with_a_pipe_for_a_log(store: ArtifactStore) -> None:
-    log = snapshot(store, "reports/*/log.jsonl")
-    log.unlink()
-    os.mkfifo(log)
+def _instead(pattern: str, put: Callable[[Path], None]) -> Callable[[ArtifactStore], None]:
+    """Puts something else in the place of a file."""
 
+    def damage(store: ArtifactStore) -> None:
+        path = snapshot(store, pattern)
+        path.unlink()
+        put(path)
 
-def _with_a_folder_for_a_log(store: ArtifactStore) -> None:
-    log = snapshot(store, "reports/*/log.jsonl")
-    log.unlink()
-    log.mkdir()
+    return damage
 
 
 def _without_the_log_of_a_script(store: ArtifactStore) -> None:
@@ -219,26 +218,8 @@ def _without_the_log_of_a_script(store: ArtifactStore) -> None:
     (_folder(store) / "notebooks/s/log.jsonl").unlink()
 
 
-def _with_a_pipe_for_a_name(store: ArtifactStore) -> None:
-    name = snapshot(store, "names/*.json")
-    name.unlink()
-    os.mkfifo(name)
-
-
-def _with_a_folder_for_a_name(store: ArtifactStore) -> None:
-    name = snapshot(store, "names/*.json")
-    name.unlink()
-    name.mkdir()
-
-
 def _without_a_name(store: ArtifactStore) -> None:
     snapshot(store, "names/*.json").unlink()
-
-
-def _with_a_folder_in_its_place(store: ArtifactStore) -> None:
-    path = snapshot(store, "datasets/*/*.parquet")
-    path.unlink()
-    path.mkdir()
 
 
 @pytest.mark.parametrize(
@@ -250,14 +231,14 @@ def _with_a_folder_in_its_place(store: ArtifactStore) -> None:
         (_with_a_name_of_nobody, "owner of a name"),
         (_with_a_swapped_snapshot, "don't match the digest"),
         (_with_what_looks_like_a_snapshot, "don't match the digest"),
-        (_with_a_folder_in_its_place, "is no file"),
+        (_instead("datasets/*/*.parquet", Path.mkdir), "is no file"),
         (_without_a_log, "is missing, and snapshots lie beside it"),
         (_with_an_empty_log, "holds no line"),
-        (_with_a_pipe_for_a_log, "is no file, and stands where a log would"),
-        (_with_a_folder_for_a_log, "is no file, and stands where a log would"),
+        (_instead("reports/*/log.jsonl", os.mkfifo), "is no file, and stands where a log would"),
+        (_instead("reports/*/log.jsonl", Path.mkdir), "is no file, and stands where a log would"),
         (_without_the_log_of_a_script, "is missing, and snapshots lie beside it"),
-        (_with_a_pipe_for_a_name, "holds no owner of a name"),
-        (_with_a_folder_for_a_name, "holds no owner of a name"),
+        (_instead("names/*.json", os.mkfifo), "holds no owner of a name"),
+        (_instead("names/*.json", Path.mkdir), "holds no owner of a name"),
         (_without_a_name, "of which no owner is kept"),
     ],
 )
