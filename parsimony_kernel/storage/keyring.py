@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -67,6 +68,8 @@ class _Entry(BaseModel):
     secret: str = Field(repr=False)
     since: AwareDatetime
     retired: AwareDatetime | None = None
+    # Files of before keep a revoked key, without its secret, and not when one was replaced.
+    revoked: AwareDatetime | None = Field(None, exclude=True)
 
     def state(self, now: datetime) -> KeyState:
         if not self.secret or _id_of(self.secret) != self.key_id:
@@ -278,9 +281,14 @@ class Keyring:
 
     def _parsed(self, data: bytes) -> list[_Entry]:
         try:
-            return _ENTRIES.validate_json(data)
+            found = _ENTRIES.validate_json(data)
         except ValidationError:
             raise self._damaged() from None  # the error quotes what it met, perhaps a secret
+        replaced = [
+            key.model_copy(update={"retired": key.retired or after.since})
+            for key, after in pairwise(found)
+        ]
+        return [each for each in (*replaced, *found[-1:]) if not each.revoked]
 
     def _damaged(self) -> KeyringError:
         return KeyringError(

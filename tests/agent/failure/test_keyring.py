@@ -57,6 +57,28 @@ def test_the_environment_overrides_and_old_keys_stay_readable(tmp_path: Path) ->
     assert Keyring.open(tmp_path, {"PARSIMONY_SUSPENSION_SECRET": " "}).current() == old
 
 
+def test_a_file_of_an_earlier_version_is_read_and_written_anew_with_the_next_key(
+    tmp_path: Path,
+) -> None:
+    clock = ManualClock()
+    days = [(START - timedelta(days=day)).isoformat() for day in (30, 3, 1)]
+    secrets = ["a" * 64, "b" * 64, "c" * 64]
+    ids = [hashlib.sha256(f"key id of {each}".encode()).hexdigest()[:16] for each in secrets]
+    entries = [
+        {"key_id": key_id, "secret": secret, "since": day, "revoked": None}
+        for key_id, secret, day in zip(ids, secrets, days, strict=True)
+    ]
+    gone = {"key_id": "0" * 16, "secret": "", "since": days[0], "revoked": days[0]}
+    (tmp_path / "keys.json").write_text(json.dumps([gone, *entries]))
+    keyring = at(tmp_path, clock)
+    assert keyring.current() == Key(ids[2], secrets[2])
+    assert states(keyring) == [(ids[2], "current"), (ids[1], "grace"), (ids[0], "grace")]
+    assert keyring.get("0" * 16) is None
+    new = keyring.rotate()
+    assert states(keyring)[:2] == [(new.key_id, "current"), (ids[2], "grace")]
+    assert "revoked" not in kept(tmp_path)
+
+
 def test_without_a_folder_keys_lie_in_jupyters_data_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
