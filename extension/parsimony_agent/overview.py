@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,8 @@ from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.picture import draw
 from parsimony_kernel.metrics import alerts, figures
 from parsimony_kernel.session.maintenance import RECENT_TURNS, report_of
-from parsimony_kernel.session.turns import resolve_turn
+from parsimony_kernel.session.memory import is_taken_back
+from parsimony_kernel.session.turns import SessionError, resolve_turn
 from parsimony_kernel.view.blocks import lasting
 from parsimony_kernel.view.escape import fit, html_text
 from parsimony_kernel.view.fold import replay
@@ -58,7 +60,8 @@ def history(magics: AgentMagics, turn: str | None = None, **flags: str) -> Told:
         # In the person's own time, to the minute.
         started = f"{datetime.fromisoformat(each.started_at).astimezone():%Y-%m-%d %H:%M}"
         status = "not done" if each.status == "handed_off" else each.status
-        status = "undone" if each.run_id in session.past.changes.undone else status
+        with suppress(SessionError):  # a damaged entry hides no turn
+            status = "undone" if is_taken_back(session.events(each.run_id)) else status
         rows.append((str(each.ordinal), status, each.request or "(purged)", each.model, started))
     head = ("turn", "status", "request", "model", "started")
     listed = table(head, rows, empty=f"{source or 'This notebook'} has no turns yet.")

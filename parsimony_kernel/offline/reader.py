@@ -380,8 +380,13 @@ class Reader:
         self.bare = []
         said = {f.column.base for f in query.filters}
         query.filters += [f for f in before.filters if f.column.base not in said]
-        for slot in _SLOTS - {"notes", "filters"}:
+        # What says what to compute takes only the rows of another kind of request.
+        is_other = query.agg and before.do != "aggregate" and before.limit is None
+        is_drawn = bool(query.chart)
+        for slot in () if is_other else _SLOTS - {"notes", "filters"}:
             setattr(query, slot, getattr(query, slot) or getattr(before, slot))
+        if query.groups and not (is_drawn or any(group.is_time for group in query.groups)):
+            query.chart = query.chart.replace("line", "auto")  # which runs along the time
         # What groups come to is decided anew.
         query.do = query.do.replace("aggregate", "")
 

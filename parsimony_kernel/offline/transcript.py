@@ -17,6 +17,8 @@ from parsimony_kernel.offline.words import table
 _CONTEXT, _CHANGES, _REQUEST = "<notebook_context>", "<notebook_changes>", "<request>"
 _MOST = 4  # choices of a question
 _ASIDE = ("<context_addendum>", _CHANGES, _CONTEXT)
+# How the answer of a turn begins that nothing is left of, or that is not done.
+_CAME_TO_NOTHING = ("Undone ", "Not done; ")
 
 
 @dataclass(eq=False)
@@ -97,7 +99,7 @@ class Transcript:
             Unclear: until there is a reply that is one of the choices, or where it is to stop.
         """
         if len(choices) > _MOST:
-            question = f"{question} (of {len(choices)})"
+            question = f"{question} ({_MOST} of {len(choices)} shown)"
         reply = self.replies.get(question)
         if reply is None:
             found = _named((self.context.get("answers") or {}).get(question, ""), choices)
@@ -147,8 +149,9 @@ def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
         if at in plain:
             request = _words(text)
         elif message.get("role") == "assistant" and text and request:
-            turn.earlier.append(request)
-            turn.told += f" {text}"
+            if not text.startswith(_CAME_TO_NOTHING):
+                turn.earlier.append(request)
+                turn.told += f" {text}"
             request = ""
     _read_steps(turn, messages[start + 1 :])
     return turn

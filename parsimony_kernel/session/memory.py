@@ -95,7 +95,7 @@ def _asked(row: TurnRow, events: Sequence[ev.AgentEvent], *, keeps: bool) -> str
     # The words of an error are no words of the person's.
     asked = MENDING if keeps and row.request.startswith(MENDING) else row.request
     request = str(request_message(_cut(asked, REQUEST_CHARS))["content"])
-    if keeps or row.status != "done" or _is_taken_back(events):
+    if keeps or row.status != "done" or is_taken_back(events):
         return request
     codes: list[str] = []
     room = CODE_CHARS
@@ -111,7 +111,7 @@ def _asked(row: TurnRow, events: Sequence[ev.AgentEvent], *, keeps: bool) -> str
 
 
 def _came_to(row: TurnRow, events: Sequence[ev.AgentEvent], *, keeps: bool) -> str:
-    if _is_taken_back(events):
+    if is_taken_back(events):
         return _TAKEN_BACK
     if row.status == "done":
         return "Done." if keeps else _cut(row.summary, SUMMARY_CHARS) or "Done."
@@ -151,7 +151,7 @@ def _is_free_of_values(events: Sequence[ev.AgentEvent]) -> bool:
     return bool(shares) and shares <= {Share.schema, Share.none} and steps[-1:] == ["return_done"]
 
 
-def _is_taken_back(events: Sequence[ev.AgentEvent]) -> bool:
+def is_taken_back(events: Sequence[ev.AgentEvent]) -> bool:
     """Whether what the turn did was taken back after its end, and not done again."""
     is_back = False
     for event in events:
