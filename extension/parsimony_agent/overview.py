@@ -54,7 +54,9 @@ def history(magics: AgentMagics, turn: str | None = None, **flags: str) -> Told:
     session, source = magics.session, flags.get("from", "")
     turns: Sequence[TurnRow] = session.turns(source)
     if turn is not None:
-        turns = [resolve_turn(turns, turn)]
+        remedy = f"See %agent history{f' --from {source}' if source else ''}."
+        where = f"of {source}" if source else "in this notebook"
+        turns = [resolve_turn(turns, turn, where=where, remedy=remedy)]
     rows = []
     for each in turns:
         # In the person's own time, to the minute.
@@ -64,7 +66,12 @@ def history(magics: AgentMagics, turn: str | None = None, **flags: str) -> Told:
             status = "undone" if is_taken_back(session.events(each.run_id)) else status
         rows.append((str(each.ordinal), status, each.request or "(purged)", each.model, started))
     head = ("turn", "status", "request", "model", "started")
-    listed = table(head, rows, empty=f"{source or 'This notebook'} has no turns yet.")
+    empty = "This notebook has no turns yet."
+    if source:
+        empty = (
+            f"No turns of {source!r} are on record; `jupyter parsimony runs` lists the notebooks."
+        )
+    listed = table(head, rows, empty=empty)
     if turn is None:
         return listed
     return [listed, words(record_of(lasting(replay(session.events(turns[0].run_id)).blocks)))]

@@ -43,6 +43,11 @@ def _calls(node: ast.AST, name: str) -> Iterator[tuple[ast.Call, list[ast.Consta
                 yield from _calls(child, name)
 
 
+def _is_awaited(words: Sequence[str]) -> bool:
+    """Whether a sub-command gives a coroutine; its help is shown at once."""
+    return not _AWAITED.isdisjoint(words[:1]) and words[1:] not in (["-h"], ["--help"])
+
+
 def awaiting(name: str) -> Callable[[list[str]], list[str]]:
     """The transformation for ``shell.input_transformers_post``, for a magic called ``name``."""
     marks = (f"run_cell_magic('{name}'", f"run_line_magic('{name}'")
@@ -62,7 +67,7 @@ def awaiting(name: str) -> Callable[[list[str]], list[str]]:
                     raw[row] = raw[row][: body.col_offset] + rb"'\n'" + raw[row][end:]
                 case [] | [ast.Constant(), ast.Constant(value=int())]:
                     continue
-                case [ast.Constant(value=line)] if _AWAITED.isdisjoint(str(line).split()[:1]):
+                case [ast.Constant(value=line)] if not _is_awaited(str(line).split()):
                     continue
             raw[row] = raw[row][:at] + b"await " + raw[row][at:]
         return b"\n".join(raw).decode().splitlines(keepends=True)

@@ -43,8 +43,8 @@ class Turns:
         self._magics, self._shell, self._clock = magics, magics.shell, clock
         self._records: dict[str, TurnRecord] = {}
         self._turn_of_cell: dict[str, str] = {}
-        # What each cell answered, by its id.
-        self._answer_of_cell: dict[str, str] = {}
+        # What each cell answered, by its id, and the cell that asked with its turn.
+        self._answer_of_cell: dict[str, tuple[str, str, str]] = {}
         # What the results of turns are bound to, by run.
         self._outs: dict[str, str] = {}
         atexit.register(self._end)
@@ -101,9 +101,14 @@ class Turns:
         """
         displays, session = self._magics.displays(), self._magics.session
         pending, cell = session.pending(), self._magics.cells.id()
-        if not pending and self._answer_of_cell.get(cell) == words:
-            # The cell that asked was run again, as by Run All, and didn't ask again.
-            displays.outlet.show(tables.note("Nothing to answer: what you chose before holds."))
+        said, asked_in, answered = self._answer_of_cell.get(cell, ("", "", ""))
+        newest = self._turn_of_cell.get(asked_in, answered)
+        again = newest in (answered, *(each.turn.run_id for each in pending))
+        # The cell that asked was run again, as by Run All, and didn't ask again: what was chosen
+        # holds. A question of another cell is not meant: the same number may allow its code.
+        is_none = (said == words and not again) or (session.home.answers and not pending)
+        if turn is None and is_none:
+            displays.outlet.show(tables.note("Nothing to answer: it wasn't asked again."))
             return
         if turn is not None:
             named = resolve_turn(session.turns(), turn).run_id
@@ -120,7 +125,9 @@ class Turns:
 
         def begun() -> None:
             if cell:
-                self._answer_of_cell[cell] = words
+                began = {run_id: key for key, run_id in self._turn_of_cell.items()}
+                asker = began.get(question.run_id, "")
+                self._answer_of_cell[cell] = words, asker, question.run_id
             self._records[question.run_id] = record
             if stays:
                 record.settle_prompt()

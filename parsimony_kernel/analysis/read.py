@@ -77,12 +77,15 @@ def _read(code: str, module: ast.Module) -> Cell:
     visitor, whole = Visitor(), Names()
     lines = io.StringIO(code, newline=None).readlines()
     statements = []
+    changed = set[str]()
     for number, node in enumerate(module.body):
         visitor.number, visitor.found, visitor.later = number, Names(), Names()
         visitor.visit(node)
+        for found in (visitor.found, visitor.later):  # without what is only reached
+            changed |= found.may_mutate | found.mutated
         statements.append(_statement(node, visitor, code, lines))
         whole.merge(visitor.found)
-    whole.changes_all |= not visitor.bound.isdisjoint(whole.may_mutate | whole.mutated)
+    whole.changes_all |= not visitor.bound.isdisjoint(changed)
     whole.reads = visitor.fresh
     return Cell(**whole.settled(), statements=tuple(statements))
 

@@ -238,8 +238,8 @@ class ArtifactStore:
         log = log_path(entry.kind, entry.logical_id)
         made = self.place.create_all(files, log, {gate: _claimed(*claim)} if gate else {})
         if gate and gate not in made:
-            self.claim(*claim, gives_up=gives_up)  # somebody else was first
-            made = self.place.create_all(files, log)
+            # Somebody else was first, and may have published the same.
+            return self.publish(entry, data, code=code, gives_up=gives_up)
         for ref, kept in snapshots.items():
             if ref.workspace_file_path not in made and not self.is_whole(ref):
                 self.place.replace(ref.workspace_file_path, kept)

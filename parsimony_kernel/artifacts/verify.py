@@ -24,6 +24,7 @@ _UNNAMED = (
     "is sound, and no log names it: its writer was stopped before the line, the line is gone, or "
     "what it made was published before"
 )
+_UNWRITTEN = "holds no line, and the journal knows of none: its writer was stopped before the first"
 
 
 @dataclass(frozen=True)
@@ -62,13 +63,14 @@ def verify(
     store: ArtifactStore,
     *,
     quarantine: bool = True,
-    witnessed: Mapping[str, Collection[str]] = {},
+    witnessed: Mapping[str, Collection[str]] | None = None,
 ) -> Verification:
     """Check everything that is published in a workspace.
 
     Args:
         quarantine: move broken snapshots below ``.ockham/quarantine``, under the path they had.
-        witnessed: the seals of lines that each log is known to have, by its path.
+        witnessed: the seals of lines that each log is known to have, by its path; ``None`` where
+            nothing is known of any.
 
     Raises:
         StorageError: a file or folder cannot be read, or not be moved.
@@ -94,6 +96,9 @@ def verify(
     for folder in _artifact_folders(store):
         log = f"{folder}/{LOG_NAME}"
         lines_of_log = store.place.log(log)
+        if lines_of_log == b"" and witnessed is not None and store.prefix + log not in witnessed:
+            notes.append(Finding(log, _UNWRITTEN))
+            continue
         if lines_of_log is None:
             if missing := _missing_log(store, log, sound):
                 findings.append(Finding(log, missing))
@@ -101,7 +106,7 @@ def verify(
         lines += sum(1 for line in lines_of_log.split(b"\n") if line.strip())
         problems = dict.fromkeys(_faults_of_log(store, log, lines_of_log, sound, named))
         findings += [Finding(log, problem) for problem in problems]
-    findings += [*_gone(store, witnessed), *_names(store)]
+    findings += [*_gone(store, witnessed or {}), *_names(store)]
     notes += [Finding(path, _UNNAMED) for path in sorted(sound - named)]
     return Verification(snapshots, lines, tuple(findings), tuple(notes))
 
@@ -169,7 +174,10 @@ def _faults_of_log(
     _, faults = seals.examine(lines)
     yield from (f"was changed: {fault}; publish again what it recorded" for fault in faults)
     if len(entries) < held and not faults:
-        yield "has a line about another artifact, which is passed over"
+        yield (
+            "has a sealed line that is about another artifact or can't be read, and is passed "
+            "over; publish again what it recorded"
+        )
     for entry in entries:
         shown: list[str] = []
         try:

@@ -41,5 +41,5 @@ def listening(hear: Hear) -> Iterator[None]:
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
-    for hear in _listeners:
+    for hear in _listeners or ():  # none at the end of the interpreter
         hear(event, arguments)

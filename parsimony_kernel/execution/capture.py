@@ -93,6 +93,8 @@ class Capture:
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         self.is_closed = False
         self._process = os.getpid()
+        # The bundles that IPython has made last, each with the value that counts once it is shown.
+        self._formatted: tuple[tuple[Any, Any], ...] = ()
         # Who judges what its code is about to do, see ``guard``.
         self.keeper: Any = None
 
@@ -131,18 +133,15 @@ class Capture:
         """Display a mime bundle, or better the value that it was made from."""
         if self.is_closed:
             return
-        if isinstance(bundle, _Formatted):
-            self.append(self.factory.convert_displayed(bundle.value, bundle))
-        else:
-            self.append(self.factory.convert_bundle(bundle))
+        for known, value in self._formatted:
+            if known is bundle:
+                self.append(self.factory.convert_displayed(value, bundle))
+                return
+        self.append(self.factory.convert_bundle(bundle))
 
-
-class _Formatted(dict[str, Any]):
-    """The mime bundle that IPython has made of a value, which is what counts once it is shown."""
-
-    def __init__(self, bundle: Mapping[str, Any], value: Any) -> None:
-        super().__init__(bundle)
-        self.value = value
+    def remember(self, bundle: Any, value: Any) -> None:
+        """``bundle`` was made from ``value``."""
+        self._formatted = (*self._formatted[-7:], (bundle, value))
 
 
 _here: ContextVar[Capture | None] = ContextVar("parsimony_capture", default=None)
@@ -383,12 +382,14 @@ def _tell_of_thread(outside: Callable[..., Any], _: Capture, found: Any) -> None
         outside(found)
 
 
-def _format(outside: Any, _: Capture, value: Any, *arguments: Any, **named: Any) -> Any:
+def _format(outside: Any, capture: Capture, value: Any, *arguments: Any, **named: Any) -> Any:
     # The text of a plan is its first rows, computed; the value itself is shown.
     if frames.is_frame(value):
-        return _Formatted({"text/plain": ""}, value), {}
-    bundle, metadata = outside(value, *arguments, **named)
-    return _Formatted(bundle, value), metadata
+        formatted: Any = ({"text/plain": ""}, {})
+    else:
+        formatted = outside(value, *arguments, **named)
+    capture.remember(formatted[0], value)
+    return formatted
 
 
 def _show_traceback(_: Any, capture: Capture, kind: Any, value: BaseException, __: Any) -> None:
@@ -436,6 +437,7 @@ def capturing(capture: Capture, shell: Any = None) -> Iterator[Capture]:
     finally:
         _here.reset(token)
         capture.is_closed = True
+        capture._formatted = ()  # a thread of the cell may keep the capture for ever
         with _lock:
             _open.remove(capture)
             _interception.release(is_after_code=True)

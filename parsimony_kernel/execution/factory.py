@@ -199,24 +199,27 @@ class OutputFactory:
     def _shown(
         self, value: Any, name: str | None, items: int, chars: int, *, in_little: bool = False
     ) -> KernelOutputType:
+        def drawn() -> KernelOutputType | None:
+            table = frames.frame(value, name, preview=not in_little)
+            return table or figure(value, name, drawn=not in_little)
+
         def look() -> KernelOutputType:
             is_plain = is_exactly(value, *_NUMBERS, int, str, bytes, *_BRACKETS)
             if is_plain or is_a(value, type):
                 return _primitive(value, name, items, chars)
-            table = frames.frame(value, name, preview=not in_little)
-            drawn = table or figure(value, name, drawn=not in_little)
-            return drawn or _primitive(value, name, items, chars)
+            found = attempt(drawn, lambda _: None) if in_little else drawn()
+            return found or _primitive(value, name, items, chars)
 
         return attempt(look, lambda exc: _unseen(value, name, exc))
 
     def convert_displayed(self, value: Any, bundle: Bundle) -> KernelOutputType:
         """The output of a value that IPython has formatted already."""
         picture = picture_in(bundle)
-        is_drawn_here = is_altair(value) or (is_plotly(value) and not picture)
+        is_drawn_here = is_altair(value) or (is_plotly(value) and not (picture or words_in(bundle)))
         if frames.is_frame(value) or is_drawn_here:
             return self.convert(value)
         words = None
-        if picture and is_figure(value):
+        if (picture or words_in(bundle)) and is_figure(value):
             words = attempt(lambda: figure(value, drawn=False), lambda _: None)
         if words is not None:
             return words.model_copy(update=picture)

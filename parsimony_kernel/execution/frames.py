@@ -301,7 +301,7 @@ def _of_narwhals(native: Any, names: Sequence[str] = ()) -> _Head:
         plan = [_Column(label, _word(schema[each])) for label, each in shown]
         return _Head(None, plan, more, len(labels))
     rows = native.shape[0]
-    is_counted = rows * len(labels) <= COUNTED_CELLS
+    is_counted = rows * len(shown) <= COUNTED_CELLS
     first, last = native.head(SAMPLE_ROWS), native.tail(LAST_ROWS if rows > WHOLE_ROWS else 0)
     columns = list[_Column]()
     for label, each in shown:

@@ -150,7 +150,8 @@ def is_watching() -> bool:
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    if event in EVENTS and not _ours.get():
+    # At its end the interpreter takes the names of modules away.
+    if _ours is not None and event in EVENTS and not _ours.get():
         keeper = keeper_here()
         if keeper is not None:
             with ours():

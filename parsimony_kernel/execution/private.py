@@ -3,8 +3,9 @@
 import asyncio
 import builtins
 import contextvars
+import threading
 import weakref
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -96,14 +97,20 @@ class CodeExecutor(InProcessExecutor):
         return cell
 
     async def _run(self, run: CellExecution) -> None:
-        guard = CodeGuard(run.seconds)
+        guard, compared = CodeGuard(run.seconds), threading.Event()
 
         def work() -> None:
             with guard:
                 run.error = self._work(run, guard)
 
+        def look() -> None:
+            # What the code has made may belong to its thread, as connections of SQLite do.
+            compared.wait()
+            if not run.is_late:
+                run.look()
+
         with capturing(run.capture, live_shell()), DESCRIPTORS.inherited() as started:
-            ran = _in_thread(work, run.capture)
+            ran, looked = _in_thread((work, look), run.capture)
             await self._wait(ran, guard, None if run.seconds is None else run.seconds + _GRACE_S)
             if not ran.done() and started:
                 # It may be one of them that it waits for, and is to be interrupted then.
@@ -111,10 +118,13 @@ class CodeExecutor(InProcessExecutor):
                 started.end()
                 await asyncio.wait({ran}, timeout=_GRACE_S)
             run.is_late = not ran.done()
-            run.compare()
+            try:
+                run.compare()
+            finally:
+                compared.set()
             if not run.is_late:
                 # Only reprs and messages of users' objects may take for ever: a call in C.
-                await self._wait(_in_thread(run.look, run.capture), guard, LOOK_S + _GRACE_S)
+                await self._wait(looked, guard, LOOK_S + _GRACE_S)
             if guard.reason is not None:
                 started.end()
             DESCRIPTORS.drain(run.capture)
@@ -157,25 +167,26 @@ class CodeExecutor(InProcessExecutor):
         return error
 
 
-def _in_thread(work: Callable[[], None], capture: Capture) -> Done:
-    """Do ``work`` in a thread of its own, as code of ``capture``; done when it has ended."""
+def _in_thread(steps: Sequence[Callable[[], None]], capture: Capture) -> list[Done]:
+    """Do ``steps`` in a thread of their own, as code of ``capture``; which of them have ended."""
     loop, context = asyncio.get_running_loop(), contextvars.copy_context()
-    done: Done = loop.create_future()
+    ends: list[Done] = [loop.create_future() for _ in steps]
 
-    def end() -> None:
+    def end(done: Done) -> None:
         if not done.done():
             done.set_result(None)
 
     def thread() -> None:
-        try:
-            with working(capture):
-                work()
-        finally:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(end)
+        with working(capture):
+            for step, done in zip(steps, ends, strict=True):
+                try:
+                    step()
+                finally:
+                    if not loop.is_closed():
+                        loop.call_soon_threadsafe(end, done)
 
     OwnThread(target=context.run, args=(thread,), name="parsimony-cell", daemon=True).start()
-    return done
+    return ends
 
 
 class _Loops:

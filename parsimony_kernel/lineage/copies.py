@@ -441,9 +441,11 @@ def _kind(kind: type) -> Kind | None:
     if classes.is_frame(kind):
         own = classes.loaded("pandas", "DataFrame", "Series")
         base: Any = next(each for each in kind.__mro__ if each in own)
-        return Kind(kind, base, _FRAME, has_attributes=True)
+        return Kind(kind, base, _FRAME, (_CLASS_OF,), has_attributes=True)
     if _is_polars(kind):
         return Kind(kind, kind, _POLARS)
+    if issubclass(kind, tuple) and not kind.__dictoffset__:
+        return Kind(kind, tuple, _CONTAINERS[tuple])
     if any(classes.package_of(each) in OUTSIDE for each in kind.__mro__):
         return None
     base = kind
@@ -451,9 +453,8 @@ def _kind(kind: type) -> Kind | None:
         base = base.__base__ or object
     if native is None:
         return None
-    is_tuple = issubclass(kind, tuple) and not kind.__dictoffset__
     is_array = kind is base and native is _ARRAY
-    is_plain = is_tuple or is_array or kind in _CONTAINERS or kind in _MEMBERS
+    is_plain = is_array or kind in _CONTAINERS or kind in _MEMBERS
     named = [vars(each)[name] for each in kind.__mro__ for name in _MEMBERS.get(each, "").split()]
     slots = [member for each in kind.__mro__ for member in _slots_of(each)]
     return Kind(

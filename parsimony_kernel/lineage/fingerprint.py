@@ -119,7 +119,9 @@ class Fingerprint:
         if isinstance(items, bytearray | array):
             self.is_whole = self.is_whole and len(items) < _WHOLE_BYTES
             self.seen += [len(items), bytes(items[:: len(items) // _WHOLE_BYTES + 1])]
-        return [*known.parts(held), *(items if isinstance(items, dict) else ())]
+        # The names in a class are no content of it: copying an instance adds one of its own.
+        keys = items if isinstance(items, dict) and known.base is not type else ()
+        return [*known.parts(held), *keys]
 
     def _items(self, value: Any) -> Collection[Any]:
         """All items, or some of very many."""

@@ -289,7 +289,7 @@ def stamp_effect(
         code: the cell after IPython's transforms.
         at: the time, in ISO 8601.
         failed: it ended with an error.
-        stopped_at: the line of ``code`` at which, see ``stopped_line``.
+        stopped_at: the line of ``code`` at which, see ``Cell.left_at``.
     """
     # Versions as they were when the cell began; 0 for a variable from before anybody looked.
     known = {name for name in effect.asked if ledger.version(name)}

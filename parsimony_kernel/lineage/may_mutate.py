@@ -61,11 +61,17 @@ class Reach:
         self.functions: list[Any] = []
         self._follow(names)
 
-    def run(self, values: Iterable[Any]) -> None:
-        """Follow what calling ``values`` may run, or moving them on, which are generators."""
+    def run(self, values: Iterable[Any], *, are_called: bool = True) -> None:
+        """Follow what calling ``values`` may run, or moving them on, which are generators. Of those
+        that nothing calls, ``functions`` has themselves alone."""
         for each in values:
             found = [each] if type(each) is GeneratorType else [*_functions_of(each)]
-            self._follow(self._names_of(found))
+            if are_called:
+                self._follow(self._names_of(found))
+                continue
+            self.functions.append(each)
+            names = (name for one in found for name in _names_in(_code_of(one)))
+            self.used |= Reach(self._bound, names).used
 
     def _follow(self, names: Iterable[str]) -> None:
         pending = [*names]

@@ -291,7 +291,8 @@ class Holding:
 def _now_held(value: Any) -> Iterable[Any]:
     """What ``value`` holds now; of a function not the namespace, which leads everywhere."""
     is_looked_into = type(value) is FunctionType or buffers.has_memory(type(value))
-    return parts_now(value) if is_looked_into else gc.get_referents(value)
+    kind = kind_of(value) if is_looked_into else None
+    return gc.get_referents(value) if kind is None else kind.parts(kind.look(value))
 
 
 def _leading_to(targets: Mapping[int, Any], parts: dict[int, list[int]]) -> set[int]:

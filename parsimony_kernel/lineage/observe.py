@@ -13,7 +13,7 @@ from pathlib import Path, PosixPath
 from types import FunctionType, GeneratorType, TracebackType
 from typing import Any
 
-from parsimony_kernel.analysis.calls import READS_FILES
+from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, PURE_METHODS, READS_FILES
 from parsimony_kernel.analysis.cell import Cell
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.analysis.values import Ref, Text
@@ -37,6 +37,8 @@ from parsimony_kernel.lineage.snapshot import Snapshot, difference
 
 _MOST_UNNAMED = 64
 _RESIZE = "resize"
+# What these names call runs no function that an object holds.
+_HARMLESS = PURE_METHODS | ATOMIC_FUNCTIONS
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,10 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         maybe |= {name for name in namespace if type(name) is str and not name.startswith("_")}
     called = [namespace[name] for name in maybe if name in namespace]
     held = held_by(called, reachable_from)
-    reach.run(each for each in (*held.values(), *called) if _is_function(each))
+    # Such as ``len(steps)`` and ``df.head()`` call none of the functions that objects hold.
+    are_called = any(call.last not in _HARMLESS for call in names.calls)
+    inside = [each for each in (*held.values(), *called) if _is_function(each)]
+    reach.run(inside, are_called=are_called)
     through, by_argument = reach.changes()
     likely = names.reached | through
     maybe |= _named(held, namespace)
@@ -117,8 +122,8 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     ]
     maybe |= _named(held_by(unknown, parts_in), namespace)
     roots = likely | {name for name, path in names.paths if None in path}
-    inside = held_by([namespace[name] for name in roots if name in namespace], parts_in)
-    likely |= _named(inside, namespace)
+    around = held_by([namespace[name] for name in roots if name in namespace], parts_in)
+    likely |= _named(around, namespace)
     # The objects on which its methods and functions are called.
     bound = [each for each in called if is_bound(each) or type(each) is FunctionType]
     own = {id(part): part for value in bound for part in reachable_from(value)}

@@ -82,9 +82,8 @@ class Snapshot:
 
 
 def _is_weak(kind: type) -> bool:
-    return bool(type.__dict__["__weakrefoffset__"].__get__(kind)) and not issubclass(
-        kind, _IMPORTABLE
-    )
+    is_weak = bool(type.__dict__["__weakrefoffset__"].__get__(kind))
+    return is_weak and not issubclass(kind, ModuleType)
 
 
 def visible(namespace: dict[str, Any], hidden: Mapping[str, Any]) -> dict[str, Any]:

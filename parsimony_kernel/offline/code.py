@@ -72,8 +72,7 @@ def write(query: Query, table: Table, taken: Sequence[str]) -> Cell:
     kind = "number" if query.do == "aggregate" and not query.groups else query.do
     body = text(kind, query, given)
     made, drawn = (each if f"{each} = " in body else "" for each in (name, chart))
-    made = "" if kind == "number" else made
-    return Cell(_with_imports(body), title, made, drawn, text("unit", query))
+    return Cell(_with_imports(body), title, made * (kind != "number"), drawn, text("unit", query))
 
 
 def text(macro: str, *about: Any) -> str:

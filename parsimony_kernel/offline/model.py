@@ -24,7 +24,6 @@ from parsimony_kernel.offline.transcript import Answer, Transcript, Unclear, cal
 from parsimony_kernel.offline.words import Token, clause, is_data_file, spoken, tokenize
 
 MAX_REQUEST = 2_000
-_PER_TOKEN = 4  # characters
 REAL_MODEL = words.table()["no"]["model"]
 # What a number or a date looks like in text: such a file may be written in another way.
 _ODD = re.compile(r"[-$€£ ]*\d[\d.,]*[ ]?[€$£%]?|\d{1,2}[./-]\d{1,2}[./-]\d{4}.*")
@@ -66,9 +65,8 @@ class OfflineModel:
         text = json.dumps([len(request.messages), 0, step.tool, step.arguments], sort_keys=True)
         call_id = f"call_{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:20]}"
         calls = [chat.ToolCall(call_id, chat.FunctionCall(step.tool, written))] if step.tool else []
-        sizes = [len(json.dumps(m, ensure_ascii=False, default=str)) for m in request.messages]
-        answered = len(step.text) + len(written) * bool(calls)
-        usage = chat.Usage(-(-sum(sizes) // _PER_TOKEN), -(-answered // _PER_TOKEN))
+        # About four characters a token.
+        usage = chat.Usage(len(str(request.messages)) // 4, len(step.text + written) // 4)
         yield chat.answer(step.text, calls, model=chat.OFFLINE, usage=usage, cost_usd=0.0)
 
 
@@ -107,16 +105,16 @@ class _Planner:
         """Ask the person, where that is possible."""
         if "ask_user" in self.tools:
             return Step("", "ask_user", {"question": unclear.text, "choices": [*unclear.choices]})
-        choices = spoken(unclear.choices, "or")
-        return self.unable(f"{unclear.text} Please say it in full: {choices}.")
+        return self.unable(
+            f"{unclear.text} Please say it in full: {spoken(unclear.choices, 'or')}."
+        )
 
     def unable(self, why: str) -> Step:
         """Say why it cannot be done, and what can."""
         gone = [name for name in sorted(self.turn.gone) if name in self.turn.request]
         why += "".join(f" `{name}` no longer exists: load it again." for name in gone)
         steps = [*(f"`{each}`" for each in self._suggestions()), REAL_MODEL]
-        said = " ".join([why, *steps])
-        return self.end("return_unable", said, rationale=why, blockers=[why],
+        return self.end("return_unable", " ".join([why, *steps]), rationale=why, blockers=[why],
                         suggested_next_steps=steps)  # fmt: skip
 
     def _suggestions(self) -> list[str]:
@@ -155,8 +153,8 @@ class _Planner:
         for part in _clauses(tokenize(request)):
             self.previous = self._do(part) or self.previous
         told = [made.told or f"{made.purpose}." for made in self.made]
-        notes = dict.fromkeys(self.notes)
-        return " ".join([*told, *self.loads, *self.saves, *self.published, *notes])
+        told += [*self.loads, *self.saves, *self.published, *dict.fromkeys(self.notes)]
+        return " ".join(told)
 
     def _do(self, part: list[Token]) -> Query | None:
         text = " ".join(t.text for t in part)
@@ -216,8 +214,7 @@ class _Planner:
             table, error = self._loaded(path, name, **reading)
             ways = code.arguments(reading["options"])
             ways += [f"{each} without its sign" for each in reading["signed"]]
-            latin = " is not UTF-8" * ("encoding" in reading["options"])
-            self.notes.append(f"{path}{latin}: read with {', '.join(ways)}.")
+            self.notes.append(f"{path}: read with {', '.join(ways)}.")
         if table is None:
             raise Unclear(f"{path} cannot be read. {error[:300] or 'It holds no table.'}")
         header = spoken(c.name for c in table.columns[:1])
@@ -418,7 +415,8 @@ def _clauses(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     """The parts of a request that are requests of their own: from one verb to the next."""
     part: list[Token] = []
     for token, following in pairwise([*tokens, Token("sign", "\n")]):
-        ends = token.text in (";", "\n", ".") or token.low == "then"
+        ends = token.text in (";", "\n", ".")
+        ends |= token.low == "then" and (not part or clause("verbs", following.low))
         if ends or (token.low in (",", "and") and clause("verbs", following.low)):
             yield part
             part = []

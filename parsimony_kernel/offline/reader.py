@@ -10,7 +10,7 @@ is a no as well.
 import re
 from calendar import month_name
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from rapidfuzz import fuzz
@@ -142,8 +142,8 @@ class Reader:
         exact = [c for c in self.table.columns if _is_name(words, c)]
         is_name = is_quoted or (text.isupper() and len(text) > 1)
         is_key = low in english.keywords() and not is_name
-        is_other = not exact and text.casefold() in map(str.casefold, self.turn.tables())
-        if is_other or (self._is_rows(words, exact) and not is_key and not is_quoted):
+        is_own = text == self.table.name and (not exact or "rows" in self.raw)
+        if is_own or (self._is_rows(words, exact) and not is_key and not is_quoted):
             return self.mark("T", self.table.name, text)
         # The total of a column, where a column is called total as well.
         if exact and not (is_key and english.aggregate(low) and self._columns_of(fold(after))):
@@ -154,7 +154,9 @@ class Reader:
         same = (text.casefold(), singular(text.casefold()))
         values = [pair for pair in self.values if pair[1].casefold() in same]
         if is_key:
-            values = [p for p in values if p[1] == text and behind.startswith("C")]
+            # "is ok", "in it"
+            is_near = behind.startswith("C") or behind in ("is", "are", "in", "for", "of")
+            values = [p for p in values if p[1] == text and is_near]
         partly = [] if is_key or is_quoted else self._columns_of(words)
         measures = [c.name for c in partly if c.is_measure]
         is_both = values and measures and not english.aggregate(behind)
@@ -197,9 +199,11 @@ class Reader:
         }.get(want, listed)
         no_if(not fit, "kind", spoken(c.name for c in listed), "numbers")
         question = f"Which column of `{self.table.name}` do you mean by {words!r}?"
-        column = self.one_of(question, fit)
+        column = self.one_of(question, fit, holds=True)
         if canonical(fold(words)) != canonical(fold(column.name)):
-            again = ", as before" if self.turn.holds(question) else ""
+            again = ", as before" * (
+                len(fit) > 1 and not any(question in e for e in self.turn.replies)
+            )
             self.query.notes.append(f"Read {words!r} as {column.name}{again}")
         return column
 
@@ -215,10 +219,11 @@ class Reader:
         """The columns that the request names."""
         return [c for mark, named in self.marks.items() if mark[0] == "C" for c in named]
 
-    def one_of(self, question: str, columns: Sequence[Column]) -> Column:
-        """Return the column that is meant, of those that it may be."""
+    def one_of(self, question: str, columns: Sequence[Column], *, holds: bool = False) -> Column:
+        """Return the column that is meant, of those that it may be; see ``choose``."""
         named = {c.name: c for c in columns}
-        return named[self.turn.choose(question, [*named]) if len(named) > 1 else columns[0].name]
+        several = [*named] * (len(named) > 1)
+        return named[self.turn.choose(question, several, holds=holds)] if several else columns[0]
 
     # -- patterns ----------------------------------------------------------------------------
 
@@ -297,9 +302,8 @@ class Reader:
         word = next((each for each in words if each not in english.keywords()), words[0])
         numbers, agg = {c.name: c for c in self.table.measures}, english.aggregate(words[0])
         is_column = words[1:] == [word] and not (self.query.agg or self.query.columns)
-        if not (agg and is_column and numbers):
-            why = "unused" if word in english.keywords() else "unknown"
-            no_if(True, why, self.raw.get(word, word))
+        why = "unused" if word in english.keywords() else "unknown"
+        no_if(not (agg and is_column and numbers), why, self.raw.get(word, word))
         question = f"`{self.table.name}` has no column {word!r}. Which one do you mean?"
         near = sorted(numbers, key=lambda name: -fuzz.partial_ratio(word, name.casefold()))
         self.query.agg, self.query.columns = agg, [numbers[self.turn.choose(question, near)]]
@@ -330,8 +334,7 @@ class Reader:
         if "b" in said and not column.is_time and self.table.times and is_year:
             # "total sales from 2022 to 2023" may be about the time; one of dates always is.
             question = f"Which column is from {values[0]} to {values[-1]}?"
-            times = self.table.times
-            if parts != {"year"} or self.one_of(question, [column, *times]).is_time:
+            if parts != {"year"} or self.one_of(question, [column, *self.table.times]).is_time:
                 return False
         if column.kind == "date":
             column = part_of(column, *parts) if parts else column
@@ -354,7 +357,7 @@ class Reader:
             column = self.one_of(question, list(pairs))
             meant.setdefault(column, []).append(pairs[column])
         either = bool(re.search(r"V\d+ (?:, )?or ", said["v"]))
-        self.query.any_of = self.query.any_of or (len(meant) > 1 and either)
+        self.query.any_of |= len(meant) > 1 and either and "not" not in said
         for column, values in meant.items():
             self._filter(Filter(column, "not in" if "not" in said else "in", tuple(values)))
             self.compared += [column] if len(values) > 1 and not (either or "not" in said) else []
@@ -382,11 +385,10 @@ class Reader:
         query.filters += [f for f in before.filters if f.column.base not in said]
         # What says what to compute takes only the rows of another kind of request.
         is_other = query.agg and before.do != "aggregate" and before.limit is None
-        is_drawn = bool(query.chart)
+        if query.groups and not (query.chart or any(group.is_time for group in query.groups)):
+            before = replace(before, chart=before.chart.replace("line", "auto"))  # along the time
         for slot in () if is_other else _SLOTS - {"notes", "filters"}:
             setattr(query, slot, getattr(query, slot) or getattr(before, slot))
-        if query.groups and not (is_drawn or any(group.is_time for group in query.groups)):
-            query.chart = query.chart.replace("line", "auto")  # which runs along the time
         # What groups come to is decided anew.
         query.do = query.do.replace("aggregate", "")
 
@@ -424,14 +426,16 @@ class Reader:
         query.do = "aggregate"
         if query.window or (query.chart == "line" and not (query.groups or others)):
             # It runs along the time, for each of the other groups.
-            query.groups += [] if any(g.is_time for g in query.groups) else [self.time("time")]
+            is_along = any(g.is_time for g in query.groups)
+            no_if(query.window == "growth" and query.groups and not is_along, "parts")
+            query.groups += [] if is_along else [self.time("time")]
         query.groups += [each for each in others if each not in query.groups]
         own = {group.base for group in query.groups}
         query.groups = [*(c for c in self.compared if c.base not in own), *query.groups]
         if query.window:
             query.groups.sort(key=lambda group: not group.is_time)
-        if numbers and (query.columns or query.agg == "count"):
-            no_if(True, "unused", numbers[0].name)
+        is_unused = query.columns or query.agg == "count"
+        no_if(numbers and is_unused, "unused", *(c.name for c in numbers[:1]))
         query.columns = query.columns or numbers
         groups = len(query.groups)
         is_of_all = bool(groups) != bool(kept) and (kept < 2 or query.any_of)
@@ -451,7 +455,9 @@ class Reader:
         no_if(query.limit and query.sort and query.sort.kind in ("text", "boolean"), "rank")
         is_single = query.do == "aggregate" and not query.groups
         no_if(query.chart and is_single, "chart")
-        no_if(query.limit and is_single, "parts")
+        no_if(query.limit and query.do == "aggregate" and len(query.groups) != 1, "parts")
+        keys = {query.window * g.base.is_time or g.name for g in query.groups}
+        no_if(len(keys) < len(query.groups), "parts")
         for slot in {slot for each in english.table()["kinds"].values() for slot in each} & _SLOTS:
             value = getattr(query, slot)
             size = len(value) if isinstance(value, list) else bool(value)

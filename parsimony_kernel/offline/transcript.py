@@ -17,8 +17,6 @@ from parsimony_kernel.offline.words import table
 _CONTEXT, _CHANGES, _REQUEST = "<notebook_context>", "<notebook_changes>", "<request>"
 _MOST = 4  # choices of a question
 _ASIDE = ("<context_addendum>", _CHANGES, _CONTEXT)
-# How the answer of a turn begins that nothing is left of, or that is not done.
-_CAME_TO_NOTHING = ("Undone ", "Not done; ")
 
 
 @dataclass(eq=False)
@@ -87,13 +85,10 @@ class Transcript:
         """The variables that this turn has made."""
         return {name: v for call in self.calls.values() for name, v in call.variables.items()}
 
-    def holds(self, question: str) -> bool:
-        """Whether ``question`` was answered by a turn before, and not by this one."""
-        asked, before = self.replies, self.context.get("answers") or ()
-        return any(question in each for each in before) and not any(question in e for e in asked)
+    def choose(self, question: str, choices: Sequence[str], *, holds: bool = False) -> str:
+        """Return the choice that the person made in this turn or, where it ``holds``, before.
 
-    def choose(self, question: str, choices: Sequence[str]) -> str:
-        """Return the choice that the person made, in this turn or, while it is one, before.
+        A choice holds only for a question with the words and the table that it is about.
 
         Raises:
             Unclear: until there is a reply that is one of the choices, or where it is to stop.
@@ -102,7 +97,8 @@ class Transcript:
             question = f"{question} ({_MOST} of {len(choices)} shown)"
         reply = self.replies.get(question)
         if reply is None:
-            found = _named((self.context.get("answers") or {}).get(question, ""), choices)
+            before = (self.context.get("answers") or {}).get(question, "") if holds else ""
+            found = _named(before, choices)
             if len(found) == 1:
                 return found[0]
             raise Unclear(question, choices[:_MOST])
@@ -149,7 +145,8 @@ def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
         if at in plain:
             request = _words(text)
         elif message.get("role") == "assistant" and text and request:
-            if not text.startswith(_CAME_TO_NOTHING):
+            # Nothing is left of a turn that was undone, and one that is not done is none.
+            if not text.startswith(("Undone ", "Not done; ")):
                 turn.earlier.append(request)
                 turn.told += f" {text}"
             request = ""

@@ -57,8 +57,7 @@ def examples() -> list[str]:
 
 def operators() -> dict[str, str]:
     """List the words that compare, with their operator."""
-    listed = table()["operators"].items()
-    return {word: operator for operator, words in listed for word in words.split("|")}
+    return {word: op for op, words in table()["operators"].items() for word in words.split("|")}
 
 
 def clause(kind: str, text: str) -> bool:
@@ -180,11 +179,10 @@ def identifier(text: str) -> str:
     return name if name.isidentifier() else "table_"
 
 
-def unique(name: str, taken: Iterable[str]) -> str:
+def unique(name: str, taken: Collection[str]) -> str:
     """``name``, numbered if it is taken."""
-    used = set(taken)
     names = chain([name], (f"{name}_{n}" for n in count(2)))
-    return next(each for each in names if each not in used)
+    return next(each for each in names if each not in taken)
 
 
 _NUMBER = re.compile(r"(?<![\w.-])-?\d{1,15}(?:\.\d+)?(?:e[+-]?\d+)?(?![\w-]|\.\d)")

@@ -10,6 +10,7 @@ import re
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice, pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -137,13 +138,13 @@ def recognise(journal: SqliteJournal, workspace: Path, path: Path) -> Recognised
         return Recognised()
     if not (cells := cells_of(path)):
         return Recognised()
-    turns_of = {each: journal.turns(each) for each in names if not _OF_A_LIFE.fullmatch(each)}
+    turns_of = cache(journal.turns)  # of all of them only where the name is a new one
 
     def is_open(other: str) -> bool:
-        return any(map(journal.has_process, turns_of[other]))
+        return any(map(journal.has_process, turns_of(other)))
 
     if name in names:
-        turns = turns_of[name]
+        turns = turns_of(name)
         heirs = []
         if not (_current(turns) & cells or is_open(name)):
             beside = ((name_in(workspace, each), each) for each in _beside(path))
@@ -156,14 +157,15 @@ def recognise(journal: SqliteJournal, workspace: Path, path: Path) -> Recognised
             "it: this one begins without them.",
             (name, heirs[0]),
         )
-    found = [other for other, turns in turns_of.items() if _have_in_common(turns, cells)]
+    known = (each for each in names if not _OF_A_LIFE.fullmatch(each))
+    found = [other for other in known if _have_in_common(turns_of(other), cells)]
     if len(found) > 1:
         return Recognised(
             f"This notebook has cells of {', '.join(map(repr, sorted(found)))}, and it is not "
             "clear which of them it was: it begins without their turns."
         )
     for other in found:
-        if not is_open(other) and _has_left(workspace / other, path, turns_of[other]):
+        if not is_open(other) and _has_left(workspace / other, path, turns_of(other)):
             return Recognised(
                 f"This notebook was moved here from {other!r}, and its turns came along.",
                 (other, name),

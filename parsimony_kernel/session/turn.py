@@ -224,7 +224,7 @@ class Turn(RunHooks):
                 self.run_id, connection_file=home.connection_file, pid=os.getpid()
             )
             home.journal.append(self.run_id, started)
-        if not self._is_reader:
+        if not self._is_reader and record.pending_call is None:
             home.answers[record.pending_question] = answer
         return started, state
 

@@ -12,8 +12,8 @@ import stat
 import threading
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor, wait
-from contextlib import contextmanager, nullcontext, suppress
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
@@ -73,11 +73,13 @@ def _explained(path: Path, doing: str = "write") -> Iterator[None]:
 
 def _sync(handles: Mapping[Path, int], pool: Executor | None = None) -> None:
     """Sync these files and folders: in a ``pool`` at once, so that the disk is waited for once."""
-    flushed = {path: pool.submit(_flush, each) for path, each in handles.items()} if pool else {}
+    flushed = dict[Path, Future[None]]()
+    with suppress(RuntimeError):  # no thread can be started any more: they are synced below
+        flushed.update((path, pool.submit(_flush, each)) for path, each in handles.items() if pool)
     wait(flushed.values())
     for path, handle in handles.items():
         with _explained(path):
-            flushed[path].result() if flushed else _flush(handle)
+            flushed[path].result() if path in flushed else _flush(handle)
 
 
 def _flush(handle: int) -> None:
@@ -95,15 +97,13 @@ def _sync_names(
     handles: dict[Path, int] = {}
     if os.name == "nt":  # a folder cannot be opened there
         return
-    try:
+    with ExitStack() as opened:
         for folder in {*folders, *above}:
             # One that is passed through and not read holds nothing of ours.
             with suppress(PermissionError) if folder not in folders else nullcontext():
                 handles[folder] = os.open(folder, os.O_RDONLY)
+                opened.callback(os.close, handles[folder])
         _sync(handles, pool)
-    finally:
-        for handle in handles.values():
-            os.close(handle)
 
 
 def _anchor(*folders: Path, holding: Collection[Path] = (), pool: Executor | None = None) -> None:
@@ -189,19 +189,17 @@ def _drafts(
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     handles: dict[Path, int] = {}
     try:
-        try:
+        with ExitStack() as opened:
             for path, data in files.items():
                 with _explained(path):
                     handles[path] = os.open(drafts[path], flags, mode)
+                    opened.callback(os.close, handles[path])
                     view = memoryview(data)
                     while view:
                         view = view[os.write(handles[path], view) :]
                     if like is not None:
                         _make_like(handles[path], like)
             _sync(handles, pool)
-        finally:
-            for handle in handles.values():
-                os.close(handle)
         yield drafts
     finally:
         for draft in drafts.values():

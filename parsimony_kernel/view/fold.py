@@ -40,6 +40,9 @@ _NOTE = re.compile(
     r" ?\bRead (?P<word>'[^'\n]{1,200}'|\"[^\"\n]{1,200}\") as (?P<choice>[^\n]{1,400}?)\.(?=\s|$)"
 )
 
+# Where a step failed, behind why.
+_AT_LINE = re.compile(r" at line \d+: [^\n]*$")
+
 # What is shown in a place of its own, not in the list of arguments.
 _CODE_ARGUMENTS = frozenset({"code", "purpose"})
 
@@ -92,7 +95,7 @@ def fold(view: RunView, event: ev.AgentEvent) -> RunView:
                 # The closing words are the summary: say them once.
                 view.closed = view.closed[:-1]
             view.variables = cut_each(event.variables)
-            _close(view, "done", "result", _without_choices(view, event.summary))
+            _close(view, "done", "result", _without_choices(view, cut(event.summary, PROSE_CHARS)))
         case ev.UserInputRequested():
             choices = cut_each(event.choices, SENTENCE_CHARS)
             ids = tuple(event.suspension_record.choice_ids or ids_of(event.choices))
@@ -155,9 +158,10 @@ def _recover(view: RunView, event: ev.AgentError) -> None:
     said = cut_steady(failure.explanation if failure else event.message)
     # A step that failed says why itself. What was felt, or went to another model, has its own line.
     is_of_step = failure is not None and failure.kind.value == "tool_error" and not event.fallback
-    error = last.error.partition("\n")[0] if isinstance(last, bl.StepBlock) else ""
+    error = last.error if isinstance(last, bl.StepBlock) else ""
+    is_said = is_of_step and error.startswith(_AT_LINE.sub("", said)) and said != ""
     block = bl.RecoveryBlock(
-        "" if is_of_step and error and said.startswith(error) else said,
+        "" if is_said else said,
         failure.kind.value if failure else "",
         cut(recovery_state(event, action), ARGUMENT_CHARS),
         event.attempt if action == "retry" else 0,
@@ -200,10 +204,10 @@ def _without_choices(view: RunView, said: str) -> str:
 
 
 def _is_told(publication: pt.Sentence, words: str) -> bool:
-    """Whether ``words`` say that it was published, with its title and its page."""
-    named = [span.text for span in publication if not isinstance(span, str)]
-    is_new = pt.UNCHANGED not in publication
-    return is_new and "published" in words.casefold() and all(each in words for each in named)
+    """Whether ``words`` say that it was published, as what, under its title and with its page."""
+    title, *page = [span.text for span in publication if not isinstance(span, str)]
+    is_new, said = pt.UNCHANGED not in publication, f"Published the {publication[0]}{title!r}"
+    return is_new and said in words and all(each in words for each in page)
 
 
 def _end(view: RunView, status: str, end: bl.EndBlock | bl.QuestionBlock) -> None:

@@ -49,7 +49,6 @@ def test_the_place_decides_what_is_proposed(line: str, proposed: str, not_propos
 @pytest.mark.parametrize(
     "line",
     [
-        "%agent history 1 ",
         "%agent verify ",
         "agent ",
         "",

@@ -558,20 +558,13 @@ async def test_a_run_that_is_stopped_tells_how_long_it_took(start: Any) -> None:
 
 
 async def test_an_answered_choice_holds_for_its_table_until_a_reset_or_the_kernel_ends(
-    folder: Path, opened: list[NotebookSession]
+    folder: Path, scripted: Any
 ) -> None:
     for name in ("a", "b"):
         (folder / f"{name}.csv").write_text("town,temp_max,temp_min\nUlm,3,1\nKiel,2,0\n")
 
     def kernel() -> NotebookSession:
-        session = NotebookSession(
-            executor=CodeExecutor(cwd=str(folder)),
-            notebook="analysis.ipynb",
-            folder=folder,
-            model="offline",
-            environ=ENVIRON,
-        )
-        opened.append(session)
+        session: NotebookSession = scripted(folder=folder, model="offline")
         return session
 
     async def end(session: NotebookSession, cell: str, name: str) -> AgentEvent:
@@ -599,16 +592,10 @@ async def test_an_answered_choice_holds_for_its_table_until_a_reset_or_the_kerne
 
 
 async def test_the_turns_of_another_notebook_are_read_and_stay_its_own(
-    start: Any, folder: Path, opened: list[NotebookSession]
+    folder: Path, scripted: Any
 ) -> None:
-    await gather(start([DONE]).turn("go", cell_key="a"))
-    copy = NotebookSession(
-        executor=CodeExecutor(cwd=str(folder)),
-        notebook="copy.ipynb",
-        folder=folder,
-        environ=ENVIRON,
-    )
-    opened.append(copy)
+    await gather(scripted(DONE, folder=folder).turn("go", cell_key="a"))
+    copy = scripted(folder=folder, notebook="copy.ipynb")
     assert copy.turns() == ()
     told: Any = history(cast("Any", SimpleNamespace(session=copy)), **{"from": "analysis.ipynb"})
     assert "go" in told["text/plain"]
