@@ -106,7 +106,7 @@ class Turns:
         again = newest in (answered, *(each.turn.run_id for each in pending))
         # The cell that asked was run again, as by Run All, and didn't ask again: what was chosen
         # holds. A question of another cell is not meant: the same number may allow its code.
-        is_none = (said == words and not again) or (session.home.answers and not pending)
+        is_none = (said == words and not again) or (session.has_answers and not pending)
         if turn is None and is_none:
             displays.outlet.show(tables.note("Nothing to answer: it wasn't asked again."))
             return

@@ -213,6 +213,11 @@ class NotebookSession:
         except ValueError as exc:  # the checks of resuming, and a mode that does not exist
             raise SessionError(sentence(str(exc))) from exc
 
+    @property
+    def has_answers(self) -> bool:
+        """Whether a choice holds that the built-in model was told, so that it isn't asked again."""
+        return bool(self.home.answers)
+
     def pending(self) -> tuple[PendingRow, ...]:
         """The questions that can still be answered in this notebook, newest first."""
         now, rows = self.home.clock.now(), self._journal.pending(self.home.history)

@@ -435,7 +435,7 @@ async def test_a_cell_that_answered_may_run_again_when_nothing_is_asked() -> Non
     for is_asked in (True, False):
         area = notebook.begin("c2")
         await notebook.answer("1")
-        assert ("what you chose before holds" in area.text) is not is_asked
+        assert ("Nothing to answer" in area.text) is not is_asked
         if is_asked:
             notebook.begin("c1")
             await notebook.ask("c1")
@@ -445,6 +445,34 @@ async def test_a_cell_that_answered_may_run_again_when_nothing_is_asked() -> Non
     notebook.begin("c2")
     await notebook.answer("1")
     assert len(notebook.session.replies) == 2
+
+
+async def test_an_answering_cell_that_runs_again_allows_nothing_of_another_cell() -> None:
+    notebook = Notebook([ASKS], [DONE], [*HELD], [DONE])
+    await asked(notebook)
+    notebook.begin("c2")
+    await notebook.answer("1")
+    notebook.begin("c5")
+    asking = asyncio.create_task(notebook.ask("c5"))
+    await pass_seconds(notebook, 1)
+    with pytest.raises(QuestionPending):
+        await asking
+    notebook.begin("c1")
+    await notebook.ask("c1")
+    area = notebook.begin("c2")
+    await notebook.answer("1")
+    assert "Nothing to answer" in area.text
+    assert len(notebook.session.replies) == 1
+
+
+async def test_after_a_click_an_answering_cell_lets_run_all_go_on() -> None:
+    notebook = Notebook([DONE])
+    notebook.session.has_answers = True
+    notebook.begin("c1")
+    await notebook.ask("c1")
+    area = notebook.begin("c2")
+    await notebook.answer("1")
+    assert "Nothing to answer" in area.text
 
 
 async def test_a_choice_that_does_not_exist_leaves_the_question_open() -> None:

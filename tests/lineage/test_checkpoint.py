@@ -177,13 +177,16 @@ async def test_the_ledger_goes_back_and_gives_no_version_twice(desk: Desk) -> No
     assert ledger.version("x") == 3
 
 
-async def test_an_undo_keeps_nothing_alive_that_a_turn_made() -> None:
+@pytest.mark.parametrize(
+    "code", ["made = pd.DataFrame({'a': [1]})", "def made(): pass", "class made: pass"]
+)
+async def test_an_undo_keeps_nothing_alive_that_a_turn_made(code: str) -> None:
     import gc
     import weakref
 
     desk = Desk()
     desk.checkpoints.take()
-    await desk.act("made = pd.DataFrame({'a': [1]})")
+    await desk.act(code)
     alive = weakref.ref(desk.names["made"])
     change = desk.checkpoints.close()
     await desk.act("del made")

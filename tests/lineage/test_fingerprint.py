@@ -1,5 +1,6 @@
 """Whether a value looks otherwise than before."""
 
+import copy
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -111,3 +112,11 @@ def test_a_value_that_holds_itself_ends() -> None:
     assert not before.differs_from(value)
     value[0] = 2
     assert before.differs_from(value)
+
+
+def test_to_copy_an_object_is_no_change_of_its_class() -> None:
+    kind: Any = type("Kind", (), {"__module__": "__main__"})
+    held = [kind(), kind]
+    seen = Fingerprint(held)
+    copy.copy(held[0])  # which adds a name to the class
+    assert not seen.differs_from(held)

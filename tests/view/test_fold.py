@@ -273,6 +273,21 @@ def test_several_artifacts_are_listed_once_each_and_the_newest_stands() -> None:
     assert told == ["chart Other", "chart Mine, again (unchanged)"]
 
 
+@pytest.mark.parametrize(
+    ("words", "is_listed"),
+    [
+        ("Published the chart 'My chart'.", False),
+        ("I have not published My chart.", True),
+        ("Published the dataset 'My chart'.", True),
+    ],
+)
+def test_what_was_published_is_listed_unless_the_answer_says_it(
+    words: str, is_listed: bool
+) -> None:
+    view = replay([started(), published(), ev.RunCompleted(summary=words)])
+    assert bool(only(view, bl.EndBlock).published) is is_listed
+
+
 def test_a_silent_model_is_waited_for_in_the_progress_line() -> None:
     view = replay([started(), ev.Heartbeat(model="openai/a", silent_s=40)])
     assert view.activity == "Waiting for openai/a, silent for 40 s"

@@ -7,6 +7,7 @@ import pytest
 from offline_data import cars, done, weather
 from offline_notebook import Notebook, Turn, encodings, mark, spec
 
+from parsimony_kernel.core.conversation import request_message
 from parsimony_kernel.offline.transcript import read
 from parsimony_kernel.offline.words import table
 
@@ -362,6 +363,9 @@ async def test_two_readings_are_a_question(notebook: Notebook, request_: str, ch
         ("share of the cars from Japan after 1980", "the share of what"),
         ("share of weight after 1980 by origin", "the share of what"),
         ("make me a sandwich", "me"),
+        ("growth of weight by origin", "ask in parts"),
+        ("mean horsepower of them", "them"),
+        ("top 3 cars by horsepower by origin and year", "ask in parts"),
         ("fix the error in this cell", "reads and writes Python"),
     ],
 )
@@ -468,6 +472,35 @@ async def test_the_column_most_like_a_typo_is_offered_first(
 ) -> None:
     await notebook.run(TABLES)
     assert (await notebook.ask(request_)).choices[0] == first
+
+
+@pytest.mark.parametrize(
+    ("before", "then", "said"),
+    [
+        ("mean horsepower by origin", "and by year", "Mean horsepower"),
+        ("plot mean horsepower by year as a line", "now by origin", "mark_bar"),
+        ("histogram of horsepower", "now the mean weight by origin as a bar chart", "mark_bar"),
+    ],
+)
+async def test_a_request_goes_on_from_the_one_before(
+    notebook: Notebook, before: str, then: str, said: str
+) -> None:
+    await notebook.run(TABLES)
+    await done(notebook, before)
+    turn = await done(notebook, then)
+    assert said.casefold() in f"{turn.summary} {turn.codes[-1]}".casefold()
+
+
+async def test_nothing_goes_on_from_a_turn_that_was_undone_or_is_not_done(
+    notebook: Notebook,
+) -> None:
+    await notebook.run(TABLES)
+    for answer in ("Undone by the person since: …", "Not done; it was handed back: …"):
+        notebook.earlier = [
+            request_message("mean weight by origin"),
+            {"role": "assistant", "content": answer},
+        ]
+        assert (await notebook.ask("now by year")).ending == "return_unable"
 
 
 @pytest.mark.parametrize("request_", ["the same, but the median", "now by year"])
