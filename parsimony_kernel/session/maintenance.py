@@ -88,7 +88,7 @@ def verify_in(
         return None, verify(store, quarantine=quarantine)
     with journal_of(folder) as journal:
         known = journal.witnessed()
-        return journal.verify(), verify(store, quarantine=quarantine, witnessed=known)
+        return journal.vouched(), verify(store, quarantine=quarantine, witnessed=known)
 
 
 def report_of(bad: tuple[int, str] | None, found: Verification) -> list[str]:

@@ -370,7 +370,8 @@ class SqliteJournal:
     def verify(self) -> tuple[int, str] | None:
         """Check the chain and the seal: ``None``, or the first bad entry and what is wrong with it.
 
-        The entry is 0 where the chain is sound and the seal does not fit, or its key isn't here.
+        The entry is 0 where the chain is sound and the seal does not fit. Where the key of the
+        seal is not here, the chain alone is checked; ``vouched`` says that too.
         """
         with self.database.reading("check") as db:
             db.execute("BEGIN")  # one moment, whatever others write meanwhile
@@ -378,6 +379,12 @@ class SqliteJournal:
                 return self.database.seal.problem()
             finally:
                 db.execute("ROLLBACK")
+
+    def vouched(self) -> tuple[int, str] | None:
+        """As ``verify``, and the entry 0 as well where the key of the seal is not here."""
+        with self.database.reading("check"):
+            elsewhere = self.database.seal.stranger()
+        return self.verify() or ((0, elsewhere) if elsewhere else None)
 
     # -- suspensions
 
