@@ -214,7 +214,8 @@ class _Planner:
             table, error = self._loaded(path, name, **reading)
             ways = code.arguments(reading["options"])
             ways += [f"{each} without its sign" for each in reading["signed"]]
-            self.notes.append(f"{path}: read with {', '.join(ways)}.")
+            latin = " is not UTF-8" * ("encoding" in reading["options"])
+            self.notes.append(f"{path}{latin}: read with {', '.join(ways)}.")
         if table is None:
             raise Unclear(f"{path} cannot be read. {error[:300] or 'It holds no table.'}")
         header = spoken(c.name for c in table.columns[:1])

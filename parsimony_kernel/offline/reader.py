@@ -154,9 +154,7 @@ class Reader:
         same = (text.casefold(), singular(text.casefold()))
         values = [pair for pair in self.values if pair[1].casefold() in same]
         if is_key:
-            # "is ok", "in it"
-            is_near = behind.startswith("C") or behind in ("is", "are", "in", "for", "of")
-            values = [p for p in values if p[1] == text and is_near]
+            values = [p for p in values if p[1] == text and (behind[:1] == "C" or behind == "is")]
         partly = [] if is_key or is_quoted else self._columns_of(words)
         measures = [c.name for c in partly if c.is_measure]
         is_both = values and measures and not english.aggregate(behind)

@@ -145,8 +145,8 @@ def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:
         if at in plain:
             request = _words(text)
         elif message.get("role") == "assistant" and text and request:
-            # Nothing is left of a turn that was undone, and one that is not done is none.
-            if not text.startswith(("Undone ", "Not done; ")):
+            # Nothing is left of a turn that was undone or handed back; one that waits may go on.
+            if not text.startswith(("Undone ", "Not done; it was ", "Not done; it stopped")):
                 turn.earlier.append(request)
                 turn.told += f" {text}"
             request = ""

@@ -147,8 +147,8 @@ class Seal:
     def problem(self) -> tuple[int, str] | None:
         """The first bad entry and what is wrong with it: the end of a sentence about the journal.
 
-        The entry is 0 where the chain is sound and the seal does not fit. Where its key is not
-        here, the chain alone is asked. Inside a transaction, so that what others write meanwhile isn't seen.
+        The entry is 0 where the chain is sound and the seal does not fit; where its key isn't here
+        the chain alone is asked. Inside a transaction: what others write meanwhile isn't seen.
         """
         bad = first_bad(self._db)
         broken = "" if bad else self._broken()
