@@ -391,8 +391,8 @@ class _Planner:
         made = self._latest(said, is_drawn=is_drawn)
         as_kind, variable = ("chart", made.chart) if is_drawn else ("dataset", made.table)
         own = made.purpose if kind == "report" else title or made.purpose
-        self._done(f"return_{as_kind}", {"variable": variable, "title": own})
-        told = f"Published the {as_kind} {own!r}."
+        result = self._done(f"return_{as_kind}", {"variable": variable, "title": own})
+        told = f"Published the {as_kind} {own!r}{' (unchanged)' * bool(result.get('reused'))}."
         if kind == "report":
             body = f"![{_escaped(own)}](artifact:{variable})\n\n{_escaped(made.told)}"
             report = {"title": title or own, "body": body.strip(), "language": "en"}

@@ -206,8 +206,9 @@ def _without_choices(view: RunView, said: str) -> str:
 def _is_told(publication: pt.Sentence, words: str) -> bool:
     """Whether ``words`` say that it was published, as what, under its title and with its page."""
     title, *page = [span.text for span in publication if not isinstance(span, str)]
-    is_new, said = pt.UNCHANGED not in publication, f"Published the {publication[0]}{title!r}"
-    return is_new and said in words and all(each in words for each in page)
+    again = pt.UNCHANGED if pt.UNCHANGED in publication else ""
+    said = f"Published the {publication[0]}{title!r}{again}"
+    return said in words and all(each in words for each in page)
 
 
 def _end(view: RunView, status: str, end: bl.EndBlock | bl.QuestionBlock) -> None:

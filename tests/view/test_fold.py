@@ -288,6 +288,14 @@ def test_what_was_published_is_listed_unless_the_answer_says_it(
     assert bool(only(view, bl.EndBlock).published) is is_listed
 
 
+@pytest.mark.parametrize(("said", "is_listed"), [("", True), (" (unchanged)", False)])
+def test_that_nothing_new_was_published_is_said_once(said: str, is_listed: bool) -> None:
+    again = published().model_copy(update={"reused": True})
+    words = f"Published the chart 'My chart'{said}."
+    view = replay([started(), again, ev.RunCompleted(summary=words)])
+    assert bool(only(view, bl.EndBlock).published) is is_listed
+
+
 def test_a_silent_model_is_waited_for_in_the_progress_line() -> None:
     view = replay([started(), ev.Heartbeat(model="openai/a", silent_s=40)])
     assert view.activity == "Waiting for openai/a, silent for 40 s"
