@@ -152,12 +152,6 @@ class Prompt(Control):
         for widget in (*self.buttons, self.field, self.send):
             widget.close()
 
-    def hide(self) -> None:
-        """Take away what can be clicked. Nothing is closed: of that a page complains that has let
-        go of it already."""
-        for row in self.widget.children:
-            row.layout.display = "none"
-
     def tell(self, markup: str) -> None:
         """Show how it went on here, as HTML in which everything foreign is escaped."""
         if self.state == "" and markup != self.said:

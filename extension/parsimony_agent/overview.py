@@ -66,12 +66,8 @@ def history(magics: AgentMagics, turn: str | None = None, **flags: str) -> Told:
             status = "undone" if is_taken_back(session.events(each.run_id)) else status
         rows.append((str(each.ordinal), status, each.request or "(purged)", each.model, started))
     head = ("turn", "status", "request", "model", "started")
-    empty = "This notebook has no turns yet."
-    if source:
-        empty = (
-            f"No turns of {source!r} are on record; `jupyter parsimony runs` lists the notebooks."
-        )
-    listed = table(head, rows, empty=empty)
+    none = f"No turns of {source!r} are on record: `jupyter parsimony runs` lists notebooks."
+    listed = table(head, rows, empty=none if source else "This notebook has no turns yet.")
     if turn is None:
         return listed
     return [listed, words(record_of(lasting(replay(session.events(turns[0].run_id)).blocks)))]

@@ -173,13 +173,12 @@ class Turns:
             self._leave(turn_id, f"To answer: {self._magics.name} answer")
 
     def _end(self) -> None:
-        """The kernel ends in order: prompts become text where displays are still changed, and what
-        can be clicked is hidden where they are not."""
+        """The kernel ends in order: prompts become text where displays are still changed. Widgets
+        are told nothing, since the page may have let go of them."""
         for record in self._records.values():
             if record.prompt is not None and record.can_be_answered:
                 record.prompt.state = f"To answer: {self._magics.name} answer"
                 record.draw(ended=True)
-                record.prompt.hide()
 
     def _is_attended(self) -> bool:
         """Whether somebody could press a button.
