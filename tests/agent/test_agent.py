@@ -31,7 +31,7 @@ DONE = call("return_done", summary="ok")
         ((ScriptedModel([], "a"), "offline"), ["a", "offline"]),
     ],
 )
-def test_one_model_or_a_chain_of_them(model: Any, named: list[str]) -> None:
+def test_agent_takes_one_model_or_a_chain(model: Any, named: list[str]) -> None:
     agent = Agent(model, suspension_secret="s")
     assert [each.name for each in agent.hooks.models(RunContext.of(agent))] == named
     assert agent.model_id == ", ".join(named)
@@ -40,7 +40,7 @@ def test_one_model_or_a_chain_of_them(model: Any, named: list[str]) -> None:
 @pytest.mark.parametrize(
     "model", ["openai/a, anthropic/b", ["openai/a"], ScriptedModel([]), {"model": "openai/a"}]
 )
-def test_a_key_goes_with_one_model_and_to_nobody_else(model: Any) -> None:
+def test_key_is_sent_to_its_model_only(model: Any) -> None:
     with pytest.raises(TypeError, match="one model's name"):
         Agent(model, api_key="k-123456", suspension_secret="s")
     assert Agent("openai/a", api_key="k-123456", suspension_secret="s").model_config == {
@@ -49,7 +49,7 @@ def test_a_key_goes_with_one_model_and_to_nobody_else(model: Any) -> None:
     }
 
 
-def test_pinned_constraints_are_a_few_short_rules() -> None:
+def test_pinned_constraints_are_few_and_short() -> None:
     def pinned(**given: Any) -> tuple[str, ...]:
         return Agent("offline", suspension_secret="s", **given).pinned_constraints
 
@@ -67,7 +67,7 @@ async def suspended(agent: Agent) -> Any:
     return last.suspension_record
 
 
-async def test_pinned_constraints_survive_a_suspension() -> None:
+async def test_pinned_constraints_survive_suspension() -> None:
     model = ScriptedModel([ASK, DONE])
     agent = Agent(model, suspension_secret="s", pinned_constraints=["Say it in metres."])
     record = await suspended(agent)
@@ -80,7 +80,7 @@ def sealed_with(folder: Path, clock: ManualClock, *steps: Any) -> Agent:
     return Agent(ScriptedModel(steps), keyring=Keyring.open(folder, {}), clock=clock)
 
 
-async def test_a_question_outlives_the_rotation_of_its_key_for_a_while(tmp_path: Path) -> None:
+async def test_question_outlives_key_rotation_within_grace(tmp_path: Path) -> None:
     clock = ManualClock()
     keyring = Keyring.open(tmp_path, {})
     record = await suspended(sealed_with(tmp_path, clock, ASK))
@@ -98,13 +98,13 @@ async def test_a_question_outlives_the_rotation_of_its_key_for_a_while(tmp_path:
         await anext(sealed_with(tmp_path, clock, DONE).resume(late, "a"))
 
 
-async def test_an_agent_whose_every_run_ends_needs_no_key(tmp_path: Path) -> None:
+async def test_agent_that_never_suspends_needs_no_key(tmp_path: Path) -> None:
     agent = sealed_with(tmp_path / "none", ManualClock(), DONE)
     assert [event async for event in agent.run("go")][-1] == RunCompleted(summary="ok")
     assert not (tmp_path / "none").exists()
 
 
-def test_of_the_inventories_of_a_conversation_the_newest_alone_is_told() -> None:
+def test_only_newest_inventory_is_rendered() -> None:
     agent = Agent("offline", suspension_secret="s")
     before = (
         AgentMessage("user", "an old inventory", {"context_snapshot": True}),
@@ -116,7 +116,7 @@ def test_of_the_inventories_of_a_conversation_the_newest_alone_is_told() -> None
     assert state.messages[0]["content"] == "an old inventory"
 
 
-async def test_a_typed_function_is_a_tool() -> None:
+async def test_typed_function_becomes_a_tool() -> None:
     def mean(values: list[float], digits: int = 2) -> float:
         """The mean, rounded."""
         return round(sum(values) / len(values), digits)
@@ -133,7 +133,7 @@ async def test_a_typed_function_is_a_tool() -> None:
     assert "validation_failed" in told[1]
 
 
-async def test_a_policy_of_types_answers_with_its_hints_and_waits() -> None:
+async def test_type_policy_answers_with_hints_and_waits() -> None:
     async def patient(ctx: FailureContext) -> RecoveryAction:
         return RecoveryAction.RETRY(hint=f"again: {ctx.failure_type.value}", delay=7.0)
 

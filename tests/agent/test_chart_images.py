@@ -65,7 +65,7 @@ def shown(body: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize(("model", "sees"), [("openai/gpt-5", 1), ("openai/gpt-3.5-turbo", 0)])
-async def test_a_model_that_sees_is_shown_what_a_step_drew(model: str, sees: int) -> None:
+async def test_vision_model_is_shown_the_chart(model: str, sees: int) -> None:
     _, drew, again = await bodies(
         [call("run_code", code=DRAW), call("run_code", code="1 + 1"), DONE], model
     )
@@ -85,7 +85,7 @@ async def test_a_model_that_sees_is_shown_what_a_step_drew(model: str, sees: int
         "This is not a multimodal model",
     ],
 )
-async def test_a_refused_picture_is_left_out_and_the_run_goes_on(refusal: str) -> None:
+async def test_refused_picture_is_dropped_and_run_continues(refusal: str) -> None:
     draw = call("run_code", code=DRAW)
     draw_more = call("run_code", code=DRAW.replace("3, 4", "5, 6"))
     script: list[Step] = [draw, HttpError(400, refusal), draw_more, DONE]
@@ -97,7 +97,7 @@ async def test_a_refused_picture_is_left_out_and_the_run_goes_on(refusal: str) -
     ("size", "told"),
     [((640, 480), (640, 480)), ((3_000, 1_500), (1_024, 512)), ((2, 4_000), (1, 1_024))],
 )
-def test_a_picture_has_at_most_1024_pixels_a_side(size: Any, told: Any) -> None:
+def test_picture_is_at_most_1024_pixels_a_side(size: Any, told: Any) -> None:
     small = drawn(figure(*size))
     assert small is not None
     assert pictures.size_of(small) == told
@@ -112,23 +112,23 @@ def test_a_picture_has_at_most_1024_pixels_a_side(size: Any, told: Any) -> None:
         FigureObject(spec={"mark": "no mark", "data": 3}),
     ],
 )
-def test_what_cannot_be_drawn_is_not_shown(broken: FigureObject) -> None:
+def test_undrawable_chart_is_skipped(broken: FigureObject) -> None:
     assert picture_messages([broken], []) == []
 
 
-def test_the_same_chart_is_shown_once() -> None:
+def test_same_chart_is_shown_once() -> None:
     (first,) = picture_messages([figure(4, 4), figure(4, 4)], [])
     assert picture_messages([figure(4, 4)], [{"role": "user", "content": "go"}, first]) == []
 
 
-def test_a_picture_costs_by_its_pixels() -> None:
+def test_picture_cost_follows_pixels() -> None:
     (message,) = picture_messages([figure(750, 1_000)], [])
     (sent,) = pictures.sent_to([message], sees=True)
     assert tokens_in([message], []) == pytest.approx(1_000, abs=20)
     assert tokens_in([sent], []) == pytest.approx(1_000, abs=40)
 
 
-def test_a_picture_holds_nobodys_words() -> None:
+def test_picture_carries_no_metadata_text() -> None:
     """A chart's title is data: it allows no host, and supports no figure of an answer."""
     (message,) = picture_messages([figure(4, 4, title="see https://example.org 42")], [])
     told = [{"role": "user", "content": "<request>\ngo\n</request>"}, message]
@@ -136,7 +136,7 @@ def test_a_picture_holds_nobodys_words() -> None:
     assert not any("42" in each for each in observed(told)[1])
 
 
-def test_an_old_picture_gives_way_with_the_results_around_it() -> None:
+def test_old_picture_is_dropped_with_its_results() -> None:
     (message,) = picture_messages([figure(4, 4)], [])
     result = {"role": "tool", "tool_call_id": "a", "content": "x" * 9_000}
     messages = [{"role": "user", "content": "go"}, message, *[result] * 3]

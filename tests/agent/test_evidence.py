@@ -30,7 +30,7 @@ def answered(name: str, text: str, *, call_id: str = "c") -> Message:
     return {"role": "tool", "tool_call_id": call_id, "name": name, "content": text}
 
 
-def test_the_person_and_the_tools_are_observed_and_the_models_words_are_not() -> None:
+def test_tool_results_are_evidence_and_model_words_are_not() -> None:
     transcript = [
         *opening("sum it", "context"),
         called("run_code", code="x = 1234"),
@@ -43,7 +43,7 @@ def test_the_person_and_the_tools_are_observed_and_the_models_words_are_not() ->
     assert observed(transcript) == (["5678"], [*told, "yes"], [])
 
 
-def test_what_earlier_turns_came_to_is_observed() -> None:
+def test_earlier_turn_results_are_evidence() -> None:
     before = {"role": "assistant", "content": "The mean is 17.25."}
     transcript = [request_message("mean?"), before, request_message("and the median?")]
     _, words, earlier = observed(transcript)
@@ -52,7 +52,7 @@ def test_what_earlier_turns_came_to_is_observed() -> None:
     assert observed([AgentMessage("user", "hello")]) == ([], ["hello"], [])
 
 
-def test_what_is_published_is_known_from_earlier() -> None:
+def test_earlier_published_work_is_known() -> None:
     context = notebook_context(
         working_folder="work",
         files=["a.csv"],
@@ -66,7 +66,7 @@ def test_what_is_published_is_known_from_earlier() -> None:
     assert observed([]) == ([], [], [])
 
 
-def test_said_are_the_persons_own_words() -> None:
+def test_only_persons_own_words_count_as_said() -> None:
     context = notebook_context(working_folder="w", files=["price.csv"], variables=[])
     changes = notebook_changes(gone=["price"], changed=[])
     transcript = [
@@ -81,9 +81,7 @@ def test_said_are_the_persons_own_words() -> None:
     assert said(transcript) == "first\nmean of cost\nthe second"
 
 
-def test_a_file_comes_with_the_run_when_it_is_written_after_its_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_written_during_run_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     started = "2026-03-01T12:00:00+00:00"
     began_s = 1772366400
@@ -111,7 +109,7 @@ UNDONE: dict[str, list[Step]] = {
 
 
 @pytest.mark.parametrize("steps", UNDONE.values(), ids=UNDONE)
-async def test_a_success_that_did_not_happen_is_refused(
+async def test_false_success_is_refused(
     steps: list[Step], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

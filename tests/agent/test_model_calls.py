@@ -59,7 +59,7 @@ class Asked:
             assert isinstance(await self.answer(), Failure)
 
 
-async def test_a_model_that_keeps_failing_is_left_alone_without_a_request() -> None:
+async def test_failing_model_is_skipped_without_request() -> None:
     asked = Asked(*[DOWN] * 5)
     await asked.fails(5)
     asked.clock.advance(20)
@@ -71,7 +71,7 @@ async def test_a_model_that_keeps_failing_is_left_alone_without_a_request() -> N
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404])
-async def test_what_is_wrong_with_the_request_does_not_count_against_the_provider(
+async def test_bad_requests_do_not_count_against_provider(
     status: int,
 ) -> None:
     asked = Asked(*[_Status(status)] * 6)
@@ -79,7 +79,7 @@ async def test_what_is_wrong_with_the_request_does_not_count_against_the_provide
     assert asked.state == "closed"
 
 
-async def test_a_cancelled_probe_frees_its_place() -> None:
+async def test_cancelled_probe_frees_its_slot() -> None:
     asked = Asked(*[DOWN] * 5, say("back"))
     await asked.fails(5)
     asked.clock.advance(60)
@@ -92,7 +92,7 @@ async def test_a_cancelled_probe_frees_its_place() -> None:
     assert asked.state == "closed"
 
 
-async def test_a_reader_that_goes_away_frees_the_probe_too() -> None:
+async def test_abandoned_stream_frees_the_probe() -> None:
     asked = Asked(*[DOWN] * 5, say("one"), say("two"))
     await asked.fails(5)
     asked.clock.advance(60)
@@ -103,7 +103,7 @@ async def test_a_reader_that_goes_away_frees_the_probe_too() -> None:
     assert asked.state == "closed"
 
 
-async def test_a_model_whose_probe_is_out_with_another_run_is_left_alone() -> None:
+async def test_model_probed_by_another_run_is_skipped() -> None:
     asked = Asked(*[DOWN] * 5, say("probe"))
     await asked.fails(5)
     asked.clock.advance(60)
@@ -119,7 +119,7 @@ async def test_a_model_whose_probe_is_out_with_another_run_is_left_alone() -> No
     await probing.aclose()
 
 
-async def test_an_answer_starts_the_count_of_failing_requests_anew() -> None:
+async def test_answer_resets_failure_count() -> None:
     steps: list[Step] = [DOWN, DOWN, DOWN, DOWN, say("up")]
     asked = Asked(*steps * 4)
     for _ in range(4):

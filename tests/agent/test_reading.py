@@ -26,14 +26,14 @@ def table(rows: int, columns: int = 2) -> str:
     return f"df = pd.DataFrame({cells!r})\ndf['name'] = 'a'\ndf"
 
 
-async def test_a_short_table_is_shown_whole_and_named_once() -> None:
+async def test_short_table_is_shown_whole_with_one_header() -> None:
     told = as_text(await answer("df = pd.DataFrame({'a': [1, 2], 'b': ['x', None]})\ndf"), ACTIONS)
     assert told == (
         "table, 2 rows: a (int64), b (str, 1 missing)\na  b\n1  x\n2\n`df`: the table shown"
     )
 
 
-async def test_of_a_long_table_both_ends_stand_and_samples_are_called_that() -> None:
+async def test_long_table_shows_both_ends_as_sample() -> None:
     told = as_text(await answer(table(100)), ACTIONS)
     assert told.splitlines()[1:] == [
         "c0  c1  name",
@@ -46,7 +46,7 @@ async def test_of_a_long_table_both_ends_stand_and_samples_are_called_that() -> 
 
 
 @pytest.mark.parametrize("rows", [40, 41])
-async def test_forty_rows_are_the_most_of_a_whole_table(rows: int) -> None:
+async def test_whole_table_has_at_most_forty_rows(rows: int) -> None:
     lines = as_text(await answer(table(rows)), ACTIONS).splitlines()
     assert ("some values" in "\n".join(lines)) == (rows > 40)
     assert sum(line.endswith("  a") for line in lines) == (40 if rows == 40 else 15)
@@ -76,11 +76,11 @@ async def test_forty_rows_are_the_most_of_a_whole_table(rows: int) -> None:
         ("None", "Done."),
     ],
 )  # fmt: skip
-async def test_what_a_step_showed(code: str, told: str) -> None:
+async def test_step_results_are_rendered(code: str, told: str) -> None:
     assert as_text(await answer(code), ACTIONS) == told
 
 
-def test_a_refusal_says_what_to_call_and_a_failure_says_it_once() -> None:
+def test_refusal_names_next_call_and_failure_appears_once() -> None:
     failure = Failure(FailureKind.tool_error, "no column 'x'")
     envelope = refused("run_code", failure, state="running", valid_next_actions=ACTIONS)
     assert as_text(envelope, ACTIONS) == "Failed (action_error): no column 'x'"
@@ -91,7 +91,7 @@ def test_a_refusal_says_what_to_call_and_a_failure_says_it_once() -> None:
     )
 
 
-def test_what_may_be_called_is_said_where_it_is_another() -> None:
+def test_valid_next_calls_appear_only_when_changed() -> None:
     def step(number: int, following: list[str]) -> list[dict[str, Any]]:
         content = to_text(succeeded("f", number, state="s", valid_next_actions=following))
         call = {"id": f"c{number}", "function": {"name": "f", "arguments": "{}"}}
@@ -106,7 +106,7 @@ def test_what_may_be_called_is_said_where_it_is_another() -> None:
     assert told == ["1", "2\nYou may call now: g", "3"]
 
 
-async def test_an_older_answer_keeps_the_beginnings_and_the_names() -> None:
+async def test_older_answer_keeps_beginnings_and_names() -> None:
     envelope = await answer(f"print('x' * 900)\n{table(30)}")
     told = in_brief(envelope)
     assert "x" * 600 + "…" in told
@@ -121,7 +121,7 @@ async def test_an_older_answer_keeps_the_beginnings_and_the_names() -> None:
     assert len(told) < len(as_text(envelope)) * 0.8
 
 
-def test_of_what_is_published_no_digest_is_told() -> None:
+def test_digests_are_not_rendered() -> None:
     path = f".ockham/charts/{'1d' * 32}/{'2e' * 32}.vl.json"
     digests = {"content_sha": "0f" * 32, "path": path, "reused": False}
     result = {"kind": "chart", "title": "Rain", **digests}
@@ -129,7 +129,7 @@ def test_of_what_is_published_no_digest_is_told() -> None:
     assert as_text(envelope, ACTIONS) == "kind: chart\ntitle: Rain"
 
 
-async def test_what_is_alike_is_told_once() -> None:
+async def test_repeated_output_is_rendered_once() -> None:
     """Values of a column once in a run; a table like another one by its columns."""
     code = (
         "one = pd.DataFrame({'c': range(100), 'd': 'x'})\ntwo = one[one.c > 50]\n"
@@ -158,12 +158,12 @@ async def test_what_is_alike_is_told_once() -> None:
         ("Generator(PCG64) at 0x7F92C89743C0", "Generator(PCG64) (x)"),
     ],
 )  # fmt: skip
-def test_what_differs_from_run_to_run_is_left_out(text: str, told: str) -> None:
+def test_run_specific_details_are_left_out(text: str, told: str) -> None:
     result = {"type": "primitive", "python_type": "x", "text": text}
     assert as_text(succeeded("f", result, state="s", valid_next_actions=ACTIONS), ACTIONS) == told
 
 
-def test_a_question_leaves_what_may_be_called_as_it_was() -> None:
+def test_question_keeps_valid_next_calls() -> None:
     answers = [["f", "g", "rare"], [], ["f", "g", "rare"]]
     messages = [
         {
@@ -177,12 +177,12 @@ def test_a_question_leaves_what_may_be_called_as_it_was() -> None:
     assert [each["content"] for each in rendered] == ["0", "1", "2"]
 
 
-def test_what_somebody_else_wrote_stays_as_it_is() -> None:
+def test_foreign_text_is_unchanged() -> None:
     for content in ("plain", '{"a": 1}', "{", json.dumps([1])):
         assert envelope_in(content) is None
 
 
-def test_a_frame_of_pandas_that_has_two_columns_of_one_name_is_shown() -> None:
+def test_frame_with_duplicate_columns_is_rendered() -> None:
     from parsimony_kernel.execution.frames import frame
 
     told = frame(pd.DataFrame([[1, 2]], columns=["a", "a"]))
@@ -191,7 +191,7 @@ def test_a_frame_of_pandas_that_has_two_columns_of_one_name_is_shown() -> None:
 
 
 @pytest.mark.parametrize("rows", [3, 60])
-async def test_a_table_is_the_one_shown_only_where_its_values_are(rows: int) -> None:
+async def test_table_reference_requires_equal_values(rows: int) -> None:
     code = (
         f"one = pd.DataFrame({{'a': range({rows})}})\ntwo, three = one[::-1], one * 2\nprint(two)"
     )

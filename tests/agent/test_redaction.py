@@ -48,21 +48,21 @@ def parts(text: str, cuts: Sequence[int]) -> list[str]:
 
 
 @given(text=st.sampled_from(TEXTS), cuts=st.lists(st.integers(0, 200), max_size=60))
-def test_however_words_are_cut_the_whole_is_told_clean(text: str, cuts: list[int]) -> None:
+def test_chunked_text_is_scrubbed_as_a_whole(text: str, cuts: list[int]) -> None:
     words = Words(SECRETS)
     told = "".join([*(words.add(piece) for piece in parts(text, cuts)), words.end()])
     assert told == SECRETS.clean(text)
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_no_beginning_of_what_is_told_holds_a_part_of_a_secret(text: str) -> None:
+def test_partial_secret_is_never_emitted(text: str) -> None:
     words, told = Words(SECRETS), ""
     for letter in text:
         told += words.add(letter)
         assert SECRETS.clean(text).startswith(told)
 
 
-def test_words_are_told_as_soon_as_they_are_whole() -> None:
+def test_words_are_emitted_once_complete() -> None:
     words = Words(SECRETS)
     assert [words.add(piece) for piece in ("One", " ", "and ", "three\n")] == [
         "",
@@ -72,7 +72,7 @@ def test_words_are_told_as_soon_as_they_are_whole() -> None:
     ]
 
 
-def test_a_line_without_an_end_is_told_in_parts() -> None:
+def test_endless_line_is_emitted_in_parts() -> None:
     words = Words(SECRETS)
     text = "word " * 5_000
     told = "".join(words.add(text[at : at + 50]) for at in range(0, len(text), 50))
@@ -80,7 +80,7 @@ def test_a_line_without_an_end_is_told_in_parts() -> None:
     assert words.end() == ""
 
 
-async def test_words_keep_their_place_among_other_events() -> None:
+async def test_text_keeps_its_place_among_events() -> None:
     beat = Heartbeat(model="m", silent_s=1.0)
     done = RunCompleted(summary="in-environment")
     told = await gathered(
@@ -110,7 +110,7 @@ EVENTS = [
 
 
 @pytest.mark.parametrize("event", EVENTS)
-def test_every_text_of_an_event_is_cleaned_once(event: AgentEvent) -> None:
+def test_every_event_text_is_scrubbed_once(event: AgentEvent) -> None:
     clean = SECRETS.of_event(event)
     text = clean.model_dump_json()
     assert REDACTED in text

@@ -38,7 +38,7 @@ def run_of(steps: int) -> list[Message]:
     return [user("go"), *(message for n in range(steps) for message in step(n))]
 
 
-def test_the_order_is_system_instruction_conversation_lessons() -> None:
+def test_order_is_system_instruction_conversation_lessons() -> None:
     state = RunState(
         messages=[user("go")],
         pending_instruction="do less",
@@ -75,7 +75,7 @@ growth = st.lists(
 
 
 @given(growth, st.booleans())
-def test_rendering_what_is_new_gives_the_bytes_of_rendering_all(
+def test_incremental_rendering_equals_full_rendering(
     parts: list[tuple[list[Message], int]], replaced: bool
 ) -> None:
     renderer, state = IncrementalRenderer("I"), RunState()
@@ -90,7 +90,7 @@ def test_rendering_what_is_new_gives_the_bytes_of_rendering_all(
         assert json.dumps(rendered) == json.dumps(whole)
 
 
-def test_what_was_rendered_before_is_not_rendered_again() -> None:
+def test_rendered_messages_are_not_rendered_again() -> None:
     renderer, state = IncrementalRenderer(), RunState(messages=run_of(5))
     earlier = renderer.render(state)
     state.messages.extend(step(5))
@@ -98,7 +98,7 @@ def test_what_was_rendered_before_is_not_rendered_again() -> None:
     assert all(a is b for a, b in zip(earlier, later, strict=False))
 
 
-def test_results_are_kept_until_they_are_many_and_then_cut_in_leaps() -> None:
+def test_results_are_compacted_in_leaps() -> None:
     """Between two cuts a request begins with the whole one before it."""
     renderer, state = IncrementalRenderer(), RunState(messages=[user("go")])
     shortened = []
@@ -111,7 +111,7 @@ def test_results_are_kept_until_they_are_many_and_then_cut_in_leaps() -> None:
     assert sorted(set(shortened)) == [0, 23, 32]
 
 
-def test_what_is_shortened_stays_so_and_the_rest_is_the_same_object() -> None:
+def test_compacted_messages_stay_compacted() -> None:
     renderer, state = IncrementalRenderer(), RunState(messages=run_of(3))
     whole = renderer.render(state)
     state.compaction = 1
@@ -124,7 +124,7 @@ def test_what_is_shortened_stays_so_and_the_rest_is_the_same_object() -> None:
     assert again == [0, 1, 2, 3, 4, 5]
 
 
-def test_pinned_constraints_stand_last_behind_the_lessons() -> None:
+def test_pinned_constraints_come_last() -> None:
     state = RunState(
         messages=run_of(1),
         lessons_learned=[Failure(FailureKind.tool_error, "boom")],
@@ -139,7 +139,7 @@ def test_pinned_constraints_stand_last_behind_the_lessons() -> None:
     )
 
 
-def test_compaction_shortens_all_results_but_the_newest_and_then_that_too() -> None:
+def test_compaction_shortens_all_but_the_newest_result() -> None:
     def shortened(level: int) -> list[bool]:
         rendered = render_for_llm(RunState(messages=run_of(3), compaction=level))
         return ["shortened" in m["content"] for m in rendered if m["role"] == "tool"]

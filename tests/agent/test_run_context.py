@@ -12,14 +12,14 @@ from parsimony_kernel.core.policy import DefaultPolicy
 from parsimony_kernel.core.state import RunState
 
 
-async def test_agent_without_a_model_is_refused_before_anything_runs() -> None:
+async def test_agent_without_model_is_refused_before_running() -> None:
     state = RunState()
     with pytest.raises(TypeError, match="model_config"):
         await anext(run_loop(SimpleNamespace(), state))
     assert (state.started_at, state.done) == ("", False)
 
 
-def test_agent_with_only_a_model_gets_every_default() -> None:
+def test_agent_with_model_alone_gets_defaults() -> None:
     context = RunContext.of(SimpleNamespace(model_config="offline"))
     assert context.guardrails == AgentGuardrails()
     assert isinstance(context.policy, DefaultPolicy)
@@ -27,7 +27,7 @@ def test_agent_with_only_a_model_gets_every_default() -> None:
     assert RunContext.of(context) is context
 
 
-def test_run_keeps_what_it_read_and_asks_for_keys_when_it_needs_them() -> None:
+def test_run_reads_settings_once_and_keys_when_needed() -> None:
     agent = SimpleNamespace(
         model_config="offline", guardrails=AgentGuardrails(max_iterations=2), suspension_secret="a"
     )

@@ -27,7 +27,7 @@ async def test_empty_words_are_refused(
         await TOOLS[name].function(**arguments)
 
 
-async def test_they_give_requests_as_values() -> None:
+async def test_termination_tools_return_values() -> None:
     done = await TOOLS["return_done"].function(summary=" ok ")
     assert done.data == TerminationRequest("ok")
     assert done.data.is_done

@@ -51,7 +51,7 @@ async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
     return [event async for event in events]
 
 
-async def test_a_model_that_only_writes_finishes_the_quickstart(tmp_path: Path) -> None:
+async def test_text_only_model_completes_quickstart(tmp_path: Path) -> None:
     """No answer of it is a call; it loads, draws and publishes all the same."""
     shutil.copytree(NOTEBOOKS / "data", tmp_path / "data")
     answers = [say(LOAD), say("Here are the totals by source."), say(DRAW), say(PUBLISH)]
@@ -82,7 +82,7 @@ async def test_a_model_that_only_writes_finishes_the_quickstart(tmp_path: Path) 
     session.close()
 
 
-async def test_ids_of_calls_may_change_their_form_from_answer_to_answer() -> None:
+async def test_call_ids_may_change_form() -> None:
     """Each call runs once, and each request is one that a strict provider takes."""
     ids = ["call_1", "toolu_01ABC", "", "call_1", "0", "functions.run_code:3", "ünï cöde " * 20]
     codes = [raw_call("run_code", json.dumps({"code": f"n{i} = {i}"}), call_id=each)

@@ -122,12 +122,12 @@ def found(message: Message, before: list[Any] | None = None) -> list[tuple[str, 
 
 
 @pytest.mark.parametrize(("text", "meant"), WRITTEN.values(), ids=WRITTEN)
-def test_what_is_written_is_called(text: str, meant: list[Any]) -> None:
+def test_written_call_is_executed(text: str, meant: list[Any]) -> None:
     assert found(Message(text)) == meant
 
 
 @pytest.mark.parametrize("name", ["a fence", "JSON", "Qwen coder"])
-def test_a_call_in_the_reasoning_is_called_where_nothing_is_said(name: str) -> None:
+def test_call_in_reasoning_runs_if_text_is_empty(name: str) -> None:
     text, meant = WRITTEN[name]
     assert found(Message(None, reasoning_content=text)) == meant
     assert found(Message("The sum is 3.", reasoning_content=text)) == []
@@ -141,9 +141,7 @@ def test_a_call_in_the_reasoning_is_called_where_nothing_is_said(name: str) -> N
         ("other()", "call_1", False),
     ],
 )
-def test_a_fence_is_shown_to_people_once_it_has_run_or_by_a_model_that_calls_tools(
-    code: str, call_id: str, is_called: bool
-) -> None:
+def test_fence_is_shown_after_running(code: str, call_id: str, is_called: bool) -> None:
     function = {"name": "run_code", "arguments": json.dumps({"code": code})}
     before = [{"role": "assistant", "tool_calls": [{"id": call_id, "function": function}]}]
     assert bool(found(Message(WRITTEN["a fence"][0]), before)) is is_called
@@ -157,6 +155,6 @@ def test_a_fence_is_shown_to_people_once_it_has_run_or_by_a_model_that_calls_too
         ("Hermes", ""),
     ],
 )
-def test_the_words_stay_without_the_call(name: str, words: str) -> None:
+def test_text_remains_without_the_call(name: str, words: str) -> None:
     _, rest = written_calls(Message(WRITTEN[name][0]), tools(), [])
     assert rest == words

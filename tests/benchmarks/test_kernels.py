@@ -10,7 +10,7 @@ from benchmarks.kernels import Waited, lost, started, table, work
 
 
 @pytest.mark.kernel
-def test_a_round_is_whole_and_a_table_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_round_is_complete_and_missing_table_named(tmp_path: Path) -> None:
     now = time.monotonic()
     with ExitStack() as stack:
         notebook, kernel = started(tmp_path, 1, stack)

@@ -15,14 +15,14 @@ ROOT = Path(__file__).parents[2]
 CASES: dict[str, Any] = tomllib.loads((HERE / "cells.toml").read_text(encoding="utf-8"))
 
 
-def test_the_page_has_the_results_of_the_last_run() -> None:
+def test_page_shows_last_results() -> None:
     page = (ROOT / "docs" / "explain" / "benchmarks.md").read_text(encoding="utf-8")
     for table in tables(json.loads(RESULTS.read_text(encoding="utf-8")), CASES):
         assert table in page
 
 
 @pytest.mark.parametrize("part", ["staleness", "slice", "undo"])
-def test_every_case_has_a_name_of_its_own_and_cells_that_are_python(part: str) -> None:
+def test_every_case_has_a_unique_name_and_compiles(part: str) -> None:
     cases = CASES[part]
     assert len({each["name"] for each in cases}) == len(cases)
     for each in cases:
@@ -30,7 +30,7 @@ def test_every_case_has_a_name_of_its_own_and_cells_that_are_python(part: str) -
             ast.parse(cell)
 
 
-def test_a_step_that_is_not_back_is_lost_unless_the_tool_says_so(
+def test_unrestored_step_counts_as_lost_unless_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Kernel:

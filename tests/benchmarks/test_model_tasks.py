@@ -22,12 +22,12 @@ def body(*messages: tuple[str, str], tools: tuple[str, ...] = ("run_python",)) -
     }
 
 
-def test_twenty_tasks_with_names_of_their_own() -> None:
+def test_twenty_uniquely_named_tasks() -> None:
     assert len(TASKS) == len(load()) == 20
 
 
 @pytest.mark.slow
-def test_three_tasks_are_answered_rightly_in_the_fewest_calls() -> None:
+def test_three_tasks_are_solved_in_fewest_calls() -> None:
     # Without a notebook there is no inventory, so the last one looks at its table first.
     calls = {"means of a file": 2, "three figures that were printed": 4, "a step that fails": 4}
     runs = run_tasks("agent", sys.executable, [TASKS[name] for name in calls])
@@ -49,13 +49,11 @@ def test_three_tasks_are_answered_rightly_in_the_fewest_calls() -> None:
         ("1,234.56 and 28 in July", [27, "August"]),
     ],
 )
-def test_a_number_counts_to_as_many_digits_as_are_written(
-    answered: str, misses: list[float | str]
-) -> None:
+def test_number_counts_to_written_digits(answered: str, misses: list[float | str]) -> None:
     assert TURN.misses(answered) == misses
 
 
-def test_the_analyst_takes_a_step_again_whose_outcome_is_not_shown_any_more() -> None:
+def test_analyst_repeats_step_with_hidden_result() -> None:
     task = many_steps(3)
     analyst = Analyst(task)
     request = ("user", task.turns[0].request)
@@ -67,13 +65,13 @@ def test_the_analyst_takes_a_step_again_whose_outcome_is_not_shown_any_more() ->
     assert asked == ["1", "2", "1"]
 
 
-def test_what_the_model_wrote_itself_is_no_outcome() -> None:
+def test_models_own_words_are_no_result() -> None:
     task = many_steps(2)
     said = body(("user", task.turns[0].request), ("assistant", "look 1: 1 and what follows"))
     assert Analyst(task)(said).message.tool_calls
 
 
-def test_a_step_that_never_shows_anything_is_given_up() -> None:
+def test_silent_step_is_given_up() -> None:
     task = many_steps(2)
     analyst = Analyst(task)
     request = body(("user", task.turns[0].request))
@@ -82,7 +80,7 @@ def test_a_step_that_never_shows_anything_is_given_up() -> None:
     assert task.turns[0].misses(answers[-1].content or "") == ["every part"]
 
 
-def test_new_bytes_are_those_behind_the_request_before() -> None:
+def test_new_bytes_exclude_shared_prefix() -> None:
     task = many_steps(3)
     desk = Desk([task], None)
     first = body(("user", task.turns[0].request))
@@ -94,7 +92,7 @@ def test_new_bytes_are_those_behind_the_request_before() -> None:
     assert run.reused == [100.0]
 
 
-def test_an_append_only_client_sends_each_message_once_and_whole() -> None:
+def test_append_only_client_sends_each_message_once() -> None:
     task = many_steps(4)
     desk = Desk([task], None)
     begin, reminder = ("user", task.turns[0].request), ("user", "a reminder, last each time")

@@ -18,7 +18,7 @@ STEPS = re.compile(
 )
 
 
-def test_every_row_says_what_is_wanted_in_words_that_the_runner_knows() -> None:
+def test_every_row_states_known_expectation() -> None:
     assert len(ROWS) == len(CASES)
     for case in CASES:
         assert case["want"] in ("recover", "stop")
@@ -53,7 +53,7 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
         ("record forged", "stopped well"),
     ],
 )
-def test_our_own_column_comes_out_as_published(worker: Worker, row: str, verdict: str) -> None:
+def test_own_column_matches_published_results(worker: Worker, row: str, verdict: str) -> None:
     case: dict[str, Any] = ROWS[row]
     outcome = run_case(worker, case, "parsimony", "as shipped")
     assert (outcome.verdict, outcome.why) == (verdict, "")

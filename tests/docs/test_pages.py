@@ -40,27 +40,27 @@ def lines(beginning: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("page", "typed"), lines("%agent"))
-def test_every_line_magic_of_a_page_is_a_command(page: str, typed: str) -> None:
+def test_every_line_magic_is_a_command(page: str, typed: str) -> None:
     assert parse_command(typed), page
 
 
 @pytest.mark.parametrize(("page", "typed"), lines("%%agent"))
-def test_the_flags_of_every_agent_cell_of_a_page_are_known(page: str, typed: str) -> None:
+def test_every_agent_flag_is_known(page: str, typed: str) -> None:
     assert parse_cell(typed, "a request").text == "a request", page
 
 
 @pytest.mark.parametrize(("page", "typed"), lines("jupyter parsimony"))
-def test_every_command_line_of_a_page_is_one_that_the_parser_takes(page: str, typed: str) -> None:
+def test_every_command_line_parses(page: str, typed: str) -> None:
     words = shlex.split(typed, comments=True)
     assert callable(cli.parser().parse_args(words).run), page
 
 
 @pytest.mark.parametrize(("page", "code"), list(fences("python")))
-def test_every_example_in_python_compiles(page: str, code: str) -> None:
+def test_every_python_example_compiles(page: str, code: str) -> None:
     compile(code, page, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
 
 
-def test_there_are_examples_of_each_sort() -> None:
+def test_examples_of_each_kind_exist() -> None:
     sorts = ("%agent", "%%agent", "jupyter parsimony")
     assert all(lines(sort) for sort in sorts)
     assert list(fences("python"))

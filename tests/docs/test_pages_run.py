@@ -70,14 +70,14 @@ def words(text: str) -> str:
     return " ".join(re.sub(r" · \d{4}-\d\d-\d\d \d\d:\d\d", "", text).split())
 
 
-def test_every_page_with_cells_is_run_or_named_as_one_that_is_not() -> None:
+def test_every_page_with_cells_is_run_or_listed() -> None:
     how_to = {page for page in PAGES if page.startswith("how-to/")}
     assert how_to == set(BEFORE) | NOT_RUN
 
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in NOT_RUN])
-def test_the_cells_of_a_page_run_and_show_what_it_quotes(page: str, tmp_path: Path) -> None:
+def test_page_cells_produce_quoted_output(page: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "notebooks" / "data", tmp_path / "data")
     for name, text in files(page):
         (tmp_path / name).write_text(text, encoding="utf-8")

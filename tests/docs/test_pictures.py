@@ -35,7 +35,7 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)
-def test_a_picture_says_in_words_what_it_shows_and_loads_nothing(picture: Path) -> None:
+def test_picture_describes_itself_and_loads_nothing(picture: Path) -> None:
     root = ElementTree.parse(picture).getroot()
     assert root.get("role") == "img"
     assert root.findtext(f"{SVG}title")
@@ -46,7 +46,7 @@ def test_a_picture_says_in_words_what_it_shows_and_loads_nothing(picture: Path) 
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)
-def test_its_texts_stand_out_on_light_and_on_dark(picture: Path) -> None:
+def test_picture_text_has_contrast_in_light_and_dark(picture: Path) -> None:
     light, query, dark = picture.read_text(encoding="utf-8").partition(
         "@media (prefers-color-scheme: dark)"
     )
@@ -56,7 +56,7 @@ def test_its_texts_stand_out_on_light_and_on_dark(picture: Path) -> None:
         assert min(contrast(ink, ground) for ground in grounds) >= LEAST_CONTRAST
 
 
-def test_every_picture_is_on_a_page_and_has_a_text_there() -> None:
+def test_every_picture_is_used_with_alt_text() -> None:
     shown = {}
     for page in DOCS.rglob("*.md"):
         for words, target in re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", page.read_text("utf-8")):

@@ -50,7 +50,7 @@ def test_each_promise_has_a_row() -> None:
     assert sorted(MADE - set(ROWS)) == []
 
 
-def test_each_row_is_a_sentence_that_still_stands() -> None:
+def test_each_row_quotes_an_existing_sentence() -> None:
     assert sorted(set(ROWS) - MADE) == []
 
 

@@ -20,23 +20,23 @@ def test_every_make_target_exists(target: str) -> None:
 
 
 @pytest.mark.parametrize("picture", re.findall(r"!\[[^\]]*\]\(([^)]+)\)", README))
-def test_every_picture_is_there(picture: str) -> None:
+def test_every_picture_exists(picture: str) -> None:
     assert (ROOT / picture).is_file()
 
 
 @pytest.mark.parametrize(
     "target", sorted(set(re.findall(r"(?<!!)\[[^\]]*\]\((?!https?:)([^)#]+)\)", README)))
 )
-def test_what_is_linked_here_is_there(target: str) -> None:
+def test_local_links_resolve(target: str) -> None:
     assert (ROOT / target).is_file()
 
 
 @pytest.mark.parametrize(
     "typed", sorted(set(re.findall(r"jupyter parsimony ([a-z][^`#\n]*?) *(?=[`#\n])", README)))
 )
-def test_every_command_line_is_one_that_the_parser_takes(typed: str) -> None:
+def test_every_command_line_parses(typed: str) -> None:
     assert callable(cli.parser().parse_args(shlex.split(typed)).run)
 
 
-def test_the_readme_is_short() -> None:
+def test_readme_is_short() -> None:
     assert len(README.encode()) <= 9_000

@@ -112,7 +112,7 @@ async def ask_as_the_page_does(executor: RemoteExecutor, model: ScriptedModel) -
 @pytest.mark.slow
 @pytest.mark.kernel
 @pytest.mark.parametrize("allowed", [3, 0], ids=["dask heals it", "the turn heals it"])
-async def test_a_turn_on_a_cluster_survives_a_worker_that_is_killed(
+async def test_cluster_turn_survives_killed_worker(
     allowed: int, gateway: str, token: str, tmp_path: Path
 ) -> None:
     """``allowed``: how many dead workers Dask allows a task before it gives up."""
@@ -152,7 +152,7 @@ async def test_a_turn_on_a_cluster_survives_a_worker_that_is_killed(
 
 
 @pytest.mark.kernel
-async def test_of_kernels_behind_a_gateway_one_is_killed_and_every_turn_ends_well(
+async def test_turns_survive_one_killed_gateway_kernel(
     gateway: str, token: str, tmp_path: Path
 ) -> None:
     async def turn(number: int, executor: RemoteExecutor) -> tuple[bool, str, object]:

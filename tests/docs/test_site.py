@@ -31,12 +31,12 @@ def pages(site: Path) -> list[Path]:
     return [page for page in site.rglob("*.html") if page.name != "404.html"]
 
 
-def test_every_page_of_the_sources_is_built(site: Path) -> None:
+def test_every_source_page_is_built(site: Path) -> None:
     sources = list((ROOT / "docs").rglob("*.md"))
     assert len(pages(site)) == len(sources) > 5
 
 
-def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
+def test_no_page_loads_remote_resources(site: Path) -> None:
     loading = re.compile(
         r"<(?:script|img|iframe|source)[^>]*\ssrc=[\"']?(https?:)?//"
         r"|<link[^>]*\shref=[\"']?(https?:)?//(?![^>]*rel=[\"']?canonical)"
@@ -47,13 +47,13 @@ def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
         assert not loading.search(page.read_text(encoding="utf-8")), page.name
 
 
-def test_the_pages_of_the_tables_are_as_the_tables_are() -> None:
+def test_generated_tables_are_current() -> None:
     checked = subprocess.run(
         [sys.executable, "docs/generate.py", "--check"], cwd=ROOT, capture_output=True, text=True
     )
     assert (checked.stdout, checked.returncode) == ("", 0)
 
 
-def test_no_page_names_a_folder_of_one_machine() -> None:
+def test_no_page_names_a_machine_path() -> None:
     for page in (ROOT / "docs").rglob("*.md"):
         assert not re.search(r"/(?:home|root|work|Users)/", page.read_text()), page.name

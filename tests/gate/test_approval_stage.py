@@ -57,19 +57,19 @@ async def waits(of: Tool, mode: Approval = Approval.guarded) -> bool:
         ({"idempotent": True}, False),
     ],
 )
-async def test_a_function_that_sounds_grave_waits_unless_it_says_what_it_does(
+async def test_alarming_tool_name_asks_unless_effect_is_declared(
     name: str, options: dict[str, Any], expected: bool
 ) -> None:
     assert await waits(named(name, **options)) is expected
 
 
 @pytest.mark.parametrize("name", ["look_up", "undelete", "modified_since", "list_refunds"])
-async def test_any_other_function_that_says_nothing_does_not_wait(name: str) -> None:
+async def test_other_undeclared_tool_does_not_ask(name: str) -> None:
     assert not await waits(named(name))
 
 
 @pytest.mark.parametrize(("mode", "expected"), [("auto", False), ("ask", True)])
-async def test_the_mode_holds_for_what_sounds_grave_as_well(mode: str, expected: bool) -> None:
+async def test_approval_mode_applies_to_alarming_names(mode: str, expected: bool) -> None:
     assert await waits(named("delete_rows"), Approval(mode)) is expected
 
 
@@ -88,7 +88,7 @@ async def test_the_mode_holds_for_what_sounds_grave_as_well(mode: str, expected:
     ],
     ids=str,
 )
-async def test_before_each_is_before_each_that_does_not_say_that_it_changes_nothing(
+async def test_ask_mode_asks_before_every_tool_not_declared_harmless(
     options: dict[str, Any], expected: bool
 ) -> None:
     assert await waits(named("act", **options), Approval.ask) is expected
@@ -106,7 +106,7 @@ class TestACallThatSaysWhatItReaches:
 
         return keep
 
-    async def test_it_waits_with_its_own_words_where_there_are_any(self) -> None:
+    async def test_approval_shows_tools_own_description(self) -> None:
         gate = gate_of(self.keep(lambda name: (f"{name} is code.",) if name == "a.py" else ()))
         assert (await gate.step("keep", {"name": "a.txt"})).ok
         asked = (await gate.step("keep", {"name": "a.py"})).failure
@@ -115,7 +115,7 @@ class TestACallThatSaysWhatItReaches:
         leave = asked.metadata[HELD]
         assert (await gate.step("keep", {"name": "a.py"}, approved=leave)).ok
 
-    async def test_leave_is_for_what_it_reached_when_it_was_given(self) -> None:
+    async def test_approval_covers_only_the_reach_it_was_given_for(self) -> None:
         said = ["it starts a program"]
         gate = gate_of(self.keep(lambda name: said))
         asked = (await gate.step("keep", {"name": "a"})).failure
@@ -125,12 +125,12 @@ class TestACallThatSaysWhatItReaches:
         assert again.failure is not None
         assert "deletes a file" in again.failure.explanation
 
-    async def test_nobody_is_asked_where_that_is_wished(self) -> None:
+    async def test_auto_mode_never_asks(self) -> None:
         assert (
             await gate_of(self.keep(lambda name: ("x",)), Approval.auto).step("keep", {"name": "a"})
         ).ok
 
-    async def test_one_that_cannot_say_it_does_not_run(self) -> None:
+    async def test_tool_without_effect_is_refused(self) -> None:
         def broken(name: str) -> Sequence[str]:
             raise OSError("no such disk")
 
@@ -140,7 +140,7 @@ class TestACallThatSaysWhatItReaches:
 
 
 @pytest.mark.parametrize("mode", Approval)
-async def test_code_that_forgets_every_variable_waits_in_every_mode(mode: Approval) -> None:
+async def test_code_that_clears_namespace_asks_in_every_mode(mode: Approval) -> None:
     gate = gate_of(code_that("done"), mode, lambda code: (place(ReachKind.forgetting),))
     asked = (await gate.step("run_code", CODE)).failure
     assert asked is not None
@@ -180,7 +180,7 @@ async def ran(answer: Any, mode: Approval, *places: Reach) -> StepOutcome:
 
 @pytest.mark.parametrize("mode", Approval)
 @pytest.mark.parametrize("kind", sorted(ACTING))
-async def test_code_that_reaches_outside_and_is_late_is_asked_about_and_not_tried_again(
+async def test_late_code_that_reaches_outside_is_asked_about_and_not_retried(
     kind: ReachKind, mode: Approval
 ) -> None:
     failure = (await ran(ToolResult.from_failure(LATE), mode, place(kind))).failure
@@ -199,15 +199,13 @@ async def test_code_that_reaches_outside_and_is_late_is_asked_about_and_not_trie
     [(), (place(ReachKind.secret),), (place(ReachKind.forgetting),)],
     ids=["nowhere", "a key", "the namespace"],
 )
-async def test_code_that_does_nothing_outside_and_is_late_may_be_tried_again(
-    places: tuple[Reach, ...], mode: Approval
-) -> None:
+async def test_late_harmless_code_may_be_retried(places: tuple[Reach, ...], mode: Approval) -> None:
     failure = (await ran(ToolResult.from_failure(LATE), mode, *places)).failure
     assert failure is not None
     assert (failure.effect, failure.suggested_action) == (Effect.none, Action.retry)
 
 
-async def test_code_that_reaches_outside_and_ends_in_time_is_not_asked_about() -> None:
+async def test_code_that_reaches_outside_in_time_is_not_asked_about() -> None:
     where = place(ReachKind.network)
     assert (await ran("done", Approval.auto, where)).ok
     wrong = ToolResult.from_failure(Failure(FailureKind.tool_error, "NameError: x"))
@@ -226,7 +224,7 @@ async def test_code_that_reaches_outside_and_ends_in_time_is_not_asked_about() -
         ("import os; os.getenv('API_KEY')", Effect.none),
     ],
 )
-async def test_real_code_that_its_executor_cuts_off_is_uncertain_where_it_reaches_outside(
+async def test_interrupted_code_is_uncertain_if_it_reaches_outside(
     tmp_path: Path, line: str, effect: Effect
 ) -> None:
     (tmp_path / "a.csv").touch()
@@ -254,9 +252,7 @@ DOWNLOAD = "import pandas as pd\ntry:\n    pd.read_csv('http://data.example.inva
     ],
     ids=["a program", "a download"],
 )
-async def test_of_watched_code_that_is_late_a_download_may_be_tried_again(
-    tmp_path: Path, code: str, effect: Effect
-) -> None:
+async def test_late_download_may_be_retried(tmp_path: Path, code: str, effect: Effect) -> None:
     tools = code_tools(CodeExecutor(cwd=str(tmp_path)), timeout_s=2)
     asking = Approving(Approval.auto, lambda code: (), tmp_path)
     gate = Gate(tools, timeout_s=60, approvals=asking)
@@ -321,7 +317,7 @@ def leave_of(outcome: StepOutcome) -> str:
     return str(outcome.failure.metadata[HELD])
 
 
-async def test_a_write_waits_and_runs_with_leave_for_exactly_itself() -> None:
+async def test_approved_write_runs_exactly_as_approved() -> None:
     bank = Bank()
     waiting = await bank.gate.step("refund", FULL)
     assert bank.paid == []
@@ -331,7 +327,7 @@ async def test_a_write_waits_and_runs_with_leave_for_exactly_itself() -> None:
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=str)
-async def test_whatever_was_changed_since_is_asked_about_anew_and_not_run(
+async def test_changed_arguments_are_asked_about_again(
     change: dict[str, Any],
 ) -> None:
     bank = Bank()
@@ -344,13 +340,13 @@ async def test_whatever_was_changed_since_is_asked_about_anew_and_not_run(
 
 
 @pytest.mark.parametrize("forged", ["", "0" * 64, "not-approved", "approved"])
-async def test_words_that_are_no_hash_of_it_are_no_leave(forged: str) -> None:
+async def test_reply_without_action_hash_is_no_approval(forged: str) -> None:
     bank = Bank()
     assert not (await bank.gate.step("refund", FULL, approved=forged)).ok
     assert bank.paid == []
 
 
-async def test_code_that_reaches_something_else_by_now_is_asked_about_anew() -> None:
+async def test_changed_target_is_asked_about_again() -> None:
     bank = Bank()
     leave = leave_of(await bank.gate.step("run_code", {"code": "go()"}))
     bank.reached = (Reach(ReachKind.deletion, "a.csv", 1, "go()"),)

@@ -24,10 +24,10 @@ from parsimony_kernel.core.reach import is_run_later
         ".git/hooks/pre-commit",
     ],
 )
-def test_a_file_that_something_runs_is_known(name: str) -> None:
+def test_executable_file_is_recognized(name: str) -> None:
     assert is_run_later(name)
 
 
 @pytest.mark.parametrize("name", ["a.pyi", "a.md", "makefile.md", "py", "start", "hooks/x"])
-def test_a_file_that_nothing_runs_is_none(name: str) -> None:
+def test_data_file_is_not_executable(name: str) -> None:
     assert not is_run_later(name)

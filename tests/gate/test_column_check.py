@@ -84,7 +84,7 @@ MISSING = [
 
 
 @pytest.mark.parametrize("code", MISSING)
-def test_a_column_that_is_not_there_is_named_before_anything_runs(code: str) -> None:
+def test_missing_column_is_named_before_code_runs(code: str) -> None:
     failure = check(code)
     assert failure is not None
     assert failure.kind is FailureKind.tool_error
@@ -99,7 +99,7 @@ def test_a_column_that_is_not_there_is_named_before_anything_runs(code: str) -> 
 
 
 @pytest.mark.parametrize("code", [code for code in MISSING if "NamedAgg" not in code])
-def test_the_same_code_with_a_column_that_is_there_passes(code: str) -> None:
+def test_existing_column_passes(code: str) -> None:
     assert check(code.replace("zzz", "Horsepower")) is None
 
 
@@ -148,7 +148,7 @@ UNSAID = [
 
 
 @pytest.mark.parametrize("code", UNSAID)
-def test_what_is_not_certain_is_not_said(code: str) -> None:
+def test_uncertain_columns_are_not_reported(code: str) -> None:
     assert check(code) is None
 
 
@@ -168,7 +168,7 @@ def run(code: str) -> BaseException | None:
 
 
 @pytest.mark.parametrize("code", MISSING)
-def test_what_is_refused_would_have_failed_for_want_of_that_column(code: str) -> None:
+def test_refused_code_would_have_raised_key_error(code: str) -> None:
     assert isinstance(run(code), KeyError)
     assert "zzz" in str(run(code))
 
@@ -192,7 +192,7 @@ LINES = [
 ]  # fmt: skip
 
 
-def test_whatever_the_code_does_before_a_refusal_is_right() -> None:
+def test_refusal_accounts_for_columns_code_adds_first() -> None:
     """Programs made at random: each one that is refused fails for want of that very column."""
     draw = random.Random(11)
     refused = 0
@@ -211,7 +211,7 @@ def test_whatever_the_code_does_before_a_refusal_is_right() -> None:
     assert refused > 300
 
 
-def test_a_level_of_the_index_is_no_column_of_the_frame() -> None:
+def test_index_level_is_not_a_column() -> None:
     failure = check('weather["day"]')
     assert failure is not None
     assert "no column 'day'" in failure.explanation
@@ -230,7 +230,7 @@ def test_a_level_of_the_index_is_no_column_of_the_frame() -> None:
         ("name", "Name"),
     ],
 )
-def test_one_clear_match_is_offered_and_not_substituted(asked: str, meant: str) -> None:
+def test_single_close_match_is_suggested_not_substituted(asked: str, meant: str) -> None:
     failure = check(f"cars[{asked!r}]")
     assert failure is not None
     assert failure.kind is FailureKind.tool_error
@@ -250,7 +250,7 @@ def test_one_clear_match_is_offered_and_not_substituted(asked: str, meant: str) 
         ("weather", "temp", ["temp_max", "temp_min", "temp_mean"], ""),
     ],
 )
-def test_several_that_come_near_are_a_question_for_the_person(
+def test_several_close_matches_become_a_question(
     frame: str, asked: str, choices: list[str], said: str
 ) -> None:
     failure = check(f"{frame}[{asked!r}].mean()", said)
@@ -274,7 +274,7 @@ def test_several_that_come_near_are_a_question_for_the_person(
         ("go", None),
     ],
 )
-def test_what_the_person_has_said_or_never_said_is_not_asked(said: str, meant: str | None) -> None:
+def test_stated_or_unmentioned_columns_are_not_asked_about(said: str, meant: str | None) -> None:
     failure = check('cars["price"].mean()', said)
     assert failure is not None
     assert failure.kind is FailureKind.tool_error
@@ -287,7 +287,7 @@ def test_what_the_person_has_said_or_never_said_is_not_asked(said: str, meant: s
     assert ("choose one of" in failure.explanation) is (meant is None)
 
 
-def test_a_column_may_be_said_in_words_apart() -> None:
+def test_spaced_words_match_column() -> None:
     sales = pd.DataFrame({"sales_2022": [1.0], "sales_2023": [2.0], "sales_2024": [3.0]})
     failure = check('s["sales"].sum()', "What were the total sales in 2023?", s=sales)
     assert failure is not None
@@ -295,7 +295,7 @@ def test_a_column_may_be_said_in_words_apart() -> None:
     assert failure.metadata["envelope"]["did_you_mean"] == "sales_2023"
 
 
-def test_every_missing_column_is_told_at_once() -> None:
+def test_all_missing_columns_are_reported_at_once() -> None:
     failure = check('cars[["zzz", "horsepower", "Name"]]')
     assert failure is not None
     details = failure.metadata["envelope"]["details"]
@@ -303,7 +303,7 @@ def test_every_missing_column_is_told_at_once() -> None:
     assert failure.metadata["envelope"]["did_you_mean"] == "Horsepower"
 
 
-def test_a_wide_frame_is_told_in_part() -> None:
+def test_wide_frame_is_listed_in_part() -> None:
     wide = pd.DataFrame({f"c{number}": [1] for number in range(5_000)})
     failure = check('wide["zzz"]', wide=wide)
     assert failure is not None
@@ -312,7 +312,7 @@ def test_a_wide_frame_is_told_in_part() -> None:
     assert len(failure.explanation) < 1_000
 
 
-def test_two_names_of_one_frame_change_together() -> None:
+def test_aliases_of_one_frame_change_together() -> None:
     assert check('twin["zzz"] = 1\ncars["zzz"]', cars=CARS, twin=CARS) is None
     assert check('twin.pop("Name")\ncars["Name2"]', cars=CARS, twin=CARS) is None
     assert check('twin.head()\ncars["zzz"]', cars=CARS, twin=CARS) is not None
@@ -330,11 +330,11 @@ def test_two_names_of_one_frame_change_together() -> None:
     ],
     ids=["numbered", "levels", "dates", "series", "dict", "none"],
 )
-def test_labels_with_rules_of_their_own_are_left_alone(frame: Any) -> None:
+def test_special_labels_are_ignored(frame: Any) -> None:
     assert check('frame["zzz"]', frame=frame) is None
 
 
-def test_a_frame_of_polars_is_known_without_importing_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_polars_frame_is_read_without_importing_polars(monkeypatch: pytest.MonkeyPatch) -> None:
     class DataFrame:
         columns = ("Horsepower", "Name")
 
@@ -348,14 +348,14 @@ def test_a_frame_of_polars_is_known_without_importing_it(monkeypatch: pytest.Mon
     assert check('cars["Name"]', cars=DataFrame()) is None
 
 
-def test_rows_with_several_levels_make_loc_ambiguous() -> None:
+def test_multiindex_rows_make_loc_ambiguous() -> None:
     levels = CARS.set_index(["Origin", "Name"])
     assert check('levels.loc["USA", "a"]', levels=levels) is None
     assert check('levels.groupby("Origin").size()', levels=levels) is None
     assert check('levels["Origin"]', levels=levels) is not None
 
 
-def test_only_code_is_looked_at() -> None:
+def test_only_code_is_checked() -> None:
     stage = columns_exist(lambda: {"cars": CARS})
     other = Attempt("return_done", {"code": 'cars["zzz"]'}, termination_tools())
     assert stage(other) is None
@@ -363,14 +363,14 @@ def test_only_code_is_looked_at() -> None:
     assert check(7) is None
 
 
-def test_the_data_is_not_touched() -> None:
+def test_check_leaves_data_unchanged() -> None:
     before = CARS.copy(deep=True)
     for code in [*MISSING, *UNSAID]:
         check(code)
     pd.testing.assert_frame_equal(CARS, before)
 
 
-def test_any_code_is_answered_without_an_error() -> None:
+def test_any_code_is_checked_without_error() -> None:
     draw = random.Random(3)
     pieces = [
         "cars", '["zzz"]', ".groupby", '("zzz")', "=", "\n", "for x in ", "if 1: ", ".loc",

@@ -59,7 +59,7 @@ def failed(requested: str = "look", /, **fields: Any) -> Envelope:
         failed(partial_data=["\ud800" * 3_000] * 500, explanation="half \ud800"),
     ],
 )
-def test_an_envelope_is_small_and_can_be_sent(envelope: Envelope) -> None:
+def test_envelope_is_small_and_serializable(envelope: Envelope) -> None:
     text = to_text(envelope).encode()
     assert len(text) <= MAX_BYTES
     again = json.loads(text)
@@ -68,7 +68,7 @@ def test_an_envelope_is_small_and_can_be_sent(envelope: Envelope) -> None:
     assert again["valid_next_actions"]
 
 
-def test_what_is_cut_is_cut_in_the_middle_and_says_so() -> None:
+def test_truncation_keeps_both_ends_and_says_so() -> None:
     message = failed(explanation="first " + "e" * BIG + " last")["message"]
     assert message.startswith("first ")
     assert message.endswith(" last")
@@ -82,14 +82,14 @@ def test_details_are_few_and_short() -> None:
     assert len(details[0]["field"]) < 250
 
 
-def test_a_failure_s_own_fields_do_not_take_the_place_of_the_gate_s() -> None:
+def test_failure_metadata_cannot_replace_gate_fields() -> None:
     envelope = failed(error="none", requested="other", state=5, message="fine", reason="kept")
     assert envelope["error"] == "action_error"
     assert (envelope["requested"], envelope["state"]) == ("look", "running")
     assert (envelope["message"], envelope["reason"]) == ("no", "kept")
 
 
-def test_a_failure_is_told_short_and_keeps_what_it_is() -> None:
+def test_failure_keeps_kind_and_loses_length() -> None:
     failure = Failure(
         FailureKind.policy_violation,
         "e" * BIG,
@@ -207,18 +207,18 @@ def as_sent(value: Any) -> str:
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_an_object_that_cannot_be_shown_is_described(name: str) -> None:
+def test_unprintable_object_is_described(name: str) -> None:
     shown = plain({"kept": 1, "value": BROKEN[name]()})
     assert shown["kept"] == 1
     assert shown["value"].startswith(f"a {name} that cannot be shown (")
     as_sent(shown)
 
 
-def test_a_key_that_cannot_be_shown_is_described() -> None:
+def test_unprintable_key_is_described() -> None:
     assert list(plain({BadKey(): 1}).values()) == [1]
 
 
-def test_a_keyboard_interrupt_is_not_kept_back() -> None:
+def test_keyboard_interrupt_passes_through() -> None:
     class Interrupted:
         def __str__(self) -> str:
             raise KeyboardInterrupt
@@ -262,19 +262,19 @@ class Endless(list[int]):
     [referring_to_itself(), a_ring_of_dicts(), deep(100_000), Itself()],
     ids=["ring", "dict ring", "deep", "itself"],
 )
-def test_what_has_no_bottom_is_cut_and_says_where(value: Any) -> None:
+def test_endless_nesting_is_cut_and_marked(value: Any) -> None:
     text = as_sent(plain(value))
     assert f"deeper than {MAX_DEPTH} levels" in text
     assert len(text) < 1_000_000
 
 
-def test_what_is_within_the_depth_is_whole() -> None:
+def test_allowed_depth_is_kept_whole() -> None:
     value = deep(MAX_DEPTH)
     assert plain(value) == value
     assert plain(deep(MAX_DEPTH + 1)) != deep(MAX_DEPTH + 1)
 
 
-def test_what_is_wide_is_cut_and_says_how_much_is_missing() -> None:
+def test_wide_container_is_cut_and_counts_what_is_missing() -> None:
     many = MAX_ITEMS + 7
     assert plain(list(range(many)))[MAX_ITEMS:] == ["… 7 more left out"]
     pairs = plain({str(each): each for each in range(many)})
@@ -283,20 +283,20 @@ def test_what_is_wide_is_cut_and_says_how_much_is_missing() -> None:
     assert len(plain(Endless())) == MAX_ITEMS
 
 
-def test_all_texts_together_are_cut() -> None:
+def test_total_text_is_capped() -> None:
     text = as_sent(plain([["x" * MAX_TEXT] * 900] * 900))
     assert len(text) < 300_000
     assert "more left out" in text
 
 
-def test_a_long_text_keeps_head_and_tail() -> None:
+def test_long_text_keeps_head_and_tail() -> None:
     shown = plain("a" + "x" * 5_000_000 + "z")
     assert (shown[0], shown[-1]) == ("a", "z")
     assert f"{5_000_002 - MAX_TEXT} characters left out" in shown
     assert len(shown) < MAX_TEXT + 100
 
 
-def test_a_secret_is_taken_out_of_keys_and_of_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secret_is_removed_from_keys_and_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "hush-hush-1234567890"
     monkeypatch.setenv("SERVICE_API_KEY", secret)
     long = secret + "x" * 1_000_000 + secret
@@ -318,17 +318,17 @@ def test_a_secret_is_taken_out_of_keys_and_of_both_ends(monkeypatch: pytest.Monk
         (object, "<class 'object'>"),
     ],
 )
-def test_what_json_has_no_word_for_is_said_in_words(value: Any, shown: Any) -> None:
+def test_values_without_json_form_are_described(value: Any, shown: Any) -> None:
     assert plain(value) == shown
     assert json.loads(as_sent(plain(value))) == shown
 
 
-def test_the_order_of_a_set_is_always_the_same() -> None:
+def test_set_order_is_stable() -> None:
     words = [f"w{number}" for number in range(50)]
     assert plain(set(words)) == plain(frozenset(words)) == sorted(words)
 
 
-def test_numbers_and_texts_of_foreign_classes_are_plain_ones() -> None:
+def test_subclassed_numbers_and_strings_become_plain() -> None:
     class Odd(int):
         __int__ = __repr__ = __str__ = __eq__ = breaks
         __hash__ = int.__hash__
@@ -340,7 +340,7 @@ def test_numbers_and_texts_of_foreign_classes_are_plain_ones() -> None:
     assert as_sent(plain([Odd(5), Loud("a")])) == '[5, "a"]'
 
 
-def test_a_value_goes_by_the_name_that_it_stands_under() -> None:
+def test_secret_is_judged_by_its_key() -> None:
     answer = {
         "user": "ada",
         "password": "hunter2",

@@ -44,7 +44,7 @@ def gate() -> Gate:
     return Gate(TOOLS, timeout_s=5)
 
 
-async def test_a_wrong_type_says_what_it_got(gate: Gate) -> None:
+async def test_type_error_reports_actual_type(gate: Gate) -> None:
     outcome = await gate.step("query_db", {"id": ["A"]})
     assert outcome.envelope["details"]["got"] == "['A']"
 
@@ -56,7 +56,7 @@ class Address(BaseModel):
     zip_code: str
 
 
-async def test_a_field_inside_another_is_named_by_its_path() -> None:
+async def test_nested_field_is_named_by_path() -> None:
     @tool
     async def send_parcel(address: Address) -> None:
         """Send a parcel."""
@@ -68,19 +68,19 @@ async def test_a_field_inside_another_is_named_by_its_path() -> None:
     assert "'address'" not in envelope["reason"]
 
 
-async def test_arguments_that_are_no_json_object_are_refused(gate: Gate) -> None:
+async def test_non_object_arguments_are_refused(gate: Gate) -> None:
     outcome = await gate.step("query_db", {"_raw_args": '{"id": '})
     assert outcome.envelope["error"] == "validation_failed"
     assert ran == []
 
 
-async def test_a_refused_terminal_tool_leaves_the_run_open(gate: Gate) -> None:
+async def test_refused_termination_tool_keeps_run_open(gate: Gate) -> None:
     refused = await gate.step("return_done", {"summary": " "})
     assert "non-empty summary" in refused.envelope["error_message"]
     assert (await gate.step("query_db", {"id": "A1"})).ok
 
 
-async def test_a_secret_in_an_error_is_not_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_error_message_is_scrubbed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SERVICE_API_KEY", "hush-hush-1234567890")
 
     @tool
@@ -94,7 +94,7 @@ async def test_a_secret_in_an_error_is_not_passed_on(monkeypatch: pytest.MonkeyP
     assert "hush-hush" not in outcome.failure.explanation
 
 
-async def test_a_check_that_breaks_lets_nothing_pass_and_says_so(gate: Gate) -> None:
+async def test_raising_check_blocks_and_says_so(gate: Gate) -> None:
     def broken(attempt: Attempt) -> None:
         raise RecursionError("too deep")
 
@@ -118,7 +118,7 @@ async def test_a_check_that_breaks_lets_nothing_pass_and_says_so(gate: Gate) -> 
     ],
     ids=["a long name", "many names", "a long action"],
 )
-async def test_a_refusal_of_something_huge_is_small(
+async def test_refusal_of_huge_input_is_small(
     gate: Gate, action: str, inputs: dict[str, object]
 ) -> None:
     outcome = await gate.step(action, inputs)

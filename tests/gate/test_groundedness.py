@@ -135,7 +135,7 @@ def said(
 
 
 @pytest.mark.parametrize("summary", HONEST)
-def test_an_honest_summary_is_neither_refused_nor_marked(summary: str) -> None:
+def test_honest_summary_passes_unmarked(summary: str) -> None:
     assert said(summary) == (None, [])
 
 
@@ -152,7 +152,7 @@ def test_an_honest_summary_is_neither_refused_nor_marked(summary: str) -> None:
         ("North and South make 642,474.678.", "642,474.678"),
     ],
 )
-def test_a_number_that_nothing_supports_is_marked_and_not_refused(summary: str, mark: str) -> None:
+def test_unsupported_number_is_marked_not_refused(summary: str, mark: str) -> None:
     assert said(summary) == (None, [mark])
 
 
@@ -171,7 +171,7 @@ def test_a_number_that_nothing_supports_is_marked_and_not_refused(summary: str, 
         ("The revenue per order is $1,101.52 for DHL.", []),
     ],
 )
-def test_a_number_is_looked_up_where_it_is_said_to_stand(summary: str, marks: list[str]) -> None:
+def test_number_is_checked_against_its_stated_place(summary: str, marks: list[str]) -> None:
     assert unsupported(summary, Results([TABLE])) == marks
 
 
@@ -187,7 +187,7 @@ def test_a_number_is_looked_up_where_it_is_said_to_stand(summary: str, marks: li
     ],
     ids=["Markdown", "commas", "tabs", "numbered", "polars", "envelope"],
 )
-def test_tables_are_read_however_they_are_printed(text: str) -> None:
+def test_tables_are_read_in_every_print_format(text: str) -> None:
     assert unsupported("DHL had 5,734 orders.", Results([text])) == ["5,734"]
     assert unsupported("FedEx had 5,734 orders, 5,803 with DHL.", Results([text])) == []
 
@@ -200,7 +200,7 @@ def test_tables_are_read_however_they_are_printed(text: str) -> None:
         "UPS is 4.9 % above the mean revenue of 76,363.47.",
     ],
 )
-def test_what_follows_from_totals_shares_and_means_is_supported(summary: str) -> None:
+def test_totals_shares_and_means_count_as_support(summary: str) -> None:
     assert unsupported(summary, Results([TABLE])) == []
 
 
@@ -225,13 +225,11 @@ LONG = """\
         ("Renewables made up 40.8 % of net generation in 2017.", ["40.8"]),
     ],
 )
-def test_a_share_or_a_mean_of_the_rows_of_one_name_is_supported(
-    summary: str, marks: list[str]
-) -> None:
+def test_share_or_mean_of_named_rows_is_supported(summary: str, marks: list[str]) -> None:
     assert unsupported(summary, Results([LONG])) == marks
 
 
-def test_a_mean_over_a_column_that_was_shown_whole_is_supported() -> None:
+def test_mean_of_fully_shown_column_is_supported() -> None:
     rows = "\n".join(f"{2001 + n}  {1437 + n * n * 71}" for n in range(17))
     held = Results([f"year  generation\n{rows}"])
     assert unsupported("The average over the 17 years is 7,685 GWh.", held) == []
@@ -257,7 +255,7 @@ def test_a_mean_over_a_column_that_was_shown_whole_is_supported() -> None:
         ("I deleted the file old.csv.", {"code": ["os.remove(path)"]}),
     ],
 )
-def test_a_name_or_a_deed_is_true_once_it_is_there(claim: str, did: dict[str, Any]) -> None:
+def test_name_or_deed_is_supported_once_it_exists(claim: str, did: dict[str, Any]) -> None:
     failure, _ = said(claim)
     assert failure is not None
     assert said(claim, seen(**did)) == (None, [])
@@ -271,19 +269,19 @@ def test_a_name_or_a_deed_is_true_once_it_is_there(claim: str, did: dict[str, An
         ("I deleted the file old.csv.", "y = x.drop(columns='a').dropna()"),
     ],
 )
-def test_a_call_that_only_sounds_like_a_deed_is_none(claim: str, code: str) -> None:
+def test_similar_sounding_call_is_no_deed(claim: str, code: str) -> None:
     failure, _ = said(claim, seen(code=[code]))
     assert failure is not None
 
 
-def test_what_was_marked_is_not_supported_by_its_mark() -> None:
+def test_marked_number_does_not_support_itself() -> None:
     envelope = succeeded("return_report", {}, "running", ["x"], not_found=["44.4", "a [b] c"])
     answer = without_marks(json.dumps(envelope))
     assert unsupported("It reached 44.4 %.", Results([answer])) == ["44.4"]
     assert '"requested": "return_report"' in answer
 
 
-def test_the_header_of_the_labels_is_no_column_and_a_month_is_known_by_its_name() -> None:
+def test_index_header_is_no_column_and_months_match_by_name() -> None:
     months = "month       amount\n2025-08  96626.17\n2025-12  90702.18\n"
     held = Results([months, "branch     amount\nKöln    955000.10\nBonn    811111.20\n"])
     for true in (
@@ -294,7 +292,7 @@ def test_the_header_of_the_labels_is_no_column_and_a_month_is_known_by_its_name(
     assert unsupported("The amount of August was 90,702.18.", held) == ["90,702.18"]
 
 
-def test_a_refusal_says_what_to_do_and_comes_once() -> None:
+def test_refusal_gives_remedy_and_comes_once() -> None:
     summary = "`sales_2` has 1,999.5 rows. Published the chart."
     failure, _ = said(summary)
     assert failure is not None
@@ -310,29 +308,29 @@ def test_a_refusal_says_what_to_do_and_comes_once() -> None:
     assert said(summary, seen(refused=True)) == (None, marks)
 
 
-def test_strict_asks_for_numbers_once_too() -> None:
+def test_strict_mode_asks_for_numbers_once() -> None:
     failure, _ = said("The mean is 28.19.", strict=True)
     assert failure is not None
     assert "28.19" in failure.explanation
     assert said("The mean is 28.19.", seen(refused=True), strict=True) == (None, ["28.19"])
 
 
-def test_a_report_is_marked_and_never_refused() -> None:
+def test_report_is_marked_never_refused() -> None:
     body = "The mean is 28.19; see `nowhere_seen`."
     assert said(body, action="return_report", key="body", strict=True) == (None, ["28.19"])
 
 
 @pytest.mark.parametrize("text", [None, ["77.77"], 3])
-def test_what_is_no_text_is_left_to_others(text: Any) -> None:
+def test_non_text_is_ignored(text: Any) -> None:
     assert said(text) == (None, [])
 
 
-def test_numbers_in_a_comment_were_not_computed() -> None:
+def test_numbers_in_comments_are_not_evidence() -> None:
     assert said("The mean is 77.77.", seen(code=["x = 1  # 77.77"])) == (None, ["77.77"])
     assert said("The mean is 77.77.", seen(code=["x = 77.77"])) == (None, [])
 
 
-def test_named_rows_of_a_long_table_have_a_sum_and_a_share_of_the_whole() -> None:
+def test_named_rows_of_long_table_support_sum_and_share() -> None:
     rows = "\n".join(f"city{n:02}  {n * n * 1.37:.2f}" for n in range(1, 31))
     results = Results([f"        cost\n{rows}\n"])
     assert unsupported("City07 and City19 cost 561.70, or 4.34 % of all.", results) == []
@@ -342,7 +340,7 @@ def test_named_rows_of_a_long_table_have_a_sum_and_a_share_of_the_whole() -> Non
     ]
 
 
-def test_the_columns_of_a_long_table_have_a_sum_and_a_mean() -> None:
+def test_columns_of_long_table_support_sum_and_mean() -> None:
     rows = [(n * n * 1.37, 7000 / n, n * 3.1) for n in range(1, 201)]
     lines = "\n".join(f"item{n}  {a:.2f}  {b:.2f}  {c:.2f}" for n, (a, b, c) in enumerate(rows))
     results = Results([f"        cost  weight  age\n{lines}\n"])
@@ -351,7 +349,7 @@ def test_the_columns_of_a_long_table_have_a_sum_and_a_mean() -> None:
         assert unsupported(f"In all {total:,.0f}, {total / 200:.2f} on average.", results) == []
 
 
-def test_the_search_ends_however_much_there_is_to_derive_from() -> None:
+def test_derivation_search_is_bounded() -> None:
     rows = "\n".join(
         f"region {n}  {n * 7.13:.2f}  {n * 3.19:.2f}  {n * 1.7:.2f}" for n in range(400)
     )
@@ -371,13 +369,13 @@ def test_the_search_ends_however_much_there_is_to_derive_from() -> None:
     ],
     ids=["powers", "numbers", "groups", "dashes", "blanks"],
 )
-def test_a_long_text_without_sense_is_judged_soon(text: str) -> None:
+def test_long_nonsense_is_judged_quickly(text: str) -> None:
     started = time.process_time()
     said(text)
     assert time.process_time() - started < 5
 
 
-def test_numbers_beyond_all_bounds_are_no_error() -> None:
+def test_huge_numbers_raise_nothing() -> None:
     results = Results(["a  1e200\nb  1e308\nc  1e999\n"])
     assert unsupported("The sum is 3.27, its square 12.5, and a share of 41.2 %.", results)
 
@@ -403,5 +401,5 @@ ANY = st.one_of(st.text(max_size=300), st.lists(PIECES, max_size=40).map("".join
 
 
 @given(ANY, ANY)
-def test_any_text_is_judged_without_an_error(summary: str, text: str) -> None:
+def test_any_text_is_judged_without_error(summary: str, text: str) -> None:
     said(summary, seen(texts=[text, summary]))

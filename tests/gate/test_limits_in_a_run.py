@@ -21,9 +21,7 @@ def costing(completion: Completion, tokens: int) -> Completion:
     return replace(completion, usage=Usage(tokens, 0))
 
 
-async def test_past_four_fifths_of_the_budget_a_write_stays_on_record_and_is_not_done_again() -> (
-    None
-):
+async def test_write_near_budget_limit_stays_recorded_and_is_not_repeated() -> None:
     refunds: list[str] = []
 
     @tool(effect="none")

@@ -178,16 +178,14 @@ HONEST: list[tuple[str, list[Step]]] = [
 @pytest.mark.parametrize(
     ("steps", "number", "kind"), [each[1:] for each in LOOPS], ids=[each[0] for each in LOOPS]
 )
-def test_a_loop_is_seen_before_the_call_that_would_go_round_again(
-    steps: list[Step], number: int, kind: str
-) -> None:
+def test_loop_is_detected_before_next_call(steps: list[Step], number: int, kind: str) -> None:
     found = first_loop(steps)
     assert found is not None
     assert (found[0], found[1]["loop"]) == (number, kind)
 
 
 @pytest.mark.parametrize("steps", [each[1] for each in HONEST], ids=[each[0] for each in HONEST])
-def test_work_that_goes_on_is_no_loop(steps: list[Step]) -> None:
+def test_progress_is_no_loop(steps: list[Step]) -> None:
     assert first_loop(steps) is None
 
 
@@ -196,13 +194,13 @@ def test_work_that_goes_on_is_no_loop(steps: list[Step]) -> None:
     [([order("A102")] * 3, DELAYED), ([order("A1002", "x"), search("ship", "y")] * 3, "x")],
     ids=["call", "cycle"],
 )
-def test_a_loop_says_what_is_known_already(steps: list[Step], known: str) -> None:
+def test_loop_answer_repeats_known_results(steps: list[Step], known: str) -> None:
     found = first_loop(steps)
     assert found is not None
     assert (found[1]["already_known"], found[1]["count"]) == (known, 3)
 
 
-def test_what_is_known_is_quoted_shortened() -> None:
+def test_known_results_are_quoted_shortened() -> None:
     found = first_loop([order("A102", "a long line\n" * 1000)] * 3)
     assert found is not None
     known = found[1]["already_known"]
@@ -218,7 +216,7 @@ def test_long_texts_are_compared_whole() -> None:
     assert found is not None
 
 
-def test_it_survives_a_suspension_as_json() -> None:
+def test_loop_state_survives_suspension() -> None:
     for _, steps, number, _ in LOOPS:
         repetition = Repetition()
         for name, args, observation in steps[: number - 1]:
@@ -239,7 +237,7 @@ names = st.sampled_from(["query", "text", "id", "code", "n"])
 
 
 @given(st.lists(st.tuples(st.dictionaries(names, values, max_size=3), st.text(max_size=9))))
-def test_any_arguments_are_told_apart_from_themselves_by_nothing(
+def test_any_arguments_equal_themselves(
     made: list[tuple[dict[str, Any], str]],
 ) -> None:
     repetition = Repetition()

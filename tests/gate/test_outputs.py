@@ -58,7 +58,7 @@ def is_dear(output: dict[str, Any]) -> str | None:
         ([lambda _: ValidationResult(False)], "a validator refused it"),
     ],
 )
-async def test_the_first_refusal_stops_and_its_reason_is_told(
+async def test_first_validator_refusal_stops_with_its_reason(
     checks: list[OutputValidator], reason: str
 ) -> None:
     outcome = await step(looking_up(*checks))
@@ -81,7 +81,7 @@ async def test_the_first_refusal_stops_and_its_reason_is_told(
         (ConnectionError("away"), "a check of it broke (ConnectionError: away)"),
     ],
 )
-async def test_a_validator_that_raises_has_accepted_nothing(error: Exception, reason: str) -> None:
+async def test_raising_validator_counts_as_rejection(error: Exception, reason: str) -> None:
     def raises(_: Any) -> None:
         raise error
 
@@ -89,7 +89,7 @@ async def test_a_validator_that_raises_has_accepted_nothing(error: Exception, re
 
 
 @pytest.mark.parametrize("kind", [bool, np.bool_])
-async def test_a_validator_may_say_yes_or_no(kind: Callable[[bool], Any]) -> None:
+async def test_validator_may_return_bool(kind: Callable[[bool], Any]) -> None:
     yes, no = (lambda _: kind(True)), (lambda _: kind(False))
     assert (await step(looking_up(yes))).ok
     assert (await step(looking_up(yes, no))).envelope["error_message"] == "a validator refused it"
@@ -113,7 +113,7 @@ def stubborn(_: Any) -> None:
 
 
 @pytest.mark.parametrize("validator", [for_ever, stubborn])
-async def test_a_validator_that_does_not_end_refuses_at_its_deadline(
+async def test_hanging_validator_rejects_at_deadline(
     monkeypatch: pytest.MonkeyPatch, validator: OutputValidator
 ) -> None:
     monkeypatch.setattr(stages, "CHECK_S", 0.01)
@@ -123,7 +123,7 @@ async def test_a_validator_that_does_not_end_refuses_at_its_deadline(
 
 
 @pytest.mark.parametrize("validator", [for_ever, stubborn])
-async def test_a_stop_reaches_a_validator_and_ends_the_run(validator: OutputValidator) -> None:
+async def test_stop_during_validation_ends_run(validator: OutputValidator) -> None:
     def stopped(output: Any) -> None:
         signal.raise_signal(signal.SIGINT)
         validator(output)
@@ -134,7 +134,7 @@ async def test_a_stop_reaches_a_validator_and_ends_the_run(validator: OutputVali
 
 
 @pytest.mark.parametrize(("retryable", "action"), [(True, Action.retry), (False, Action.handoff)])
-async def test_a_refused_output_may_be_tried_again_where_the_tool_may(
+async def test_rejected_output_is_retried_only_if_tool_is_retryable(
     retryable: bool, action: Action
 ) -> None:
     built = looking_up(has_scan, retryable_on_error=retryable)
@@ -161,7 +161,7 @@ class Letters:
         return Gate(Tools([send]), timeout_s=5, effects=self.effects, run_id="r1")
 
 
-async def test_a_write_whose_output_is_refused_has_happened_and_is_never_repeated() -> None:
+async def test_write_with_rejected_output_is_not_repeated() -> None:
     letters = Letters()
     first = await letters.gate().step("send", {"to": "ann"})
     failure = failure_of(first)
@@ -174,7 +174,7 @@ async def test_a_write_whose_output_is_refused_has_happened_and_is_never_repeate
     assert letters.judged == [{"to": ["ann"]}] * 2
 
 
-async def test_what_a_write_is_found_to_have_answered_is_judged_as_well() -> None:
+async def test_reconciled_write_output_is_validated() -> None:
     letters = Letters()
 
     async def found(to: str) -> dict[str, str]:

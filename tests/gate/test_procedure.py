@@ -21,7 +21,7 @@ from parsimony_kernel.gate.procedure import Edge, Procedure, ProcedureError
         ({"edges": (Edge("pay", "new", "done", "has"),)}, "there is no guard 'has'; there is none"),
     ],
 )
-def test_a_name_that_stands_for_nothing_is_told(changes: dict[str, Any], said: str) -> None:
+def test_undefined_name_in_procedure_is_reported(changes: dict[str, Any], said: str) -> None:
     edges = (Edge("pay", "new", "done"),)
     given = {"states": ("new", "done"), "start": "new", "final": ("done",), "edges": edges}
     with pytest.raises(ProcedureError) as caught:

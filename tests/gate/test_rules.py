@@ -84,22 +84,22 @@ def done(summary: str) -> tuple[str, dict[str, str]]:
         ("max_tool_calls: 0", ("plan", {"parts": ["a"]}), ""),
     ],
 )  # fmt: skip
-def test_a_rule_is_kept(rules: str, call: tuple[str, dict[str, Any]], broken: str) -> None:
+def test_rule_is_enforced(rules: str, call: tuple[str, dict[str, Any]], broken: str) -> None:
     name, args = call
     assert refusal(from_yaml(rules, tools=TOOLS).rules, name, **args) == broken
 
 
 @pytest.mark.parametrize(("made", "is_over"), [([], False), ([RAN], True), ([REFUSED], False)])
-def test_calls_are_counted_that_ran(made: list[Step], is_over: bool) -> None:
+def test_limit_counts_calls_that_ran(made: list[Step], is_over: bool) -> None:
     assert bool(refusal(Rules(max_tool_calls=1), "search", made, text="tea")) == is_over
 
 
-def test_without_rules_nothing_is_asked_of_anybody() -> None:
+def test_no_rules_ask_nothing() -> None:
     assert not NO_RULES
     assert task_stages(None) == ()
 
 
-async def test_the_refusal_names_the_rule_and_the_run_goes_on() -> None:
+async def test_refusal_names_rule_and_run_continues() -> None:
     stages = task_stages(None, Rules(forbid_tools=("refund",)))
     gate = Gate(TOOLS, timeout_s=5, stages=(*STAGES, *stages))
     outcome = await gate.step("refund", {"order": 1})
@@ -125,7 +125,7 @@ async def test_the_refusal_names_the_rule_and_the_run_goes_on() -> None:
         ("forbid_import: [os]", "line 1: 'forbid_import' is not a field; did you mean"),
     ],
 )
-def test_an_error_in_a_rule_names_the_line_and_the_remedy(text: str, said: str) -> None:
+def test_rule_error_names_line_and_remedy(text: str, said: str) -> None:
     with pytest.raises(ValueError, match="task") as caught:
         from_yaml(text, tools=TOOLS, source="task.yaml")
     assert said in str(caught.value)
@@ -138,7 +138,7 @@ CONTRACT = ActionContract(
 )
 
 
-def test_a_second_identifier_may_be_left_out_but_not_contradicted() -> None:
+def test_second_identifier_may_be_omitted_not_contradicted() -> None:
     contract = ActionContract(frozenset({"q"}), None, {"order_id": "A102", "customer_id": "C1"})
     assert contract.violation("q", {"id": "A102"}) is None
     assert contract.violation("q", {"id": "A102", "customer_id": "C1"}) is None
@@ -177,7 +177,7 @@ async def track(order_id: str, since: str = "") -> str:
         ("track", {"order_id": "B7"}, "order ID changed"),
     ],
 )
-async def test_an_identifier_binds_the_tools_that_take_it(
+async def test_identifier_binds_tools_that_accept_it(
     name: str, args: dict[str, Any], reason: str | None
 ) -> None:
     tools = Tools([query_db, track, run_code, calculate_shipping]) + termination_tools()
@@ -187,7 +187,7 @@ async def test_an_identifier_binds_the_tools_that_take_it(
     assert said == reason
 
 
-def test_a_tool_that_takes_the_identifier_has_to_carry_it_and_one_that_is_not_known_too() -> None:
+def test_tool_with_identifier_must_pass_it() -> None:
     contract = ActionContract(None, None, {"order_id": "A102", "customer_id": "C1"})
     assert contract.violation("q", {}, ["order_id", "text"]) == "order ID changed"
     assert contract.violation("q", {}, ["id"]) == "order ID changed"
@@ -198,7 +198,7 @@ def test_a_tool_that_takes_the_identifier_has_to_carry_it_and_one_that_is_not_kn
     assert contract.violation("q", {"customer_id": "C2"}, ["text"]) == "customer ID changed"
 
 
-def test_a_number_is_the_identifier_that_is_written_the_same() -> None:
+def test_number_matches_identifier_written_the_same() -> None:
     contract = ActionContract(None, None, {"order_id": "42"})
     assert contract.violation("q", {"id": 42}) is None
     assert contract.violation("q", {"id": 43}) == "order ID changed"
@@ -206,14 +206,14 @@ def test_a_number_is_the_identifier_that_is_written_the_same() -> None:
     assert ActionContract(None, None, {"flag": "True"}).violation("q", {"flag": True}) is not None
 
 
-async def test_without_a_list_of_tools_the_refusal_tells_those_that_work() -> None:
+async def test_refusal_lists_working_tools_without_manifest() -> None:
     tools = Tools([query_db, track, plan]) + termination_tools()
     stage, *_ = task_stages(ActionContract(None, None, {"order_id": "A102"}))
     outcome = await Gate(tools, timeout_s=5, stages=(*STAGES, stage)).step("query_db", {"id": "B"})
     assert outcome.envelope["details"]["allowed_tools"] == ["query_db", "track"]
 
 
-def test_a_contract_names_tools_that_exist() -> None:
+def test_contract_names_existing_tools() -> None:
     CONTRACT.check_tools(["query_db", "calculate_shipping", "more"])
     with pytest.raises(
         ValueError, match=r"'calculate_shipping'.*did you mean 'calculate_shippings'"
@@ -232,9 +232,7 @@ def test_a_contract_names_tools_that_exist() -> None:
         ("plan", {"parts": ["find A102", "tell where it is"]}),
     ],
 )
-async def test_no_contract_keeps_a_run_from_planning_or_ending(
-    name: str, args: dict[str, Any]
-) -> None:
+async def test_contract_never_blocks_planning_or_ending(name: str, args: dict[str, Any]) -> None:
     contract = ActionContract(frozenset(), frozenset(), {"order_id": "A102"})
     gate = Gate(
         Tools([query_db, plan]) + termination_tools(),
@@ -269,7 +267,7 @@ def judged(
     [(), (looked(order_id="A103"),), (looked(id="A103"),)],
     ids=["nothing", "another one", "another one as id"],
 )
-def test_a_summary_of_something_else_is_refused_and_the_goal_is_said_again(
+def test_off_topic_summary_is_refused_and_goal_repeated(
     steps: tuple[Step, ...],
 ) -> None:
     failure = judged({"summary": "The order is delayed."}, *steps)
@@ -288,32 +286,32 @@ def test_a_summary_of_something_else_is_refused_and_the_goal_is_said_again(
         (looked(code="orders.loc['A102']"),),
     ],
 )
-def test_a_summary_may_leave_out_what_the_run_was_about(steps: tuple[Step, ...]) -> None:
+def test_summary_may_omit_the_subject(steps: tuple[Step, ...]) -> None:
     assert judged({"summary": "The order is delayed."}, *steps) is None
 
 
-def test_a_summary_that_names_what_was_asked_about_passes() -> None:
+def test_summary_naming_the_subject_passes() -> None:
     assert judged({"summary": "A102 is delayed."}) is None
 
 
-def test_one_that_names_it_after_only_another_was_looked_up_is_refused() -> None:
+def test_summary_after_lookup_of_another_subject_is_refused() -> None:
     assert judged({"summary": "A102 is delayed."}, looked(order_id="A103")) is not None
 
 
-def test_an_identifier_that_is_a_number_is_met_by_the_number() -> None:
+def test_numeric_identifier_matches_number() -> None:
     contract = ActionContract(identifiers={"order_id": 102})
     assert judged({"summary": "ok"}, looked(order_id=102), contract=contract) is None
     assert judged({"summary": "ok"}, looked(order_id=103), contract=contract) is not None
 
 
-def test_the_other_ways_to_end_are_open() -> None:
+def test_other_endings_stay_open() -> None:
     assert judged({"rationale": "no such order"}, action="return_unable") is None
 
 
 @pytest.mark.parametrize(
     "contract", [ActionContract(), ActionContract(identifiers={"dry": True})], ids=str
 )
-def test_a_task_that_is_about_nothing_in_particular_has_no_such_check(
+def test_task_without_subject_has_no_check(
     contract: ActionContract,
 ) -> None:
     assert judged({"summary": "ok"}, contract=contract) is None

@@ -77,7 +77,7 @@ class Stubborn:
         self.tool = stubborn
 
 
-async def test_a_body_that_swallows_its_cancel_is_left_behind_and_said_to_go_on() -> None:
+async def test_body_that_swallows_cancel_is_left_and_reported() -> None:
     body = Stubborn(timeout_s=SOON)
     outcome = await step(body.tool)
     assert failure_of(outcome).explanation.endswith(
@@ -90,7 +90,7 @@ async def test_a_body_that_swallows_its_cancel_is_left_behind_and_said_to_go_on(
     assert to_text(outcome.envelope) == before
 
 
-async def test_a_stop_does_not_wait_for_a_body_that_swallows_it() -> None:
+async def test_stop_does_not_wait_for_stubborn_body() -> None:
     body, stop = Stubborn(), CancellationRequest()
     stepping = asyncio.ensure_future(step(body.tool, stop))
     await body.started.wait()
@@ -102,7 +102,7 @@ async def test_a_stop_does_not_wait_for_a_body_that_swallows_it() -> None:
     await body.ended.wait()
 
 
-async def test_a_stop_says_what_code_says_of_its_own_end() -> None:
+async def test_stop_reports_how_code_ended() -> None:
     stop, started = CancellationRequest(), asyncio.Event()
 
     @tool(tool_type="code")
@@ -122,7 +122,7 @@ async def test_a_stop_says_what_code_says_of_its_own_end() -> None:
 
 
 @pytest.mark.parametrize("then", ["answers", "raises"])
-async def test_what_a_body_comes_to_after_its_deadline_is_not_its_answer(then: str) -> None:
+async def test_result_after_deadline_is_discarded(then: str) -> None:
     @tool(effect="write", timeout_s=SOON)
     async def late() -> str:
         """Unwind with words of its own."""
@@ -151,7 +151,7 @@ def bare(never: Any) -> Tool:
 
 
 @pytest.mark.parametrize("made", [wrapped, bare])
-async def test_a_thread_that_never_ends_is_said_to_go_on(made: Callable[[Any], Tool]) -> None:
+async def test_endless_thread_is_reported(made: Callable[[Any], Tool]) -> None:
     release = threading.Event()
 
     def never() -> None:
@@ -166,7 +166,7 @@ async def test_a_thread_that_never_ends_is_said_to_go_on(made: Callable[[Any], T
     assert failure.effect is Effect.uncertain
 
 
-async def test_a_thread_that_ends_within_the_grace_was_stopped(
+async def test_thread_ending_within_grace_counts_as_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(body, "_GRACE_S", 60.0)
@@ -205,7 +205,7 @@ print(asyncio.run(Gate(Tools([never]), timeout_s=5).step("never", {})).envelope[
 """
 
 
-def test_a_thread_that_never_ends_keeps_neither_the_loop_nor_the_process() -> None:
+def test_endless_thread_blocks_neither_loop_nor_process() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, timeout=60
     )
@@ -238,9 +238,7 @@ class BadWords(Exception):
     ids=lambda error: type(error).__name__,
 )
 @pytest.mark.parametrize("in_thread", [False, True])
-async def test_whatever_a_body_raises_is_a_tool_error(
-    error: BaseException, in_thread: bool
-) -> None:
+async def test_raising_body_is_tool_error(error: BaseException, in_thread: bool) -> None:
     def plainly() -> None:
         raise error
 
@@ -253,7 +251,7 @@ async def test_whatever_a_body_raises_is_a_tool_error(
     assert len(failure.explanation) < 2_100
 
 
-async def test_a_stop_from_outside_the_run_is_no_error_of_the_body() -> None:
+async def test_outside_cancellation_is_no_tool_error() -> None:
     started = asyncio.Event()
 
     @tool
@@ -289,7 +287,7 @@ def failing(**metadata: Any) -> ToolResult:
     ],
     ids=["refusal", "type", "envelope", "question", "message", "failure"],
 )
-async def test_a_result_that_breaks_its_own_shape_is_a_tool_error(result: ToolResult) -> None:
+async def test_result_violating_its_schema_is_tool_error(result: ToolResult) -> None:
     outcome = await step(giving(lambda: result))
     failure = failure_of(outcome)
     assert failure.kind is FailureKind.tool_error
@@ -308,20 +306,20 @@ async def test_a_result_that_breaks_its_own_shape_is_a_tool_error(result: ToolRe
     ],
     ids=["message", "blockers", "choices"],
 )
-async def test_a_request_without_words_is_a_tool_error(request_of: Callable[[], Any]) -> None:
+async def test_empty_question_is_tool_error(request_of: Callable[[], Any]) -> None:
     outcome = await step(giving(request_of))
     assert failure_of(outcome).kind is FailureKind.tool_error
     assert outcome.request is None
 
 
 @pytest.mark.parametrize("idempotent", [True, False])
-async def test_an_effect_that_nobody_can_read_counts_as_uncertain(idempotent: bool) -> None:
+async def test_unreadable_effect_counts_as_uncertain(idempotent: bool) -> None:
     given = giving(lambda: failing(effect="maybe"), idempotent=idempotent)
     expected = Effect.none if idempotent else Effect.uncertain
     assert failure_of(await step(given)).effect is expected
 
 
-async def test_what_a_tool_knows_of_its_failure_is_kept() -> None:
+async def test_failure_raised_by_tool_is_kept() -> None:
     known = Failure(
         FailureKind.kernel_invalidated,
         "gone",
@@ -336,7 +334,7 @@ async def test_what_a_tool_knows_of_its_failure_is_kept() -> None:
     assert outcome.envelope["error_type"] == "E"
 
 
-async def test_an_object_that_cannot_be_looked_at_is_handed_on_as_words() -> None:
+async def test_unreadable_object_is_passed_on_as_text() -> None:
     class Hidden:
         @property  # type: ignore[misc]
         def __class__(self) -> type:
@@ -357,7 +355,7 @@ async def test_an_object_that_cannot_be_looked_at_is_handed_on_as_words() -> Non
         ({"idempotent": True}, Effect.none),
     ],
 )
-async def test_after_an_error_in_transit_only_of_a_write_it_is_not_known_what_happened(
+async def test_transport_error_is_uncertain_for_writes_only(
     options: dict[str, Any], effect: Effect
 ) -> None:
     failure = failure_of(await step(raising(ConnectionResetError("reset"), **options)))
@@ -375,7 +373,7 @@ async def test_after_an_error_in_transit_only_of_a_write_it_is_not_known_what_ha
         (False, ConnectionError("x"), Action.handoff),
     ],
 )
-async def test_what_may_not_be_retried_is_handed_off(
+async def test_non_retryable_failure_is_handed_off(
     retryable: bool, error: Exception, action: Action
 ) -> None:
     built = raising(error, retryable_on_error=retryable)
@@ -400,7 +398,7 @@ def facts_in(outcome: StepOutcome) -> dict[str, Any]:
     return facts
 
 
-async def test_what_a_body_raised_shows_itself_to_a_classifier_and_to_nobody_else() -> None:
+async def test_raised_exception_reaches_classifier_only() -> None:
     def raises() -> None:
         raise ValueError("no answer") from Overloaded(retry_after=7)
 
@@ -430,11 +428,11 @@ async def test_what_a_body_raised_shows_itself_to_a_classifier_and_to_nobody_els
     ],
     ids=["long", "many", "half a character", "for ever", "broken"],
 )
-async def test_what_an_error_shows_is_json_and_small(error: Exception) -> None:
+async def test_error_evidence_is_small_json(error: Exception) -> None:
     assert len(json.dumps(facts_in(await step(raising(error))))) < 12_000
 
 
-async def test_a_deadline_is_a_fact_and_an_end_without_an_exception_has_only_a_meaning() -> None:
+async def test_deadline_is_evidence() -> None:
     @tool(timeout_s=SOON)
     async def late() -> None:
         """Never ends."""
@@ -447,7 +445,7 @@ async def test_a_deadline_is_a_fact_and_an_end_without_an_exception_has_only_a_m
 
 @pytest.mark.parametrize("facts", ["words", {"status": {1, 2}, "names": 5}])
 @pytest.mark.parametrize("said", [{}, {"error_type": 5, "error_message": ["x"]}])
-async def test_what_a_tool_says_of_itself_is_no_fact(facts: Any, said: dict[str, Any]) -> None:
+async def test_tool_metadata_is_no_evidence(facts: Any, said: dict[str, Any]) -> None:
     outcome = await step(giving(lambda: failing(facts=facts, envelope=said)))
     failure = failure_of(outcome)
     assert failure.metadata["facts"] == {"error_row": ""}

@@ -33,7 +33,7 @@ def kinds(code: str, **given: object) -> set[ReachKind]:
     return {reach.kind for reach in reaches(code, **given)}
 
 
-def test_the_corpus_is_as_large_as_it_should_be() -> None:
+def test_corpus_is_large_enough() -> None:
     assert len(HARMLESS) >= 60
     assert len({code for _, code in REACHING}) == len(REACHING) >= 80
     # What the file is that code writes, only the audit hook can see.
@@ -42,12 +42,12 @@ def test_the_corpus_is_as_large_as_it_should_be() -> None:
 
 
 @pytest.mark.parametrize("name", HARMLESS)
-def test_an_ordinary_analysis_reaches_nothing(name: str) -> None:
+def test_ordinary_analysis_has_no_reach(name: str) -> None:
     assert reaches(HARMLESS[name]) == ()
 
 
 @pytest.mark.parametrize(("kind", "code"), REACHING, ids=[f"{k}-{c}" for k, c in REACHING])
-def test_what_reaches_outside_is_found_with_its_kind(kind: ReachKind, code: str) -> None:
+def test_reach_is_found_with_its_kind(kind: ReachKind, code: str) -> None:
     if "it''s" in code and sys.version_info >= (3, 12):
         pytest.skip("IPython leaves the line behind an odd quote as it is, a syntax error")
     found = reaches(code)
@@ -67,7 +67,7 @@ PLAIN = [
 
 
 @pytest.mark.parametrize("head", ["async def step():\n", "if ready:\n", "class Step:\n"])
-def test_it_is_found_wherever_it_stands(head: str) -> None:
+def test_reach_is_found_anywhere_in_code(head: str) -> None:
     missed = [code for k, code in PLAIN if k not in kinds(head + textwrap.indent(code, "    "))]
     assert missed == []
 
@@ -76,19 +76,19 @@ def joined(entry: Entry) -> str:
     return "\n".join([*entry.before, entry.cell])
 
 
-def test_no_everyday_cell_is_asked_about() -> None:
+def test_everyday_cells_raise_no_alarm() -> None:
     cells = {each.id: each for each in load("harmless", outside="/srv/share")}
     texts = [(name, text) for name, each in cells.items() for text in (each.cell, joined(each))]
     assert [name for name, text in texts if reaches(text)] == []
 
 
-def test_most_everyday_reaches_are_seen_before_the_first_line() -> None:
+def test_most_everyday_reaches_are_previewed() -> None:
     """The others are the audit hook's to see."""
     cells = load("reaching", outside="/srv/share", home="/home/ada")
     assert sum(bool(reaches(each.cell)) for each in cells) >= 200
 
 
-def test_what_ipython_makes_of_a_cell_is_read_like_the_cell() -> None:
+def test_ipython_syntax_is_read_like_python() -> None:
     from IPython.core.inputtransformer2 import TransformerManager
 
     for cell in (
@@ -101,7 +101,7 @@ def test_what_ipython_makes_of_a_cell_is_read_like_the_cell() -> None:
         assert kinds(TransformerManager().transform_cell(cell)) == kinds(cell)
 
 
-def test_each_reach_says_where_it_stands_and_one_sentence_for_people() -> None:
+def test_reach_has_line_and_sentence() -> None:
     code = "import os, shutil\n\nos.remove('a')\ndf.to_csv('/tmp/x.csv')  # aside\n!pip install y"
     found = reaches(code)
     assert [(each.kind, each.line) for each in found] == [
@@ -139,11 +139,11 @@ def test_each_reach_says_where_it_stands_and_one_sentence_for_people() -> None:
         ("for p in Path('out').glob('*.tmp'):\n    p.unlink()", "out/*.tmp.unlink()"),
     ],
 )
-def test_what_is_deleted_is_named_as_it_lies_in_the_workspace(code: str, what: str) -> None:
+def test_deletion_target_is_named_relative_to_workspace(code: str, what: str) -> None:
     assert [each.what for each in reaches(code) if each.kind is ReachKind.deletion] == [what]
 
 
-def test_what_is_deleted_is_named_by_what_earlier_cells_have_bound() -> None:
+def test_deletion_target_resolves_earlier_bindings() -> None:
     bound = {"target": Path("/home/ada/work/old/a.csv"), "wipe": shutil.rmtree}
     assert [each.sentence for each in reaches("import os\nos.remove(target)", namespace=bound)] == [
         "Line 2 deletes or moves files: os.remove old/a.csv."
@@ -151,7 +151,7 @@ def test_what_is_deleted_is_named_by_what_earlier_cells_have_bound() -> None:
     assert reaches("wipe(target)", namespace=bound)[0].what == "shutil.rmtree old/a.csv"
 
 
-def test_a_magic_that_goes_over_several_lines_moves_no_other_line() -> None:
+def test_multiline_magic_keeps_line_numbers() -> None:
     code = "x = 1\n!echo a \\\n  b \\\n  c\nimport os\nos.remove('a')"
     assert [(each.kind, each.line) for each in reaches(code)] == [
         (ReachKind.shell, 2),
@@ -159,7 +159,7 @@ def test_a_magic_that_goes_over_several_lines_moves_no_other_line() -> None:
     ]
 
 
-def test_paths_are_seen_from_the_folder_in_which_the_code_runs() -> None:
+def test_paths_resolve_from_working_folder() -> None:
     inside = "df.to_csv('../x.csv')"
     assert kinds(inside) == {ReachKind.outside_write}
     assert kinds(inside, folder=WORKSPACE / "sub") == set()
@@ -167,7 +167,7 @@ def test_paths_are_seen_from_the_folder_in_which_the_code_runs() -> None:
     assert kinds("import os\nos.chdir('sub')\ndf.to_csv('../x.csv')") == set()
 
 
-def test_names_of_earlier_cells_stand_for_what_they_are_bound_to() -> None:
+def test_earlier_names_resolve_to_their_bindings() -> None:
     bound = {
         "o": os,
         "rm": os.remove,
@@ -186,13 +186,13 @@ def test_names_of_earlier_cells_stand_for_what_they_are_bound_to() -> None:
     assert kinds("w('/etc/x', 'a')", namespace=bound) == {ReachKind.outside_write}
 
 
-def test_a_name_that_is_bound_to_something_else_is_not_taken_for_a_library() -> None:
+def test_rebound_name_is_not_the_library() -> None:
     assert kinds("requests.get('a')") == {ReachKind.network}
     assert kinds("requests.get('a')", namespace={"requests": {"a": 1}}) == set()
     assert kinds("requests = {}\nrequests.get('a')") == set()
 
 
-def test_an_object_of_the_namespace_is_not_asked_anything() -> None:
+def test_namespace_objects_are_not_called() -> None:
     class Loud:
         def __getattribute__(self, name: str) -> object:
             raise AssertionError(f"asked for {name}")
@@ -200,14 +200,14 @@ def test_an_object_of_the_namespace_is_not_asked_anything() -> None:
     assert kinds("loud.remove('x')", namespace={"loud": Loud()}) == set()
 
 
-def test_one_call_is_told_once() -> None:
+def test_each_call_is_reported_once() -> None:
     assert len(reaches("import os\nos.remove('a')")) == 1
     assert len(reaches("import subprocess\nsubprocess.run(['ls'])")) == 1
     assert len(reaches("import os\nos.environ['API_KEY']")) == 1
     assert len(reaches("import requests\nrequests.get(url).json()['a']")) == 1
 
 
-def test_a_cell_that_does_not_parse_gives_only_its_lines_for_ipython() -> None:
+def test_unparsable_cell_reports_only_ipython_lines() -> None:
     assert reaches("os.remove('a'\nx = = 1") == ()
     found = reaches("x = = 1\ntext = '''\n!ls\n'''\n!date\n%pip install z")
     assert [(each.kind, each.line) for each in found] == [
@@ -216,12 +216,12 @@ def test_a_cell_that_does_not_parse_gives_only_its_lines_for_ipython() -> None:
     ]
 
 
-def test_code_that_is_nested_too_deeply_to_be_read_is_said_to_be() -> None:
+def test_deeply_nested_code_is_reported() -> None:
     deep = "x = " + "+".join(["a"] * 20_000)
     assert kinds(deep) <= {ReachKind.dynamic_code}
 
 
-def test_no_cell_takes_long_to_read() -> None:
+def test_preview_time_is_bounded() -> None:
     assert kinds("!" + "pip " * 50_000) == {ReachKind.shell}
     assert reaches("%time " + "-n 10 " * 20_000 + "x !") == ()
     assert reaches("x" + " " * 100_000 + "!") == ()
@@ -251,7 +251,7 @@ CELL = st.lists(
 
 
 @given(code=st.one_of(st.text(max_size=200), CELL))
-def test_any_text_has_an_answer(code: str) -> None:
+def test_any_text_is_previewed(code: str) -> None:
     for reach in reaches(code):
         assert isinstance(reach.kind, ReachKind)
         assert reach.line >= 1
@@ -259,5 +259,5 @@ def test_any_text_has_an_answer(code: str) -> None:
 
 
 @given(noise=st.text(max_size=80))
-def test_what_stands_in_a_text_is_not_done(noise: str) -> None:
+def test_code_inside_strings_is_ignored(noise: str) -> None:
     assert reaches(f"note = {noise!r}\nprint(note)") == ()

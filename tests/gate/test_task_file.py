@@ -75,7 +75,7 @@ def problems_of(build: Callable[[], object]) -> tuple[str, ...]:
     return caught.value.problems
 
 
-def test_a_file_says_all_four_parts() -> None:
+def test_file_holds_all_four_parts() -> None:
     playbook = read(WHOLE)
     assert playbook.procedure is not None
     assert playbook.procedure.states == ("new", "seen")
@@ -92,7 +92,7 @@ def test_a_file_says_all_four_parts() -> None:
 
 
 @pytest.mark.parametrize("text", [STATES, CONTRACT, RULES, POLICY])
-def test_each_part_may_stand_alone(text: str) -> None:
+def test_each_part_works_alone(text: str) -> None:
     playbook = read(text)
     said = [
         playbook.procedure is not None,
@@ -103,7 +103,7 @@ def test_each_part_may_stand_alone(text: str) -> None:
     assert said == [text is each for each in (STATES, CONTRACT, RULES, POLICY)]
 
 
-def test_a_single_rule_and_an_identifier_alone_are_enough() -> None:
+def test_single_rule_and_identifier_suffice() -> None:
     assert read("constraints: Be brief.") == Playbook(constraints=("Be brief.",))
     assert read("contract: {identifiers: {order_id: A102}}") == Playbook(
         contract=ActionContract(None, None, {"order_id": "A102"})
@@ -186,7 +186,7 @@ def test_a_single_rule_and_an_identifier_alone_are_enough() -> None:
         ("contract: [", "line 1: this is no YAML"),
     ],
 )
-def test_an_error_names_the_line_and_the_remedy(text: str, said: str) -> None:
+def test_error_names_line_and_remedy(text: str, said: str) -> None:
     problems = problems_of(lambda: read(text))
     assert any(said in problem for problem in problems), problems
     assert all(problem.startswith("task.yaml") for problem in problems), problems
@@ -200,7 +200,7 @@ def test_an_error_names_the_line_and_the_remedy(text: str, said: str) -> None:
     ],
     ids=["what stands there", "what it means"],
 )
-def test_errors_are_told_at_once_in_their_order(changes: dict[str, str], lines: list[str]) -> None:
+def test_all_errors_are_reported_in_order(changes: dict[str, str], lines: list[str]) -> None:
     text = WHOLE
     for old, new in changes.items():
         text = text.replace(old, new)
@@ -208,14 +208,14 @@ def test_errors_are_told_at_once_in_their_order(changes: dict[str, str], lines: 
     assert [each.split(", line ")[1].split(":")[0] for each in problems] == lines
 
 
-def test_without_the_tools_of_a_run_their_names_are_taken_as_they_are() -> None:
+def test_tool_names_are_accepted_without_manifest() -> None:
     playbook = from_yaml(WHOLE.replace("query_db", "qery_db"))
     assert playbook.contract is not None
     assert playbook.contract.serving_tools == frozenset({"qery_db"})
 
 
 @given(text=st.text(alphabet="contrapolicysx:-[]{}&*!|>'\"#%,\n ?~<", max_size=60))
-def test_any_text_is_a_playbook_or_says_why_not(text: str) -> None:
+def test_any_text_is_a_task_file_or_an_error(text: str) -> None:
     try:
         problems = [] if isinstance(from_yaml(text), Playbook) else ["no playbook"]
     except ProcedureError as exc:
@@ -223,7 +223,7 @@ def test_any_text_is_a_playbook_or_says_why_not(text: str) -> None:
     assert problems == []
 
 
-async def test_the_contract_is_asked_before_the_rules_and_both_behind_the_arguments() -> None:
+async def test_checks_run_arguments_then_contract_then_rules() -> None:
     contract = ActionContract(frozenset({"query_db"}))
     stages = (*STAGES, *task_stages(contract, Rules(forbid_tools=("refund", "query_db"))))
     gate = Gate(TOOLS, timeout_s=5, stages=stages)

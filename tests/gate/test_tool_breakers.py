@@ -73,7 +73,7 @@ def failure_of(outcome: StepOutcome) -> Failure:
     return outcome.failure
 
 
-async def test_after_five_faults_in_a_row_the_tool_is_not_asked_and_the_model_is_told() -> None:
+async def test_five_failures_open_the_breaker_and_model_is_told() -> None:
     service = Service()
     await service.fails(FAILURE_THRESHOLD)
     service.clock.advance(12)
@@ -107,7 +107,7 @@ class Late(Exception):
     ],
     ids=["deadline", "status", "told as a text", "told as a failure"],
 )
-async def test_every_way_of_telling_a_fault_counts(does: Callable[[], Any]) -> None:
+async def test_every_kind_of_fault_counts(does: Callable[[], Any]) -> None:
     service = Service(idempotent=True)
     await service.fails(FAILURE_THRESHOLD, does)
     assert service.state == "open"
@@ -123,13 +123,13 @@ async def test_every_way_of_telling_a_fault_counts(does: Callable[[], Any]) -> N
     ],
     ids=["value", "key", "permission", "told"],
 )
-async def test_what_is_not_the_service_s_fault_does_not_count(does: Callable[[], Any]) -> None:
+async def test_callers_mistakes_do_not_count(does: Callable[[], Any]) -> None:
     service = Service()
     await service.fails(2 * FAILURE_THRESHOLD, does)
     assert service.state == "closed"
 
 
-async def test_one_call_finds_out_whether_it_works_again() -> None:
+async def test_one_probe_tests_recovery() -> None:
     service = Service(timeout_s=60)
     await service.fails(FAILURE_THRESHOLD)
     service.clock.advance(RESET_TIMEOUT_S)
@@ -147,7 +147,7 @@ async def test_one_call_finds_out_whether_it_works_again() -> None:
     assert (await service.step()).ok
 
 
-async def test_a_probe_that_is_stopped_frees_its_place() -> None:
+async def test_stopped_probe_frees_its_slot() -> None:
     service = Service(timeout_s=60)
     await service.fails(FAILURE_THRESHOLD)
     service.clock.advance(RESET_TIMEOUT_S)
@@ -164,7 +164,7 @@ async def test_a_probe_that_is_stopped_frees_its_place() -> None:
     assert (await service.step()).ok
 
 
-async def test_a_write_that_is_left_alone_leaves_no_intent() -> None:
+async def test_skipped_write_leaves_no_intent() -> None:
     service = Service(effect="write")
     await service.fails(FAILURE_THRESHOLD)
     refused = await service.step(99)
@@ -174,7 +174,7 @@ async def test_a_write_that_is_left_alone_leaves_no_intent() -> None:
     assert (await service.step(99)).ok
 
 
-async def test_a_record_that_fails_is_not_the_service_s_fault() -> None:
+async def test_failing_record_is_not_the_services_fault() -> None:
     class Locked(MemoryEffects):
         def intend(self, key: str, action: str, inputs: Mapping[str, Any]) -> bool:
             raise ConnectionError("503 Service Unavailable")
@@ -185,7 +185,7 @@ async def test_a_record_that_fails_is_not_the_service_s_fault() -> None:
     assert (service.asked, service.state) == (0, "closed")
 
 
-async def test_what_a_write_is_on_record_with_is_told_while_its_breaker_is_open() -> None:
+async def test_recorded_write_is_reported_while_breaker_is_open() -> None:
     service = Service(effect="write")
     service.does = lambda: "done"
     assert (await service.step(99)).ok
@@ -219,7 +219,7 @@ async def is_asked(cell: str, breakers: Breakers) -> bool:
     [MENDED, MENDED.replace("def fetch", "async def fetch"), BROKEN.replace("old", "new")],
     ids=["mended", "made async", "another default"],
 )
-async def test_a_tool_that_was_defined_anew_starts_closed(anew: str) -> None:
+async def test_redefined_tool_starts_closed(anew: str) -> None:
     breakers = Breakers(ManualClock())
     for _ in range(FAILURE_THRESHOLD):
         assert await is_asked(BROKEN, breakers)
@@ -230,14 +230,14 @@ async def test_a_tool_that_was_defined_anew_starts_closed(anew: str) -> None:
 @pytest.mark.parametrize(
     "same", [BROKEN, "\n\n\n# further down\n" + BROKEN], ids=["run again", "moved"]
 )
-async def test_the_same_definition_run_again_is_the_same_service(same: str) -> None:
+async def test_same_definition_keeps_its_breaker(same: str) -> None:
     breakers = Breakers(ManualClock())
     for _ in range(FAILURE_THRESHOLD):
         await is_asked(BROKEN, breakers)
     assert not await is_asked(same, breakers)
 
 
-async def test_a_probe_keeps_its_place_for_as_long_as_it_and_its_looking_up_may_take() -> None:
+async def test_probe_keeps_slot_for_call_and_reconciliation() -> None:
     service = Service(timeout_s=600)
     await service.fails(FAILURE_THRESHOLD)
     service.clock.advance(RESET_TIMEOUT_S)

@@ -130,7 +130,7 @@ def failure_of(outcome: StepOutcome) -> Failure:
     return outcome.failure
 
 
-async def test_an_intent_is_on_record_while_the_body_runs_and_a_commit_after(
+async def test_intent_is_recorded_before_body_and_commit_after(
     office: Office,
 ) -> None:
     outcome = await sent(sending(office), office.effects)
@@ -139,7 +139,7 @@ async def test_an_intent_is_on_record_while_the_body_runs_and_a_commit_after(
     assert office.effects.standing(KEY) == Standing("committed", "letter 1 to ann")
 
 
-async def test_a_committed_write_is_told_again_and_not_done_again(office: Office) -> None:
+async def test_committed_write_is_replayed_not_repeated(office: Office) -> None:
     write = sending(office)
     first = await sent(write, office.effects)
     again = await sent(write, office.effects)  # another gate: the run was resumed
@@ -149,7 +149,7 @@ async def test_a_committed_write_is_told_again_and_not_done_again(office: Office
     assert office.sent == ["ann"]
 
 
-async def test_other_arguments_are_another_write(office: Office) -> None:
+async def test_different_arguments_are_a_different_write(office: Office) -> None:
     gate = gate_of(sending(office), effects=office.effects)
     await gate.step("send", {"to": "ann"})
     await gate.step("send", {"to": "bob"})
@@ -174,7 +174,7 @@ class Till:
         return await gate.step("pay", {"id": "A1", **inputs})
 
 
-async def test_the_same_write_in_other_words_is_the_same_write(effects: Effects) -> None:
+async def test_reordered_arguments_are_the_same_write(effects: Effects) -> None:
     till = Till(effects)
     same: list[dict[str, Any]] = [
         {"amount": 10}, {"amount": "10"}, {}, {"amount": 10.0}, {"note": None}
@@ -188,7 +188,7 @@ async def test_the_same_write_in_other_words_is_the_same_write(effects: Effects)
     assert (await till.step(amount=11)).envelope["result"] == "receipt 3"
 
 
-async def test_the_same_write_in_other_words_stands_in_another_run_s_way(effects: Effects) -> None:
+async def test_equivalent_write_of_another_run_blocks(effects: Effects) -> None:
     till = Till(effects)
     inputs = {"id": "A1", "amount": 10, "note": None}
     assert effects.intend(action_sha("pay", inputs, run_id="r2"), "pay", inputs)
@@ -196,7 +196,7 @@ async def test_the_same_write_in_other_words_stands_in_another_run_s_way(effects
     assert till.paid == []
 
 
-async def test_what_is_allowed_is_allowed_in_other_words() -> None:
+async def test_approval_covers_equivalent_arguments() -> None:
     till = Till(MemoryEffects())
     gate = Gate(
         Tools([tool(effect="write")(till.pay)]),
@@ -214,7 +214,7 @@ class Letter(BaseModel):
     stamp: str = Field(default_factory=lambda: uuid4().hex)
 
 
-async def test_what_json_hides_or_what_is_new_each_time_is_told_apart_as_it_was_sent(
+async def test_unserializable_arguments_are_compared_as_sent(
     effects: Effects,
 ) -> None:
     sent: list[str] = []
@@ -231,7 +231,7 @@ async def test_what_json_hides_or_what_is_new_each_time_is_told_apart_as_it_was_
     assert sent == ["ann a", "ann b"]
 
 
-async def test_what_was_written_without_hooks_is_on_record_for_as_long_as_the_process() -> None:
+async def test_write_without_hooks_is_recorded_in_process() -> None:
     agent = SimpleNamespace(model_config="offline")
     state = RunState(run_id=RUN)
     first, second = (RunContext.of(agent).hooks.effects(state) for _ in range(2))
@@ -248,7 +248,7 @@ async def in_another_run(write: Tool, effects: Effects, run_id: str = "r2") -> S
     return await gate.step("send", INPUTS)
 
 
-async def test_another_run_may_do_what_was_committed_again(office: Office) -> None:
+async def test_another_run_may_repeat_committed_write(office: Office) -> None:
     write = sending(office)
     await sent(write, office.effects)
     assert (await in_another_run(write, office.effects)).ok
@@ -260,7 +260,7 @@ def begun(effects: Effects) -> None:
     assert effects.intend(KEY, "send", INPUTS)
 
 
-async def test_what_another_run_began_and_never_ended_is_not_run_but_asked(
+async def test_unfinished_write_of_another_run_is_asked_about(
     office: Office,
 ) -> None:
     begun(office.effects)
@@ -271,7 +271,7 @@ async def test_what_another_run_began_and_never_ended_is_not_run_but_asked(
     assert office.sent == []
 
 
-async def test_only_the_same_action_with_the_same_inputs_stands_in_the_way(
+async def test_only_same_action_and_inputs_block(
     office: Office,
 ) -> None:
     begun(office.effects)
@@ -281,7 +281,7 @@ async def test_only_the_same_action_with_the_same_inputs_stands_in_the_way(
 
 
 @pytest.mark.parametrize("happened", [True, False])
-async def test_what_the_person_says_of_it_settles_both_runs(office: Office, happened: bool) -> None:
+async def test_persons_answer_settles_both_runs(office: Office, happened: bool) -> None:
     begun(office.effects)
     write = sending(office)
     key = failure_of(await in_another_run(write, office.effects)).metadata[EFFECT_KEY]
@@ -300,7 +300,7 @@ async def test_what_the_person_says_of_it_settles_both_runs(office: Office, happ
 
 
 @pytest.mark.parametrize("happened", [True, False])
-async def test_what_is_looked_up_of_it_settles_both_runs(office: Office, happened: bool) -> None:
+async def test_reconciliation_settles_both_runs(office: Office, happened: bool) -> None:
     begun(office.effects)
     if happened:
         office.sent.append("ann")
@@ -315,7 +315,7 @@ async def test_what_is_looked_up_of_it_settles_both_runs(office: Office, happene
         assert office.effects.standing(KEY) is None
 
 
-async def test_a_body_of_another_run_that_runs_on_may_still_do_it(office: Office) -> None:
+async def test_running_body_of_another_run_may_still_act(office: Office) -> None:
     late, arrived = sending_late(office)
     await sent(late, office.effects)
     assert failure_of(await in_another_run(late, office.effects)).effect is Effect.uncertain
@@ -323,7 +323,7 @@ async def test_a_body_of_another_run_that_runs_on_may_still_do_it(office: Office
     assert (await in_another_run(late, office.effects)).envelope["result"] == "found for ann"
 
 
-def test_of_two_that_intend_the_same_only_the_first_may_go_on(effects: Effects) -> None:
+def test_first_of_two_intents_wins(effects: Effects) -> None:
     assert effects.intend("k1", "send", {"to": "ann", "n": 1})
     assert not effects.intend("k1", "send", {"n": 1, "to": "ann"})
     assert not effects.intend("k2", "send", {"n": 1, "to": "ann"})
@@ -332,7 +332,7 @@ def test_of_two_that_intend_the_same_only_the_first_may_go_on(effects: Effects) 
     assert standing == Standing("intended", others=("k1",))
 
 
-def test_what_is_withdrawn_takes_nothing_back_that_another_run_has_committed(
+def test_withdrawal_keeps_other_runs_commit(
     effects: Effects,
 ) -> None:
     effects.intend("k1", "send", INPUTS)
@@ -354,7 +354,7 @@ def allowing(office: Office, write: Tool) -> Gate:
     )
 
 
-async def test_a_write_that_is_told_again_is_not_asked_about_again(office: Office) -> None:
+async def test_replayed_write_is_not_asked_about(office: Office) -> None:
     gate = allowing(office, sending(office))
     asked = failure_of(await gate.step("send", INPUTS))
     assert asked.metadata["question"] == "May send run?"
@@ -366,7 +366,7 @@ async def test_a_write_that_is_told_again_is_not_asked_about_again(office: Offic
     assert office.sent == ["ann"]
 
 
-async def test_nobody_is_asked_for_leave_to_look_up_what_a_write_has_done(
+async def test_reconciliation_needs_no_approval(
     office: Office,
 ) -> None:
     begun(office.effects)
@@ -375,7 +375,7 @@ async def test_nobody_is_asked_for_leave_to_look_up_what_a_write_has_done(
     assert office.sent == []
 
 
-async def test_a_write_that_did_not_happen_waits_for_leave_again(office: Office) -> None:
+async def test_write_that_did_not_happen_needs_approval_again(office: Office) -> None:
     begun(office.effects)
     gate = allowing(office, sending(office))
     key = failure_of(await gate.step("send", INPUTS)).metadata[EFFECT_KEY]
@@ -390,7 +390,7 @@ class Unshowable:
         raise RuntimeError("no words")
 
 
-async def test_a_write_whose_answer_cannot_be_shown_is_done_and_on_record(office: Office) -> None:
+async def test_write_with_unprintable_answer_is_recorded(office: Office) -> None:
     write = sending(office, Unshowable)
     outcome = await sent(write, office.effects)
     assert outcome.ok
@@ -399,7 +399,7 @@ async def test_a_write_whose_answer_cannot_be_shown_is_done_and_on_record(office
     assert office.sent == ["ann"]
 
 
-async def test_a_write_that_raises_says_that_nothing_happened_and_may_run_again(
+async def test_write_raising_with_no_effect_may_run_again(
     office: Office,
 ) -> None:
     failure = failure_of(await sent(sending(office, raising(ValueError("no"))), office.effects))
@@ -482,9 +482,7 @@ IN_TRANSIT = [
         *map(repr, IN_TRANSIT),
     ],
 )  # fmt: skip
-async def test_after_an_error_in_transit_nobody_knows_and_the_person_is_asked(
-    office: Office, then: Callable[[], Any]
-) -> None:
+async def test_transport_error_becomes_a_question(office: Office, then: Callable[[], Any]) -> None:
     outcome = await sent(sending(office, then), office.effects)
     failure = failure_of(outcome)
     assert failure.kind is FailureKind.tool_error
@@ -512,7 +510,7 @@ async def test_after_an_error_in_transit_nobody_knows_and_the_person_is_asked(
     ],
     ids=repr,
 )
-async def test_a_write_that_was_turned_away_may_run_again(office: Office, error: Exception) -> None:
+async def test_rejected_write_may_run_again(office: Office, error: Exception) -> None:
     failure = failure_of(await sent(sending(office, raising(error)), office.effects))
     assert failure.effect is Effect.none
     assert (await sent(sending(office), office.effects)).ok
@@ -528,7 +526,7 @@ async def later() -> AsyncIterator[int]:
 
 @pytest.mark.parametrize("make", [numbers, later])
 @pytest.mark.parametrize("effect", ["none", "write"])
-async def test_a_generator_is_no_answer(make: Callable[[], Any], effect: Any) -> None:
+async def test_generator_is_no_answer(make: Callable[[], Any], effect: Any) -> None:
     @tool(effect=effect)
     async def send(to: str) -> Any:
         """Send, or not: its generator never runs."""
@@ -539,13 +537,13 @@ async def test_a_generator_is_no_answer(make: Callable[[], Any], effect: Any) ->
     assert failure.effect is (Effect.uncertain if effect == "write" else Effect.none)
 
 
-async def test_a_write_that_knows_better_raises_from_none(office: Office) -> None:
+async def test_write_may_raise_with_effect_none(office: Office) -> None:
     then = wrapped(ConnectionError("refused"), hidden=True)
     assert failure_of(await sent(sending(office, then), office.effects)).effect is Effect.none
     assert office.effects.standing(KEY) is None
 
 
-async def test_a_failure_of_a_write_that_happened_commits_it(office: Office) -> None:
+async def test_failed_write_with_effect_is_committed(office: Office) -> None:
     told = Failure(
         FailureKind.tool_error,
         "sent, but no receipt came",
@@ -568,7 +566,7 @@ def looked_up(office: Office) -> Callable[..., Any]:
     return reconcile
 
 
-async def test_a_deadline_after_the_effect_is_looked_up_and_found(office: Office) -> None:
+async def test_deadline_after_effect_is_reconciled_as_done(office: Office) -> None:
     write = sending(office, hanging, timeout_s=SOON, reconcile=looked_up(office))
     outcome = await sent(write, office.effects)
     assert outcome.envelope["result"] == "found for ann"
@@ -577,7 +575,7 @@ async def test_a_deadline_after_the_effect_is_looked_up_and_found(office: Office
     assert office.sent == ["ann"]
 
 
-async def test_a_deadline_before_the_effect_is_looked_up_and_may_be_tried_again(
+async def test_deadline_before_effect_is_reconciled_and_retryable(
     office: Office,
 ) -> None:
     @tool(name="send", effect="write", timeout_s=SOON, reconcile=looked_up(office))
@@ -607,7 +605,7 @@ async def as_numpy(office: Office, to: str) -> Any:
 
 @pytest.mark.parametrize("found", [yes_or_no, how_many, as_numpy])
 @pytest.mark.parametrize("happened", [True, False])
-async def test_a_yes_or_a_no_says_whether_it_happened(
+async def test_yes_or_no_settles_the_outcome(
     office: Office, found: Callable[..., Any], happened: bool
 ) -> None:
     begun(office.effects)
@@ -637,7 +635,7 @@ async def another_signature(number: int) -> None:
 
 
 @pytest.mark.parametrize("reconcile", [None, breaks, never, another_signature])
-async def test_what_cannot_be_looked_up_is_asked(office: Office, reconcile: Any) -> None:
+async def test_failed_reconciliation_becomes_a_question(office: Office, reconcile: Any) -> None:
     write = sending(office, hanging, timeout_s=SOON, reconcile=reconcile)
     failure = failure_of(await sent(write, office.effects))
     assert failure.effect is Effect.uncertain
@@ -648,7 +646,7 @@ async def test_what_cannot_be_looked_up_is_asked(office: Office, reconcile: Any)
     assert office.sent == ["ann"]
 
 
-async def test_a_body_that_runs_on_may_still_do_what_is_not_found_yet(office: Office) -> None:
+async def test_running_body_may_still_act_after_reconciliation(office: Office) -> None:
     late, arrived = sending_late(office)
     first = failure_of(await sent(late, office.effects))
     assert "still runs" in first.explanation
@@ -660,7 +658,7 @@ async def test_a_body_that_runs_on_may_still_do_what_is_not_found_yet(office: Of
     assert office.sent == ["ann"]
 
 
-async def test_a_stop_in_a_write_leaves_it_uncertain(office: Office) -> None:
+async def test_stopped_write_is_uncertain(office: Office) -> None:
     stop = CancellationRequest()
 
     async def stopped() -> None:
@@ -706,7 +704,7 @@ class Failing(MemoryEffects):
 
 
 @pytest.mark.parametrize("at", ["standing", "intend"])
-async def test_a_write_that_cannot_be_put_on_record_does_not_run(at: str) -> None:
+async def test_unrecordable_write_does_not_run(at: str) -> None:
     office = Office(MemoryEffects())
     failure = failure_of(await sent(sending(office), Failing(at)))
     assert (failure.suggested_action, failure.effect) == (Action.handoff, Effect.none)
@@ -715,7 +713,7 @@ async def test_a_write_that_cannot_be_put_on_record_does_not_run(at: str) -> Non
     assert office.sent == []
 
 
-async def test_a_write_whose_commit_fails_is_told_as_done_and_not_done_again() -> None:
+async def test_write_with_failing_commit_is_reported_done_and_not_repeated() -> None:
     effects = Failing("commit")
     office = Office(effects)
     outcome = await sent(sending(office), effects)
@@ -727,7 +725,7 @@ async def test_a_write_whose_commit_fails_is_told_as_done_and_not_done_again() -
     assert office.sent == ["ann"]
 
 
-async def test_a_write_that_failed_and_cannot_be_withdrawn_stays_uncertain() -> None:
+async def test_failed_write_that_cannot_be_withdrawn_stays_uncertain() -> None:
     effects = Failing("withdraw")
     office = Office(effects)
     failure = failure_of(await sent(sending(office, raising(ValueError("no"))), effects))
@@ -737,7 +735,7 @@ async def test_a_write_that_failed_and_cannot_be_withdrawn_stays_uncertain() -> 
 
 
 @pytest.mark.parametrize("state", ["intended", "committed"])
-def test_what_is_committed_stays_whatever_is_told_later(effects: Effects, state: str) -> None:
+def test_commit_is_final(effects: Effects, state: str) -> None:
     effects.intend("k", "send", {})
     if state == "committed":
         effects.commit("k", [1])

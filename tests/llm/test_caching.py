@@ -53,7 +53,7 @@ def marks(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     ("told", "settled"),
     [(TOLD, ("messages", 2, "content", 0)), (TOLD[:2], ("messages", 0, "content", 0))],
 )
-async def test_claude_gets_marks_where_a_request_stays_the_same(told: Any, settled: Any) -> None:
+async def test_claude_request_gets_cache_marks(told: Any, settled: Any) -> None:
     usage = {"cache_read_input_tokens": 900, "cache_creation_input_tokens": 80}
     with anthropic([message(words("406"), usage=usage)]) as server:
         last = await ask(model_at(server, CLAUDE), told)
@@ -64,7 +64,7 @@ async def test_claude_gets_marks_where_a_request_stays_the_same(told: Any, settl
     assert last.cost_usd < (11 + 900 + 80) * 3e-6
 
 
-async def test_marks_that_are_refused_are_left_out_from_then_on() -> None:
+async def test_refused_cache_marks_are_dropped() -> None:
     with anthropic([REFUSED, message(words("406")), message(words("406"))]) as server:
         model = model_at(server, CLAUDE)
         await ask(model, TOLD)
@@ -74,7 +74,7 @@ async def test_marks_that_are_refused_are_left_out_from_then_on() -> None:
 
 
 @pytest.mark.parametrize(("model", "count"), [("openai/gpt-5", 0), ("dashscope/qwen3-max", 3)])
-async def test_only_providers_that_want_marks_get_them(model: str, count: int) -> None:
+async def test_only_supporting_providers_get_marks(model: str, count: int) -> None:
     with LoopbackProvider([answer("406", usage=Usage(100, 5, 64))], strict=False) as server:
         last = await ask(model_at(server, model), TOLD)
     assert len(marks(server.requests[0].body)) == count
@@ -82,7 +82,7 @@ async def test_only_providers_that_want_marks_get_them(model: str, count: int) -
 
 
 @pytest.mark.parametrize("effort", ["low", "high"])
-async def test_an_effort_that_is_not_taken_is_left_out(effort: str) -> None:
+async def test_unsupported_effort_is_dropped(effort: str) -> None:
     with LoopbackProvider([say("406"), say("406")]) as server:
         model = model_at(server, "openai/gpt-4o", reasoning_effort=effort)
         await ask(model, TOLD)
@@ -93,7 +93,7 @@ async def test_an_effort_that_is_not_taken_is_left_out(effort: str) -> None:
     assert server.requests[0].body["reasoning_effort"] == effort
 
 
-async def test_the_client_does_not_search_our_requests_and_searches_all_others(
+async def test_client_skips_redaction_of_our_requests_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from openai import AsyncOpenAI

@@ -74,7 +74,7 @@ def player(tape: Tape, words: str = WORDS) -> Player:
     return Player(tape.read(), words, 1, PLACE, shown="cassettes/sales.yaml")
 
 
-async def test_what_was_recorded_is_said_again_without_the_model(tape: Tape) -> None:
+async def test_recorded_answer_is_replayed_without_model(tape: Tape) -> None:
     spoken = answer("It is 3.", model="scripted", usage=Usage(5, 6), cost_usd=0.5)
     await record(tape, [spoken, say("Done.")], asked(), asked("3"))
     first, second = await said(player(tape), asked(), asked("3"))
@@ -94,7 +94,7 @@ class Piecewise(ScriptedModel):
                 yield item
 
 
-async def test_an_answer_in_pieces_is_heard_in_pieces_and_recorded_whole(tape: Tape) -> None:
+async def test_streamed_answer_replays_in_chunks(tape: Tape) -> None:
     model = recorded(Piecewise([say("Done.")]), recorder(tape))
     (live,) = await said(model, asked())
     assert [item.text for item in live if isinstance(item, Delta)] == list("Done.")
@@ -103,7 +103,7 @@ async def test_an_answer_in_pieces_is_heard_in_pieces_and_recorded_whole(tape: T
     assert again[-1] == live[-1].__class__(**{**vars(live[-1]), "cost_usd": 0.0})
 
 
-async def test_an_answer_without_a_price_costs_nothing_when_it_is_said_again(tape: Tape) -> None:
+async def test_unpriced_answer_costs_nothing_in_replay(tape: Tape) -> None:
     await record(tape, [say("Done.")], asked())
     (again,) = await said(player(tape), asked())
     assert isinstance(again[-1], Completion)
@@ -111,7 +111,7 @@ async def test_an_answer_without_a_price_costs_nothing_when_it_is_said_again(tap
     assert await player(tape).estimate_cost_usd(10, 10) == 0.0
 
 
-async def test_an_attempt_that_failed_is_not_recorded(tape: Tape) -> None:
+async def test_failed_attempt_is_not_recorded(tape: Tape) -> None:
     model = recorded(ScriptedModel([ConnectionResetError("cut"), say("Done.")]), recorder(tape))
     with pytest.raises(ConnectionResetError):
         await said(model, asked())
@@ -121,7 +121,7 @@ async def test_an_attempt_that_failed_is_not_recorded(tape: Tape) -> None:
     assert again[0] == Delta("Done.")
 
 
-async def test_the_same_request_gets_its_answers_in_their_order_then_the_last_again(
+async def test_repeated_request_replays_answers_in_order(
     tape: Tape,
 ) -> None:
     await record(tape, [say("first"), say("second")], asked(), asked())
@@ -129,7 +129,7 @@ async def test_the_same_request_gets_its_answers_in_their_order_then_the_last_ag
     assert [items[0] for items in heard] == [Delta("first"), Delta("second"), Delta("second")]
 
 
-async def test_each_answer_is_on_the_disk_before_it_is_heard(tape: Tape) -> None:
+async def test_answer_is_on_disk_before_it_is_delivered(tape: Tape) -> None:
     model = recorded(ScriptedModel([say("first"), say("second")]), recorder(tape))
     async for item in model.stream(asked()):
         if isinstance(item, Completion):
@@ -137,7 +137,7 @@ async def test_each_answer_is_on_the_disk_before_it_is_heard(tape: Tape) -> None
             assert contents(turn) == ["first"]
 
 
-async def test_a_new_recording_replaces_the_old_one_of_its_turn_alone(tape: Tape) -> None:
+async def test_new_recording_replaces_its_turn_only(tape: Tape) -> None:
     await record(tape, [say("one"), say("two"), say("three")], asked(), asked("1"), asked("2"))
     other = recorded(ScriptedModel([say("other")]), recorder(tape, words="another"))
     await said(other, asked(words="another"))
@@ -146,7 +146,7 @@ async def test_a_new_recording_replaces_the_old_one_of_its_turn_alone(tape: Tape
     assert turns == {WORDS: ["uno"], "another": ["other"]}
 
 
-async def test_a_turn_that_goes_on_keeps_what_was_recorded_before(tape: Tape) -> None:
+async def test_resumed_turn_keeps_earlier_recording(tape: Tape) -> None:
     await record(tape, [say("one"), say("two"), say("three")], asked(), asked("1"), asked("2"))
     going_on = recorder(tape, goes_on=True)
     await said(recorded(ScriptedModel([say("dos"), say("tres")]), going_on), asked("1"), asked("x"))
@@ -154,7 +154,7 @@ async def test_a_turn_that_goes_on_keeps_what_was_recorded_before(tape: Tape) ->
     assert contents(turn) == ["one", "dos", "tres"]
 
 
-async def test_secrets_stand_in_no_byte_of_the_recording(tape: Tape) -> None:
+async def test_recording_contains_no_secret(tape: Tape) -> None:
     key = "sk-canary-0123456789abcdef"
     secrets = Secrets({"SHOP_API_KEY": "shop-canary-77"}, ["model-canary-88"])
     steps = [
@@ -168,7 +168,7 @@ async def test_secrets_stand_in_no_byte_of_the_recording(tape: Tape) -> None:
     assert text.count("[redacted]") >= 5
 
 
-async def test_what_differs_from_the_nearest_step_is_said_line_by_line(tape: Tape) -> None:
+async def test_mismatch_is_shown_line_by_line(tape: Tape) -> None:
     results = [json.dumps({"requested": "run_code", "result": {"rows": n}}) for n in (5, 7)]
     await record(tape, [say("one"), say("two")], asked(), asked(results[0]))
     playing = player(tape)
@@ -184,7 +184,7 @@ async def test_what_differs_from_the_nearest_step_is_said_line_by_line(tape: Tap
     assert "--record" in lines[-1]
 
 
-async def test_of_several_answers_to_a_step_the_nearest_is_compared(tape: Tape) -> None:
+async def test_mismatch_is_compared_with_nearest_answer(tape: Tape) -> None:
     far, near = "\n".join("abcdef"), "\n".join("uvwxyz")
     await record(tape, [say("one")] * 3, asked(), asked(far), asked(near))
     with pytest.raises(CassetteMiss) as raised:
@@ -193,7 +193,7 @@ async def test_of_several_answers_to_a_step_the_nearest_is_compared(tape: Tape) 
     assert added == ["+  !"]
 
 
-async def test_a_recording_that_was_interrupted_says_after_which_step(tape: Tape) -> None:
+async def test_interrupted_recording_names_last_step(tape: Tape) -> None:
     await record(tape, [say("one")], asked())
     playing = player(tape)
     await said(playing, asked())
@@ -202,31 +202,31 @@ async def test_a_recording_that_was_interrupted_says_after_which_step(tape: Tape
     assert "the result of step 1" in str(raised.value)
 
 
-async def test_a_request_that_was_reworded_is_shown_beside_the_recorded_one(tape: Tape) -> None:
+async def test_reworded_request_is_shown_beside_recorded_one(tape: Tape) -> None:
     await record(tape, [say("one")], asked())
     with pytest.raises(CassetteMiss) as raised:
         player(tape, "add up the sales by region")
     assert "-add up the sales\n+add up the sales by region" in str(raised.value)
 
 
-async def test_a_request_like_none_is_told_whose_recording_it_is(tape: Tape) -> None:
+async def test_unknown_request_names_the_recorded_one(tape: Tape) -> None:
     await record(tape, [say("one")], asked())
     with pytest.raises(CassetteMiss, match=r"1 turn of 'sales\.ipynb'"):
         player(tape, "zzzz")
 
 
-def test_an_empty_recording_is_told_as_such(tape: Tape) -> None:
+def test_empty_recording_is_reported(tape: Tape) -> None:
     with pytest.raises(CassetteMiss, match="none at all"):
         player(tape)
 
 
-def test_a_difference_is_no_longer_than_a_screen() -> None:
+def test_difference_fits_one_screen() -> None:
     text = difference("\n".join(map(str, range(500))), "x" * 10_000)
     assert len(text.splitlines()) <= 42
     assert max(map(len, text.splitlines())) <= 160
 
 
-async def test_another_cell_with_the_same_words_is_asked_where_its_own_has_no_answer(
+async def test_same_words_in_another_cell_are_a_fallback(
     tape: Tape,
 ) -> None:
     for occurrence, text in ((1, "one"), (2, "two")):
@@ -239,7 +239,7 @@ async def test_another_cell_with_the_same_words_is_asked_where_its_own_has_no_an
     assert [items[0] for items in heard] == [Delta("two"), Delta("one")]
 
 
-async def test_a_recording_that_cannot_be_written_ends_the_turn_with_the_remedy(
+async def test_unwritable_recording_ends_turn_with_remedy(
     tape: Tape, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: Any, **__: Any) -> None:
@@ -266,7 +266,7 @@ class Detailed(ScriptedModel):
         return prompt_tokens * 2.0 + answer_tokens
 
 
-async def test_what_a_model_says_of_itself_passes_through(tape: Tape) -> None:
+async def test_model_metadata_passes_through(tape: Tape) -> None:
     around: Any = recorded(Detailed([], "detailed"), recorder(tape))
     for fact in ("name", "service", "secrets", "max_answer_tokens", "context_window"):
         assert getattr(around, fact) == getattr(Detailed([], "detailed"), fact)
@@ -288,7 +288,7 @@ class Closing(ScriptedModel):
             self.closed = True
 
 
-async def test_a_stream_that_is_no_longer_wanted_is_closed_all_the_way(tape: Tape) -> None:
+async def test_abandoned_stream_is_closed_completely(tape: Tape) -> None:
     model = Closing([])
     stream = recorded(model, recorder(tape)).stream(asked())
     async for _ in stream:

@@ -69,7 +69,7 @@ values = st.recursive(
 
 @example(words="\x85", asked="\t\nx", said="a\n ", thought=" ", name="\t\n", raw="\ufeff")
 @given(words=texts, asked=texts, said=texts, thought=texts, name=texts, raw=texts)
-def test_whatever_was_said_is_read_again_as_it_was(
+def test_recording_round_trips(
     words: str, asked: str, said: str, thought: str, name: str, raw: str
 ) -> None:
     given_answer = answer(said or None, [ToolCall("call_1_1", FunctionCall(name, raw))], model="m")
@@ -82,7 +82,7 @@ def test_whatever_was_said_is_read_again_as_it_was(
 
 
 @given(arguments=st.dictionaries(texts, values, max_size=4), is_compact=st.booleans())
-def test_arguments_mean_what_they_meant(arguments: dict[str, Any], is_compact: bool) -> None:
+def test_arguments_keep_their_meaning(arguments: dict[str, Any], is_compact: bool) -> None:
     separators = (",", ":") if is_compact else None
     written = json.dumps(arguments, ensure_ascii=False, separators=separators)
     call = ToolCall("call_1_1", FunctionCall("order", written))
@@ -92,13 +92,13 @@ def test_arguments_mean_what_they_meant(arguments: dict[str, Any], is_compact: b
 
 
 @pytest.mark.parametrize("written", ["", "{", "[1]", '{"a": NaN}', '{"a": "\\ud800"}', "null"])
-def test_arguments_that_are_no_plain_object_stay_as_they_were_written(written: str) -> None:
+def test_non_object_arguments_stay_as_written(written: str) -> None:
     call = ToolCall("call_1_1", FunctionCall("order", written))
     read = again(recording(turn_of(answer(calls=[call], model="m"))))
     assert step_of(read).message.tool_calls[0].function.arguments == written
 
 
-def test_code_stands_in_the_file_line_by_line() -> None:
+def test_code_is_stored_line_by_line() -> None:
     lines = [line.strip() for line in to_text(recording(turn())).splitlines()]
     assert set(CODE.splitlines()) <= set(lines)
 
@@ -106,7 +106,7 @@ def test_code_stands_in_the_file_line_by_line() -> None:
 @pytest.mark.parametrize(
     "code", ["if x:\n\ty = 1", "x = 1   \n    \ny = 2", "  indented\nx", "\n\nx = '😀 grün'\n\n"]
 )
-def test_code_with_tabs_spaces_and_any_letters_stands_in_lines_too(code: str) -> None:
+def test_code_with_any_characters_is_stored_in_lines(code: str) -> None:
     kept = recording(turn(code=code))
     arguments = step_of(again(kept)).message.tool_calls[0].function.arguments
     assert json.loads(arguments) == {"code": code}
@@ -115,7 +115,7 @@ def test_code_with_tabs_spaces_and_any_letters_stands_in_lines_too(code: str) ->
         assert any(written.endswith(line) for written in text.splitlines())
 
 
-def test_another_line_of_code_is_another_line_of_the_file() -> None:
+def test_changed_code_line_changes_one_file_line() -> None:
     def written(code: str) -> list[str]:
         return to_text(recording(turn(code=code), turn("another"))).splitlines()
 
@@ -125,7 +125,7 @@ def test_another_line_of_code_is_another_line_of_the_file() -> None:
     assert "mean" in differing[0][1]
 
 
-def test_nothing_in_the_file_changes_when_the_same_is_recorded_again() -> None:
+def test_identical_rerecording_changes_nothing() -> None:
     ids = replace(called(), choices=called().choices)
     other = ToolCall("toolu_77", called().message.tool_calls[0].function)
     message = replace(ids.message, tool_calls=(other,))
@@ -135,7 +135,7 @@ def test_nothing_in_the_file_changes_when_the_same_is_recorded_again() -> None:
     assert to_text(recording(turn())) == to_text(recording(turn_of(ids, asked=asked, words=words)))
 
 
-def test_a_turn_takes_the_place_of_its_earlier_recording(tmp_path: Path) -> None:
+def test_rerecorded_turn_replaces_its_recording(tmp_path: Path) -> None:
     tape = Tape(tmp_path / "cassettes" / "a.yaml", "a.ipynb")
     for each in (turn("first"), turn("second"), turn("first", "x = 1")):
         tape.put(each)
@@ -143,7 +143,7 @@ def test_a_turn_takes_the_place_of_its_earlier_recording(tmp_path: Path) -> None
     assert tape.read().turn(("first", 1)) == turn("first", "x = 1")
 
 
-def test_two_cells_with_the_same_words_are_two_turns(tmp_path: Path) -> None:
+def test_equal_requests_in_two_cells_are_two_turns(tmp_path: Path) -> None:
     tape = Tape(tmp_path / "a.yaml", "a.ipynb")
     tape.put(turn(code="x = 1"))
     tape.put(turn(code="x = 2", occurrence=2))
@@ -151,7 +151,7 @@ def test_two_cells_with_the_same_words_are_two_turns(tmp_path: Path) -> None:
     assert tape.read().turn(("add up the sales", 2)) == turn(code="x = 2", occurrence=2)
 
 
-def test_kernels_that_record_at_once_lose_nothing_of_one_another(tmp_path: Path) -> None:
+def test_concurrent_kernels_lose_no_recording(tmp_path: Path) -> None:
     path = tmp_path / "cassettes" / "a.yaml"
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda i: Tape(path, "a.ipynb").put(turn(f"turn {i}")), range(12)))
@@ -159,7 +159,7 @@ def test_kernels_that_record_at_once_lose_nothing_of_one_another(tmp_path: Path)
     assert words == {f"turn {i}" for i in range(12)}
 
 
-def test_a_notebook_without_a_recording_has_an_empty_one(tmp_path: Path) -> None:
+def test_missing_recording_is_empty(tmp_path: Path) -> None:
     tape = Tape(tmp_path / "none.yaml", "a.ipynb")
     assert not tape.exists
     assert tape.read() == recording()
@@ -188,9 +188,7 @@ WHOLE = to_text(recording(turn()))
         (WHOLE.partition("turns:")[0] + "turns: [1]\n", r"turns\.0"),
     ],
 )
-def test_a_file_that_cannot_be_used_says_why_and_what_to_do(
-    spoilt: str, told: str, tmp_path: Path
-) -> None:
+def test_unusable_file_names_reason_and_remedy(spoilt: str, told: str, tmp_path: Path) -> None:
     assert spoilt != WHOLE
     path = tmp_path / "a.yaml"
     path.write_text(spoilt)
@@ -200,7 +198,7 @@ def test_a_file_that_cannot_be_used_says_why_and_what_to_do(
     assert "record the notebook again" in str(raised.value)
 
 
-def test_a_broken_file_is_never_written_over(tmp_path: Path) -> None:
+def test_broken_file_is_never_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text("<<<<<<< HEAD\n")
     with pytest.raises(CassetteError):
@@ -208,7 +206,7 @@ def test_a_broken_file_is_never_written_over(tmp_path: Path) -> None:
     assert path.read_text() == "<<<<<<< HEAD\n"
 
 
-def test_objects_of_python_are_not_made_of_a_file(tmp_path: Path) -> None:
+def test_file_cannot_create_python_objects(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text(WHOLE.replace("model: m", "model: !!python/object/apply:os.getcwd []"))
     with pytest.raises(CassetteError, match="no YAML"):

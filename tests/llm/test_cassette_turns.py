@@ -97,7 +97,7 @@ def told(events: Sequence[AgentEvent]) -> list[Any]:
     return kept
 
 
-async def test_turns_recorded_here_are_replayed_elsewhere_without_a_key(
+async def test_recorded_turns_replay_elsewhere_without_key(
     notebooks: Notebooks,
 ) -> None:
     here = notebooks.place("here")
@@ -113,7 +113,7 @@ async def test_turns_recorded_here_are_replayed_elsewhere_without_a_key(
     assert again.executor.variables()["total"] == 3
 
 
-async def test_a_question_is_answered_in_a_replay_as_it_was_when_recorded(
+async def test_question_is_answered_in_replay(
     notebooks: Notebooks,
 ) -> None:
     here = notebooks.place("here")
@@ -133,9 +133,7 @@ DRAW = call("run_code", code="import altair as alt\nalt.Chart(sales).mark_bar().
 
 
 @pytest.mark.parametrize("figures", [True, False])
-async def test_a_picture_stands_in_a_recording_by_its_digest(
-    notebooks: Notebooks, figures: bool
-) -> None:
+async def test_picture_is_recorded_by_digest(notebooks: Notebooks, figures: bool) -> None:
     options = TurnOptions(share_figures=figures)
     here = notebooks.place("here")
     session = notebooks.open(here, [LOAD, DRAW, DONE], RECORD)
@@ -150,7 +148,7 @@ async def test_a_picture_stands_in_a_recording_by_its_digest(
     assert told(replayed) == told(live)
 
 
-async def test_another_answer_to_the_question_misses(notebooks: Notebooks) -> None:
+async def test_different_reply_misses(notebooks: Notebooks) -> None:
     here = notebooks.place("here")
     session = notebooks.open(here, [ASK, DONE], RECORD)
     await gather(session.turn("add up one region", cell_key="a"))
@@ -161,7 +159,7 @@ async def test_another_answer_to_the_question_misses(notebooks: Notebooks) -> No
         await gather(again.resume("south"))
 
 
-async def test_a_turn_goes_on_in_another_kernel_and_is_recorded_whole(notebooks: Notebooks) -> None:
+async def test_turn_resumed_in_another_kernel_is_recorded_whole(notebooks: Notebooks) -> None:
     here = notebooks.place("here")
     await gather(notebooks.open(here, [ASK], RECORD).turn("add up one region", cell_key="a"))
     await gather(notebooks.open(here, [DONE], RECORD).resume("north"))
@@ -170,7 +168,7 @@ async def test_a_turn_goes_on_in_another_kernel_and_is_recorded_whole(notebooks:
     assert (await gather(again.resume("north")))[-1] == RunCompleted(summary="The total is 3.")
 
 
-async def test_what_earlier_kernels_left_in_the_workspace_does_not_count(
+async def test_earlier_kernels_leave_no_trace(
     notebooks: Notebooks,
 ) -> None:
     here = notebooks.place("here")
@@ -184,7 +182,7 @@ async def test_what_earlier_kernels_left_in_the_workspace_does_not_count(
     assert isinstance(events[-1], RunCompleted)
 
 
-async def test_a_miss_ends_the_turn_with_what_differs(notebooks: Notebooks) -> None:
+async def test_miss_ends_turn_with_difference(notebooks: Notebooks) -> None:
     here = notebooks.place("here")
     await gather(notebooks.open(here, [LOAD, DONE], RECORD).turn("load the sales", cell_key="a"))
     there = notebooks.place("there", here)
@@ -204,7 +202,7 @@ async def test_a_miss_ends_the_turn_with_what_differs(notebooks: Notebooks) -> N
     ("notebook", "told"),
     [("other.ipynb", "cassettes/other.yaml is not beside"), ("untitled", "JPY_SESSION_NAME")],
 )
-async def test_a_replay_without_a_recording_says_how_to_get_one(
+async def test_replay_without_recording_explains_how_to_record(
     notebooks: Notebooks, notebook: str, told: str
 ) -> None:
     session = notebooks.open(notebooks.place("here"), "offline", REPLAY, notebook)
@@ -214,7 +212,7 @@ async def test_a_replay_without_a_recording_says_how_to_get_one(
 
 
 @pytest.mark.parametrize("mode", [RECORD, REPLAY])
-async def test_a_broken_recording_is_said_before_anything_runs(
+async def test_broken_recording_is_reported_first(
     notebooks: Notebooks, mode: dict[str, str]
 ) -> None:
     here = notebooks.place("here")
@@ -227,7 +225,7 @@ async def test_a_broken_recording_is_said_before_anything_runs(
     assert (here / "cassettes" / "sales.yaml").read_text() == "<<<<<<< HEAD\n"
 
 
-async def test_a_cell_that_names_another_model_than_the_recorded_is_told_so(
+async def test_cell_naming_another_model_is_told(
     notebooks: Notebooks,
 ) -> None:
     here = notebooks.place("here")
@@ -241,7 +239,7 @@ async def test_a_cell_that_names_another_model_than_the_recorded_is_told_so(
     assert isinstance(events[-1], RunCompleted)
 
 
-async def test_a_replay_of_the_environment_is_not_overruled_by_a_cell(notebooks: Notebooks) -> None:
+async def test_environment_replay_overrides_cell(notebooks: Notebooks) -> None:
     here = notebooks.place("here")
     await gather(notebooks.open(here, [LOAD, DONE], RECORD).turn("load the sales", cell_key="a"))
     before = (here / "cassettes" / "sales.yaml").read_bytes()
@@ -262,7 +260,7 @@ async def test_a_replay_of_the_environment_is_not_overruled_by_a_cell(notebooks:
         ("", [DONE], None, "provider/model"),
     ],
 )
-async def test_a_compared_cell_without_a_recording_runs_on_what_made_it_or_not_at_all(
+async def test_compared_cell_without_recording_runs_on_its_model_or_fails(
     notebooks: Notebooks,
     saved_by: str,
     usual: Sequence[Step] | str,
@@ -286,7 +284,7 @@ async def test_a_compared_cell_without_a_recording_runs_on_what_made_it_or_not_a
         assert isinstance(events[-1], RunCompleted)
 
 
-async def test_a_cell_is_recorded_and_replayed_by_itself(notebooks: Notebooks) -> None:
+async def test_cell_records_and_replays_alone(notebooks: Notebooks) -> None:
     here = notebooks.place("here")
     recording = TurnOptions(cassette=CassetteMode.record)
     session = notebooks.open(here, [LOAD, DONE, ADD, DONE])
@@ -299,7 +297,7 @@ async def test_a_cell_is_recorded_and_replayed_by_itself(notebooks: Notebooks) -
     assert isinstance(events[-1], RunCompleted)
 
 
-async def test_a_model_of_the_notebook_is_set_without_its_key_where_all_is_replayed(
+async def test_notebook_model_needs_no_key_in_replay(
     notebooks: Notebooks,
 ) -> None:
     folder = notebooks.place("here")
@@ -310,7 +308,7 @@ async def test_a_model_of_the_notebook_is_set_without_its_key_where_all_is_repla
     assert session.model_name == "openai/gpt-5"
 
 
-async def test_a_budget_in_dollars_is_kept_without_a_price_in_a_replay(
+async def test_dollar_budget_holds_without_price_in_replay(
     notebooks: Notebooks,
 ) -> None:
     here = notebooks.place("here")
@@ -329,12 +327,12 @@ async def test_a_budget_in_dollars_is_kept_without_a_price_in_a_replay(
 @pytest.mark.parametrize(
     ("said", "meant"), [("", "off"), ("off", "off"), (" Replay ", "replay"), ("record", "record")]
 )
-def test_the_environment_says_what_happens(said: str, meant: str) -> None:
+def test_environment_variable_sets_mode(said: str, meant: str) -> None:
     assert mode_in({"PARSIMONY_CASSETTE": said}) == meant
     assert mode_in({}) is CassetteMode.off
 
 
-async def test_a_word_that_is_no_mode_is_refused_with_those_that_are(notebooks: Notebooks) -> None:
+async def test_unknown_mode_lists_valid_ones(notebooks: Notebooks) -> None:
     session = notebooks.open(notebooks.place("here"), [DONE], {"PARSIMONY_CASSETTE": "play"})
     with pytest.raises(SessionError, match="'play'; it takes one of record, replay, off"):
         await gather(session.turn("load the sales", cell_key="a"))

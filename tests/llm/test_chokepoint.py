@@ -81,7 +81,7 @@ async def nothing_else_runs() -> bool:
     return asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_deltas_come_first_and_the_completion_last() -> None:
+async def test_deltas_come_before_completion() -> None:
     model = ScriptedModel([say("Hello")])
     items = await all_of(model)
     assert items[0] == Delta("Hello")
@@ -90,7 +90,7 @@ async def test_deltas_come_first_and_the_completion_last() -> None:
     assert await nothing_else_runs()
 
 
-async def test_the_model_gets_a_repaired_transcript_and_the_caller_keeps_his() -> None:
+async def test_model_gets_repaired_transcript_and_caller_keeps_own() -> None:
     model = ScriptedModel([say("fine")])
     broken: list[dict[str, Any]] = [
         {"role": "assistant", "content": None},
@@ -104,7 +104,7 @@ async def test_the_model_gets_a_repaired_transcript_and_the_caller_keeps_his() -
 
 
 @pytest.mark.parametrize("play", [waits_for_ever, speaks_then_waits])
-async def test_a_cancel_ends_the_wait_and_closes_the_stream(play: Play) -> None:
+async def test_cancel_ends_wait_and_closes_stream(play: Play) -> None:
     fake, cancellation = Fake(play), CancellationRequest()
     stream = call_llm(fake, REQUEST, cancellation=cancellation)
     if play is speaks_then_waits:
@@ -118,7 +118,7 @@ async def test_a_cancel_ends_the_wait_and_closes_the_stream(play: Play) -> None:
     assert await nothing_else_runs()
 
 
-async def test_a_cancel_from_another_thread_is_heard() -> None:
+async def test_cancel_from_another_thread_is_heard() -> None:
     fake, cancellation = Fake(waits_for_ever), CancellationRequest()
     waiting = asyncio.ensure_future(all_of(fake, cancellation=cancellation))
     await fake.opened.wait()
@@ -128,7 +128,7 @@ async def test_a_cancel_from_another_thread_is_heard() -> None:
     assert fake.closed
 
 
-async def test_a_run_that_was_stopped_before_asks_nothing() -> None:
+async def test_cancelled_run_sends_nothing() -> None:
     model, cancellation = ScriptedModel([say("unheard")]), CancellationRequest()
     cancellation.set()
     with pytest.raises(Cancelled):
@@ -136,7 +136,7 @@ async def test_a_run_that_was_stopped_before_asks_nothing() -> None:
     assert model.requests == []
 
 
-async def test_after_a_cancel_nothing_more_is_told_even_if_it_was_said() -> None:
+async def test_nothing_is_emitted_after_cancel() -> None:
     async def chatters(fake: Fake) -> AsyncIterator[Any]:
         for _ in range(100):
             yield Delta("more ")
@@ -150,7 +150,7 @@ async def test_after_a_cancel_nothing_more_is_told_even_if_it_was_said() -> None
         await anext(stream)
 
 
-async def test_a_stream_that_will_not_close_does_not_hold_up_the_stop() -> None:
+async def test_stubborn_stream_does_not_delay_stop() -> None:
     global released
     released = asyncio.Event()
     cancellation = CancellationRequest()
@@ -167,7 +167,7 @@ async def test_a_stream_that_will_not_close_does_not_hold_up_the_stop() -> None:
     await asyncio.sleep(0)
 
 
-async def test_a_reader_who_leaves_early_leaves_nothing_running() -> None:
+async def test_early_leaving_reader_leaves_nothing_running() -> None:
     fake = Fake(speaks_then_waits)
     stream = call_llm(fake, REQUEST, cancellation=CancellationRequest())
     await anext(stream)
@@ -176,7 +176,7 @@ async def test_a_reader_who_leaves_early_leaves_nothing_running() -> None:
     assert await nothing_else_runs()
 
 
-async def test_a_reader_whose_task_is_cancelled_leaves_nothing_running() -> None:
+async def test_cancelled_reader_leaves_nothing_running() -> None:
     fake = Fake(waits_for_ever)
     reading = asyncio.ensure_future(all_of(fake))
     await fake.opened.wait()
@@ -187,7 +187,7 @@ async def test_a_reader_whose_task_is_cancelled_leaves_nothing_running() -> None
     assert await nothing_else_runs()
 
 
-async def test_a_reader_who_stops_at_the_completion_leaves_nothing_running() -> None:
+async def test_reader_stopping_at_completion_leaves_nothing_running() -> None:
     async for item in call_llm(
         ScriptedModel([say("hi")]), REQUEST, cancellation=CancellationRequest()
     ):
@@ -197,7 +197,7 @@ async def test_a_reader_who_stops_at_the_completion_leaves_nothing_running() -> 
 
 
 @pytest.mark.parametrize("play", [waits_for_ever, speaks_then_waits])
-async def test_silence_past_the_limit_is_a_timeout(play: Play) -> None:
+async def test_silence_past_limit_is_a_timeout(play: Play) -> None:
     fake, clock = Fake(play), ManualClock()
     *_, last = await all_of(fake, clock=clock)
     assert isinstance(last, Failure)
@@ -214,7 +214,7 @@ async def test_silence_past_the_limit_is_a_timeout(play: Play) -> None:
     assert fake.closed
 
 
-async def test_signs_of_life_keep_a_long_answer_alive_and_are_not_told() -> None:
+async def test_keepalives_extend_a_long_answer_silently() -> None:
     clock = ManualClock()
 
     async def writes_code(fake: Fake) -> AsyncIterator[Any]:
@@ -228,7 +228,7 @@ async def test_signs_of_life_keep_a_long_answer_alive_and_are_not_told() -> None
     assert clock.monotonic() == 500.0
 
 
-async def test_the_time_that_the_reader_takes_is_not_the_models_silence() -> None:
+async def test_reader_time_is_not_model_silence() -> None:
     clock = ManualClock()
     model = ScriptedModel([say("Hello")])
     stream = call_llm(model, REQUEST, cancellation=CancellationRequest(), clock=clock)
@@ -237,7 +237,7 @@ async def test_the_time_that_the_reader_takes_is_not_the_models_silence() -> Non
     assert isinstance(await anext(stream), Completion)
 
 
-async def test_a_scripted_answer_takes_no_virtual_time() -> None:
+async def test_scripted_answer_takes_no_virtual_time() -> None:
     clock = ManualClock()
     await all_of(ScriptedModel([say("Hello")]), clock=clock)
     assert clock.monotonic() == 0.0
@@ -256,7 +256,7 @@ def gush(item: Delta) -> Fake:
 
 
 @pytest.mark.parametrize("item", [Delta("x"), Delta(reasoning="x"), Delta()])
-async def test_a_stream_that_never_waits_can_be_cancelled(item: Delta) -> None:
+async def test_busy_stream_can_be_cancelled(item: Delta) -> None:
     fake, cancellation = gush(item), CancellationRequest()
     reading = asyncio.ensure_future(all_of(fake, cancellation=cancellation))
     await fake.opened.wait()
@@ -267,7 +267,7 @@ async def test_a_stream_that_never_waits_can_be_cancelled(item: Delta) -> None:
     assert await nothing_else_runs()
 
 
-async def test_a_stream_that_never_waits_ends_some_time_after_the_deadline_of_the_answer() -> None:
+async def test_busy_stream_ends_after_answer_deadline() -> None:
     fake, clock = gush(Delta("x")), ManualClock(auto=False)
     request = ModelRequest(REQUEST.messages, deadline_s=5.0)
     heard: list[Any] = []
@@ -281,7 +281,7 @@ async def test_a_stream_that_never_waits_ends_some_time_after_the_deadline_of_th
     assert len(heard) > 200
 
 
-async def test_a_model_that_has_said_nothing_ends_at_the_deadline_of_the_answer() -> None:
+async def test_silent_model_ends_at_answer_deadline() -> None:
     async def waits(fake: Fake) -> AsyncIterator[Any]:
         yield Delta()
         await asyncio.Event().wait()
@@ -297,7 +297,7 @@ async def test_a_model_that_has_said_nothing_ends_at_the_deadline_of_the_answer(
 @pytest.mark.parametrize(
     "item", [Delta("x" * 1000), Delta(reasoning="y" * 1000), Delta("x" * 500, "y" * 500)]
 )
-async def test_an_answer_without_end_is_cut_off_at_its_longest(item: Delta) -> None:
+async def test_endless_answer_is_cut_at_its_maximum(item: Delta) -> None:
     fake = gush(item)
     *deltas, last = await all_of(fake)
     assert isinstance(last, Failure)
@@ -307,7 +307,7 @@ async def test_an_answer_without_end_is_cut_off_at_its_longest(item: Delta) -> N
     assert fake.closed
 
 
-async def test_an_answer_in_one_piece_is_held_to_the_same_length_and_a_told_one_not_twice() -> None:
+async def test_single_chunk_answer_has_the_same_maximum() -> None:
     async def tells_twice(fake: Fake) -> AsyncIterator[Any]:
         yield Delta("x" * MAX_ANSWER_LENGTH)
         yield say("x" * MAX_ANSWER_LENGTH)
@@ -319,7 +319,7 @@ async def test_an_answer_in_one_piece_is_held_to_the_same_length_and_a_told_one_
     assert last.kind is FailureKind.output_truncated
 
 
-async def test_what_was_said_while_nobody_read_has_an_end_too() -> None:
+async def test_unread_output_is_bounded() -> None:
     fake = gush(Delta("x" * 1000))
     stream = call_llm(fake, REQUEST, cancellation=CancellationRequest())
     await anext(stream)
@@ -328,7 +328,7 @@ async def test_what_was_said_while_nobody_read_has_an_end_too() -> None:
     await stream.aclose()
 
 
-async def test_an_answer_that_broke_off_tells_how_many_tokens_it_had() -> None:
+async def test_broken_answer_reports_its_tokens() -> None:
     async def breaks(fake: Fake) -> AsyncIterator[Any]:
         yield Delta("t" * 4000, "r" * 4000)
         raise ConnectionResetError("gone")
@@ -344,14 +344,14 @@ async def test_an_answer_that_broke_off_tells_how_many_tokens_it_had() -> None:
         assert last.metadata["answer_tokens"] == tokens
 
 
-async def test_an_answer_that_never_began_tells_no_tokens() -> None:
+async def test_answer_that_never_began_reports_no_tokens() -> None:
     (last,) = await all_of(ScriptedModel([ConnectionResetError("gone")]))
     assert isinstance(last, Failure)
     assert "answer_tokens" not in last.metadata
 
 
 @pytest.mark.parametrize("every_s", [5e-324, 1e-6, 1.0])
-async def test_a_sign_of_waiting_comes_once_a_second_at_most(every_s: float) -> None:
+async def test_waiting_events_come_once_a_second_at_most(every_s: float) -> None:
     request = ModelRequest(REQUEST.messages, timeout_s=60, heartbeat_s=every_s)
     stream = call_llm(
         Fake(waits_for_ever), request, cancellation=CancellationRequest(), clock=ManualClock()
@@ -363,7 +363,7 @@ async def test_a_sign_of_waiting_comes_once_a_second_at_most(every_s: float) -> 
 
 
 @pytest.mark.parametrize("item", [None, 5, "text", Beat(1.0), Delta(5), Completion(choices=None)])  # type: ignore[arg-type]
-async def test_an_adapter_that_gives_something_else_is_a_failure_that_says_so(item: Any) -> None:
+async def test_foreign_stream_item_is_a_clear_failure(item: Any) -> None:
     async def gives(fake: Fake) -> AsyncIterator[Any]:
         yield Delta("Hel")
         yield item
@@ -377,7 +377,7 @@ async def test_an_adapter_that_gives_something_else_is_a_failure_that_says_so(it
     assert fake.closed
 
 
-async def test_what_follows_a_completion_is_not_heard() -> None:
+async def test_events_after_completion_are_ignored() -> None:
     async def goes_on(fake: Fake) -> AsyncIterator[Any]:
         yield say("first")
         yield say("second")
@@ -388,7 +388,7 @@ async def test_what_follows_a_completion_is_not_heard() -> None:
     assert items[-1].message.content == "first"
 
 
-async def test_an_adapter_that_exits_is_a_failure_and_no_silence() -> None:
+async def test_exiting_adapter_is_a_failure() -> None:
     async def exits(fake: Fake) -> AsyncIterator[Any]:
         raise SystemExit(3)
         yield
@@ -398,7 +398,7 @@ async def test_an_adapter_that_exits_is_a_failure_and_no_silence() -> None:
     assert last.kind is FailureKind.capability_gap
 
 
-async def test_secrets_that_are_none_do_not_spoil_the_failure() -> None:
+async def test_invalid_secrets_do_not_spoil_the_failure() -> None:
     class Careless(Fake):
         secrets = None
 
@@ -411,7 +411,7 @@ async def test_secrets_that_are_none_do_not_spoil_the_failure() -> None:
     assert last.kind is FailureKind.transient_provider
 
 
-async def test_an_exception_is_a_failure_with_the_text_so_far() -> None:
+async def test_exception_is_a_failure_with_partial_text() -> None:
     async def breaks(fake: Fake) -> AsyncIterator[Any]:
         yield Delta("Hel", "hm")
         raise ConnectionResetError("gone")
@@ -424,7 +424,7 @@ async def test_an_exception_is_a_failure_with_the_text_so_far() -> None:
     assert await nothing_else_runs()
 
 
-async def test_a_model_that_raises_before_it_streams_is_a_failure() -> None:
+async def test_model_raising_before_streaming_is_a_failure() -> None:
     class Unready:
         name = "unready"
 
@@ -438,7 +438,7 @@ async def test_a_model_that_raises_before_it_streams_is_a_failure() -> None:
 
 
 @pytest.mark.parametrize("answer", [[], [Delta("Hel")], [Completion(choices=())]])
-async def test_a_stream_without_an_answer_is_transient(answer: list[Any]) -> None:
+async def test_stream_without_answer_is_transient(answer: list[Any]) -> None:
     async def plays(fake: Fake) -> AsyncIterator[Any]:
         for item in answer:
             yield item
@@ -448,7 +448,7 @@ async def test_a_stream_without_an_answer_is_transient(answer: list[Any]) -> Non
     assert last.kind is FailureKind.transient_provider
 
 
-async def test_a_client_that_cancels_itself_does_not_hang_the_run() -> None:
+async def test_self_cancelling_client_does_not_hang() -> None:
     async def gives_up(fake: Fake) -> AsyncIterator[Any]:
         raise asyncio.CancelledError
         yield
@@ -458,7 +458,7 @@ async def test_a_client_that_cancels_itself_does_not_hang_the_run() -> None:
     assert last.kind is FailureKind.transient_provider
 
 
-async def test_a_model_that_raises_keyboardinterrupt_stops_the_run_and_not_the_loop() -> None:
+async def test_keyboard_interrupt_in_model_stops_run_only() -> None:
     async def interrupts(fake: Fake) -> AsyncIterator[Any]:
         yield Delta("Hel")
         raise KeyboardInterrupt
@@ -468,7 +468,7 @@ async def test_a_model_that_raises_keyboardinterrupt_stops_the_run_and_not_the_l
     assert await nothing_else_runs()
 
 
-async def test_trouble_while_closing_does_not_spoil_an_answer() -> None:
+async def test_error_on_close_does_not_spoil_answer() -> None:
     async def ends_badly(fake: Fake) -> AsyncIterator[Any]:
         try:
             yield say("done")
@@ -480,7 +480,7 @@ async def test_trouble_while_closing_does_not_spoil_an_answer() -> None:
     assert isinstance(last, Completion)
 
 
-async def test_a_key_that_the_model_knows_is_in_no_failure() -> None:
+async def test_models_key_is_in_no_failure() -> None:
     class Keyed(Fake):
         secrets = ("geheimnis",)
 
@@ -492,7 +492,7 @@ async def test_a_key_that_the_model_knows_is_in_no_failure() -> None:
     assert "geheimnis" not in repr(last)
 
 
-async def test_a_script_that_is_over_is_an_assertion_and_no_failure() -> None:
+async def test_exhausted_script_is_an_assertion_error() -> None:
     with pytest.raises(AssertionError, match="has 0 steps and this is request 1"):
         await all_of(ScriptedModel([]))
 
@@ -500,14 +500,14 @@ async def test_a_script_that_is_over_is_an_assertion_and_no_failure() -> None:
 @pytest.mark.parametrize(
     ("value", "allowed"), [("", True), ("on", True), ("off", False), (" OFF ", False), ("0", False)]
 )
-def test_live_calls_can_be_switched_off_from_outside(
+def test_live_calls_can_be_disabled_from_outside(
     value: str, allowed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chokepoint, "LIVE_CALLS_ALLOWED", True)
     assert live_calls_allowed({"PARSIMONY_LIVE_CALLS": value}) is allowed
 
 
-def test_the_way_out_imports_no_client() -> None:
+def test_chokepoint_imports_no_client() -> None:
     """The offline path stays light: a client is imported for the first live request."""
     script = (
         "import sys; import parsimony_kernel.llm.chokepoint, parsimony_kernel.agent.resolve; "

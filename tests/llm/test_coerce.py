@@ -39,7 +39,7 @@ def one_call(given: Any) -> ToolCall:
     return only
 
 
-def test_what_is_right_comes_back_as_it_was() -> None:
+def test_valid_answer_is_unchanged() -> None:
     for item in (GOOD, Delta("a", "b"), Delta(), Completion(choices=())):
         assert read(item, model="other") == item
 
@@ -65,7 +65,7 @@ READABLE: list[tuple[str, Any, Any]] = [
 @pytest.mark.parametrize(
     ("given", "meant"), [c[1:] for c in READABLE], ids=[c[0] for c in READABLE]
 )
-def test_what_can_be_read_is_read(given: Any, meant: Any) -> None:
+def test_readable_answer_is_coerced(given: Any, meant: Any) -> None:
     assert read(given, model="m") == meant
 
 
@@ -80,15 +80,15 @@ HALF = "a\ud800"
         asks(call_id=HALF, name=HALF, arguments=HALF),
     ],
 )
-def test_half_of_a_character_is_made_such_that_it_can_be_written_down(item: Any) -> None:
+def test_lone_surrogate_is_replaced(item: Any) -> None:
     assert "\\ud800" not in repr(read(item, model="m"))
 
 
-def test_arguments_as_an_object_become_their_text() -> None:
+def test_object_arguments_become_json_text() -> None:
     assert json.loads(one_call(asks(arguments={"at": "ü"})).function.arguments) == {"at": "ü"}
 
 
-def test_a_refusal_beside_the_message_is_a_reason_to_finish() -> None:
+def test_refusal_field_becomes_finish_reason() -> None:
     refusing = SimpleNamespace(content=None, refusal="I will not.")
     choice: Any = SimpleNamespace(message=refusing, finish_reason="stop")
     got = read(Completion((choice,)), model="m")
@@ -108,14 +108,14 @@ def test_a_refusal_beside_the_message_is_a_reason_to_finish() -> None:
         SimpleNamespace(),
     ],
 )
-def test_counts_that_cannot_be_true_are_not_told(usage: Any) -> None:
+def test_impossible_counts_are_dropped(usage: Any) -> None:
     got = read(replace(GOOD, usage=usage), model="m")
     assert isinstance(got, Completion)
     assert got.usage == Usage()
 
 
 @pytest.mark.parametrize("cost", ["1", float("nan"), float("inf"), -0.5, True, 10**400, [1]])
-def test_a_price_that_cannot_be_true_is_not_known(cost: Any) -> None:
+def test_impossible_price_is_unknown(cost: Any) -> None:
     got = read(replace(GOOD, cost_usd=cost), model="m")
     assert isinstance(got, Completion)
     assert got.cost_usd is None
@@ -143,7 +143,7 @@ UNREADABLE: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("item", "told"), UNREADABLE, ids=[told for _, told in UNREADABLE])
-def test_what_cannot_be_read_is_named(item: Any, told: str) -> None:
+def test_unreadable_part_is_named(item: Any, told: str) -> None:
     with pytest.raises(FailureRaised) as raised:
         read(item, model="m")
     failure = raised.value.failure
@@ -156,12 +156,12 @@ def test_what_cannot_be_read_is_named(item: Any, told: str) -> None:
     ("given", "known"),
     [(("a", "b"), ("a", "b")), (["a", None, 5], ("a",)), (None, ()), ("abc", ()), (5, ())],
 )
-def test_only_texts_in_a_sequence_are_secrets(given: Any, known: tuple[str, ...]) -> None:
+def test_only_strings_in_a_sequence_are_secrets(given: Any, known: tuple[str, ...]) -> None:
     assert secrets_of(SimpleNamespace(secrets=given)) == known
     assert secrets_of(object()) == ()
 
 
-def test_a_model_s_own_name_stays_and_a_missing_one_is_given() -> None:
+def test_model_name_is_kept_or_filled_in() -> None:
     named = read(replace(say("a"), model="own"), model="m")
     nameless: Any = None
     given = read(replace(say("a"), model=nameless), model="m")

@@ -112,7 +112,7 @@ SHAPES: dict[FailureKind, dict[str, BaseException]] = {
         for name, exc in shapes.items()
     ],
 )
-def test_a_shape_has_one_meaning(exc: BaseException, kind: FailureKind) -> None:
+def test_error_shape_has_one_meaning(exc: BaseException, kind: FailureKind) -> None:
     failure = translate(exc, environ={})
     assert (failure.kind, failure.type) == (kind, TYPES[kind]), failure.explanation
     if kind is GAP:
@@ -150,7 +150,7 @@ REAL: list[tuple[str, tuple[Any, ...], FailureKind, int | None]] = [
 
 
 @pytest.mark.parametrize(("name", "given", "kind", "status"), REAL, ids=[r[0] for r in REAL])
-def test_litellms_own_exceptions(
+def test_litellm_exceptions_are_classified(
     litellm: Any, name: str, given: tuple[Any, ...], kind: FailureKind, status: int | None
 ) -> None:
     failure = translate(getattr(litellm.exceptions, name)(*given), environ={})
@@ -161,7 +161,7 @@ def test_litellms_own_exceptions(
         assert failure.metadata.get("status_code") in (None, 429)
 
 
-def test_every_exception_class_that_litellm_exports_has_a_row(litellm: Any) -> None:
+def test_every_litellm_exception_has_a_row(litellm: Any) -> None:
     """A new class of litellm's shows here, before it shows to a person as 'could not be asked'."""
     rows = [row for row in ROWS.values() if row.asked != "tool"]
     named = frozenset().union(*(row.names | row.weak_names | row.behind for row in rows))
@@ -178,7 +178,7 @@ def test_every_exception_class_that_litellm_exports_has_a_row(litellm: Any) -> N
     }
 
 
-def test_every_row_about_a_provider_has_a_sentence() -> None:
+def test_every_provider_row_has_a_sentence() -> None:
     told = {row.name for row in ROWS.values() if row.sentence}
     assert told == {row.name for row in ROWS.values() if row.asked != "tool"} | {"deadline"}
 
@@ -209,24 +209,24 @@ def test_retry_after_is_read_in_every_form(headers: dict[str, str], wait: float 
         assert translate(exc, environ={}).metadata.get("retry_after_s") == wait
 
 
-def test_a_failure_that_was_raised_comes_out_as_it_went_in() -> None:
+def test_raised_failure_passes_unchanged() -> None:
     failure = Failure(FailureKind.tool_error, "known")
     assert translate(caused(RuntimeError("outer"), FailureRaised(failure))) is failure
 
 
-def test_a_suppressed_context_is_no_evidence() -> None:
+def test_suppressed_context_is_no_evidence() -> None:
     exc = during(shaped("E", status_code=429), ImportError("tried and went on"))
     exc.__suppress_context__ = True
     assert translate(exc).kind is TRANSIENT
 
 
-def test_a_chain_that_bites_its_tail_ends() -> None:
+def test_circular_cause_chain_ends() -> None:
     first, second = RuntimeError("a"), RuntimeError("b")
     first.__context__, second.__context__ = second, first
     assert "RuntimeError" in translate(first).explanation
 
 
-def test_an_exception_that_cannot_be_read_is_a_failure_all_the_same() -> None:
+def test_unreadable_exception_is_still_a_failure() -> None:
     class Hostile(Exception):
         def __str__(self) -> str:
             raise RuntimeError("no text")
@@ -238,20 +238,20 @@ def test_an_exception_that_cannot_be_read_is_a_failure_all_the_same() -> None:
     assert "Hostile" in translate(Hostile()).explanation
 
 
-def test_an_unknown_exception_is_named_with_its_words() -> None:
+def test_unknown_exception_is_quoted() -> None:
     failure = translate(LookupError("the cat is gone"), environ={})
     assert failure.explanation.startswith("The model could not be asked: LookupError: the cat is")
     assert failure.metadata["exception"] == "LookupError"
 
 
-def test_long_words_are_capped_and_wrappings_taken_off() -> None:
+def test_long_message_is_capped_and_unwrapped() -> None:
     text = "litellm.BadRequestError: OpenAIException - " + "so\n" * 500
     failure = translate(shaped("BadRequestError", text, status_code=400), environ={})
     assert len(failure.explanation) < 500
     assert "The provider refused the request (status 400): so so" in failure.explanation
 
 
-def test_a_key_from_the_configuration_is_removed_too() -> None:
+def test_configured_key_is_removed() -> None:
     exc = shaped("E", "the value geheimnis was not expected", status_code=400)
     failure = translate(exc, secrets=["geheimnis"], environ={})
     assert "geheimnis" not in repr(failure)

@@ -59,7 +59,7 @@ async def outcome(step: Reply) -> tuple[Completion | Failure, LoopbackProvider]:
     return last, provider
 
 
-async def test_text_and_reasoning_stream_and_the_completion_holds_the_whole() -> None:
+async def test_text_and_reasoning_stream_into_completion() -> None:
     reply = answer("Grüße, 406 cars.", usage=Usage(100, 20))
     with LoopbackProvider([reply]) as provider:
         *deltas, last = await ask(model_at(provider))
@@ -74,7 +74,7 @@ async def test_text_and_reasoning_stream_and_the_completion_holds_the_whole() ->
     assert last.model == "openai/gpt-5"
 
 
-async def test_tool_calls_arrive_with_their_exact_argument_text() -> None:
+async def test_tool_calls_keep_exact_arguments() -> None:
     odd = '{"code":  "print(\\"ü\\")" , "purpose":"say it"}'
     reply = calls(raw_call("run_code", odd, call_id="one"), call("run_code", code="2"), text="So.")
     with LoopbackProvider([reply]) as provider:
@@ -88,7 +88,7 @@ async def test_tool_calls_arrive_with_their_exact_argument_text() -> None:
     assert provider.requests[0].body["tools"] == [TOOL]
 
 
-async def test_what_is_sent_is_a_transcript_that_a_strict_provider_accepts() -> None:
+async def test_sent_transcript_passes_strict_provider() -> None:
     broken = [
         *ASK,
         {
@@ -112,7 +112,7 @@ async def test_what_is_sent_is_a_transcript_that_a_strict_provider_accepts() -> 
 
 
 @pytest.mark.parametrize("wire", [Wire.usage_nan, Wire.usage_absurd])
-async def test_usage_that_cannot_be_true_is_estimated_and_the_answer_kept(wire: Wire) -> None:
+async def test_impossible_usage_is_estimated(wire: Wire) -> None:
     last, _ = await outcome(Faulty(wire, say("Hello there")))
     assert isinstance(last, Completion)
     assert last.message.content == "Hello there"
@@ -172,9 +172,7 @@ STREAMS: list[Reply] = [
 
 
 @pytest.mark.parametrize("step", STREAMS)
-async def test_an_answer_is_the_same_by_litellms_own_wrapper(
-    step: Reply, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_answer_equals_litellm_wrapper(step: Reply, monkeypatch: pytest.MonkeyPatch) -> None:
     past, _ = await outcome(step)
     monkeypatch.setattr(litellm_model, "_LISTENERS", ("model_cost",))
     through, _ = await outcome(step)
@@ -186,13 +184,13 @@ async def test_an_answer_is_the_same_by_litellms_own_wrapper(
     ("told", "text"),
     [({"content": [{"type": "text", "text": "Hi"}]}, "Hi"), ({"role": "model"}, ""), (None, "")],
 )
-async def test_a_piece_that_is_written_oddly_is_read(told: Any, text: str) -> None:
+async def test_odd_chunk_is_read(told: Any, text: str) -> None:
     last, _ = await outcome(streamed(delta(told), delta({}, "stop"), {"choices": None}))
     assert isinstance(last, Completion)
     assert (last.message.content or "") == text
 
 
-async def test_a_usage_that_is_no_number_does_not_undo_the_answer_beside_it() -> None:
+async def test_non_numeric_usage_keeps_answer() -> None:
     last, _ = await outcome(
         streamed(
             delta({"content": "Hi"}),
@@ -203,14 +201,14 @@ async def test_a_usage_that_is_no_number_does_not_undo_the_answer_beside_it() ->
     assert last.message.content == "Hi you"
 
 
-async def test_a_model_that_repeats_one_piece_is_stopped() -> None:
+async def test_repeating_model_is_stopped() -> None:
     last, _ = await outcome(streamed(*[delta({"content": "again "})] * 200))
     assert isinstance(last, Failure)
     assert last.kind is FailureKind.transient_provider
     assert "again again" in str(last.partial_data)
 
 
-async def test_who_listens_to_litellm_hears_of_each_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_litellm_callbacks_hear_each_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     litellm, heard = import_litellm(), asyncio.Event()
 
     async def listener(kwargs: Any, response: Any, *times: Any) -> None:
@@ -224,7 +222,7 @@ async def test_who_listens_to_litellm_hears_of_each_answer(monkeypatch: pytest.M
     await asyncio.wait_for(heard.wait(), 30)
 
 
-async def test_counts_that_are_estimated_cost_nothing_known_where_no_price_is() -> None:
+async def test_estimated_counts_without_price_cost_unknown() -> None:
     with LoopbackProvider([Faulty(Wire.usage_absurd, say("Hello"))]) as provider:
         *_, last = await ask(model_at(provider, model="openai/nobody-knows"))
     assert isinstance(last, Completion)
@@ -232,7 +230,7 @@ async def test_counts_that_are_estimated_cost_nothing_known_where_no_price_is() 
     assert last.cost_usd is None
 
 
-async def test_a_price_that_is_unknown_is_looked_for_again_once_litellm_lists_the_model(
+async def test_unknown_price_is_looked_up_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     litellm = import_litellm()
@@ -271,7 +269,7 @@ CAPS: list[tuple[str, dict[str, Any], int | None, dict[str, int]]] = [
 
 
 @pytest.mark.parametrize(("config", "cap", "sent"), [c[1:] for c in CAPS], ids=[c[0] for c in CAPS])
-async def test_the_longest_answer_is_told_to_the_provider(
+async def test_maximum_output_is_sent(
     config: dict[str, Any], cap: int | None, sent: dict[str, int]
 ) -> None:
     request = ModelRequest(ASK, max_answer_tokens=cap)
@@ -317,7 +315,7 @@ SECRETS: list[tuple[str, dict[str, Any], set[str], set[str]]] = [
 @pytest.mark.parametrize(
     ("model", "window"), [("openai/gpt-4", 8_192), (GPT_5, None), ("ollama_chat/mine", None)]
 )
-def test_context_window_is_the_one_that_litellm_lists(
+def test_context_window_comes_from_litellm(
     monkeypatch: pytest.MonkeyPatch, model: str, window: int | None
 ) -> None:
     monkeypatch.delitem(sys.modules, "litellm", raising=False)
@@ -330,7 +328,7 @@ def test_context_window_is_the_one_that_litellm_lists(
 @pytest.mark.parametrize(
     ("config", "secret", "open_"), [s[1:] for s in SECRETS], ids=[s[0] for s in SECRETS]
 )
-def test_whatever_opens_a_door_is_a_secret(
+def test_every_credential_is_a_secret(
     config: dict[str, Any], secret: set[str], open_: set[str]
 ) -> None:
     known = set(LiteLLMModel({"model": GPT_5, **config}, environ={}).secrets)
@@ -348,7 +346,7 @@ def test_whatever_opens_a_door_is_a_secret(
         {"api_key": ODD},
     ],
 )
-async def test_a_provider_that_echoes_a_secret_of_the_configuration_does_not_leak_it(
+async def test_echoed_configuration_secret_is_removed(
     config: dict[str, Any],
 ) -> None:
     with LoopbackProvider([HttpError(400, f"Bad thing {ODD} here")]) as provider:
@@ -367,7 +365,7 @@ async def test_a_provider_that_echoes_a_secret_of_the_configuration_does_not_lea
         ({}, "logging.getLogger('LiteLLM').setLevel('INFO'); ", logging.INFO),
     ],
 )
-def test_litellm_that_we_import_logs_warnings_only_unless_somebody_chose_a_level(
+def test_litellm_logging_stays_at_warning_unless_configured(
     environ: dict[str, str], chosen: str, level: int
 ) -> None:
     script = (
@@ -398,7 +396,7 @@ FAULTS: list[tuple[HttpError, FailureKind, FailureType, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("step", "kind", "type_", "measured"), FAULTS)
-async def test_a_fault_is_one_failure_with_what_was_measured(
+async def test_fault_becomes_one_failure_with_measurements(
     step: HttpError, kind: FailureKind, type_: FailureType, measured: Mapping[str, Any]
 ) -> None:
     last, provider = await outcome(step)
@@ -411,21 +409,21 @@ async def test_a_fault_is_one_failure_with_what_was_measured(
     assert bool(last.blockers) == (kind is FailureKind.capability_gap)
 
 
-async def test_a_provider_that_echoes_the_key_in_prose_does_not_leak_it() -> None:
+async def test_key_echoed_in_prose_is_removed() -> None:
     last, provider = await outcome(HttpError(400, "I did not expect the key {key} here"))
     assert isinstance(last, Failure)
     assert provider.requests[0].headers["authorization"] == f"Bearer {KEY}"
     assert "I did not expect the key [redacted] here" in last.explanation
 
 
-async def test_a_stream_that_is_cut_keeps_the_text_that_came() -> None:
+async def test_cut_stream_keeps_text() -> None:
     last, _ = await outcome(Faulty(Wire.cut, say("a" * 200)))
     assert isinstance(last, Failure)
     assert set(last.partial_data) == {"a"}
 
 
 @pytest.mark.parametrize("wire", [Wire.silence, Wire.silence_midway])
-async def test_silence_past_the_limit_is_a_timeout_and_closes_the_connection(wire: Wire) -> None:
+async def test_silent_connection_times_out_and_closes(wire: Wire) -> None:
     clock = ManualClock(auto=False)
     with LoopbackProvider([Faulty(wire)]) as provider:
         stream = call_llm(
@@ -450,7 +448,7 @@ async def test_silence_past_the_limit_is_a_timeout_and_closes_the_connection(wir
 
 
 @pytest.mark.parametrize("wire", [Wire.silence, Wire.silence_midway])
-async def test_a_cancel_closes_the_connection_at_once(wire: Wire) -> None:
+async def test_cancel_closes_connection(wire: Wire) -> None:
     cancellation = CancellationRequest()
     with LoopbackProvider([Faulty(wire)]) as provider:
         stream = call_llm(model_at(provider), ModelRequest(ASK), cancellation=cancellation)
@@ -474,7 +472,7 @@ async def _until(true: Any) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_a_whole_response_is_taken_as_it_is_and_unknown_prices_are_unknown(
+async def test_unstreamed_response_is_accepted_and_unpriced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     litellm = import_litellm()
@@ -503,7 +501,7 @@ async def test_a_whole_response_is_taken_as_it_is_and_unknown_prices_are_unknown
     assert asked[0]["messages"] == list(ASK)
 
 
-async def test_a_litellm_that_finds_no_key_either_makes_us_name_the_variable(
+async def test_missing_key_error_names_variable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     litellm = import_litellm()
@@ -520,7 +518,7 @@ async def test_a_litellm_that_finds_no_key_either_makes_us_name_the_variable(
     assert last.metadata["variable"] == "OPENAI_API_KEY"
 
 
-async def test_a_broken_assertion_in_litellm_is_a_failure_like_any_other(
+async def test_litellm_assertion_becomes_a_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     litellm = import_litellm()

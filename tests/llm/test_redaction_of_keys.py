@@ -81,7 +81,7 @@ WRITTEN = [
 
 
 @pytest.mark.parametrize("text", WRITTEN)
-def test_a_secret_is_found_wherever_it_is_written(text: str) -> None:
+def test_secret_is_found_in_every_notation(text: str) -> None:
     clean = scrub(text, environ={})
     assert REDACTED in clean
     assert "hun" not in clean
@@ -119,7 +119,7 @@ INNOCENT = [
 
 
 @pytest.mark.parametrize("text", INNOCENT)
-def test_what_only_names_a_secret_stays_as_it_is(text: str) -> None:
+def test_mention_of_a_secret_is_kept(text: str) -> None:
     assert scrub(text, environ={}) == text
 
 
@@ -148,12 +148,12 @@ def open_repeats(parsed: Any, *, ends: bool = True) -> list[str]:
     ("pattern", "found"),
     [("a+b", 1), ("(a+|c)b", 1), ("(?:a+)+", 1), ("(?=a+)", 1), ("a{1,9}b+", 0), ("(x|ya*)", 0)],
 )
-def test_a_repeat_that_something_follows_is_found(pattern: str, found: int) -> None:
+def test_repeated_secret_is_found(pattern: str, found: int) -> None:
     assert len(open_repeats(PARSER.parse(pattern))) == found
 
 
 @pytest.mark.parametrize("shape", [shape for _, shape, _ in redaction._SHAPES])
-def test_the_work_of_a_scrub_grows_as_its_text_does(shape: re.Pattern[str]) -> None:
+def test_scrub_time_is_linear(shape: re.Pattern[str]) -> None:
     """What fails after a repeat without a bound is tried again from every place in the repeat."""
     assert open_repeats(PARSER.parse(shape.pattern, shape.flags)) == []
 
@@ -167,14 +167,12 @@ def test_the_work_of_a_scrub_grows_as_its_text_does(shape: re.Pattern[str]) -> N
         ("a.b and a+b", f"{REDACTED} and a+b"),
     ],
 )
-def test_a_short_secret_that_was_handed_in_is_removed_where_it_stands_alone(
-    text: str, clean: str
-) -> None:
+def test_short_secret_is_removed_as_a_whole_word(text: str, clean: str) -> None:
     assert scrub(text, secrets=["abc12", "a.b", ""], environ={"SHORT_TOKEN": "and"}) == clean
 
 
 @pytest.mark.parametrize("given", ["any", "none", "EMPTY", "ollama", "not-needed", "x"])
-def test_what_is_given_in_the_place_of_a_key_is_no_secret(given: str) -> None:
+def test_placeholder_is_no_secret(given: str) -> None:
     """A local server wants some key; the words of a request would be lost with it."""
     text = f"is there {given} x or ollama in it, or none at all?"
     assert scrub(text, secrets=[given], environ={"OPENAI_API_KEY": given}) == text

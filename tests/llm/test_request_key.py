@@ -54,7 +54,7 @@ def second(content: str, place: Place = HERE, call_id: str = "call_1") -> str:
         ("trailing  \nspace", "trailing\nspace"),
     ],
 )
-def test_what_another_day_or_machine_makes_different_does_not_count(one: str, other: str) -> None:
+def test_date_and_machine_do_not_count(one: str, other: str) -> None:
     assert second(one) == second(other)
 
 
@@ -74,22 +74,22 @@ def test_data_counts(one: str, other: str) -> None:
     assert second(one) != second(other)
 
 
-def test_the_notebook_s_folder_may_lie_elsewhere() -> None:
+def test_notebook_folder_does_not_count() -> None:
     here = second("no file '/home/ann/work/data/x.csv'")
     there = second("no file '/srv/ci/build 7/work/data/x.csv'", THERE)
     assert here == there
     assert "./data/x.csv" in here
 
 
-def test_another_file_in_the_folder_counts() -> None:
+def test_another_file_in_folder_counts() -> None:
     assert second("/home/ann/work/a.csv") != second("/home/ann/work/b.csv")
 
 
-def test_a_folder_whose_name_only_begins_alike_is_another() -> None:
+def test_folder_with_common_prefix_is_different() -> None:
     assert "./" not in second("/home/ann/workshop/x.csv")
 
 
-def test_frames_of_libraries_do_not_count_and_those_of_the_cell_do() -> None:
+def test_library_frames_do_not_count_and_cell_frames_do() -> None:
     def traceback(version: str, line: int) -> str:
         library = (
             f'  File "/venv/lib/python3.11/site-packages/pandas/{version}.py", line {line}, in f'
@@ -103,11 +103,11 @@ def test_frames_of_libraries_do_not_count_and_those_of_the_cell_do() -> None:
     assert "raise KeyError" not in second(traceback("core", 12))
 
 
-def test_the_ids_of_calls_do_not_count() -> None:
+def test_call_ids_do_not_count() -> None:
     assert second("1", call_id="call_abc123") == second("1", call_id="toolu_0099")
 
 
-def test_what_a_release_says_around_the_conversation_does_not_count() -> None:
+def test_release_specific_text_does_not_count() -> None:
     reminder = {"role": "user", "content": "<context_addendum>\nbe brief\n</context_addendum>"}
     plain = asked(REQUEST)
     dressed = ModelRequest(
@@ -117,18 +117,18 @@ def test_what_a_release_says_around_the_conversation_does_not_count() -> None:
     assert request_key(plain, HERE) == request_key(dressed, HERE)
 
 
-def test_a_tool_more_counts() -> None:
+def test_added_tool_counts() -> None:
     more = asked(REQUEST, tools=("run_code", "order"))
     assert request_key(asked(REQUEST), HERE) != request_key(more, HERE)
 
 
-def test_an_instruction_for_one_request_counts() -> None:
+def test_one_time_instruction_counts() -> None:
     told = asked({"role": "user", "content": "Call a tool."}, REQUEST)
     assert request_key(asked(REQUEST), HERE) != request_key(told, HERE)
     assert request_key(told, HERE).step == 1
 
 
-def test_variables_count_and_what_lies_around_the_notebook_does_not() -> None:
+def test_variables_count_and_notebook_surroundings_do_not() -> None:
     def told(**given: Any) -> str:
         inventory = {"working_folder": "work", "files": [], "variables": [], **given}
         messages = opening("mean amount", notebook_context(**inventory))
@@ -142,7 +142,7 @@ def test_variables_count_and_what_lies_around_the_notebook_does_not() -> None:
     assert told(variables=[sales], replaceable=["sales"]) == bare
 
 
-def test_an_inventory_beside_the_words_is_told_like_one_before_them() -> None:
+def test_inventory_position_does_not_count() -> None:
     sales = [{"name": "sales", "type": "dataframe", "rows": 2}]
     context = notebook_context(working_folder="work", files=[], variables=sales)
     beside = {"role": "user", "content": f"{context}\n\n{REQUEST['content']}"}
@@ -152,7 +152,7 @@ def test_an_inventory_beside_the_words_is_told_like_one_before_them() -> None:
     assert request_key(asked(*now, *later), HERE) == request_key(asked(beside, *later), HERE)
 
 
-def test_earlier_turns_count_where_this_kernel_ran_them() -> None:
+def test_earlier_turns_of_this_kernel_count() -> None:
     earlier = [
         request_message("load the sales"),
         {"role": "assistant", "content": "`sales` has 2 rows."},
@@ -166,7 +166,7 @@ def test_earlier_turns_count_where_this_kernel_ran_them() -> None:
     assert request_key(after, unknown) == alone
 
 
-def test_a_step_is_counted_from_the_newest_request() -> None:
+def test_step_is_counted_from_newest_request() -> None:
     earlier = [request_message("load"), {"role": "assistant", "content": "done"}]
     steps = [
         request_key(asked(*earlier, REQUEST, *done), HERE).step
@@ -179,7 +179,7 @@ def test_a_step_is_counted_from_the_newest_request() -> None:
     assert steps == [1, 2, 3]
 
 
-def test_a_later_step_is_told_by_what_is_new() -> None:
+def test_later_step_is_keyed_by_new_messages() -> None:
     first = (REQUEST, calling(), result("the first result"))
     both = (*first, calling("call_2"), result("the second result", "call_2"))
     text = request_key(asked(*both), HERE).text
@@ -187,13 +187,13 @@ def test_a_later_step_is_told_by_what_is_new() -> None:
     assert "the first result" not in text
 
 
-def test_secrets_are_taken_out() -> None:
+def test_secrets_are_removed() -> None:
     place = Place(HERE.folder, clean=lambda text: text.replace("hunter2", "[redacted]"))
     assert "hunter2" not in second("the password is hunter2", place)
     assert normal_words("log in with hunter2", place) == "log in with [redacted]"
 
 
-def test_a_result_stands_in_lines_that_a_diff_can_tell_apart() -> None:
+def test_result_is_stored_in_diffable_lines() -> None:
     def lines(rows: int) -> list[str]:
         columns = [{"name": f"column_{i}", "samples": ["a" * 30, "b" * 30]} for i in range(3)]
         content = json.dumps({"requested": "run_code", "result": {"rows": rows, "is": columns}})
@@ -205,7 +205,7 @@ def test_a_result_stands_in_lines_that_a_diff_can_tell_apart() -> None:
     assert [(one.strip(), other.strip()) for one, other in differing] == [("rows: 5", "rows: 6")]
 
 
-def test_an_outline_leaves_nothing_of_the_data_out() -> None:
+def test_outline_contains_no_data() -> None:
     value = {"a": [], "b": "", "c": None, "d": [[1, 2], {"e": "x\ny"}], "f": "long " * 40}
     text = outline(value)
     for part in ("a: []", "b:", "c: null", "[1, 2]", "x", "y", "long " * 39):

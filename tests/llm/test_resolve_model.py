@@ -28,25 +28,25 @@ from parsimony_kernel.testing.scripted import ScriptedModel
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_model_is_itself() -> None:
+def test_model_object_resolves_to_itself() -> None:
     model = ScriptedModel([])
     assert resolve_model(model) is model
 
 
 @pytest.mark.parametrize("config", ["openai/gpt-5", {"model": "openai/gpt-5", "temperature": 0}])
-def test_a_name_or_a_configuration_is_a_providers_model(config: Any) -> None:
+def test_name_or_configuration_resolves_to_provider(config: Any) -> None:
     model = resolve_model(config, {})
     assert isinstance(model, LiteLLMModel)
     assert model.name == "openai/gpt-5"
 
 
 @pytest.mark.parametrize("config", ["offline", {"model": "offline"}])
-def test_offline_is_the_embedded_model(config: Any) -> None:
+def test_offline_resolves_to_built_in_model(config: Any) -> None:
     assert resolve_model(config, {}).name == "offline"
 
 
 @pytest.mark.parametrize("config", ["", " ", {}, {"model": None}])
-def test_a_configuration_without_a_name_is_refused(config: Any) -> None:
+def test_configuration_without_name_is_refused(config: Any) -> None:
     with pytest.raises(ValueError, match="names no model"):
         resolve_model(config, {})
 
@@ -66,7 +66,7 @@ KEYS: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize(("name", "variable"), KEYS)
-def test_a_missing_key_is_told_with_its_variable(name: str, variable: str) -> None:
+def test_missing_key_names_its_variable(name: str, variable: str) -> None:
     failure = check_model(name, {"HOME": "/"})
     assert failure is not None
     assert failure.kind is FailureKind.capability_gap
@@ -75,23 +75,23 @@ def test_a_missing_key_is_told_with_its_variable(name: str, variable: str) -> No
     assert check_model(name, {variable: "value"}) is None
 
 
-def test_the_other_variable_of_a_provider_will_do() -> None:
+def test_alternative_key_variable_is_accepted() -> None:
     assert check_model("gemini/x", {"GOOGLE_API_KEY": "value"}) is None
 
 
 @pytest.mark.parametrize("name", ["offline", "ollama/llama3", "vertex_ai/x"])
-def test_what_needs_no_key_of_ours_is_not_judged(name: str) -> None:
+def test_keyless_models_are_not_checked(name: str) -> None:
     assert check_model(name, {}) is None
 
 
 @pytest.mark.parametrize("name", ["", "ofline", "my-model"])
-def test_a_name_without_a_provider_is_told_how_to_be_written(name: str) -> None:
+def test_name_without_provider_shows_correct_form(name: str) -> None:
     failure = check_model(name, {})
     assert failure is not None
     assert "provider/model" in failure.explanation
 
 
-async def test_a_request_without_a_key_is_a_failure_before_litellm_is_imported(
+async def test_request_without_key_fails_before_import(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def load() -> Any:
@@ -108,7 +108,7 @@ async def test_a_request_without_a_key_is_a_failure_before_litellm_is_imported(
 
 
 @pytest.mark.parametrize("base", [None, "https://api.example.com/v1"])
-async def test_with_live_calls_off_nothing_leaves_this_machine(base: str | None) -> None:
+async def test_disabled_live_calls_send_nothing(base: str | None) -> None:
     environ = {"PARSIMONY_LIVE_CALLS": "off", "OPENAI_API_KEY": "value-of-a-key"}
     model = LiteLLMModel({"model": "openai/gpt-5", "api_base": base}, environ)
     request = ModelRequest([{"role": "user", "content": "go"}])
@@ -117,7 +117,7 @@ async def test_with_live_calls_off_nothing_leaves_this_machine(base: str | None)
     assert "PARSIMONY_LIVE_CALLS" in last.explanation
 
 
-def test_no_representation_shows_the_key() -> None:
+def test_representation_hides_key() -> None:
     model = LiteLLMModel({"model": "openai/gpt-5", "api_key": "value-of-a-key"}, {})
     assert "value-of-a-key" not in repr(model)
     assert model.secrets == ("value-of-a-key",)
@@ -132,7 +132,7 @@ BASES: list[tuple[dict[str, Any], dict[str, str], str | None]] = [
 
 
 @pytest.mark.parametrize(("config", "environ", "base"), BASES)
-def test_where_requests_go(
+def test_destination_is_resolved(
     config: dict[str, Any], environ: dict[str, str], base: str | None
 ) -> None:
     assert credentials.base_of(config, environ) == base
@@ -151,7 +151,7 @@ def test_where_requests_go(
         ("http://[broken", False),
     ],
 )
-def test_what_counts_as_this_machine(url: str | None, local: bool) -> None:
+def test_local_addresses_are_recognized(url: str | None, local: bool) -> None:
     assert credentials.is_loopback(url) is local
 
 
@@ -169,7 +169,7 @@ VERSIONS: list[tuple[str, str | None]] = [
 
 
 @pytest.mark.parametrize(("version", "told"), VERSIONS)
-def test_a_release_that_does_not_work_is_told_with_what_to_run(
+def test_broken_litellm_release_names_the_fix(
     monkeypatch: pytest.MonkeyPatch, version: str, told: str | None
 ) -> None:
     monkeypatch.setattr(importlib.metadata, "version", lambda name: version)
@@ -185,7 +185,7 @@ def test_a_release_that_does_not_work_is_told_with_what_to_run(
         assert problem in failure.blockers
 
 
-def test_a_missing_litellm_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_litellm_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def version(name: str) -> str:
         raise importlib.metadata.PackageNotFoundError(name)
 
@@ -193,11 +193,11 @@ def test_a_missing_litellm_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "not installed" in str(self_check())
 
 
-def test_the_installed_litellm_passes() -> None:
+def test_installed_litellm_passes() -> None:
     assert self_check() is None
 
 
-def test_the_tried_range_is_the_one_that_the_project_declares() -> None:
+def test_tested_range_matches_pyproject() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     (wanted,) = [line for line in declared if re.match(r"litellm\b", line)]
     low, high = (
@@ -206,7 +206,7 @@ def test_the_tried_range_is_the_one_that_the_project_declares() -> None:
     assert {f">={low}", f"<={high}", "!=1.106.*"} <= set(wanted.removeprefix("litellm").split(","))
 
 
-def test_the_providers_that_are_known_are_litellm_s() -> None:
+def test_known_providers_match_litellm() -> None:
     providers = {each.value for each in litellm_model.import_litellm().LlmProviders}
     assert providers < known()
     assert not any(map(is_known, ("opnai", "type", "base_url")))
@@ -215,9 +215,7 @@ def test_the_providers_that_are_known_are_litellm_s() -> None:
 @pytest.mark.parametrize(
     ("name", "server"), [each for each in credentials.PROVIDERS.items() if each[1].is_own]
 )
-def test_a_server_of_one_s_own_is_found_by_its_variables(
-    name: str, server: credentials.Provider
-) -> None:
+def test_own_server_is_found_by_its_variables(name: str, server: credentials.Provider) -> None:
     config = {"model": f"{name}/x"}
     environ = {server.bases[0]: "http://127.0.0.1:9/v1", server.keys[0]: "value"}
     assert credentials.base_of(config, environ) == "http://127.0.0.1:9/v1"
@@ -227,7 +225,7 @@ def test_a_server_of_one_s_own_is_found_by_its_variables(
 
 
 @pytest.mark.parametrize(("name", "near"), [("opnai/x", "openai"), ("anthropik/x", "anthropic")])
-def test_a_provider_that_is_not_known_is_told_with_the_nearest(name: str, near: str) -> None:
+def test_unknown_provider_suggests_the_nearest(name: str, near: str) -> None:
     failure = check_model(name, {})
     assert failure is not None
     assert f"Did you mean {near!r}?" in failure.explanation
@@ -241,7 +239,7 @@ def test_a_provider_that_is_not_known_is_told_with_the_nearest(name: str, near: 
         ("openai/of-my-own", "price unknown"),
     ],
 )
-def test_a_price_is_told_before_anybody_is_asked(model: str, told: str) -> None:
+def test_price_is_known_before_asking(model: str, told: str) -> None:
     assert price_in_words(model) == told
 
 
@@ -252,9 +250,7 @@ def test_a_price_is_told_before_anybody_is_asked(model: str, told: str) -> None:
         ({}, "Set a key, such as ANTHROPIC_API_KEY or OPENAI_API_KEY or GEMINI_API_KEY, and name"),
     ],
 )
-def test_a_model_is_suggested_by_the_keys_that_are_there(
-    environ: dict[str, str], told: str
-) -> None:
+def test_model_is_suggested_from_available_keys(environ: dict[str, str], told: str) -> None:
     assert suggestion(environ).startswith(told)
 
 

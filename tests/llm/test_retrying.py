@@ -100,7 +100,7 @@ FINAL: list[Exception] = [
 
 
 @pytest.mark.parametrize(("exc", "fault"), RETRYABLE, ids=lambda each: repr(each)[:60])
-def test_weather_is_recognised(exc: Exception, fault: type[RetryableModelError]) -> None:
+def test_transient_fault_is_recognized(exc: Exception, fault: type[RetryableModelError]) -> None:
     normal = normalize_provider_error(exc)
     assert type(normal) is fault
     assert str(normal) == str(exc)
@@ -108,12 +108,12 @@ def test_weather_is_recognised(exc: Exception, fault: type[RetryableModelError])
 
 
 @pytest.mark.parametrize("exc", FINAL, ids=lambda each: repr(each)[:60])
-def test_everything_else_stays_what_it_is(exc: Exception) -> None:
+def test_permanent_fault_is_unchanged(exc: Exception) -> None:
     assert normalize_provider_error(exc) is exc
     assert not is_retryable(exc)
 
 
-def test_a_fault_that_says_it_is_retryable_stays_itself() -> None:
+def test_retryable_fault_is_unchanged() -> None:
     fault = UpstreamTimeout("mine")
     assert normalize_provider_error(fault) is fault
 
@@ -121,9 +121,7 @@ def test_a_fault_that_says_it_is_retryable_stays_itself() -> None:
 @pytest.mark.parametrize(
     ("fault", "calls"), [(ServiceError(503), 3), (ServiceError(409), 1), (ImportError("x"), 1)]
 )
-async def test_weather_is_tried_three_times_and_anything_is_raised_as_it_was(
-    fault: Exception, calls: int
-) -> None:
+async def test_transient_fault_is_tried_three_times(fault: Exception, calls: int) -> None:
     clock, service = ManualClock(), Service(*[fault] * 3)
     with pytest.raises(type(fault)) as raised:
         await with_retry(service, clock=clock)
@@ -131,9 +129,7 @@ async def test_weather_is_tried_three_times_and_anything_is_raised_as_it_was(
     assert (service.calls, len(clock.slept)) == (calls, calls - 1)
 
 
-async def test_each_wait_is_drawn_from_one_second_to_twice_the_last_bound_and_at_most_thirty() -> (
-    None
-):
+async def test_waits_have_exponential_jitter_up_to_thirty_seconds() -> None:
     runs = [await waits_of(*[ServiceError(503)] * 7) for _ in range(200)]
     bounds = (2, 4, 8, 16, 30, 30, 30)
     for waits, bound in zip(zip(*runs, strict=True), bounds, strict=True):
@@ -148,7 +144,7 @@ async def waits_of(*faults: Exception) -> list[float]:
     return clock.slept
 
 
-async def test_retry_after_is_honoured_and_those_who_heard_it_do_not_come_back_at_once() -> None:
+async def test_retry_after_is_honoured_with_jitter() -> None:
     firsts = [(await waits_of(ServiceError(429, retry_after="17")))[0] for _ in range(10)]
     assert all(17 <= wait < 47 for wait in firsts)
     assert len(set(firsts)) > 1
@@ -156,7 +152,7 @@ async def test_retry_after_is_honoured_and_those_who_heard_it_do_not_come_back_a
     assert short[0] >= 1
 
 
-async def test_who_asks_for_hours_is_not_waited_for() -> None:
+async def test_retry_after_of_hours_is_not_waited_for() -> None:
     clock = ManualClock()
     fault = ServiceError(429, retry_after=str(MAX_RETRY_AFTER_S + 1))
     with pytest.raises(ServiceError) as raised:
@@ -165,7 +161,7 @@ async def test_who_asks_for_hours_is_not_waited_for() -> None:
     assert clock.slept == []
 
 
-async def test_a_stop_is_not_retried_and_ends_a_wait() -> None:
+async def test_stop_is_not_retried_and_ends_a_wait() -> None:
     stopped = Service(asyncio.CancelledError())
     with pytest.raises(asyncio.CancelledError):
         await with_retry(stopped, clock=ManualClock())
@@ -179,13 +175,13 @@ async def test_a_stop_is_not_retried_and_ends_a_wait() -> None:
     assert service.calls == 1
 
 
-async def test_a_key_in_a_fault_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_key_in_fault_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     await waits_of(ServiceError(503, "down for sk-abcdefghijklmnop"))
     assert "attempt 1 failed" in caplog.text
     assert "abcdefghijklmnop" not in caplog.text
 
 
-async def test_a_model_is_asked_with_messages_model_and_timeout() -> None:
+async def test_model_is_called_with_messages_model_and_timeout() -> None:
     asked: list[dict[str, Any]] = []
     service = Service(ServiceError(503))
 

@@ -32,13 +32,13 @@ SECRETS = Secrets(ENVIRON, ["given-one"])
         ("a password in /home/someone", "a password in /home/someone"),
     ],
 )
-def test_what_is_known_is_found_in_every_form(text: str, clean: str) -> None:
+def test_known_secret_is_found_in_every_form(text: str, clean: str) -> None:
     assert SECRETS.clean(text) == clean
     assert SECRETS.of_cleaned(text) == clean
     assert SECRETS.clean(clean) == clean
 
 
-def test_the_values_that_models_keep_to_themselves_are_known() -> None:
+def test_model_secrets_are_known() -> None:
     models = [SimpleNamespace(secrets=("first-own",)), SimpleNamespace(secrets=("second-own",))]
     assert Secrets.of([*models, object()], {}).clean("first-own, second-own, third") == (
         f"{REDACTED}, {REDACTED}, third"
@@ -52,14 +52,14 @@ password_length token_count keyboard monkey compass author"""
 
 
 @pytest.mark.parametrize("name", ["Password 2", *SECRET_NAMES.split()])
-def test_a_name_says_that_its_value_is_a_secret(name: str) -> None:
+def test_key_name_marks_its_value_secret(name: str) -> None:
     assert names_a_secret(name)
     assert is_secret(name, "hunter2")
     assert is_secret(name, 123456)
 
 
 @pytest.mark.parametrize("name", OPEN_NAMES.split())
-def test_a_name_that_only_sounds_like_one_says_nothing(name: str) -> None:
+def test_similar_name_marks_nothing(name: str) -> None:
     assert not is_secret(name, "hunter2")
 
 
@@ -77,11 +77,11 @@ def test_a_name_that_only_sounds_like_one_says_nothing(name: str) -> None:
         ("tokens", "the longest word of all"),
     ],
 )
-def test_what_describes_a_column_is_no_secret_of_it(name: str, value: object) -> None:
+def test_column_descriptions_are_no_secrets(name: str, value: object) -> None:
     assert not is_secret(name, value)
 
 
-def test_a_token_that_no_word_is_like_is_a_secret() -> None:
+def test_random_token_is_a_secret() -> None:
     assert is_secret("token", "9f2c71aa03b44e1d8c")
 
 
@@ -109,18 +109,18 @@ HIDDEN: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("value", "cleaned"), HIDDEN)
-def test_in_json_a_value_goes_by_its_name(value: Any, cleaned: Any) -> None:
+def test_json_value_is_judged_by_its_key(value: Any, cleaned: Any) -> None:
     assert SECRETS.of_json(value) == cleaned
     assert SECRETS.of_json(cleaned) == cleaned
 
 
-def test_what_a_schema_says_of_a_field_stays() -> None:
+def test_schema_descriptions_are_kept() -> None:
     schema = {"properties": {"password": {"type": "string", "description": "The one of the DB"}}}
     assert SECRETS.of_prose(schema) == schema
     assert SECRETS.of_prose({"description": "given-one"}) == {"description": REDACTED}
 
 
-def test_arguments_stay_byte_for_byte_where_nothing_is_hidden() -> None:
+def test_clean_arguments_stay_byte_identical() -> None:
     text = '{ "code":"x = 1",\n  "n": 1.0 }'
     assert SECRETS.of_arguments(text) == text
 
@@ -136,7 +136,7 @@ def test_arguments_stay_byte_for_byte_where_nothing_is_hidden() -> None:
         '{"code": "password = \'hunter2\'',
     ],
 )
-def test_arguments_are_cleaned_as_what_they_mean(text: str) -> None:
+def test_arguments_are_scrubbed_by_meaning(text: str) -> None:
     cleaned = SECRETS.of_arguments(text)
     assert REDACTED in cleaned
     assert "ter2" not in cleaned
@@ -175,7 +175,7 @@ PLAIN = [
 
 
 @pytest.mark.parametrize("text", PLAIN)
-def test_code_and_prose_that_only_speak_of_keys_stay(text: str) -> None:
+def test_code_and_prose_about_keys_are_kept(text: str) -> None:
     secrets = Secrets({})
     assert secrets.clean(text) == text
     assert secrets.of_json({"code": text}) == {"code": text}

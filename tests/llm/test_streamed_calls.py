@@ -31,7 +31,7 @@ TWO = ("g", '{"b": 2}')
         ([piece("a", "f", ""), piece("b", *TWO)], [("f", "{}"), TWO]),
     ],
 )
-async def test_each_call_of_a_stream_is_one_call(sent: Any, asked: Any) -> None:
+async def test_streamed_calls_are_assembled(sent: Any, asked: Any) -> None:
     with LoopbackProvider([pieces(*sent)]) as server:
         config = {"model": "openai/gpt-5", "api_key": "k-123456", "api_base": server.url}
         stream = LiteLLMModel(config, environ={}).stream(
@@ -88,9 +88,7 @@ asyncio.run({})
 @pytest.mark.parametrize(
     ("main", "told"), [("main()", ["['1', '1']", "{False} []"]), ("heavy()", ["[]"])]
 )
-def test_the_client_is_imported_once_for_all_and_never_on_the_event_loop(
-    main: str, told: list[str]
-) -> None:
+def test_client_is_imported_once_off_the_event_loop(main: str, told: list[str]) -> None:
     code = _REQUESTS.replace("asyncio.run({})", f"asyncio.run({main})")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.splitlines() == told, done.stderr

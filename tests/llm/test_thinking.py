@@ -84,7 +84,7 @@ async def and_again(provider: LoopbackProvider, model: LiteLLMModel) -> Completi
         [thought("Say it."), words("I count.")],
     ],
 )
-async def test_signed_thinking_goes_back_to_claude_to_the_letter(blocks: Any) -> None:
+async def test_signed_thinking_returns_to_claude_unchanged(blocks: Any) -> None:
     with anthropic([message(*blocks, use("run_code", code="1")), message(words("406"))]) as server:
         await and_again(server, model_at(server, reasoning_effort="low"))
     sent = server.requests[1].body
@@ -101,14 +101,14 @@ async def test_signed_thinking_goes_back_to_claude_to_the_letter(blocks: Any) ->
         message({"type": "news", "text": "?"}, use("run_code", code="1")),
     ],
 )
-async def test_a_call_without_signed_thinking_goes_on_without_thinking(first: Raw) -> None:
+async def test_call_without_signed_thinking_disables_thinking(first: Raw) -> None:
     with anthropic([first, message(words("406"))]) as server:
         await and_again(server, model_at(server, reasoning_effort="low"))
     assert len(server.requests) == 2
     assert "thinking" not in server.requests[1].body
 
 
-async def test_thinking_that_claude_refuses_is_left_out_and_the_request_sent_again() -> None:
+async def test_refused_thinking_is_dropped_and_request_resent() -> None:
     first = message(thought("Count."), use("run_code", code="1"))
     with anthropic([first, REFUSED, message(words("406"))]) as server:
         await and_again(server, model_at(server, reasoning_effort="low"))
@@ -117,7 +117,7 @@ async def test_thinking_that_claude_refuses_is_left_out_and_the_request_sent_aga
     assert [each["type"] for each in last["messages"][1]["content"]] == ["tool_use"]
 
 
-async def test_a_refusal_for_ever_ends_with_the_providers_words() -> None:
+async def test_permanent_refusal_ends_with_provider_words() -> None:
     first_answer = message(thought("Count."), use("run_code", code="1"))
     with anthropic([first_answer, REFUSED, REFUSED]) as server:
         model = model_at(server, reasoning_effort="low")
@@ -128,13 +128,13 @@ async def test_a_refusal_for_ever_ends_with_the_providers_words() -> None:
     assert "Invalid `signature` in `thinking` block" in last.explanation
 
 
-async def test_half_a_thinking_block_is_no_answer() -> None:
+async def test_incomplete_thinking_block_is_no_answer() -> None:
     with anthropic([message(words("So."), thought("Half of"), cut=True)]) as server:
         last = await ask(model_at(server, reasoning_effort="low"))
     assert isinstance(last, Failure)
 
 
-async def test_reasoning_items_go_back_to_the_responses_api() -> None:
+async def test_reasoning_items_return_to_responses_api() -> None:
     script = [response(item(), function("run_code", code="1")), response(output("406"))]
     with responses(script) as server:
         await and_again(server, model_at(server, "openai/responses/gpt-5"))
@@ -146,9 +146,7 @@ async def test_reasoning_items_go_back_to_the_responses_api() -> None:
     ("model", "comes_back"),
     [("deepseek/deepseek-reasoner", True), ("openai/deepseek-v4", True), ("openai/gpt-5", False)],
 )
-async def test_reasoning_text_goes_back_where_the_api_asks_for_it(
-    model: str, comes_back: bool
-) -> None:
+async def test_reasoning_text_returns_where_required(model: str, comes_back: bool) -> None:
     first = calls(call("run_code", code="1"))
     choice = first.choices[0]
     thinks = Message(None, choice.message.tool_calls, reasoning_content="Count the cars.")
@@ -161,7 +159,7 @@ async def test_reasoning_text_goes_back_where_the_api_asks_for_it(
     assert told.get("reasoning_content") == ("Count the cars." if comes_back else None)
 
 
-def test_what_one_model_signed_is_not_shown_to_another() -> None:
+def test_signed_thinking_stays_with_its_model() -> None:
     parts = {"by": CLAUDE, "thinking_blocks": [thought("a")]}
     told = {"role": "assistant", "content": "So.", "opaque": json.dumps(parts)}
     assert thinking.given_back([told], "openai/gpt-5") == [{"role": "assistant", "content": "So."}]
@@ -171,19 +169,19 @@ def test_what_one_model_signed_is_not_shown_to_another() -> None:
 @pytest.mark.parametrize(
     ("text", "stays"), [("Count the cars.", True), (f"The key is {KEY}.", False)]
 )
-def test_thinking_is_carried_whole_or_not_at_all(text: str, stays: bool) -> None:
+def test_thinking_is_carried_whole_or_dropped(text: str, stays: bool) -> None:
     opaque = json.dumps({"by": CLAUDE, "thinking_blocks": [thought(text), hidden()]})
     assert thinking.without_secrets(opaque, Secrets({}, [KEY])) == (opaque if stays else "")
 
 
 @pytest.mark.parametrize("opaque", ["{", "[]", "null", '{"by": 3}', '"x"'])
-def test_what_cannot_be_read_is_not_sent(opaque: str) -> None:
+def test_unreadable_thinking_is_not_sent(opaque: str) -> None:
     told = {"role": "assistant", "content": "So.", "opaque": opaque}
     assert thinking.given_back([told], CLAUDE) == [{"role": "assistant", "content": "So."}]
 
 
 @pytest.mark.parametrize(("text", "thinks_on"), [("Which?", True), (f"With {KEY}?", False)])
-async def test_a_question_keeps_the_thinking_before_it_sealed(text: str, thinks_on: bool) -> None:
+async def test_question_keeps_thinking_sealed(text: str, thinks_on: bool) -> None:
     blocks = [thought(text), hidden()]
     ended = message(thought("Done."), use("return_done", "toolu_02", summary="ok"))
     with anthropic([message(*blocks, use("ask_user", question="Which?")), ended]) as server:

@@ -91,20 +91,20 @@ transcripts = st.lists(messages, max_size=10)
 
 
 @given(transcripts)
-def test_a_strict_provider_accepts_whatever_was_repaired(transcript: list[dict[str, Any]]) -> None:
+def test_strict_provider_accepts_any_repaired_transcript(transcript: list[dict[str, Any]]) -> None:
     repaired = repair([*transcript, USER])
     assert transcript_breach(repaired) is None
     json.dumps(repaired, ensure_ascii=False).encode()
 
 
 @given(transcripts)
-def test_repairing_twice_is_repairing_once(transcript: list[dict[str, Any]]) -> None:
+def test_repair_is_idempotent(transcript: list[dict[str, Any]]) -> None:
     once = repair(transcript)
     assert repair(once) == once
 
 
 @given(transcripts)
-def test_the_input_stays_as_it_was_and_shares_nothing_with_the_output(
+def test_input_is_unchanged_and_unshared(
     transcript: list[dict[str, Any]],
 ) -> None:
     before = copy.deepcopy(transcript)
@@ -117,7 +117,7 @@ def test_the_input_stays_as_it_was_and_shares_nothing_with_the_output(
 
 
 @given(transcripts, transcripts)
-def test_a_settled_prefix_is_repaired_the_same_whatever_follows(
+def test_settled_prefix_is_repaired_independently(
     prefix: list[dict[str, Any]], rest: list[dict[str, Any]]
 ) -> None:
     settled = repair([*prefix, turn(("end", "{}")), result("end")])
@@ -126,7 +126,7 @@ def test_a_settled_prefix_is_repaired_the_same_whatever_follows(
 
 
 @given(st.lists(st.tuples(transcripts, st.integers(0, 3)), max_size=5))
-def test_repairing_what_is_new_gives_what_repairing_all_gives(
+def test_incremental_repair_equals_full_repair(
     parts: list[tuple[list[dict[str, Any]], int]],
 ) -> None:
     repairer = Repairer()
@@ -136,14 +136,14 @@ def test_repairing_what_is_new_gives_what_repairing_all_gives(
         assert repairer.repair(growing) == repair(growing)
 
 
-def test_a_result_that_comes_after_all_is_taken_once_the_next_turn_is_gone() -> None:
+def test_late_result_is_used_after_undo() -> None:
     repairer = Repairer()
     asked = turn(("a", "{}"))
     assert MISSING_RESULT in str(repairer.repair([asked, turn(content="so")]))
     assert repairer.repair([asked, result("a")]) == [asked, result("a")]
 
 
-def test_what_was_repaired_before_is_not_repaired_again() -> None:
+def test_repaired_messages_are_not_repaired_again() -> None:
     repairer = Repairer()
     transcript = [USER, turn(("a", "{}")), result("a"), turn(("b", "{}")), result("b")]
     earlier = repairer.repair(transcript)
@@ -153,7 +153,7 @@ def test_what_was_repaired_before_is_not_repaired_again() -> None:
     assert same == [True, True, True, False, False]
 
 
-def test_a_valid_transcript_is_unchanged() -> None:
+def test_valid_transcript_is_unchanged() -> None:
     valid = [
         {"role": "system", "content": "be brief"},
         USER,
@@ -214,5 +214,7 @@ CASES: list[tuple[str, list[dict[str, Any]], list[dict[str, Any]]]] = [
 
 
 @pytest.mark.parametrize(("broken", "mended"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
-def test_each_breach_is_mended(broken: list[dict[str, Any]], mended: list[dict[str, Any]]) -> None:
+def test_each_breach_is_repaired(
+    broken: list[dict[str, Any]], mended: list[dict[str, Any]]
+) -> None:
     assert repair(broken) == mended

@@ -106,9 +106,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 # -- settings, and the person's yes
 
 
-def test_the_nearest_settings_name_a_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nearest_settings_name_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     below, jupyter = tmp_path / "below", tmp_path / "jupyter"
     for folder in (below / ".jupyter", jupyter):
         folder.mkdir(parents=True)
@@ -148,14 +146,14 @@ def test_the_nearest_settings_name_a_server(
         ({"source": "/moved/.mcp.json"}, True),
     ],
 )
-def test_a_yes_is_for_one_command_line(change: dict[str, Any], is_same: bool) -> None:
+def test_consent_covers_one_command_line(change: dict[str, Any], is_same: bool) -> None:
     given = {"name": "a", "source": "/x/.mcp.json", "folder": "/x", "command": "uvx"}
     before = Server.model_validate(given)
     after = Server.model_validate(given | change)
     assert (after.permission == before.permission) is is_same
 
 
-def test_a_server_is_listed_and_starts_only_after_a_yes(start: Start) -> None:
+def test_server_is_listed_and_starts_after_consent(start: Start) -> None:
     session = start()
     line = f"{sys.executable} {HERE / 'raw_server.py'} (with COLOUR)"
     assert session.tools.servers.listing()[0] == ("raw", line, "not started")
@@ -181,29 +179,25 @@ def test_a_server_is_listed_and_starts_only_after_a_yes(start: Start) -> None:
         ("x", {"x": {"url": "http://127.0.0.1:9/mcp"}}, "'x' cannot be used: .*"),
     ],
 )
-def test_a_server_that_cannot_be_used_says_why(
-    start: Start, name: str, servers: Any, says: str
-) -> None:
+def test_unusable_server_names_reason(start: Start, name: str, servers: Any, says: str) -> None:
     session = start(servers=servers)
     with pytest.raises(ServerError, match=says):
         add_server(session, name)
 
 
-def test_without_the_package_the_error_names_it(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_package_is_named(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
     with pytest.raises(ServerError, match=r'pip install "parsimony-kernel\[mcp\]"'):
         start(add=["raw"])
 
 
-def test_a_notebook_without_servers_loads_nothing_of_mcp() -> None:
+def test_notebook_without_servers_imports_no_mcp() -> None:
     code = "import parsimony_kernel.session.session, sys; assert 'mcp' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.kernel
-def test_the_command_asks_for_a_yes_and_lists_what_there_is(
+def test_command_asks_consent_and_lists_servers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": SERVERS}))
@@ -224,7 +218,7 @@ def test_the_command_asks_for_a_yes_and_lists_what_there_is(
 
 
 @pytest.mark.kernel
-def test_stop_ends_the_start_of_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_ends_server_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mark = tmp_path / "server.pid"
     silent = entry("raw_server.py", "--silent", f"--pid={mark}")
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"raw": silent}}))
@@ -246,7 +240,7 @@ def test_stop_ends_the_start_of_a_server(tmp_path: Path, monkeypatch: pytest.Mon
 # -- what passes the gate
 
 
-async def test_a_tool_is_called_with_arguments_that_fit(start: Start) -> None:
+async def test_tool_is_called_with_valid_arguments(start: Start) -> None:
     steps = [call("raw__add", a="two"), call("raw__add", a=2, b=3), DONE]
     refused, answered = answers(await turn(start(steps, add=["raw"])))[:2]
     assert "'two' is not of type 'number'" in refused
@@ -265,7 +259,7 @@ async def test_a_tool_is_called_with_arguments_that_fit(start: Start) -> None:
         ("touch", Approval.ask, "Raw__touch does not say whether"),
     ],
 )
-async def test_its_hints_decide_who_is_asked(
+async def test_annotations_decide_approval(
     start: Start, tool: str, approve: Approval, asks: str
 ) -> None:
     session = start([call(f"raw__{tool}", a=1), DONE], add=["raw"])
@@ -277,7 +271,7 @@ async def test_its_hints_decide_who_is_asked(
     assert isinstance(events[-1], RunCompleted)
 
 
-async def test_what_says_nothing_of_its_effect_is_asked_about_once_a_turn(start: Start) -> None:
+async def test_undeclared_effect_asks_once_a_turn(start: Start) -> None:
     session = start([call("raw__touch", a=1), call("raw__touch", a=2), DONE], add=["raw"])
     await turn(session)
     events = await gather(session.resume("1"))
@@ -285,7 +279,7 @@ async def test_what_says_nothing_of_its_effect_is_asked_about_once_a_turn(start:
     assert '"touch 2"' in answers(events)[1]
 
 
-async def test_a_server_gets_no_variable_but_those_that_settings_name(
+async def test_server_gets_only_named_variables(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET_TOKEN", "abc")
@@ -295,7 +289,7 @@ async def test_a_server_gets_no_variable_but_those_that_settings_name(
     assert "SECRET_TOKEN" not in names
 
 
-async def test_share_schema_tells_the_model_nothing_of_an_answer(start: Start) -> None:
+async def test_share_schema_hides_answers_from_model(start: Start) -> None:
     session = start([call("raw__add", a=40, b=2), DONE], add=["raw"])
     (answer, *_) = answers(await turn(session, share=Share.schema))
     assert "42" not in answer
@@ -344,7 +338,7 @@ def far() -> Iterator[OverHttp]:
 
 
 @pytest.mark.slow
-async def test_a_server_is_reached_over_http(start: Start, far: OverHttp) -> None:
+async def test_server_is_reached_over_http(start: Start, far: OverHttp) -> None:
     servers = {"far": {"type": "http", "url": far.address, "headers": {"X-Key": "${KEY:-none}"}}}
     steps = [call("far__add", a=1), call("far__choose"), DONE]
     session = start(steps, servers=servers, add=["far"])
@@ -357,9 +351,7 @@ async def test_a_server_is_reached_over_http(start: Start, far: OverHttp) -> Non
 
 
 @pytest.mark.slow
-async def test_a_server_over_http_that_went_away_is_reached_again(
-    start: Start, far: OverHttp
-) -> None:
+async def test_vanished_http_server_is_reconnected(start: Start, far: OverHttp) -> None:
     steps = [call("far__add", a=1), DONE, call("far__add", a=2), DONE]
     session = start(steps, servers={"far": {"url": far.address}}, add=["far"])
     far.end()
@@ -371,7 +363,7 @@ async def test_a_server_over_http_that_went_away_is_reached_again(
 
 
 @pytest.mark.slow
-async def test_a_server_from_the_package_index_works_as_it_comes(start: Start) -> None:
+async def test_packaged_server_works(start: Start) -> None:
     zones = {"source_timezone": "Asia/Tokyo", "target_timezone": "Asia/Kolkata", "time": "12:00"}
     servers = {"time": {"command": sys.executable, "args": ["-m", "mcp_server_time"]}}
     session = start([call("time__convert_time", **zones), DONE], servers=servers, add=["time"])
@@ -384,7 +376,7 @@ async def test_a_server_from_the_package_index_works_as_it_comes(start: Start) -
 
 
 @pytest.mark.parametrize("server", ["raw", "other"])
-async def test_what_a_server_asks_is_our_question(start: Start, server: str) -> None:
+async def test_elicitation_becomes_our_question(start: Start, server: str) -> None:
     session = start([call(f"{server}__choose"), DONE], add=[server])
     (*_, asked) = await turn(session)
     assert isinstance(asked, UserInputRequested)
@@ -402,7 +394,7 @@ async def test_what_a_server_asks_is_our_question(start: Start, server: str) -> 
     assert isinstance(events[-1], RunCompleted)
 
 
-async def test_a_write_that_asks_is_allowed_once_and_done_once(start: Start) -> None:
+async def test_asking_write_is_approved_and_done_once(start: Start) -> None:
     again = call("raw__order_asking", a=1)
     session = start([call("raw__order_asking", a=1), again, DONE], add=["raw"])
     questions = [(await turn(session))[-1]]
@@ -420,14 +412,14 @@ async def test_a_write_that_asks_is_allowed_once_and_done_once(start: Start) -> 
     assert isinstance(events[-1], RunCompleted)
 
 
-async def test_a_person_may_decline_what_a_server_asks(start: Start) -> None:
+async def test_elicitation_can_be_declined(start: Start) -> None:
     session = start([call("raw__choose"), DONE], add=["raw"])
     await turn(session)
     events = await gather(session.resume("Decline"))
     assert "the person said decline" in answers(events)[0]
 
 
-async def test_an_answer_does_not_outlive_the_server_that_asked(start: Start) -> None:
+async def test_reply_expires_with_its_server(start: Start) -> None:
     session = start([call("raw__choose"), DONE, DONE], add=["raw"])
     await turn(session)
     session.tools.remove("mcp:raw")
@@ -448,7 +440,7 @@ async def test_an_answer_does_not_outlive_the_server_that_asked(start: Start) ->
         (["other__fails", "raw__add"], ["Error executing tool fails", '"2"']),
     ],
 )
-async def test_a_fault_of_a_server_is_told_and_the_next_call_goes_on(
+async def test_server_fault_is_reported_and_next_call_works(
     start: Start, calls: list[str], says: list[str]
 ) -> None:
     given = {"raw__add": {"a": 1}}
@@ -462,7 +454,7 @@ async def test_a_fault_of_a_server_is_told_and_the_next_call_goes_on(
     assert isinstance(events[-1], RunCompleted)
 
 
-async def test_a_server_that_died_between_calls_is_started_again(start: Start) -> None:
+async def test_dead_server_is_restarted(start: Start) -> None:
     session = start([call("raw__pid"), DONE, call("raw__pid"), DONE], add=["raw"])
     (before, *_) = answers(await turn(session))
     pid = int(json.loads(before)["result"])
@@ -474,7 +466,7 @@ async def test_a_server_that_died_between_calls_is_started_again(start: Start) -
     assert int(json.loads(after)["result"]) != pid
 
 
-async def test_a_write_whose_server_dies_is_not_done_twice(start: Start, tmp_path: Path) -> None:
+async def test_write_on_dying_server_is_not_repeated(start: Start, tmp_path: Path) -> None:
     steps = [call("raw__dies_writing"), DONE]
     session = start(steps, add=["raw"])
     (*_, asked) = await turn(session, approve=Approval.auto)
@@ -485,7 +477,7 @@ async def test_a_write_whose_server_dies_is_not_done_twice(start: Start, tmp_pat
     assert (tmp_path / "orders").read_text() == "one\n"
 
 
-async def test_a_server_that_hangs_is_stopped_and_started_again(start: Start) -> None:
+async def test_hanging_server_is_restarted(start: Start) -> None:
     steps = [call("raw__pid"), call("raw__hangs"), call("raw__pid", a=1), DONE]
     servers = {"raw": entry("raw_server.py", timeout=1)}
     session = start(steps, servers=servers, add=["raw"])
@@ -507,7 +499,7 @@ async def test_stop_ends_a_call(start: Start) -> None:
     assert time.monotonic() - began < 0.5
 
 
-async def test_tools_that_a_server_adds_later_are_not_offered_unasked(start: Start) -> None:
+async def test_later_added_tools_are_not_offered(start: Start) -> None:
     session = start([call("raw__grow"), DONE, call("raw__grown"), DONE], add=["raw"])
     await turn(session)
     assert "unknown_action" in answers(await turn(session))[0]
@@ -547,7 +539,7 @@ time.sleep(60)
 @pytest.mark.skipif(
     sys.platform != "linux", reason="elsewhere a server may outlive a killed kernel"
 )
-def test_servers_end_with_the_kernel_even_if_it_is_killed(tmp_path: Path) -> None:
+def test_servers_end_with_killed_kernel(tmp_path: Path) -> None:
     mark = tmp_path / "server.pid"
     stubborn = entry("raw_server.py", "--stubborn", f"--pid={mark}")
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"raw": stubborn}}))

@@ -79,7 +79,7 @@ async def told(client: Client, tool: str, **given: str) -> str:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_client_runs_a_turn_and_its_question_is_the_persons(
+async def test_client_runs_turn_and_person_answers(
     kernel: LiveKernel, folder: Path, mode: str
 ) -> None:
     scripted(kernel, "price = 6 * 7\nprice")
@@ -101,7 +101,7 @@ async def test_a_client_runs_a_turn_and_its_question_is_the_persons(
     assert "NameError" in kernel.run("price").text
 
 
-async def test_a_client_that_cannot_ask_is_told_how_to_answer(
+async def test_client_without_elicitation_is_told_how_to_answer(
     kernel: LiveKernel, folder: Path
 ) -> None:
     scripted(kernel, "cost = 1")
@@ -113,18 +113,14 @@ async def test_a_client_that_cannot_ask_is_told_how_to_answer(
         assert "Error" in await told(client, "answer", reply="1")
 
 
-async def test_a_question_that_a_person_declines_waits_in_the_notebook(
-    kernel: LiveKernel, folder: Path
-) -> None:
+async def test_declined_question_waits_in_notebook(kernel: LiveKernel, folder: Path) -> None:
     scripted(kernel, "cost = 2")
     async with served(folder, Person(None)) as client:
         assert "1. Run it" in await told(client, "ask", request="The cost again")
     assert "Don't" in kernel.run("%agent answer 3").text
 
 
-async def test_what_reaches_outside_is_allowed_in_the_notebook_only(
-    kernel: LiveKernel, folder: Path
-) -> None:
+async def test_reach_is_approved_in_notebook_only(kernel: LiveKernel, folder: Path) -> None:
     scripted(kernel, "import urllib.request as u\nu.urlopen('http://example.org')")
     person = Person()
     async with served(folder, person) as client:
@@ -136,7 +132,7 @@ async def test_what_reaches_outside_is_allowed_in_the_notebook_only(
     assert "Don't" in kernel.run("%agent answer 3").text
 
 
-async def test_a_client_that_goes_away_stops_its_turn(kernel: LiveKernel, folder: Path) -> None:
+async def test_disconnected_client_stops_its_turn(kernel: LiveKernel, folder: Path) -> None:
     scripted(kernel, "import time\nprint('x', file=open('begun.txt', 'w'))\ntime.sleep(60)")
     person = Person("Run it")
     async with served(folder, person) as client:
@@ -151,7 +147,7 @@ async def test_a_client_that_goes_away_stops_its_turn(kernel: LiveKernel, folder
     assert "cancelled" in kernel.run("%agent history").text
 
 
-async def test_a_client_is_told_no_more_than_a_model(kernel: LiveKernel, folder: Path) -> None:
+async def test_client_sees_no_more_than_model(kernel: LiveKernel, folder: Path) -> None:
     scripted(kernel, "count = 1")
     kernel.run("%%agent --approve auto\nCount", cell_id="count")
     kernel.run("secret_rate = 0.1234")
@@ -166,7 +162,7 @@ async def test_a_client_is_told_no_more_than_a_model(kernel: LiveKernel, folder:
     assert "0.1234" not in variables
 
 
-def test_the_client_of_the_page_works(kernel: LiveKernel, folder: Path) -> None:
+def test_documented_client_works(kernel: LiveKernel, folder: Path) -> None:
     page = (Path(__file__).parents[2] / "docs/how-to/mcp.md").read_text(encoding="utf-8")
     script = page.partition("```py\n")[2].partition("```")[0]
     assert '"."' in script
@@ -180,7 +176,7 @@ def test_the_client_of_the_page_works(kernel: LiveKernel, folder: Path) -> None:
     assert "shown_to_clients" in ran.stdout
 
 
-async def test_a_kernel_that_no_server_named_is_found_by_its_turns(
+async def test_unnamed_kernel_is_found_by_its_turns(
     kernel: LiveKernel, folder: Path, placed: Path
 ) -> None:
     kernel.run("%%agent\nhello")
@@ -192,6 +188,6 @@ async def test_a_kernel_that_no_server_named_is_found_by_its_turns(
         placed.symlink_to(kernel.connection_file)
 
 
-async def test_without_a_notebook_the_client_is_told_so(tmp_path: Path) -> None:
+async def test_missing_notebook_is_reported(tmp_path: Path) -> None:
     async with served(tmp_path) as client:
         assert "No notebook is running in" in await told(client, "variables")

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_wheel_holds_both_packages_the_kernelspec_and_nothing_else(tmp_path: Path) -> None:
+def test_wheel_contains_packages_and_kernelspec_only(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, ROOT],
         check=True,

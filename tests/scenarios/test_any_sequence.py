@@ -165,7 +165,7 @@ EXECUTOR = CodeExecutor()
 @example(["bad argument", "look"] * 6)
 @example(["too long", "too long", "add"])
 @example(["add", *["overloaded"] * 5])
-def test_any_sequence_ends_in_one_terminal_event_and_no_effect_too_many(names: list[str]) -> None:
+def test_any_sequence_ends_once_and_repeats_no_effect(names: list[str]) -> None:
     steps = [*(ALPHABET[name](n) for n, name in enumerate(names)), *END]
     events, state, model, entered = play(steps)
 

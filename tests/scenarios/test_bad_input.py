@@ -48,7 +48,7 @@ async def last_of(session: NotebookSession, request: str) -> object:
         ("load binary.csv", "binary.csv"),
     ],
 )
-async def test_a_file_that_cannot_be_read_is_handed_off_with_what_to_do(
+async def test_unreadable_file_is_handed_off_with_remedy(
     session: NotebookSession, request_: str, says: str
 ) -> None:
     last = await last_of(session, request_)
@@ -59,7 +59,7 @@ async def test_a_file_that_cannot_be_read_is_handed_off_with_what_to_do(
     assert session.executor.variables() == {}
 
 
-async def test_a_file_that_is_not_utf8_is_read_and_said(session: NotebookSession) -> None:
+async def test_non_utf8_file_is_read_and_noted(session: NotebookSession) -> None:
     last = await last_of(session, "load latin.csv")
     assert isinstance(last, RunCompleted)
     assert "UTF-8" in last.summary
@@ -67,9 +67,7 @@ async def test_a_file_that_is_not_utf8_is_read_and_said(session: NotebookSession
 
 
 @pytest.mark.parametrize("request_", ["load good.csv and plot the mean profit by region"])
-async def test_a_column_that_does_not_exist_is_asked_about_and_never_substituted(
-    session: NotebookSession, request_: str
-) -> None:
+async def test_missing_column_is_asked_about(session: NotebookSession, request_: str) -> None:
     last = await last_of(session, request_)
     assert isinstance(last, UserInputRequested)
     assert "profit" in last.question
@@ -77,12 +75,12 @@ async def test_a_column_that_does_not_exist_is_asked_about_and_never_substituted
     assert set(session.executor.variables()) == {"good"}
 
 
-async def test_a_table_without_rows_gives_no_invented_number(session: NotebookSession) -> None:
+async def test_empty_table_invents_no_number(session: NotebookSession) -> None:
     last = await last_of(session, "load header.csv and show the mean amount by region")
     assert not isinstance(last, RunCompleted) or "no rows" in last.summary.lower()
 
 
-async def test_a_request_it_does_not_understand_names_what_it_can_and_how_to_set_a_model(
+async def test_unknown_request_names_examples_and_model_setup(
     session: NotebookSession,
 ) -> None:
     last = await last_of(session, "what is the meaning of life?")
@@ -92,7 +90,7 @@ async def test_a_request_it_does_not_understand_names_what_it_can_and_how_to_set
     assert "%agent model" in steps
 
 
-async def test_a_turn_that_fails_leaves_the_variables_of_the_user_untouched(
+async def test_failing_turn_keeps_user_variables(
     session: NotebookSession,
 ) -> None:
     await session.executor.execute("mine = [1, 2]")

@@ -77,9 +77,7 @@ def breaks(*_: Any, **__: Any) -> Any:
         ("backoff", lambda *_: "long"),
     ],
 )
-async def test_a_policy_that_breaks_is_answered_by_the_default_one(
-    name: str, answer: Callable[..., Any]
-) -> None:
+async def test_raising_policy_falls_back_to_default(name: str, answer: Callable[..., Any]) -> None:
     who = agent(DOWN, DONE)
     who.policy = DefaultPolicy()
     setattr(who.policy, name, answer)
@@ -90,7 +88,7 @@ async def test_a_policy_that_breaks_is_answered_by_the_default_one(
 
 
 @pytest.mark.parametrize("wait", [float("inf"), NAN, 1e9, -5.0])
-async def test_a_wait_is_never_longer_than_a_run_is_patient(wait: float) -> None:
+async def test_wait_never_exceeds_remaining_time(wait: float) -> None:
     who = agent(DOWN, DONE)
     setattr(who.policy, "backoff", lambda *_: wait)  # noqa: B010
     assert isinstance((await gather(who))[-1], RunCompleted)
@@ -98,7 +96,7 @@ async def test_a_wait_is_never_longer_than_a_run_is_patient(wait: float) -> None
 
 
 @pytest.mark.parametrize("limits", [{"max_iterations": 1}, {"max_tokens": 4_000}])
-async def test_a_policy_that_tries_a_limit_again_meets_it_once_more_and_no_more(
+async def test_policy_retrying_a_limit_meets_it_once_more(
     limits: dict[str, Any],
 ) -> None:
     who = agent(call("look", at="x" * 14_000), **limits)
@@ -109,7 +107,7 @@ async def test_a_policy_that_tries_a_limit_again_meets_it_once_more_and_no_more(
 
 
 @pytest.mark.parametrize("name", ["models", "tools", "gate", "drain", "variables", "effects"])
-async def test_a_hook_that_breaks_ends_the_run_with_what_broke(name: str) -> None:
+async def test_raising_hook_ends_run_with_its_error(name: str) -> None:
     hooks = RunHooks()
     setattr(hooks, name, breaks)
     last = (await gather(agent(call("look", at="x"), DONE, hooks=hooks)))[-1]
@@ -127,14 +125,14 @@ async def test_a_hook_that_breaks_ends_the_run_with_what_broke(name: str) -> Non
     ],
     ids=["lists", "objects", "long", "broken"],
 )
-async def test_arguments_that_are_none_are_quoted_cut_and_refused(arguments: str) -> None:
+async def test_invalid_arguments_are_quoted_and_refused(arguments: str) -> None:
     events = await gather(agent(raw_call("look", arguments), DONE))
     begun = next(event for event in events if isinstance(event, ToolEvent))
     assert len(json.dumps(begun.arguments)) < 3_000
     assert isinstance(events[-1], RunCompleted)
 
 
-async def test_half_a_character_anywhere_in_an_answer_can_be_written_down() -> None:
+async def test_lone_surrogate_in_answer_is_written() -> None:
     half = "half \ud800"
     steps = [
         calls(raw_call("look", json.dumps({"at": half})), text=half),
@@ -144,7 +142,7 @@ async def test_half_a_character_anywhere_in_an_answer_can_be_written_down() -> N
     assert isinstance(events[-1], RunCompleted)
 
 
-async def test_no_answer_runs_calls_without_end() -> None:
+async def test_calls_per_answer_are_limited() -> None:
     seen: list[int] = []
 
     @tool
@@ -161,7 +159,7 @@ async def test_no_answer_runs_calls_without_end() -> None:
     assert "most in one answer" in results[-1]["content"]
 
 
-async def test_what_tools_take_is_not_the_time_of_the_run() -> None:
+async def test_tool_time_is_not_run_time() -> None:
     waits = calls(*[call("wait", n=n) for n in range(20)])
     who = agent(waits, DONE, max_execution_time_s=10)
 
@@ -175,14 +173,14 @@ async def test_what_tools_take_is_not_the_time_of_the_run() -> None:
     assert who.clock.monotonic() == 80
 
 
-async def test_a_correction_is_said_again_when_its_request_was_lost() -> None:
+async def test_lost_correction_is_repeated() -> None:
     who = agent(say("hm"), DOWN, DONE)
     await gather(who)
     told = ["return_unable" in r.messages[-1]["content"] for r in who.model_config.requests]
     assert told == [False, True, True]
 
 
-async def test_a_false_claim_is_corrected_by_what_was_claimed() -> None:
+async def test_false_claim_is_corrected_by_name() -> None:
     claimed = Failure(
         FailureKind.no_progress,
         "The summary claims 99.",

@@ -186,7 +186,7 @@ def answered(events: Sequence[AgentEvent], name: str) -> list[ToolEvent]:
     ]
 
 
-async def test_no_secret_leaves_a_turn_that_meets_one_everywhere(
+async def test_secret_never_leaves_a_turn(
     place: Place,
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
@@ -226,7 +226,7 @@ async def test_no_secret_leaves_a_turn_that_meets_one_everywhere(
     assert session._journal.verify() is None
 
 
-async def test_what_a_model_is_told_stays_the_same_from_one_request_to_the_next(
+async def test_rendered_prompt_prefix_is_stable(
     place: Place,
 ) -> None:
     session = place.open(
@@ -241,7 +241,7 @@ async def test_what_a_model_is_told_stays_the_same_from_one_request_to_the_next(
     assert third[: len(second) - 1] == second[:-1]
 
 
-async def test_the_code_that_runs_is_the_code_that_was_written(place: Place) -> None:
+async def test_executed_code_equals_written_code(place: Place) -> None:
     session = place.open(
         call("run_code", code=f"password = '{IN_CODE}'\nn = len(password)"),
         call("return_done", summary="done"),
@@ -251,7 +251,7 @@ async def test_the_code_that_runs_is_the_code_that_was_written(place: Place) -> 
     assert_clean(place)
 
 
-async def test_a_call_with_a_secret_is_not_put_before_a_person(place: Place) -> None:
+async def test_call_with_secret_is_not_shown_for_approval(place: Place) -> None:
     shell = "import subprocess\nsubprocess.run(['true'], env={'K': %r})"
     session = place.open(
         call("run_code", code=shell % f"password={IN_CODE}"),
@@ -278,9 +278,7 @@ PUBLISHING: list[Callable[[], Any]] = [
 
 
 @pytest.mark.parametrize("publish", PUBLISHING)
-async def test_what_holds_a_secret_is_not_published(
-    place: Place, publish: Callable[[], Any]
-) -> None:
+async def test_secret_is_not_published(place: Place, publish: Callable[[], Any]) -> None:
     session = place.open(
         call("run_code", code=f"password = '{IN_CODE}'\nmade = people[['name']].copy()"),
         publish(),
@@ -297,7 +295,7 @@ async def test_what_holds_a_secret_is_not_published(
     assert_clean(place)
 
 
-async def test_the_record_of_a_write_holds_no_secret_and_knows_it_again(place: Place) -> None:
+async def test_write_record_hides_secret_and_still_matches(place: Place) -> None:
     sent: list[str] = []
 
     @tool(effect="write")
@@ -319,7 +317,7 @@ async def test_the_record_of_a_write_holds_no_secret_and_knows_it_again(place: P
 
 
 @pytest.mark.kernel
-def test_nothing_that_a_kernel_shows_or_writes_holds_a_secret(desk: Desk) -> None:
+def test_kernel_output_and_files_hide_secret(desk: Desk) -> None:
     mine = MINE.replace(OF_THE_MODEL, "none")
     desk.kernel.run(f"import os\nos.environ['WAREHOUSE_TOKEN'] = {IN_ENVIRONMENT!r}\n{mine}")
     desk.use(
@@ -342,7 +340,7 @@ def test_nothing_that_a_kernel_shows_or_writes_holds_a_secret(desk: Desk) -> Non
     assert found_in(b"".join(written).decode("utf-8", "replace")) == []
 
 
-async def test_a_secret_that_comes_in_pieces_is_not_told_in_pieces(place: Place) -> None:
+async def test_split_secret_is_not_emitted_in_parts(place: Place) -> None:
     text = f"One. Then password={IN_PROSE} and\n{IN_ENVIRONMENT} end."
 
     class Streaming(Keeping):

@@ -11,7 +11,7 @@ import pytest
 
 
 @pytest.mark.slow
-def test_what_has_happened_without_an_end_on_record_is_asked_about(tmp_path: Path) -> None:
+def test_effect_without_recorded_end_is_asked_about(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         done = subprocess.run(
             [sys.executable, "-m", "tests.scenarios.code_kills", tmp_path],

@@ -544,7 +544,7 @@ async def play(meeting: Meeting) -> Ran:
 
 
 @pytest.mark.parametrize("meeting", MEETINGS, ids=str)
-async def test_a_run_meets_the_cause_and_climbs_its_ladder(meeting: Meeting) -> None:
+async def test_run_climbs_the_ladder_of_each_cause(meeting: Meeting) -> None:
     ran = await play(meeting)
     assert [is_terminal(event) for event in ran.events] == [False] * (len(ran.events) - 1) + [True]
     occurred = list(ran.climbed)[meeting.after :]
@@ -558,7 +558,7 @@ async def test_a_run_meets_the_cause_and_climbs_its_ladder(meeting: Meeting) -> 
         assert meeting.cause in told
 
 
-def test_every_row_is_met() -> None:
+def test_every_row_is_tested() -> None:
     met = [each.cause for each in MEETINGS]
     assert [cause for cause in CAUSES if cause not in met] == []
 
@@ -643,7 +643,7 @@ def played(names: Sequence[str], executor: CodeExecutor) -> Ran:
 @example(["add", "refusal"])
 @example(["look"] * 60)
 @example(["a look that costs"] * 6)
-def test_whatever_fails_in_whatever_order_is_a_row_of_the_table(names: list[str]) -> None:
+def test_any_failure_sequence_maps_to_table_rows(names: list[str]) -> None:
     ran = played(names, CodeExecutor())
     for failure in (*ran.shown, *ran.given):
         assert cause_of(failure) is not None, (failure.kind, failure.type, failure.refusal)

@@ -38,7 +38,7 @@ async def ask(session: NotebookSession, approve: Approval = Approval.guarded) ->
 
 
 @pytest.mark.parametrize("approve", Approval)
-async def test_undo_brings_it_back_and_redo_makes_it_again(
+async def test_undo_restores_file_and_redo_rewrites_it(
     start: Any, data: Path, approve: Approval
 ) -> None:
     session = start(call("run_code", code=OVERWRITE), DONE)
@@ -58,7 +58,7 @@ async def test_undo_brings_it_back_and_redo_makes_it_again(
     assert data.read_text() == "old"
 
 
-async def test_what_was_written_to_since_is_left(start: Any, data: Path) -> None:
+async def test_later_edited_file_is_left_alone(start: Any, data: Path) -> None:
     session = start(call("run_code", code=OVERWRITE), DONE)
     await ask(session)
     data.write_text("mine again")
@@ -67,7 +67,7 @@ async def test_what_was_written_to_since_is_left(start: Any, data: Path) -> None
     assert data.read_text() == "mine again"
 
 
-async def test_a_step_that_fails_leaves_it_as_the_step_found_it(start: Any, data: Path) -> None:
+async def test_failed_step_restores_file(start: Any, data: Path) -> None:
     fails = "with open('data.csv', 'w') as f:\n    f.write('half')\n    1 / 0"
     session = start(call("run_code", code=OVERWRITE), call("run_code", code=fails), DONE)
     await ask(session)
@@ -76,7 +76,7 @@ async def test_a_step_that_fails_leaves_it_as_the_step_found_it(start: Any, data
     assert data.read_text() == "old"
 
 
-async def test_do_not_run_it_brings_it_back(start: Any, data: Path) -> None:
+async def test_declined_step_restores_file(start: Any, data: Path) -> None:
     code = f"{OVERWRITE}\nimport os\nprogram = ['ls'][0]\ndone = getattr(os, 'system')(program)"
     session = start(call("run_code", code=code), DONE)
     assert isinstance(await ask(session), UserInputRequested)
@@ -85,7 +85,7 @@ async def test_do_not_run_it_brings_it_back(start: Any, data: Path) -> None:
     assert data.read_text() == "old"
 
 
-async def test_what_is_too_large_to_be_kept_is_asked_about(
+async def test_large_file_is_asked_about(
     start: Any, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("parsimony_kernel.lineage.files.ROOM_BYTES", 2)
@@ -100,7 +100,7 @@ async def test_what_is_too_large_to_be_kept_is_asked_about(
     assert data.read_text() == "new"
 
 
-async def test_a_file_that_the_turn_made_stays(start: Any, tmp_path: Path) -> None:
+async def test_file_created_by_turn_stays(start: Any, tmp_path: Path) -> None:
     more = "with open('made.csv', 'a') as f:\n    n = f.write('more')"
     makes = more.replace("more", "made")
     session = start(call("run_code", code=makes), call("run_code", code=more), DONE)

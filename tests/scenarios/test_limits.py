@@ -78,7 +78,7 @@ def asked(events: Sequence[AgentEvent]) -> UserInputRequested:
     return last
 
 
-async def test_a_budget_ends_in_a_question_and_as_much_again_can_be_allowed() -> None:
+async def test_budget_question_allows_as_much_again() -> None:
     model = ScriptedModel(
         [used(call("look", at="x"), 9_000), used(call("look", at="y"), 9_000), DONE]
     )
@@ -98,7 +98,7 @@ async def test_a_budget_ends_in_a_question_and_as_much_again_can_be_allowed() ->
     assert finished[-1] == RunCompleted(summary="ok")
 
 
-async def test_a_budget_that_is_not_raised_ends_the_run_with_what_was_learned() -> None:
+async def test_declined_budget_ends_with_summary() -> None:
     model = ScriptedModel([used(call("look", at="x"), 9_000)])
     who = agent(model, max_tokens=10_000)
     question = asked(await gather(run_loop(who, request())))
@@ -109,7 +109,7 @@ async def test_a_budget_that_is_not_raised_ends_the_run_with_what_was_learned() 
     ]
 
 
-async def test_another_question_does_not_lift_the_budget() -> None:
+async def test_other_question_does_not_lift_budget() -> None:
     model = ScriptedModel([used(call("ask_user", question="Which?"), 9_000)])
     who = agent(model, max_tokens=10_000)
     question = asked(await gather(run_loop(who, request())))
@@ -119,7 +119,7 @@ async def test_another_question_does_not_lift_the_budget() -> None:
     assert len(model.requests) == 1
 
 
-async def test_near_the_budget_the_model_is_told_once_and_less_of_the_past_is_sent() -> None:
+async def test_near_budget_model_is_warned_once_and_context_shrinks() -> None:
     used_by_each = (("a", 10), ("b", 10), ("c", 79_980))
     steps = [used(call("look", at=at), used_by) for at, used_by in used_by_each]
     model = ScriptedModel([*steps, call("look", at="d"), DONE])
@@ -137,7 +137,7 @@ async def test_near_the_budget_the_model_is_told_once_and_less_of_the_past_is_se
     assert whole(3) == [False, False, True]
 
 
-async def test_a_cost_limit_without_a_price_asks_nobody() -> None:
+async def test_cost_limit_without_price_is_handed_off() -> None:
     model = ScriptedModel([])
     last = (await gather(run_loop(agent(model, max_cost_usd=1.0), request())))[-1]
     assert isinstance(last, Handoff)
@@ -159,7 +159,7 @@ class Murmuring:
             yield Delta("hm")
 
 
-async def test_the_time_of_a_run_ends_an_answer_that_never_does() -> None:
+async def test_run_time_limit_ends_endless_answer() -> None:
     who = agent([], max_execution_time_s=45)
     who.model_config = Murmuring(who.clock)
     question = asked(await gather(run_loop(who, request())))
@@ -182,7 +182,7 @@ class Pondering:
         yield replace(DONE, choices=DONE.choices)
 
 
-async def test_a_silent_model_is_seen_to_be_waited_for() -> None:
+async def test_heartbeat_shows_silent_model() -> None:
     who = agent([])
     who.model_config = Pondering(who.clock, 50)
     events = await gather(run_loop(who, request()))
@@ -191,7 +191,7 @@ async def test_a_silent_model_is_seen_to_be_waited_for() -> None:
     assert isinstance(events[-1], RunCompleted)
 
 
-async def test_another_model_takes_over_once_the_first_has_used_its_retries() -> None:
+async def test_fallback_model_takes_over_after_retries() -> None:
     first, second = ScriptedModel([DOWN] * 4, "first"), ScriptedModel([DONE], "second")
     who = agent([first, second])
     events = await gather(run_loop(who, request()))
@@ -207,7 +207,7 @@ async def test_another_model_takes_over_once_the_first_has_used_its_retries() ->
     assert answered == ["second"]
 
 
-async def test_a_model_that_was_down_a_moment_ago_is_passed_over_at_once() -> None:
+async def test_recently_failed_model_is_skipped() -> None:
     first = ScriptedModel([DOWN] * 5, "first")
     who = agent([first, ScriptedModel([DOWN] * 4, "second")])
     assert isinstance((await gather(run_loop(who, request())))[-1], Handoff)
@@ -224,7 +224,7 @@ async def test_a_model_that_was_down_a_moment_ago_is_passed_over_at_once() -> No
     assert slept
 
 
-async def test_twelve_failing_requests_in_a_row_are_the_most_whatever_the_policy() -> None:
+async def test_at_most_twelve_requests_fail_in_a_row() -> None:
     class Stubborn(DefaultPolicy):
         def retry_budget(self, kind: FailureKind) -> int:
             return 1000
@@ -240,7 +240,7 @@ async def test_twelve_failing_requests_in_a_row_are_the_most_whatever_the_policy
     assert sum(len(model.requests) for model in models) == 12
 
 
-async def test_a_full_context_is_compacted_once_and_then_handed_off() -> None:
+async def test_full_context_is_compacted_once_then_handed_off() -> None:
     class TooLong(Exception):
         status_code = 413
 
@@ -268,19 +268,19 @@ async def test_a_full_context_is_compacted_once_and_then_handed_off() -> None:
 @pytest.mark.parametrize(
     "limit", [{"max_tokens": 0}, {"max_cost_usd": -1}, {"max_cost_usd": float("inf")}]
 )
-def test_limits_that_limit_nothing_are_refused(limit: dict[str, Any]) -> None:
+def test_meaningless_limits_are_refused(limit: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"greater than 0|finite"):
         AgentGuardrails(**limit)
 
 
-async def test_a_wait_never_goes_beyond_the_time_of_the_run() -> None:
+async def test_wait_never_exceeds_run_time() -> None:
     who = agent(ScriptedModel([DOWN] * 4), max_execution_time_s=2)
     question = asked(await gather(run_loop(who, request())))
     assert question.originating_failure_kind is FailureKind.time_limit
     assert who.clock.slept == [1, 1]
 
 
-async def test_a_loop_that_the_person_has_looked_at_may_go_round_again() -> None:
+async def test_approved_loop_may_continue() -> None:
     model = ScriptedModel([call("look", at="x")] * 7 + [DONE])
     who = agent(model)
     question = asked(await gather(run_loop(who, request())))

@@ -99,7 +99,7 @@ def numbered_rows(cases: Iterable[Mended]) -> list[str]:
 @proves(*(case.row for case in MENDED))
 @pytest.mark.parametrize("before_the_effect", [True, False], ids=["before", "after"])
 @pytest.mark.parametrize("case", MENDED, ids=numbered_rows(MENDED))
-async def test_a_model_that_is_wrong_once_is_told_how_and_finishes(
+async def test_single_mistake_is_explained_and_recovered(
     case: Mended, before_the_effect: bool
 ) -> None:
     script = (case.wrong, ADD, DONE) if before_the_effect else (ADD, case.wrong, DONE)
@@ -120,7 +120,7 @@ async def test_a_model_that_is_wrong_once_is_told_how_and_finishes(
 
 
 @proves("duplicate call ids")
-async def test_calls_of_one_id_are_each_run_once_and_each_has_its_own_result() -> None:
+async def test_duplicate_call_ids_run_once_each() -> None:
     tally = Tally()
     script = [
         calls(
@@ -217,7 +217,7 @@ HOPELESS = (
 @pytest.mark.parametrize(
     "case", HOPELESS, ids=[f"{case.row}, {n}" for n, case in enumerate(HOPELESS, start=1)]
 )
-async def test_a_model_that_never_learns_is_handed_over_and_has_done_nothing(
+async def test_incorrigible_model_is_handed_off_without_effect(
     case: Hopeless,
 ) -> None:
     tally = Tally()
@@ -245,7 +245,7 @@ def begun(events: Iterable[AgentEvent], name: str) -> int:
 
 @proves("the same call for ever")
 @pytest.mark.parametrize("same", [call("look", at="x"), ADD], ids=["reads", "has an effect"])
-async def test_the_same_call_for_ever_becomes_a_question_before_the_eighth(
+async def test_endless_repeated_call_becomes_a_question(
     same: Completion,
 ) -> None:
     tally = Tally()
@@ -267,7 +267,7 @@ async def test_the_same_call_for_ever_becomes_a_question_before_the_eighth(
     [call("ad", n=HALF), call("add", n="many"), raw_call("add", '{"n": 13')],
     ids=["unknown", "wrong argument", "invalid JSON"],
 )
-async def test_a_refused_call_that_comes_again_between_good_ones_ends_before_the_eighth(
+async def test_refused_call_repeated_between_good_ones_ends(
     refused: Completion,
 ) -> None:
     tally = Tally()
@@ -297,9 +297,7 @@ CLAIM = call("return_done", summary="7319 was entered, and the result is in `df_
     ],
     ids=["name", "saved", "published", "sent", "deleted"],
 )
-async def test_a_success_that_was_never_seen_is_refused_once_and_then_marked(
-    claim: Completion, mark: str
-) -> None:
+async def test_unseen_success_is_refused_once_then_marked(claim: Completion, mark: str) -> None:
     tally = Tally()
     with LoopbackProvider([claim, claim]) as provider:
         ran = await run_at(provider, tally, "Enter one number into the ledger.")
@@ -315,7 +313,7 @@ async def test_a_success_that_was_never_seen_is_refused_once_and_then_marked(
 
 
 @proves("claims success without having done it")
-async def test_a_number_that_was_never_seen_is_marked_and_not_refused() -> None:
+async def test_unseen_number_is_marked_not_refused() -> None:
     said = call("return_done", summary="The total is now 88412.")
     with LoopbackProvider([said]) as provider:
         ran = await run_at(provider, Tally(), "Enter one number into the ledger.")
@@ -326,7 +324,7 @@ async def test_a_number_that_was_never_seen_is_marked_and_not_refused() -> None:
 
 
 @proves("claims success without having done it")
-async def test_a_model_whose_claim_was_refused_does_it_and_finishes() -> None:
+async def test_model_acts_after_refused_claim() -> None:
     tally = Tally()
     with LoopbackProvider([CLAIM, ADD, DONE]) as provider:
         ran = await run_at(provider, tally, "Enter one number into the ledger.")

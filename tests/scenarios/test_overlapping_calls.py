@@ -109,7 +109,7 @@ async def breaks() -> None:
     raise RuntimeError("broken")
 
 
-async def test_calls_that_only_read_overlap_and_their_results_keep_their_order() -> None:
+async def test_reading_calls_overlap_and_keep_order() -> None:
     desk, last = Desk("abc"), asyncio.Event()
 
     async def ends_last() -> None:
@@ -138,9 +138,7 @@ async def test_calls_that_only_read_overlap_and_their_results_keep_their_order()
         (READS, {"parallelizable": True, "effect": "idempotent"}),
     ],
 )
-async def test_any_other_call_waits_for_those_before_it(
-    first: dict[str, Any], second: dict[str, Any]
-) -> None:
+async def test_other_calls_wait_their_turn(first: dict[str, Any], second: dict[str, Any]) -> None:
     desk = Desk("ab")
     before: list[str] = []
 
@@ -157,7 +155,7 @@ async def test_any_other_call_waits_for_those_before_it(
     assert before == ["a"]
 
 
-async def test_stop_ends_every_call_that_runs() -> None:
+async def test_stop_ends_every_running_call() -> None:
     desk = Desk("ab")
 
     async def stop() -> None:
@@ -172,7 +170,7 @@ async def test_stop_ends_every_call_that_runs() -> None:
     assert sorted(desk.stopped) == ["a", "b"]
 
 
-async def test_run_that_nobody_follows_any_more_ends_what_it_began() -> None:
+async def test_abandoned_run_ends_its_calls() -> None:
     desk, other = Desk("ab"), asyncio.Event()
 
     async def hangs() -> None:
@@ -191,7 +189,7 @@ async def test_run_that_nobody_follows_any_more_ends_what_it_began() -> None:
     assert (desk.ended, desk.stopped) == (["a"], ["b"])
 
 
-async def test_call_beside_one_that_fails_is_ended_and_counts_as_not_run() -> None:
+async def test_call_beside_a_failure_is_ended_and_not_counted() -> None:
     desk = Desk("ab")
     desk.named("a", breaks, **READS)
     desk.named("b", for_ever, **READS)
@@ -200,7 +198,7 @@ async def test_call_beside_one_that_fails_is_ended_and_counts_as_not_run() -> No
     assert desk.results()[1]["message"] == "not run: the call before it failed"
 
 
-async def test_nothing_behind_a_call_that_waits_for_a_person_begins() -> None:
+async def test_nothing_starts_behind_a_waiting_approval() -> None:
     desk = Desk("abc")
     desk.named("a", at_once, **READS)
     desk.named("b", at_once, asks=True, **READS)
@@ -214,7 +212,7 @@ async def test_nothing_behind_a_call_that_waits_for_a_person_begins() -> None:
     assert [each.name for each in asked.suspension_record.pending_behind] == ["c"]
 
 
-async def test_no_more_calls_are_begun_than_one_answer_may_have() -> None:
+async def test_parallel_calls_are_limited() -> None:
     desk = Desk("a" * (MAX_CALLS + 10))
     desk.named("a", at_once, **READS)
     await desk.run()

@@ -19,7 +19,7 @@ half = 0.5
 '''
 
 
-def test_a_function_becomes_a_tool_that_the_agent_calls(kernel: LiveKernel, use: Use) -> None:
+def test_function_becomes_a_tool(kernel: LiveKernel, use: Use) -> None:
     kernel.run(DEFINE)
     use(
         "ScriptedModel([call('area', width=3, height=4), call('area', wide=3),"
@@ -35,7 +35,7 @@ def test_a_function_becomes_a_tool_that_the_agent_calls(kernel: LiveKernel, use:
     assert "done" in turn
 
 
-def test_what_is_no_function_is_told(kernel: LiveKernel, use: Use) -> None:
+def test_non_function_is_reported(kernel: LiveKernel, use: Use) -> None:
     kernel.run(DEFINE)
     use("ScriptedModel([])")
     assert "'half' is no function" in kernel.run("%agent tools add half").text
@@ -52,9 +52,7 @@ def refund_order(order: str) -> str:
 '''
 
 
-def test_a_function_that_sounds_grave_waits_for_the_person_and_runs_once(
-    kernel: LiveKernel, use: Use
-) -> None:
+def test_alarming_function_asks_and_runs_once(kernel: LiveKernel, use: Use) -> None:
     kernel.run(REFUND)
     use(
         "ScriptedModel([call('refund_order', order='A102'),"
@@ -68,9 +66,7 @@ def test_a_function_that_sounds_grave_waits_for_the_person_and_runs_once(
     assert kernel.run("print(refunded)").text == "['A102']\n"
 
 
-def test_next_tells_what_may_be_done_and_that_a_question_waits(
-    kernel: LiveKernel, use: Use
-) -> None:
+def test_next_lists_options_and_pending_question(kernel: LiveKernel, use: Use) -> None:
     use(
         "ScriptedModel([call('ask_user', question='Which?'),"
         " call('return_done', summary='that one')])"
@@ -87,9 +83,7 @@ def area(width: float, height: float = 1.0) -> float:
 '''
 
 
-def test_a_function_that_a_later_cell_defines_again_is_the_one_that_is_called(
-    kernel: LiveKernel, use: Use
-) -> None:
+def test_redefined_function_is_the_one_called(kernel: LiveKernel, use: Use) -> None:
     kernel.run(DEFINE)
     use(
         "ScriptedModel([call('area', width=3, height=4), call('return_done', summary='done'),"
@@ -127,9 +121,7 @@ def leave(x: "__import__('sys').exit(3)"):
 """
 
 
-def test_what_would_break_a_turn_is_refused_without_a_traceback_and_leaves_the_turns_whole(
-    kernel: LiveKernel, use: Use
-) -> None:
+def test_invalid_tool_is_refused_without_traceback(kernel: LiveKernel, use: Use) -> None:
     assert kernel.run(UNFIT).status == "ok"
     use("ScriptedModel([call('run_code', code='41 + 1'), call('return_done', summary='done')])")
     for name in ("silent", "shapeless", "run_code", "rows", "leave"):
@@ -140,9 +132,7 @@ def test_what_would_break_a_turn_is_refused_without_a_traceback_and_leaves_the_t
     assert "42" in kernel.run("%%agent\ncount", cell_id="unfit").text
 
 
-def test_the_agent_s_own_code_changes_neither_its_tools_nor_its_model(
-    kernel: LiveKernel, use: Use
-) -> None:
+def test_agent_code_cannot_change_tools_or_model(kernel: LiveKernel, use: Use) -> None:
     kernel.run(DEFINE)
     kernel.run("def more(x: int) -> int:\n    return x")
     settings = {"mcpServers": {"raw": {"command": "touch", "args": ["started"]}}}

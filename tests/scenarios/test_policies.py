@@ -108,9 +108,7 @@ def actions(events: Sequence[AgentEvent]) -> list[str | None]:
 
 
 @pytest.mark.parametrize("stated", ["CONSTRAINT_IGNORED", "default"])
-async def test_no_policy_answers_in_place_of_the_person_who_is_asked_to_allow(
-    scripted: Any, tmp_path: Path, stated: str
-) -> None:
+async def test_policy_cannot_answer_an_approval(scripted: Any, tmp_path: Path, stated: str) -> None:
     (tmp_path / "policy.yaml").write_text(f"policy:\n  {stated}: replan\n")
     session = scripted(call("run_code", code=SHELL), DONE)
     options = TurnOptions(approve=Approval.guarded, procedure="policy.yaml")
@@ -132,7 +130,7 @@ async def test_no_policy_answers_in_place_of_the_person_who_is_asked_to_allow(
         ({"max_tokens": 4_000}, Handoff),
     ],
 )
-async def test_no_policy_swallows_a_limit(
+async def test_policy_cannot_swallow_a_limit(
     limits: dict[str, Any], end: type[AgentEvent], stated: str
 ) -> None:
     policy = FailurePolicy(**{stated: tries_again})
@@ -141,9 +139,7 @@ async def test_no_policy_swallows_a_limit(
     assert isinstance(events[-1], end)
 
 
-async def test_the_example_of_a_rollback_keeps_what_was_made_at_a_limit(
-    scripted: Any, tmp_path: Path
-) -> None:
+async def test_rollback_example_keeps_work_at_a_limit(scripted: Any, tmp_path: Path) -> None:
     (tmp_path / "recovery.yaml").write_text(EXAMPLE.read_text())
     session = scripted(call("run_code", code="a = 1"), call("run_code", code="b = 2"), DONE)
     options = TurnOptions(procedure="recovery.yaml", max_iterations=2)
@@ -152,7 +148,7 @@ async def test_the_example_of_a_rollback_keeps_what_was_made_at_a_limit(
     assert session.executor.variables() == {"a": 1, "b": 2}
 
 
-async def test_a_strategy_that_hangs_costs_its_time_and_not_the_run() -> None:
+async def test_hanging_strategy_costs_only_its_timeout() -> None:
     policy = FailurePolicy(default=hangs)
     who = agent(BROKEN, DONE, policy=policy)
     events = await gather(who)
@@ -161,7 +157,7 @@ async def test_a_strategy_that_hangs_costs_its_time_and_not_the_run() -> None:
     assert who.clock.monotonic() == 30.0
 
 
-async def test_a_strategy_that_hangs_does_not_outlast_the_time_of_the_run() -> None:
+async def test_hanging_strategy_ends_with_run_time() -> None:
     who = agent(BROKEN, policy=FailurePolicy(default=hangs), max_execution_time_s=7)
     events = await gather(who)
     assert isinstance(events[-1], UserInputRequested)
@@ -169,7 +165,7 @@ async def test_a_strategy_that_hangs_does_not_outlast_the_time_of_the_run() -> N
     assert who.clock.monotonic() == 7.0
 
 
-async def test_a_stop_while_a_strategy_thinks_ends_the_run_as_stopped() -> None:
+async def test_stop_during_strategy_cancels_run() -> None:
     stop = CancellationRequest()
 
     async def asked_to_stop(context: FailureContext) -> RecoveryAction:
@@ -185,7 +181,7 @@ ENDS = [SystemExit(1), GeneratorExit(), asyncio.CancelledError(), RuntimeError("
 
 
 @pytest.mark.parametrize("exc", ENDS, ids=lambda exc: type(exc).__name__)
-async def test_whatever_a_strategy_or_a_classifier_raises_the_run_ends_with_an_event(
+async def test_raising_strategy_or_classifier_ends_with_an_event(
     exc: BaseException,
 ) -> None:
     events = await gather(agent(BROKEN, DONE, classify=raising(exc)))
@@ -205,15 +201,13 @@ async def judged(classify: Any, clock: ManualClock, **limits: Any) -> FailureTyp
 
 
 @pytest.mark.parametrize(("limits", "waited"), [({}, 10.0), ({"max_execution_time_s": 3}, 3.0)])
-async def test_a_classifier_that_hangs_says_nothing(
-    limits: dict[str, float], waited: float
-) -> None:
+async def test_hanging_classifier_is_ignored(limits: dict[str, float], waited: float) -> None:
     clock = ManualClock()
     assert await judged(hangs, clock, **limits) is FailureType.UNKNOWN
     assert clock.monotonic() == waited
 
 
-async def test_a_classifier_that_answers_in_time_is_believed() -> None:
+async def test_timely_classifier_is_believed() -> None:
     async def knows(*_: Any, **__: Any) -> str:
         return FailureType.GOAL_DRIFT
 

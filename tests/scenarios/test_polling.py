@@ -21,7 +21,7 @@ START = "import itertools\ncount = itertools.count()"
     ],
     ids=["the answer changes", "the same answer", "fails anew each time"],
 )
-async def test_code_that_polls_goes_on_while_its_answer_changes(
+async def test_polling_continues_while_output_changes(
     scripted: Callable[..., NotebookSession], code: str, times: int
 ) -> None:
     done = call("return_done", summary="It is ready.")

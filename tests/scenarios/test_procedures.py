@@ -85,13 +85,13 @@ def refused(events: list[AgentEvent]) -> list[tuple[str, Any, Any]]:
     ]
 
 
-async def test_a_step_out_of_order_is_refused_with_what_is_possible(start: Starting) -> None:
+async def test_out_of_order_step_is_refused_with_options(start: Starting) -> None:
     events = await ask(start(SAVE, LOOK, SAVE, DONE))
     assert refused(events) == [("return_dataset", "invalid_transition", "run_code")]
     assert isinstance(events[-1], RunCompleted)
 
 
-async def test_a_run_that_asked_goes_on_where_it_stood_in_another_process(start: Starting) -> None:
+async def test_suspended_procedure_resumes_in_another_process(start: Starting) -> None:
     first = start(LOOK, call("ask_user", question="Publish it?"))
     assert isinstance((await ask(first))[-1], UserInputRequested)
     second = start(LOOK, DONE)
@@ -108,7 +108,7 @@ async def test_a_run_that_asked_goes_on_where_it_stood_in_another_process(start:
         (PUBLISH_LAST.replace("final: [published]", "final: [elsewhere]"), "elsewhere"),
     ],
 )
-async def test_a_procedure_that_cannot_be_followed_is_told_before_anything_runs(
+async def test_impossible_procedure_is_reported_before_running(
     start: Starting, tmp_path: Path, text: str | None, said: str
 ) -> None:
     if text is not None:
@@ -135,7 +135,7 @@ def refusals(events: list[AgentEvent]) -> list[tuple[str, str]]:
 CONTRACT = "contract: {tools: [run_code]}\n"
 
 
-async def test_what_the_contract_does_not_allow_is_refused_and_the_run_goes_on(
+async def test_contract_violation_is_refused_and_run_continues(
     opened: Opening, tmp_path: Path
 ) -> None:
     model = ScriptedModel([LOOK, SAVE, COUNT, DONE])
@@ -147,9 +147,7 @@ async def test_what_the_contract_does_not_allow_is_refused_and_the_run_goes_on(
     model.assert_exhausted()
 
 
-async def test_who_breaks_the_contract_twice_in_a_row_is_handed_over(
-    opened: Opening, tmp_path: Path
-) -> None:
+async def test_second_violation_in_a_row_is_handed_off(opened: Opening, tmp_path: Path) -> None:
     model = ScriptedModel([LOOK, SAVE, SAVE])
     session = opened(model)
     events = await follow(session, tmp_path, CONTRACT)
@@ -159,9 +157,7 @@ async def test_who_breaks_the_contract_twice_in_a_row_is_handed_over(
     model.assert_exhausted()
 
 
-async def test_a_rule_of_the_file_is_kept_and_a_reminder_stands_last_in_every_prompt(
-    opened: Opening, tmp_path: Path
-) -> None:
+async def test_rule_is_enforced_and_reminder_comes_last(opened: Opening, tmp_path: Path) -> None:
     model = ScriptedModel([call("run_code", code="import os"), LOOK, DONE])
     session = opened(model)
     events = await follow(session, tmp_path, "forbid_imports: os\nconstraints: Be kind.\n")
@@ -173,7 +169,7 @@ async def test_a_rule_of_the_file_is_kept_and_a_reminder_stands_last_in_every_pr
         assert "- forbid_imports: os" in request.messages[0]["content"]
 
 
-async def test_a_limit_of_calls_counts_what_ran_before_the_question_too(
+async def test_call_limit_counts_calls_before_suspension(
     start: Starting, opened: Opening, tmp_path: Path
 ) -> None:
     first = start(LOOK, call("ask_user", question="Go on?"))
@@ -187,9 +183,7 @@ async def test_a_limit_of_calls_counts_what_ran_before_the_question_too(
     assert "- max_tool_calls: 1" in model.requests[0].messages[0]["content"]
 
 
-async def test_the_policy_of_the_file_answers_a_failure_by_its_type(
-    start: Starting, tmp_path: Path
-) -> None:
+async def test_task_file_policy_handles_failure_type(start: Starting, tmp_path: Path) -> None:
     session = start(call("run_code", code="1/0"))
     events = await follow(session, tmp_path, "policy:\n  UNKNOWN: escalate\n")
     assert isinstance(events[-1], Handoff)
@@ -204,7 +198,7 @@ async def test_the_policy_of_the_file_answers_a_failure_by_its_type(
         ("policy:\n  UNKNOWN: replann\n", "line 2: there is no strategy 'replann'; did you mean"),
     ],
 )
-async def test_a_part_that_cannot_be_kept_is_told_before_anything_runs(
+async def test_unenforceable_part_is_reported_before_running(
     start: Starting, tmp_path: Path, text: str, said: str
 ) -> None:
     session = start()
@@ -225,7 +219,7 @@ async def refund(order_id: str) -> str:
     return order_id
 
 
-async def test_a_library_s_agent_keeps_its_contract_and_walks_its_procedure() -> None:
+async def test_library_agent_follows_contract_and_procedure() -> None:
     walk = Procedure(
         "refunds",
         ("new", "seen", "paid"),
@@ -260,7 +254,7 @@ async def test_a_library_s_agent_keeps_its_contract_and_walks_its_procedure() ->
     model.assert_exhausted()
 
 
-def test_an_agent_s_contract_and_procedure_name_tools_that_exist() -> None:
+def test_contract_and_procedure_name_existing_tools() -> None:
     def agent(**given: Any) -> Agent:
         return Agent("offline", suspension_secret="s", tools=[query_db], **given)
 

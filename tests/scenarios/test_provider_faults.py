@@ -119,9 +119,7 @@ def named(case: Any) -> str:
 @proves(*(case.row for case in BROKEN))
 @pytest.mark.parametrize("before_the_effect", [True, False], ids=["before", "after"])
 @pytest.mark.parametrize("case", BROKEN, ids=named)
-async def test_a_lost_answer_is_asked_for_again_after_a_wait(
-    case: Broken, before_the_effect: bool
-) -> None:
+async def test_lost_answer_is_retried_after_a_wait(case: Broken, before_the_effect: bool) -> None:
     script = (*case.faults, ADD, DONE) if before_the_effect else (ADD, *case.faults, DONE)
     tally = Tally()
     with LoopbackProvider(script) as provider:
@@ -161,7 +159,7 @@ ODD = (
 
 @proves(*(case.row for case in ODD))
 @pytest.mark.parametrize("case", ODD, ids=named)
-async def test_an_oddity_of_the_wire_is_no_failure(case: Odd) -> None:
+async def test_wire_oddity_is_no_failure(case: Odd) -> None:
     words = "Grüße — 你好, ich trage 1 ein."
     tally = Tally()
     script = [
@@ -194,7 +192,7 @@ HOPELESS = (
 
 @proves(*(case.row for case in HOPELESS))
 @pytest.mark.parametrize("case", HOPELESS, ids=lambda case: str(case.row))
-async def test_what_asking_again_cannot_mend_is_asked_once_and_handed_over(case: Hopeless) -> None:
+async def test_permanent_fault_is_asked_once_and_handed_off(case: Hopeless) -> None:
     tally = Tally()
     with LoopbackProvider([ADD, case.fault]) as provider:
         ran = await run_at(provider, tally)
@@ -212,9 +210,7 @@ async def test_what_asking_again_cannot_mend_is_asked_once_and_handed_over(case:
 
 @proves("401 whose body echoes the key")
 @pytest.mark.parametrize(("status", "code"), [(400, None), (404, "model_not_found")])
-async def test_a_key_that_comes_back_in_prose_is_struck_out_where_the_prose_is_told(
-    status: int, code: str | None
-) -> None:
+async def test_key_echoed_in_prose_is_removed(status: int, code: str | None) -> None:
     echo = HttpError(status, "There is nothing here for {key}, sorry.", code)
     with LoopbackProvider([echo]) as provider:
         ran = await run_at(provider, Tally())
@@ -224,7 +220,7 @@ async def test_a_key_that_comes_back_in_prose_is_struck_out_where_the_prose_is_t
 
 @proves("ImportError in the client")
 @pytest.mark.parametrize("wrapped", [False, True], ids=["bare", "as a connection error"])
-async def test_a_client_that_lacks_a_package_is_handed_over_at_once(
+async def test_missing_client_package_is_handed_off_at_once(
     monkeypatch: pytest.MonkeyPatch, wrapped: bool
 ) -> None:
     litellm = import_litellm()
@@ -251,7 +247,7 @@ async def test_a_client_that_lacks_a_package_is_handed_over_at_once(
 @pytest.mark.parametrize(
     "fault", [rate_limited(), OVERLOADED], ids=["429 for ever", "503 for ever"]
 )
-async def test_a_provider_that_stays_down_is_let_alone_until_its_breaker_lets_one_probe_through(
+async def test_breaker_blocks_provider_until_one_probe(
     fault: HttpError,
 ) -> None:
     tally = Tally()
@@ -287,7 +283,7 @@ async def test_a_provider_that_stays_down_is_let_alone_until_its_breaker_lets_on
 
 
 @proves("503 for ever")
-async def test_a_provider_that_comes_back_closes_its_breaker() -> None:
+async def test_recovered_provider_closes_breaker() -> None:
     tally = Tally()
     script: list[Reply] = [*itertools.repeat(OVERLOADED, 5), ADD, DONE]
     with LoopbackProvider(script) as provider:
@@ -305,7 +301,7 @@ async def test_a_provider_that_comes_back_closes_its_breaker() -> None:
 
 @proves("429 for ever", "503 for ever")
 @pytest.mark.parametrize("models", [1, 2, 3, 4, 5])
-async def test_whatever_the_number_of_models_at_most_twelve_requests_fail_in_a_row(
+async def test_at_most_twelve_requests_fail_across_models(
     models: int,
 ) -> None:
     tally = Tally()
@@ -318,7 +314,7 @@ async def test_whatever_the_number_of_models_at_most_twelve_requests_fail_in_a_r
 
 
 @proves("429 for ever")
-async def test_the_next_model_takes_over_from_one_that_stays_down() -> None:
+async def test_next_model_takes_over() -> None:
     tally = Tally()
 
     def served(body: dict[str, Any]) -> Reply:
@@ -350,7 +346,7 @@ def window(characters: int, answers: Iterator[Reply]) -> Callable[[dict[str, Any
 
 
 @proves("context length exceeded")
-async def test_a_conversation_that_outgrew_the_window_is_compacted_and_goes_on() -> None:
+async def test_overflowing_conversation_is_compacted() -> None:
     tally = Tally()
     answers = iter((ADD, *(calls(call("fetch", page=n)) for n in range(3)), DONE))
     with LoopbackProvider(itertools.repeat(window(6_000, answers))) as provider:
@@ -363,7 +359,7 @@ async def test_a_conversation_that_outgrew_the_window_is_compacted_and_goes_on()
 
 
 @proves("context length exceeded")
-async def test_a_request_that_no_compaction_makes_short_enough_is_handed_over() -> None:
+async def test_incompressible_request_is_handed_off() -> None:
     tally = Tally()
     with LoopbackProvider(itertools.repeat(CONTEXT_LENGTH)) as provider:
         ran = await run_at(provider, tally)
@@ -378,7 +374,7 @@ UNCOUNTED = tuple(case for case in ODD if case.row.startswith("usage"))
 
 @proves(*(case.row for case in UNCOUNTED))
 @pytest.mark.parametrize("case", UNCOUNTED, ids=named)
-async def test_a_token_budget_holds_where_the_provider_cannot_count(case: Odd) -> None:
+async def test_token_budget_holds_without_provider_counts(case: Odd) -> None:
     tally = Tally()
     script = (Faulty(case.wire, call("fetch", page=n)) for n in itertools.count())
     with LoopbackProvider(script) as provider:

@@ -32,9 +32,7 @@ PHASES = {
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_stop_ends_the_run_says_so_and_leaves_the_kernel_usable(
-    kernel: LiveKernel, use: Use, phase: str
-) -> None:
+def test_stop_ends_run_and_keeps_kernel_usable(kernel: LiveKernel, use: Use, phase: str) -> None:
     model, sign = PHASES[phase]
     use(model)
     running = kernel.begin(f"%%agent --approve auto\n{phase}", cell_id=phase)
@@ -49,9 +47,7 @@ def test_stop_ends_the_run_says_so_and_leaves_the_kernel_usable(
     assert "cancelled" in history
 
 
-def test_the_plain_cells_of_the_user_are_interrupted_as_ever(
-    kernel: LiveKernel, tmp_path: Path
-) -> None:
+def test_plain_user_cells_are_interrupted_as_usual(kernel: LiveKernel, tmp_path: Path) -> None:
     # A pipe and not print(): an interrupt inside the flush of an output is lost on any kernel.
     begun = tmp_path / "begun"
     os.mkfifo(begun)

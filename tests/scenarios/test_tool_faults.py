@@ -128,7 +128,7 @@ def failing_code(secret: str, effects: list[int]) -> tuple[Tool, Completion, Com
 @proves("raises once with a secret in its message")
 @pytest.mark.parametrize("kind", SECRETS)
 @pytest.mark.parametrize("fault", [failing_tool, failing_code], ids=["function", "code"])
-async def test_a_secret_in_what_a_tool_raises_is_told_to_nobody(
+async def test_secret_in_tool_error_is_hidden(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch, fault: Any, kind: str
 ) -> None:
     secret = SECRETS[kind]
@@ -163,9 +163,7 @@ async def test_a_secret_in_what_a_tool_raises_is_told_to_nobody(
 @pytest.mark.parametrize(
     "broken", ["cause", "note", "group", "argument", "printed", "bound", "class"]
 )
-async def test_a_secret_is_as_hidden_where_an_exception_carries_others(
-    notebook: Notebook, broken: str
-) -> None:
+async def test_secret_in_exception_group_is_hidden(notebook: Notebook, broken: str) -> None:
     secret = SECRETS["provider key"]
     made = f"bytes.fromhex('{secret.encode().hex()}').decode()"
     code = {
@@ -217,9 +215,7 @@ FOR_EVER: dict[str, tuple[Any, Callable[[int], Completion]]] = {
 
 @proves("raises for ever")
 @pytest.mark.parametrize("how", FOR_EVER)
-async def test_a_tool_that_never_works_ends_the_run_which_says_so(
-    notebook: Notebook, how: str
-) -> None:
+async def test_failing_tool_ends_run_and_says_so(notebook: Notebook, how: str) -> None:
     effect, step = FOR_EVER[how]
     session = notebook.open(*map(step, range(20)), tools=[raising(effect)])
     events = await turn(session)
@@ -274,7 +270,7 @@ def assert_bounded(notebook: Notebook, events: Sequence[AgentEvent]) -> None:
 
 @proves("5 MB of output")
 @pytest.mark.parametrize("how", LOUD_CODE)
-async def test_five_megabytes_from_code_are_cut_everywhere(notebook: Notebook, how: str) -> None:
+async def test_huge_code_output_is_truncated_everywhere(notebook: Notebook, how: str) -> None:
     session = notebook.open(run_code(LOUD_CODE[how]), DONE)
     events = await turn(session)
     assert isinstance(events[-1], RunCompleted)
@@ -284,9 +280,7 @@ async def test_five_megabytes_from_code_are_cut_everywhere(notebook: Notebook, h
 
 @proves("5 MB of output")
 @pytest.mark.parametrize("how", LOUD_ANSWERS)
-async def test_five_megabytes_from_a_function_are_cut_everywhere(
-    notebook: Notebook, how: str
-) -> None:
+async def test_huge_tool_output_is_truncated_everywhere(notebook: Notebook, how: str) -> None:
     effects: list[int] = []
 
     @tool
@@ -303,7 +297,7 @@ async def test_five_megabytes_from_a_function_are_cut_everywhere(
 
 
 @proves("5 MB of output")
-async def test_five_megabytes_in_an_exception_are_cut_everywhere(notebook: Notebook) -> None:
+async def test_huge_exception_is_truncated_everywhere(notebook: Notebook) -> None:
     raising_code = run_code(f"raise ValueError('x' * {MEGABYTES})")
     session = notebook.open(raising_code, run_code("1"), DONE)
     events = await turn(session)
@@ -354,22 +348,20 @@ async def assert_hangs_no_longer(notebook: Notebook, executor: BaseCodeExecutor,
 
 @proves("hangs in Python", "hangs in await")
 @pytest.mark.parametrize("how", HANGING)
-async def test_code_that_hangs_is_stopped_and_nothing_of_it_runs_on(
+async def test_hanging_code_is_stopped_completely(
     notebook: Notebook, executor: BaseCodeExecutor, how: str
 ) -> None:
     await assert_hangs_no_longer(notebook, executor, HANGING[how])
 
 
 @proves("hangs in sleep")
-async def test_code_that_sleeps_in_the_persons_shell_is_woken_and_nothing_of_it_runs_on(
-    notebook: Notebook, shell: Any
-) -> None:
+async def test_sleeping_shell_code_is_woken_and_stopped(notebook: Notebook, shell: Any) -> None:
     code = "import time\ntime.sleep(10_000)"
     await assert_hangs_no_longer(notebook, NotebookExecutor(shell), code)
 
 
 @proves("hangs in await")
-async def test_a_function_that_awaits_for_ever_is_cancelled_and_nothing_of_it_runs_on(
+async def test_endless_await_is_cancelled(
     notebook: Notebook,
 ) -> None:
     counted = Counter[str]()
@@ -392,7 +384,7 @@ async def test_a_function_that_awaits_for_ever_is_cancelled_and_nothing_of_it_ru
 
 
 @proves("hangs in Python")
-async def test_nothing_of_a_plain_function_that_hangs_runs_on(notebook: Notebook) -> None:
+async def test_hanging_plain_function_is_stopped(notebook: Notebook) -> None:
     over: list[bool] = []
 
     @tool(effect="none", timeout_s=SOON_S)
@@ -413,7 +405,7 @@ async def test_nothing_of_a_plain_function_that_hangs_runs_on(notebook: Notebook
 
 
 @proves("hangs in C", "hangs in sleep")
-async def test_code_that_hangs_in_c_is_fenced_and_said(notebook: Notebook) -> None:
+async def test_hanging_c_code_is_fenced_and_reported(notebook: Notebook) -> None:
     executor = CodeExecutor()
     over = executor.locals["over"] = threading.Event()
     session = notebook.open(
@@ -437,9 +429,7 @@ async def test_code_that_hangs_in_c_is_fenced_and_said(notebook: Notebook) -> No
 
 
 @proves("hangs in C")
-async def test_code_that_is_in_c_on_the_main_thread_is_stopped_as_soon_as_it_returns(
-    notebook: Notebook, shell: Any
-) -> None:
+async def test_c_code_on_main_thread_stops_when_it_returns(notebook: Notebook, shell: Any) -> None:
     executor = NotebookExecutor(shell)
     code = (
         "import hashlib\nbegun = 1\nhashlib.pbkdf2_hmac('sha256', b'', b'', 3_000_000)\nreached = 1"
@@ -455,9 +445,7 @@ async def test_code_that_is_in_c_on_the_main_thread_is_stopped_as_soon_as_it_ret
 
 @proves("hangs in C", "hangs in await", "hangs in sleep")
 @pytest.mark.parametrize("how", ["in a thread", "swallows its cancellation"])
-async def test_a_function_that_cannot_be_stopped_is_cut_off_and_said(
-    notebook: Notebook, how: str
-) -> None:
+async def test_unstoppable_function_is_abandoned_and_reported(notebook: Notebook, how: str) -> None:
     late: list[str] = []
     in_thread, over = threading.Event(), asyncio.Event()
 
@@ -535,7 +523,7 @@ def office() -> Iterator[Office]:
 @proves("commits and then times out")
 @pytest.mark.parametrize("how", ["await", "thread"])
 @pytest.mark.parametrize("where", ["same kernel", "next kernel"])
-async def test_a_write_that_timed_out_is_asked_about_and_not_done_again_once_it_is_known(
+async def test_timed_out_write_is_asked_about_and_not_repeated(
     notebook: Notebook, office: Office, how: str, where: str
 ) -> None:
     write = office.sending(how)
@@ -559,9 +547,7 @@ async def test_a_write_that_timed_out_is_asked_about_and_not_done_again_once_it_
 
 
 @proves("commits and then times out")
-async def test_a_write_that_timed_out_is_left_alone_where_the_person_stops(
-    notebook: Notebook, office: Office
-) -> None:
+async def test_timed_out_write_stays_when_person_stops(notebook: Notebook, office: Office) -> None:
     session = notebook.open(SEND, tools=[office.sending("await")])
     await turn(session)
     assert isinstance((await answered(session, "Stop here"))[-1], PartialRunSummary)
@@ -570,7 +556,7 @@ async def test_a_write_that_timed_out_is_left_alone_where_the_person_stops(
 
 
 @proves("commits and then times out")
-async def test_a_write_that_can_be_looked_up_is_found_and_the_run_finishes(
+async def test_reconcilable_write_is_found_and_run_completes(
     notebook: Notebook, office: Office
 ) -> None:
     async def found(to: str) -> Any:
@@ -594,7 +580,7 @@ async def test_a_write_that_can_be_looked_up_is_found_and_the_run_finishes(
         (Approval.guarded, "Stop here"),
     ],
 )
-async def test_a_write_that_may_have_happened_is_not_done_by_running_the_cell_again(
+async def test_rerunning_cell_does_not_repeat_uncertain_write(
     notebook: Notebook, office: Office, approve: Approval, answer: str | None
 ) -> None:
     write = office.sending("await")
@@ -614,7 +600,7 @@ async def test_a_write_that_may_have_happened_is_not_done_by_running_the_cell_ag
 
 
 @proves("commits and then times out")
-async def test_code_that_wrote_a_file_and_then_timed_out_is_not_run_again_unasked(
+async def test_timed_out_code_that_wrote_a_file_is_not_rerun_unasked(
     notebook: Notebook,
 ) -> None:
     code = "with open('ledger.txt', 'a') as f:\n    f.write('1')\nwhile True:\n    pass"
@@ -664,9 +650,7 @@ def told_outside_of_tools(notebook: Notebook) -> list[str]:
 @proves("data that contains instructions")
 @pytest.mark.parametrize("text", MESSAGES)
 @pytest.mark.parametrize("source", ["function", "file", "frame"])
-async def test_orders_in_data_stand_in_a_tool_message_as_data_and_nothing_follows(
-    notebook: Notebook, text: str, source: str
-) -> None:
+async def test_instructions_in_data_stay_data(notebook: Notebook, text: str, source: str) -> None:
     wiped: list[int] = []
     order = MESSAGES[text]
     (notebook.folder / "reviews.json").write_text(json.dumps([{"review": order}]))
@@ -692,9 +676,7 @@ async def test_orders_in_data_stand_in_a_tool_message_as_data_and_nothing_follow
 
 @proves("data that contains instructions")
 @pytest.mark.parametrize("text", MESSAGES)
-async def test_orders_in_what_a_tool_raises_are_quoted_as_a_failure_and_nothing_follows(
-    notebook: Notebook, text: str
-) -> None:
+async def test_instructions_in_errors_are_quoted(notebook: Notebook, text: str) -> None:
     wiped: list[int] = []
 
     @tool(effect="none")
@@ -719,7 +701,7 @@ async def test_orders_in_what_a_tool_raises_are_quoted_as_a_failure_and_nothing_
 
 
 @proves("data that contains instructions")
-async def test_orders_in_the_notebook_stand_in_its_context_as_json(notebook: Notebook) -> None:
+async def test_instructions_in_notebook_are_json(notebook: Notebook) -> None:
     (notebook.folder / f"{ORDER}.csv").write_text("a\n1\n")
     executor = CodeExecutor(cwd=str(notebook.folder))
     executor.locals |= {"note": CLOSING, "f": pd.DataFrame({ORDER: [CLOSING]})}
@@ -744,9 +726,7 @@ OBEDIENT = {
 
 @proves("data that contains instructions")
 @pytest.mark.parametrize("how", OBEDIENT)
-async def test_a_model_that_obeys_data_is_held_until_the_person_allows_it(
-    notebook: Notebook, how: str
-) -> None:
+async def test_obedient_model_is_stopped_for_approval(notebook: Notebook, how: str) -> None:
     wiped: list[int] = []
     (notebook.folder / "reviews.json").write_text("[]")
     steps: list[Step] = [call("fetch"), OBEDIENT[how]]

@@ -34,13 +34,13 @@ async def ran(code: str) -> StepOutcome:
         (ALIKE, RAISED),
     ],
 )
-async def test_the_end_of_code_is_a_row_of_the_table(code: str, cause: Cause) -> None:
+async def test_code_outcome_maps_to_table_row(code: str, cause: Cause) -> None:
     failure = (await ran(code)).failure
     assert isinstance(failure, Failure)
     assert cause_of(failure) is cause
 
 
-async def test_code_past_its_deadline_says_how_long_it_had() -> None:
+async def test_late_code_reports_its_deadline() -> None:
     outcome = await ran("while True: pass")
     assert outcome.envelope["error"] == "action_timeout"
     assert outcome.envelope["timeout_seconds"] == SOON_S
@@ -49,13 +49,13 @@ async def test_code_past_its_deadline_says_how_long_it_had() -> None:
 
 
 @pytest.mark.parametrize("code", ["1/0", TIRED, ALIKE])
-async def test_code_that_raises_had_all_the_time_that_it_wanted(code: str) -> None:
+async def test_raising_code_is_not_late(code: str) -> None:
     outcome = await ran(code)
     assert outcome.envelope["error"] == "action_error"
     assert "timeout_seconds" not in outcome.envelope
 
 
-async def test_a_lost_state_is_told_and_is_no_refusal() -> None:
+async def test_lost_state_is_reported_and_no_refusal() -> None:
     outcome = await ran(STUCK)
     assert outcome.failure is not None
     assert outcome.failure.refusal is None

@@ -29,43 +29,39 @@ async def step(executor: CodeExecutor, tool: str, /, **arguments: Any) -> StepOu
 
 
 class TestInspecting:
-    async def test_a_table_comes_with_its_first_rows_and_its_origin(
-        self, executor: CodeExecutor
-    ) -> None:
+    async def test_table_comes_with_first_rows_and_origin(self, executor: CodeExecutor) -> None:
         outcome = await step(executor, "inspect_variable", name="df")
         assert outcome.result is not None
         told = outcome.result.data
         assert (told["rows"], told["text"]) == (3, "x\n1\n2\n3")
         assert "pd.DataFrame" in told["code"]
 
-    async def test_a_value_comes_with_what_it_was_made_from(self, executor: CodeExecutor) -> None:
+    async def test_value_comes_with_its_inputs(self, executor: CodeExecutor) -> None:
         outcome = await step(executor, "inspect_variable", name="total")
         assert outcome.result is not None
         assert outcome.result.data["text"] == "6"
 
     @pytest.mark.parametrize("name", ["df.x", "df; 1", "", "lambda", "total + 1"])
-    async def test_it_runs_nothing(self, executor: CodeExecutor, name: str) -> None:
+    async def test_inspection_runs_no_code(self, executor: CodeExecutor, name: str) -> None:
         outcome = await step(executor, "inspect_variable", name=name)
         assert outcome.failure is not None
         assert "one name" in outcome.failure.explanation
 
-    async def test_an_unknown_name_is_told_with_the_nearest(self, executor: CodeExecutor) -> None:
+    async def test_unknown_name_suggests_the_nearest(self, executor: CodeExecutor) -> None:
         outcome = await step(executor, "inspect_variable", name="totl")
         assert outcome.failure is not None
         assert "did you mean 'total'" in outcome.failure.explanation
 
 
 class TestTrying:
-    async def test_what_was_tried_is_seen_and_leaves_nothing(self, executor: CodeExecutor) -> None:
+    async def test_dry_run_shows_result_and_leaves_nothing(self, executor: CodeExecutor) -> None:
         outcome = await step(executor, "dry_execute_code", code="total = 7\nnew = 1\ntotal")
         assert outcome.result is not None
         assert outcome.result.data.outputs[0].text == "7"
         assert executor.variables()["total"] == 6
         assert "new" not in executor.variables()
 
-    async def test_code_that_is_tried_waits_for_the_person_as_other_code_does(
-        self, executor: CodeExecutor
-    ) -> None:
+    async def test_dry_run_asks_like_any_code(self, executor: CodeExecutor) -> None:
         asked = Approving(
             Approval.guarded, lambda code: (Reach(ReachKind.shell, "ls", 1, code),)
         ).stage
@@ -77,7 +73,7 @@ class TestTrying:
 
 class TestStartingAfresh:
     @pytest.mark.parametrize("mode", list(Approval))
-    async def test_the_person_is_asked_in_every_mode(
+    async def test_question_is_asked_in_every_mode(
         self, executor: CodeExecutor, mode: Approval
     ) -> None:
         asked = Approving(mode, lambda code: ()).stage
@@ -87,12 +83,12 @@ class TestStartingAfresh:
         assert "May restart_kernel run?" in str(outcome.failure.metadata["question"])
         assert executor.variables()["total"] == 6
 
-    async def test_it_says_what_is_gone(self, executor: CodeExecutor) -> None:
+    async def test_lost_names_are_reported(self, executor: CodeExecutor) -> None:
         said = await restart_tools(executor)["restart_kernel"].function(reason="memory is full")
         assert "df, total" in said
         assert not executor.variables()
 
-    async def test_it_needs_a_reason(self, executor: CodeExecutor) -> None:
+    async def test_reason_is_required(self, executor: CodeExecutor) -> None:
         with pytest.raises(ValueError, match="non-empty reason"):
             await restart_tools(executor)["restart_kernel"].function(reason=" ")
         assert executor.variables()["total"] == 6

@@ -81,13 +81,13 @@ def desk(tmp_path: Path) -> Desk:
 PLAIN = "import pandas as pd\ndf = pd.DataFrame({'v': [1]})"
 
 
-async def test_code_that_reaches_nothing_is_run_unasked(desk: Desk) -> None:
+async def test_harmless_code_refreshes_unasked(desk: Desk) -> None:
     await desk.publish(PLAIN)
     assert (await desk.refresh("T")).ok
     assert desk.began == 1
 
 
-async def test_code_that_reaches_outside_waits_and_runs_with_leave(desk: Desk) -> None:
+async def test_code_reaching_outside_waits_for_approval(desk: Desk) -> None:
     await desk.publish(STARTS + PLAIN)
     failure = asked(await desk.refresh("T"))
     assert "The code on record (" in failure.explanation
@@ -97,12 +97,12 @@ async def test_code_that_reaches_outside_waits_and_runs_with_leave(desk: Desk) -
     assert (desk.root / "made").exists()
 
 
-async def test_nobody_is_asked_where_that_is_wished(desk: Desk) -> None:
+async def test_auto_mode_asks_nobody(desk: Desk) -> None:
     await desk.publish(STARTS + PLAIN)
     assert (await desk.refresh("T", Approval.auto)).ok
 
 
-async def test_what_has_left_already_is_not_made_again(desk: Desk) -> None:
+async def test_completed_effect_is_not_repeated(desk: Desk) -> None:
     """A clean kernel runs the code from its start, so nobody is asked to go on."""
     count = "with open('count', 'a') as f:\n    f.write('x')\n"
     twice = (
@@ -117,13 +117,13 @@ async def test_what_has_left_already_is_not_made_again(desk: Desk) -> None:
     assert ((desk.root / "count").read_text(), (desk.root / "made").exists()) == ("x", False)
 
 
-async def test_what_a_report_shows_is_watched_as_well(desk: Desk) -> None:
+async def test_artifacts_of_a_report_are_watched(desk: Desk) -> None:
     await desk.publish(STARTS + PLAIN)
     desk.publisher.publish("report", "![T](artifact:df)", title="R", run_id="r1")
     assert "starts another program" in asked(await desk.refresh("R")).explanation
 
 
-async def test_leave_is_for_the_code_that_ran(desk: Desk) -> None:
+async def test_approval_covers_code_that_ran(desk: Desk) -> None:
     published = await desk.publish(STARTS + PLAIN)
     leave = asked(await desk.refresh("T")).metadata[HELD]
     another = STARTS + PLAIN.replace("1", "2")
@@ -132,14 +132,14 @@ async def test_leave_is_for_the_code_that_ran(desk: Desk) -> None:
     assert not (desk.root / "made").exists()
 
 
-async def test_code_that_was_put_on_record_by_hand_is_watched_like_any_other(desk: Desk) -> None:
+async def test_manually_recorded_code_is_watched(desk: Desk) -> None:
     published = await desk.publish(PLAIN)
     forged(desk, published, STARTS + PLAIN)
     assert "starts another program" in asked(await desk.refresh("T")).explanation
     assert not (desk.root / "made").exists()
 
 
-async def test_an_unknown_name_is_answered_and_asks_nobody(desk: Desk) -> None:
+async def test_unknown_name_is_reported_without_asking(desk: Desk) -> None:
     failure = (await desk.refresh("nothing")).failure
     assert failure is not None
     assert HELD not in failure.metadata

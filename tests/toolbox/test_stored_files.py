@@ -48,7 +48,7 @@ WRITE: tuple[str, dict[str, Any]] = ("write_file", {"path": "note.txt", "content
 READ: tuple[str, dict[str, Any]] = ("read_file", {"path": "note.txt"})
 
 
-async def test_a_file_is_read_before_it_is_replaced_and_kept_as_it_was() -> None:
+async def test_file_is_read_before_replacing_and_kept() -> None:
     shelf = Shelf(note="one\ntwo\n")
     refused, read, written = await said(shelf, WRITE, READ, WRITE)
     assert "exists: read_file it first" in refused
@@ -58,7 +58,7 @@ async def test_a_file_is_read_before_it_is_replaced_and_kept_as_it_was() -> None
     assert list(shelf.files.values()) == [b"one\ntwo\n"]
 
 
-async def test_what_others_wrote_meanwhile_is_not_replaced() -> None:
+async def test_file_changed_by_others_is_not_replaced() -> None:
     shelf = Shelf(note="one")
     gate = Gate(stored_file_tools(shelf), timeout_s=30)
     await gate.step(*READ)
@@ -80,14 +80,16 @@ async def test_what_others_wrote_meanwhile_is_not_replaced() -> None:
         ("write_file", {"path": "long.txt", "content": "x" * 2**21}, "More than 1 MiB"),
     ],
 )
-async def test_what_cannot_be_done_is_said(name: str, arguments: dict[str, Any], says: str) -> None:
+async def test_impossible_operation_is_explained(
+    name: str, arguments: dict[str, Any], says: str
+) -> None:
     shelf = Shelf(note="one\ntwo\n")
     (told,) = await said(shelf, (name, arguments))
     assert says in told
     assert shelf.files == {"note.txt": b"one\ntwo\n"}
 
 
-async def test_an_agent_with_a_store_reads_and_writes_there_and_so_does_its_state() -> None:
+async def test_agent_reads_and_writes_its_store() -> None:
     steps = [call("read_file", path="note.txt"), call("write_file", path="note.txt", content="1")]
     for hand_over in (True, False):
         shelf = Shelf(note="one")

@@ -81,7 +81,7 @@ def _row(causes: tuple[Cause, ...]) -> Row:
 
 
 @pytest.mark.skipif(not DESIGN.exists(), reason="the design is not beside this clone")
-def test_table_is_the_design_s() -> None:
+def test_table_matches_design() -> None:
     rows = written()
     assert [row for row in rows if row[0] not in BEYOND] == [
         row for row in designed() if row[0] != MARKED
@@ -97,13 +97,13 @@ def failure_of(cause: Cause) -> Failure:
 
 
 @pytest.mark.parametrize("cause", CAUSES, ids=name)
-def test_the_cause_of_a_failure_is_its_row_in_a_run_and_in_a_journal(cause: Cause) -> None:
+def test_failure_maps_to_its_row_in_run_and_journal(cause: Cause) -> None:
     failure = failure_of(cause)
     assert cause_of(failure) is cause
     assert cause_of(failure.without_data()) is cause
 
 
-def test_what_the_place_says_of_a_failure_counts_for_more_than_its_row() -> None:
+def test_explicit_metadata_overrides_row() -> None:
     failure = RAISED.failure(
         "x",
         blockers=["y"],
@@ -120,14 +120,14 @@ def test_what_the_place_says_of_a_failure_counts_for_more_than_its_row() -> None
 
 
 @pytest.mark.parametrize("cause", CAUSES, ids=name)
-def test_a_classifier_tells_the_type_only_where_the_row_leaves_it_open(cause: Cause) -> None:
+def test_classifier_is_asked_only_for_open_types(cause: Cause) -> None:
     failure = failure_of(cause)
     assert has_open_type(failure) == (cause.type is None or cause is RUN_BROKEN)
     typed = replace(failure, metadata={**failure.metadata, "type": FailureType.SCHEMA_MISMATCH})
     assert not has_open_type(typed)
 
 
-def test_a_classifier_tells_the_type_of_what_no_row_explains() -> None:
+def test_classifier_types_unexplained_failures() -> None:
     assert has_open_type(Failure(FailureKind.policy_violation, "no budget was met"))
 
 
@@ -144,7 +144,7 @@ def literal_failures(path: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("package", ["agent", "agent/failure", "gate", "limits", "llm", "toolbox"])
-def test_what_finds_a_failure_makes_it_of_a_row(package: str) -> None:
+def test_detector_builds_failure_from_row(package: str) -> None:
     found = [
         f"{path.relative_to(PACKAGE)}:{line}"
         for path in sorted((PACKAGE / package).glob("*.py"))
@@ -158,7 +158,7 @@ def test_every_kind_has_a_cause() -> None:
 
 
 @pytest.mark.parametrize("cause", CAUSES, ids=name)
-def test_a_ladder_ends_with_a_person_and_repeats_nothing_that_may_have_happened(
+def test_ladder_ends_with_person_and_repeats_no_effect(
     cause: Cause,
 ) -> None:
     if cause is CLAIM_UNOBSERVED:  # said again, it is accepted
@@ -182,7 +182,7 @@ def follows_its_kind(cause: Cause) -> bool:
 
 
 @pytest.mark.parametrize("cause", [cause for cause in CAUSES if follows_its_kind(cause)], ids=name)
-def test_a_ladder_is_what_the_shipped_policy_decides_about_its_kind(cause: Cause) -> None:
+def test_ladder_matches_default_policy(cause: Cause) -> None:
     policy, state = DefaultPolicy(), RunState()
     is_counted = default_action_for(cause.kind) is Action.retry
     decided: list[str] = []
@@ -195,11 +195,11 @@ def test_a_ladder_is_what_the_shipped_policy_decides_about_its_kind(cause: Cause
 
 
 @pytest.mark.parametrize("cause", CAUSES, ids=name)
-def test_only_a_person_answers_what_begins_with_a_question_or_a_look(cause: Cause) -> None:
+def test_questions_and_inspections_need_a_person(cause: Cause) -> None:
     begins = cause.ladder[0] is Rung.ask_user or cause.ladder == (Rung.reconcile, Rung.ask_user)
     assert is_for_a_person(failure_of(cause)) is (begins or cause is LIMIT_UNKEEPABLE)
 
 
-def test_a_mistake_is_not_for_a_person() -> None:
+def test_model_mistakes_need_no_person() -> None:
     assert not is_for_a_person(failure_of(RAISED))
     assert not is_for_a_person(Failure(FailureKind.policy_violation, "of no row"))

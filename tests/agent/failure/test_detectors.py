@@ -26,7 +26,7 @@ def call(name: str = "run_code", arguments: str = "{}") -> ToolCall:
     return ToolCall("c1", FunctionCall(name, arguments))
 
 
-def test_repeats_within_one_answer_count_too() -> None:
+def test_repeats_within_one_answer_count() -> None:
     limits = AgentGuardrails(loop_hard_threshold=3)
     response = answer(calls=[call(), call(), call()])
     found = post_llm(response=response, state=fresh(), guardrails=limits)
@@ -34,7 +34,7 @@ def test_repeats_within_one_answer_count_too() -> None:
     assert found.metadata["repeat_count"] == 3
 
 
-def test_a_tool_failure_keeps_its_kind_and_gains_the_name() -> None:
+def test_tool_failure_keeps_kind_and_gains_tool_name() -> None:
     inner = Failure(FailureKind.capability_gap, "no", ("b",))
     found = post_tool(ToolResult.from_failure(inner), call("fetch"), fresh())
     assert found == inner
@@ -42,7 +42,7 @@ def test_a_tool_failure_keeps_its_kind_and_gains_the_name() -> None:
     assert found.metadata["tool_name"] == "fetch"
 
 
-def test_usage_adds_up_and_absurd_numbers_count_as_nothing() -> None:
+def test_usage_is_summed_and_absurd_counts_ignored() -> None:
     state = fresh()
     ours = answer("x", usage=Usage(10, 5), cost_usd=0.5)
     assert accumulate_usage(state, ours) == (10, 5, 0.5)
@@ -54,7 +54,7 @@ def test_usage_adds_up_and_absurd_numbers_count_as_nothing() -> None:
     assert (state.cumulative_prompt_tokens, state.cumulative_cost_usd) == (10, 0.5)
 
 
-def test_the_derived_answers_have_defaults_and_read_metadata() -> None:
+def test_derived_answers_default_and_read_metadata() -> None:
     plain = Failure(FailureKind.tool_error, "x")
     assert (plain.type, plain.refusal, plain.effect) == (FailureType.UNKNOWN, None, Effect.none)
     known = Failure(

@@ -53,7 +53,7 @@ class Stubborn(DefaultPolicy):
         ({"final": True}, Handoff),
     ],
 )
-async def test_what_must_not_be_repeated_is_not_whatever_the_policy(
+async def test_unrepeatable_failure_is_never_repeated(
     metadata: dict[str, object], event: type[AgentEvent]
 ) -> None:
     who = agent()
@@ -62,7 +62,7 @@ async def test_what_must_not_be_repeated_is_not_whatever_the_policy(
     assert [type(each) for each in await funnel(failure, RunState(), who)] == [event]
 
 
-async def test_a_model_that_takes_over_is_not_waited_for() -> None:
+async def test_fallback_model_starts_without_wait() -> None:
     clock = ManualClock()
     failure = Failure(
         FailureKind.transient_provider, "429", metadata={"fallback": "b", "retry_after_s": 30}
@@ -72,7 +72,7 @@ async def test_a_model_that_takes_over_is_not_waited_for() -> None:
     assert (told.fallback, told.delay_s, clock.slept) == ("b", 0.0, [])
 
 
-async def test_retry_after_is_honoured_up_to_a_minute_and_told_beyond() -> None:
+async def test_retry_after_is_honoured_up_to_a_minute() -> None:
     def asking(seconds: float) -> Failure:
         return Failure(FailureKind.transient_provider, "429", metadata={"retry_after_s": seconds})
 
@@ -85,7 +85,7 @@ async def test_retry_after_is_honoured_up_to_a_minute_and_told_beyond() -> None:
     assert clock.slept == [60]
 
 
-async def test_a_stop_ends_the_wait() -> None:
+async def test_stop_ends_the_wait() -> None:
     class Forever(ManualClock):
         async def sleep(self, seconds: float) -> None:
             stop.set("enough")
@@ -120,7 +120,7 @@ async def hangs() -> None:
     await asyncio.Event().wait()
 
 
-async def test_a_strategy_that_does_not_heed_its_end_is_left_behind() -> None:
+async def test_strategy_ignoring_cancel_is_abandoned() -> None:
     over = asyncio.Event()
 
     async def stubborn() -> None:
@@ -138,7 +138,7 @@ async def test_a_strategy_that_does_not_heed_its_end_is_left_behind() -> None:
 
 
 @pytest.mark.parametrize("exc", [SystemExit(1), GeneratorExit(), asyncio.CancelledError()])
-async def test_whatever_a_policy_without_plans_raises_the_default_one_answers(
+async def test_raising_policy_falls_back_to_default(
     exc: BaseException,
 ) -> None:
     class Breaking(DefaultPolicy):
@@ -151,7 +151,7 @@ async def test_whatever_a_policy_without_plans_raises_the_default_one_answers(
     assert isinstance(event, AgentError)
 
 
-async def test_the_end_of_the_task_that_runs_the_funnel_is_no_fault_of_the_strategy() -> None:
+async def test_cancelled_funnel_is_not_the_strategys_fault() -> None:
     clock = ManualClock(auto=False)
     failure = Failure(FailureKind.tool_error, "broke")
     running = asyncio.ensure_future(funnel(failure, RunState(), planning(hangs, clock)))
@@ -162,7 +162,7 @@ async def test_the_end_of_the_task_that_runs_the_funnel_is_no_fault_of_the_strat
     assert clock.sleepers == 0
 
 
-async def test_half_a_character_in_a_plan_can_be_written_down() -> None:
+async def test_lone_surrogate_in_plan_is_written() -> None:
     async def strategy() -> RecoveryAction:
         return Escalate(message="half \ud800")
 
