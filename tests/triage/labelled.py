@@ -150,7 +150,6 @@ def _attributes(facts: dict[str, Any]) -> dict[str, Any]:
         ("http", "status"),
         ("code", "code"),
         ("rpc", "code"),
-        ("sqlstate", "sqlstate"),
     ):
         if key in facts:
             given[attribute] = facts[key]
