@@ -83,17 +83,12 @@ BAD_NAMES = [
     "NUL.txt",
     "Lpt1",
     "con .txt",
-    "CONOUT$",
-    "COM\u00b9.log",
     "a:stream",
     "what?",
     'say "so"',
     "a|b",
     " leading",
     "a\u00a0b",
-    "a\ufe0f",
-    "a\u3164b",
-    "\u2800",
     "a\ue000",
     "a\u0378",
     "a\u2028b",
@@ -106,7 +101,7 @@ BAD_NAMES = [
 
 
 @pytest.mark.parametrize("name", BAD_NAMES, ids=ascii)
-def test_a_name_that_leaves_its_folder_or_deceives_the_eye_is_refused(name: str) -> None:
+def test_a_name_that_cannot_be_part_of_a_path_everywhere_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r": (choose another|give it a name)\."):
         checked_name(name)
     with pytest.raises(ValueError, match="logical_id"):
@@ -226,11 +221,6 @@ def test_every_slug_is_a_name(title: str) -> None:
     assert len(slug) <= 61
 
 
-def test_letters_that_draw_nothing_make_no_slug() -> None:
-    assert slug_from_title("\u3164 \u115f") == "untitled"
-    assert slug_from_title("a\ufe0f b") == "a_b"
-
-
 def test_a_pool_path_needs_a_digest() -> None:
     assert object_pool_path("abcd") == ".ockham/objects/ab/cd.parquet"
     with pytest.raises(ValueError, match="too short"):
@@ -243,15 +233,10 @@ def test_a_pool_path_needs_a_digest() -> None:
         ("Foo", "fOO"),
         ("ﬁle", "file"),
         ("é", "e\u0301"),
-        ("Sales", "S\u200bales"),
-        ("Sales", "S\ufe0fales"),
-        ("Sales", "S\u0430l\u0435s"),
-        ("SALES", "\u0405\u0410LE\u0405"),
-        ("Tokyo", "T\u03bfkyo"),
         ("a/ＢＣ", "a/bc"),
     ],
 )
-def test_look_alikes_are_one_live_name(one: str, two: str) -> None:
+def test_names_of_other_case_or_width_are_one_live_name(one: str, two: str) -> None:
     assert live_name_key("dataset", one) == live_name_key("dataset", two)
     assert live_name_key("dataset", one) != live_name_key("chart", two)
 
@@ -292,7 +277,7 @@ def test_a_line_separator_within_a_text_is_part_of_the_code() -> None:
     assert notebook_content_sha("x = 'a\x0cb'") != notebook_content_sha("x = 'a\nb'")
 
 
-@pytest.mark.parametrize("path", ["what?.ipynb", " .ipynb", "con.py", "x" * 300, "a\u3164.py"])
+@pytest.mark.parametrize("path", ["what?.ipynb", " .ipynb", "con.py", "x" * 300, "a\u200b.py"])
 def test_a_notebook_whose_name_cannot_be_an_id_gets_one_of_its_own(path: str) -> None:
     logical_id = notebook_logical_id(path)
     assert checked_name(logical_id) == logical_id
