@@ -11,12 +11,10 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.tools import (
     THREADS,
     Tool,
     ToolResult,
-    Tools,
     in_thread,
     tool,
     toolmethod,
@@ -90,25 +88,6 @@ async def test_marked_methods_are_collected_bound_and_in_order() -> None:
     assert list(found) == ["count", "close_shop"]
     assert found["count"].idempotent
     assert await found["count"].function(item="a") == 2
-
-
-def test_tools_join_with_the_right_side_winning() -> None:
-    async def other() -> None: ...
-
-    replacement = Tool(other, "lookup", "other", {"type": "object"})
-    joined = Tools([lookup]) + Tools([replacement])
-    assert joined["lookup"] is replacement
-    assert list(Tools([lookup]).copy()) == ["lookup"]
-    assert Tools([lookup]).to_llm() == [lookup.to_llm()]
-
-
-def test_a_result_is_data_or_a_failure_or_an_exception() -> None:
-    failure = Failure(FailureKind.tool_error, "x", partial_data=[1])
-    assert ToolResult.from_data(1).ok
-    assert not ToolResult.from_failure(failure).ok
-    assert ToolResult.from_failure(failure).partial_data == [1]
-    assert ToolResult.from_exception(KeyError("k")).exception_message == "KeyError: 'k'"
-    assert ToolResult.from_exception(ValueError()).exception_message == "ValueError"
 
 
 async def test_a_thread_that_is_given_up_ends_by_itself_and_is_known_of() -> None:
