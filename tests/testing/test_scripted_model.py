@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.core.chat import Completion, Delta, ModelRequest
-from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls, raw_call, say
+from parsimony_kernel.testing.scripted import ScriptedModel, call, calls, raw_call, say
 
 
 def request(text: str = "go") -> ModelRequest:
