@@ -36,7 +36,6 @@ from parsimony_kernel.view.parts import Section
 
 # How often a call looks whether the one before it has ended, in seconds.
 _WAIT_S = 0.01
-_MIMES = {".txt": "text/plain", ".md": "text/markdown", ".html": "text/html"}
 
 
 @dataclass(frozen=True)
@@ -213,18 +212,6 @@ class Notebook(AbstractContextManager["Notebook"]):
             mime: ``text/plain``, ``text/markdown`` or ``text/html``.
         """
         return str(self._repr_mimebundle_()[mime])
-
-    def save(self, path: str | Path) -> Path:
-        """Write the record as text, Markdown or HTML, by the suffix of ``path``.
-
-        Raises:
-            ValueError: the suffix is none of ``.txt``, ``.md`` and ``.html``.
-        """
-        file = Path(path)
-        if file.suffix not in _MIMES:
-            raise ValueError(f"{file.name!r} does not end in one of {', '.join(_MIMES)}")
-        file.write_text(self.record(_MIMES[file.suffix]), encoding="utf-8")
-        return file
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         sections: list[Section] = []

@@ -17,7 +17,7 @@ from parsimony_kernel.view.blocks import EMPTY
 from parsimony_kernel.view.escape import inline, shortened
 from parsimony_kernel.view.fold import fold, replay
 from parsimony_kernel.view.html import Bundle, segment_bundles
-from parsimony_kernel.view.outline import OUTCOMES, progress_of, published, segment_of
+from parsimony_kernel.view.outline import OUTCOMES, progress_of, segment_of
 from parsimony_kernel.view.text import record_of
 
 _WIDTH = 80
@@ -67,20 +67,8 @@ def _outcome(result: AgentResult) -> list[bl.Block]:
         each for each in view.blocks if isinstance(each, (bl.FigureBlock, *OUTCOMES))
     ]
     if not any(isinstance(each, OUTCOMES) for each in shown):
-        shown += view.closed[-1:] if result.events else [_words(result)]
+        shown += view.closed[-1:] or [bl.EndBlock("result", result.text)]
     return [*shown, *(each for each in view.blocks if isinstance(each, bl.FooterBlock))]
-
-
-def _words(result: AgentResult) -> bl.EndBlock:
-    """The outcome of a result that was made without events."""
-    by_kind = {
-        "dataset": result.datasets,
-        "chart": result.charts,
-        "report": result.reports,
-        "notebook": result.scripts,
-    }
-    made = [published(kind, each.title) for kind, found in by_kind.items() for each in found]
-    return bl.EndBlock("result", result.text, published=tuple(made))
 
 
 def _screen(file: TextIO | None) -> "_Text | _Cell":

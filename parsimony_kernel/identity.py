@@ -30,29 +30,12 @@ ARTIFACT_FOLDER: Final = ".ockham"
 # A file system allows 255 bytes a name; the rest is room for an extension.
 MAX_NAME_BYTES: Final = 240
 
-# What Windows reserves: a workspace can be cloned there. Device names with any extension, and
+# What Windows reserves, for a workspace can be cloned there: device names with any extension, and
 # characters.
-_RESERVED = re.compile(
-    r"(con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³]) *(\..*)?", re.IGNORECASE
-)
-_NOT_ON_WINDOWS = frozenset('<>:"|?*')
-_DRIVE = re.compile(r"[A-Za-z]:")
+_RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9]) *(\..*)?", re.IGNORECASE)
+_BARRED = frozenset('<>:"|?*/\\')
 _DIGEST = re.compile(r"[0-9a-f]+")
 _LINE_END = re.compile(r"\r\n|\r|\n")
-# Characters that make two names look alike: control, format (bidi, zero width), surrogates,
-# private and unassigned ones, separators, and marks and letters that draw nothing.
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-_BLANK = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0"
-    "\ufe00-\ufe0f\U000e0100-\U000e01ef]"
-)
-# Small letters of other scripts and the Latin ones that they, or their capitals, are drawn like.
-_CYRILLIC = (
-    "\u0430\u0432\u0435\u0455\u0456\u0458\u043a\u043c\u043d\u043e\u0440"
-    "\u0441\u0442\u0443\u0445\u0475\u0501\u051b\u051d\u04bb\u04cf"
-)
-_GREEK = "\u03b1\u03b2\u03b5\u03b6\u03b7\u03b9\u03ba\u03bc\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7"
-_TWINS = str.maketrans(_CYRILLIC + _GREEK, "abesijkmhopctyxvdqwhl" + "abezhikmvoptyx")
 
 
 class LiveNameCollisionError(Exception):
@@ -71,8 +54,8 @@ class LiveNameCollisionError(Exception):
 def checked_name(name: str, what: str = "name") -> str:
     """``name`` itself, when it can be one component of a path on every system.
 
-    ``ValueError`` when it is empty, longer than 240 bytes, ``.`` or ``..``, absolute, holds a
-    separator, an unseen character or one that Windows does not allow, is reserved, begins or
+    ``ValueError`` when it is empty, longer than 240 bytes, holds a separator, a control character,
+    another space than " " or a character that Windows does not allow, is reserved there, begins or
     ends in a space, ends in a dot, or is not in the composed form (NFC) of its characters.
     """
     if not name.strip():
@@ -84,12 +67,10 @@ def checked_name(name: str, what: str = "name") -> str:
 
 
 def _fault_in(name: str) -> str:
-    if any(_is_unseen(character) for character in name):
-        return "holds a character that cannot be seen"
-    if "/" in name or "\\" in name or _DRIVE.match(name):
-        return "holds a path, and only a plain name is allowed"
-    if barred := sorted(_NOT_ON_WINDOWS.intersection(name)):
-        return f"holds {barred[0]!r}, which Windows does not allow"
+    for each in name:
+        # Control, format and unassigned characters, and spaces of other kinds.
+        if each in _BARRED or (each != " " and unicodedata.category(each)[0] in "CZ"):
+            return f"holds {each!r}, which no name may hold"
     if len(name.encode()) > MAX_NAME_BYTES:
         return f"is longer than {MAX_NAME_BYTES} bytes"
     if name.endswith((".", " ")) or name.startswith(" "):
@@ -99,12 +80,6 @@ def _fault_in(name: str) -> str:
     if name != unicodedata.normalize("NFC", name):
         return "is spelled with combining characters; use the composed form (NFC)"
     return ""
-
-
-def _is_unseen(character: str) -> bool:
-    category = unicodedata.category(character)
-    other_space = category == "Zs" and character != " "
-    return other_space or category in _UNSEEN or _BLANK.match(character) is not None
 
 
 def _short(name: str) -> str:
@@ -262,20 +237,16 @@ def slug_from_title(title: str) -> str:
     letter or digit is ``untitled``.
     """
     decomposed = unicodedata.normalize("NFKD", title.casefold())
-    bare = "".join(c for c in decomposed if not unicodedata.combining(c) and not _is_unseen(c))
+    bare = "".join(c for c in decomposed if not unicodedata.combining(c))
     words = re.findall(r"[^\W_]+", bare)
     slug = unicodedata.normalize("NFC", "_".join(words))[:60].strip("_")
     return f"{slug}_" if _RESERVED.fullmatch(slug) else slug or "untitled"
 
 
 def live_name_key(kind: str, live_name: str) -> str:
-    """What two live names share that look alike.
-
-    They differ in case, width, composition, characters that draw nothing, or Cyrillic and Greek
-    letters that are drawn like Latin ones.
-    """
+    """What two live names share that differ in case, width or composition alone."""
     # Case folding can decompose, and composing can bring capitals back: hence twice.
     folded = unicodedata.normalize("NFKC", live_name).casefold()
+    folded = unicodedata.normalize("NFKC", folded).casefold()
     folded = unicodedata.normalize("NFKC", folded)
-    folded = "".join(c for c in folded if not _is_unseen(c)).translate(_TWINS)
     return content_sha(canonical_json([_checked_kind(kind), folded]))[:32]

@@ -190,7 +190,7 @@ class Tool:
         if callable(self.function):
             object.__setattr__(self, "function", _async(self.function))
         for validator in (*self.validators, *self.output_validators):
-            if _is_coroutine_function(validator) or _is_generator_function(validator):
+            if _is(inspect.iscoroutinefunction, validator) or _is_generator(validator):
                 raise TypeError(
                     f"{self.name}: the validator {validator!r} would have to be awaited; "
                     "make it a plain function"
@@ -265,31 +265,26 @@ class _Spec:
 def arguments_model(function: Callable[..., Any]) -> "type[BaseModel]":
     """A pydantic model of the whole signature of ``function``, extra fields forbidden.
 
-    ``TypeError`` for a positional-only or ``*args`` parameter; ``**kwargs`` admits any name. What
-    a partial has set by name is no parameter.
+    ``TypeError`` for a positional-only or ``*args`` parameter; ``**kwargs`` admits any name.
     """
     name = getattr(function, "__name__", "arguments")
     signature = inspect.signature(function, eval_str=True)
     try:
         hash(signature)
     except TypeError:  # a default that can be changed
-        return _model.__wrapped__(name, signature, "", _preset(function))
+        return _model.__wrapped__(name, signature, "")
     # In words too, since 1 and True are equal.
-    return _model(name, signature, str(signature), _preset(function))
+    return _model(name, signature, str(signature))
 
 
 @functools.lru_cache(maxsize=256)
-def _model(
-    name: str, signature: inspect.Signature, in_words: str, preset: frozenset[str]
-) -> "type[BaseModel]":
+def _model(name: str, signature: inspect.Signature, in_words: str) -> "type[BaseModel]":
     """Models are built once: a turn has some twenty tools, each a closure that is made anew."""
     from pydantic import ConfigDict, create_model  # deferred: most imports of tools build none
 
     fields: dict[str, Any] = {}
     extra: Literal["allow", "forbid"] = "forbid"
     for parameter in signature.parameters.values():
-        if parameter.name in preset:
-            continue
         if parameter.kind is parameter.VAR_KEYWORD:
             extra = "allow"
             continue
@@ -299,11 +294,6 @@ def _model(
         default = ... if parameter.default is parameter.empty else parameter.default
         fields[parameter.name] = (annotation, default)
     return create_model(name, __config__=ConfigDict(extra=extra), **fields)
-
-
-def _preset(function: Callable[..., Any]) -> frozenset[str]:
-    inner = inspect.unwrap(function, stop=lambda each: isinstance(each, functools.partial))
-    return frozenset(inner.keywords if isinstance(inner, functools.partial) else ())
 
 
 @functools.lru_cache(maxsize=256)
@@ -337,49 +327,29 @@ def _lean_field(field: Any) -> Any:
     return lean
 
 
-def _called(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What runs when ``function`` is called: the function in a partial, an instance's method."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    if inspect.isroutine(function) or isinstance(function, type):
-        return function
-    method: Callable[..., Any] = type(function).__call__
-    return method
+def _is(kind: Callable[[Any], bool], function: Callable[..., Any]) -> bool:
+    """Whether ``function``, or the method that an instance is called by, is of that kind."""
+    return kind(function) or kind(type(function).__call__)
 
 
-def _is_coroutine_function(function: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(_called(function))
-
-
-def _is_generator_function(function: Callable[..., Any]) -> bool:
-    called = _called(function)
-    return inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called)
+def _is_generator(function: Callable[..., Any]) -> bool:
+    return _is(inspect.isgeneratorfunction, function) or _is(inspect.isasyncgenfunction, function)
 
 
 def _no_generator(function: Callable[..., Any]) -> None:
-    if _is_generator_function(function):
+    if _is_generator(function):
         raise TypeError(
             f"{function!r} is a generator, whose body would not run; return a list of what it "
             "yields"
         )
 
 
-def _name_of(function: Callable[..., Any]) -> str:
-    """The name of the function, of the one in a partial, or of the instance's class."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    return str(getattr(function, "__name__", type(function).__name__))
-
-
 def _async(function: Callable[..., Any]) -> ToolFunction:
     if inspect.iscoroutinefunction(function):
         return function
-    is_awaited = _is_coroutine_function(function)
 
-    @functools.wraps(function, updated=())
+    @functools.wraps(function)
     async def run(**arguments: Any) -> Any:
-        if is_awaited:
-            return await function(**arguments)
         answered = await in_thread(function, **arguments)
         return await answered if inspect.isawaitable(answered) else answered
 
@@ -387,14 +357,17 @@ def _async(function: Callable[..., Any]) -> ToolFunction:
 
 
 def _build(function: Callable[..., Any], spec: _Spec, *, bound_to: object | None = None) -> Tool:
-    if not callable(function):
-        raise TypeError(f"a tool is made of a function, not of {function!r}")
+    is_function = inspect.isroutine(function)
+    if not is_function:
+        raise TypeError(
+            f"a tool is made of a function, not of {function!r}; write one that calls it"
+        )
     method = function if bound_to is None else function.__get__(bound_to)
     _no_generator(method)
     return Tool(
         function=method,
-        name=spec.name or _name_of(function),
-        description=spec.description or inspect.cleandoc(_called(function).__doc__ or ""),
+        name=spec.name or function.__name__,
+        description=spec.description or inspect.cleandoc(function.__doc__ or ""),
         parameters_schema=deepcopy(_schema_of(arguments_model(method))),
         **spec.options,
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from parsimony_kernel import Chart, Dataset, display_result, stream_to_display
+from parsimony_kernel import display_result, stream_to_display
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.results import AgentResult, collect
@@ -151,15 +151,8 @@ def test_a_result_without_an_outcome_shows_what_was_last() -> None:
     assert "the key is wrong" in shown(collect([RUN[0], broken]))
 
 
-def test_a_result_made_by_hand_shows_its_words_and_its_artifacts() -> None:
-    made = AgentResult(
-        text="Two of them.",
-        datasets=(Dataset("a", "b", "data.parquet", "Counts"),),
-        charts=(Chart("c", "d", "chart.vl.json", "Lines"),),
-    )
-    text = shown(made)
-    for each in ("Two of them.", "dataset Counts", "chart Lines"):
-        assert each in text
+def test_a_result_made_by_hand_shows_its_words() -> None:
+    assert "Two of them." in shown(AgentResult(text="Two of them."))
 
 
 async def test_below_a_cell_a_run_has_three_displays_which_are_updated(

@@ -1,7 +1,5 @@
 """Ids, names and places of artifacts."""
 
-import dataclasses
-import hashlib
 import subprocess
 import sys
 import unicodedata
@@ -11,60 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsimony_kernel.identity import (
-    SNAPSHOT_KINDS,
     ArtifactRef,
     LiveNameCollisionError,
     canonical_json,
-    chart_logical_id,
     checked_name,
-    content_sha,
-    data_object_logical_id,
     dataset_logical_id,
     live_name_key,
     notebook_content_sha,
     notebook_logical_id,
     object_pool_path,
-    report_logical_id,
     slug_from_title,
-    workspace_file_path,
 )
-
-
-def test_the_five_kinds_are_closed() -> None:
-    assert {"notebook", "data_object", "dataset", "chart", "report"} == SNAPSHOT_KINDS
-
-
-@pytest.mark.parametrize(
-    ("kind", "path"),
-    [
-        ("notebook", ".ockham/notebooks/foo/ab12.py"),
-        ("dataset", ".ockham/datasets/foo/ab12.parquet"),
-        ("chart", ".ockham/charts/foo/ab12.vl.json"),
-        ("report", ".ockham/reports/foo/ab12.qmd"),
-        ("data_object", ".ockham/objects/ab/12.parquet"),
-    ],
-)
-def test_each_kind_has_its_place(kind: str, path: str) -> None:
-    ref = ArtifactRef(kind=kind, logical_id="foo", content_sha="ab12")
-    assert ref.workspace_file_path == workspace_file_path(ref) == path
-
-
-def test_a_reference_is_frozen_and_equal_by_value() -> None:
-    ref = ArtifactRef("dataset", "us_gdp", "ab12")
-    assert ref == ArtifactRef("dataset", "us_gdp", "ab12")
-    assert len({ref, ArtifactRef("dataset", "us_gdp", "ab12")}) == 1
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        ref.kind = "chart"  # type: ignore[misc]
-
-
-@pytest.mark.parametrize(
-    ("kind", "logical_id", "sha"),
-    [("picture", "a", "b"), ("", "a", "b"), ("dataset", "", "b"), ("dataset", "a", "")],
-)
-def test_an_unknown_kind_and_an_empty_id_are_refused(kind: str, logical_id: str, sha: str) -> None:
-    with pytest.raises(ValueError, match=r"use one of|is empty"):
-        ArtifactRef(kind, logical_id, sha)
-
 
 BAD_NAMES = [
     "..",
@@ -83,17 +38,12 @@ BAD_NAMES = [
     "NUL.txt",
     "Lpt1",
     "con .txt",
-    "CONOUT$",
-    "COM\u00b9.log",
     "a:stream",
     "what?",
     'say "so"',
     "a|b",
     " leading",
     "a\u00a0b",
-    "a\ufe0f",
-    "a\u3164b",
-    "\u2800",
     "a\ue000",
     "a\u0378",
     "a\u2028b",
@@ -106,7 +56,7 @@ BAD_NAMES = [
 
 
 @pytest.mark.parametrize("name", BAD_NAMES, ids=ascii)
-def test_a_name_that_leaves_its_folder_or_deceives_the_eye_is_refused(name: str) -> None:
+def test_a_name_that_cannot_be_part_of_a_path_everywhere_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r": (choose another|give it a name)\."):
         checked_name(name)
     with pytest.raises(ValueError, match="logical_id"):
@@ -129,10 +79,6 @@ def test_no_accepted_name_escapes_its_folder(name: str) -> None:
     assert "/../" not in path
 
 
-def test_the_content_sha_is_sha256() -> None:
-    assert content_sha(b"abc") == hashlib.sha256(b"abc").hexdigest()
-
-
 def test_a_notebook_is_the_same_without_its_trailing_white_space() -> None:
     sha = notebook_content_sha("x = 1\nif x:\n    y = 2")
     assert notebook_content_sha("x = 1  \nif x:\n    y = 2\t\n\n") == sha
@@ -152,45 +98,6 @@ def test_a_notebook_is_the_same_without_its_trailing_white_space() -> None:
 )
 def test_a_notebook_is_known_by_its_base_name(path: str, logical_id: str) -> None:
     assert notebook_logical_id(path) == logical_id
-
-
-def test_the_order_of_inputs_does_not_change_an_id() -> None:
-    one = dataset_logical_id(notebook_ids=["b", "a"], variable_name="df", sources=["y", "x"])
-    two = dataset_logical_id(notebook_ids=("a", "b"), variable_name="df", sources=("x", "y"))
-    assert one == two
-    one = chart_logical_id(
-        notebook="a", variable_name="c", source_datasets=["2", "1"], sources=["y", "x"]
-    )
-    two = chart_logical_id(
-        notebook="a", variable_name="c", source_datasets=["1", "2"], sources=["x", "y"]
-    )
-    assert one == two
-    assert report_logical_id(title="t", embedded=["b", "a"]) == report_logical_id(
-        title="t", embedded=["a", "b"]
-    )
-
-
-def test_every_identity_input_changes_the_id() -> None:
-    ids = {
-        dataset_logical_id(notebook_ids=["a"], variable_name="df", sources=["x"]),
-        dataset_logical_id(notebook_ids=["b"], variable_name="df", sources=["x"]),
-        dataset_logical_id(notebook_ids=["a"], variable_name="other", sources=["x"]),
-        dataset_logical_id(notebook_ids=["a"], variable_name="df", sources=["x", "y"]),
-        chart_logical_id(notebook="a", variable_name="df", source_datasets=[], sources=["x"]),
-        chart_logical_id(notebook="a", variable_name="df", source_datasets=["x"], sources=[]),
-        report_logical_id(title="t", embedded=[]),
-        report_logical_id(title="u", embedded=[]),
-    }
-    assert len(ids) == 8
-
-
-def test_when_an_object_was_fetched_is_not_part_of_what_it_is() -> None:
-    fetched = {"url": "https://x", "fetched_at": "2020", "properties": {"rows": 1}}
-    again = {"url": "https://x", "fetched_at": "2021", "properties": {"rows": 2}}
-    assert data_object_logical_id(provenance=fetched) == data_object_logical_id(provenance=again)
-    assert data_object_logical_id(provenance=fetched) != data_object_logical_id(
-        provenance={"url": "https://y"}
-    )
 
 
 def test_one_text_in_place_of_several_values_is_an_error() -> None:
@@ -226,11 +133,6 @@ def test_every_slug_is_a_name(title: str) -> None:
     assert len(slug) <= 61
 
 
-def test_letters_that_draw_nothing_make_no_slug() -> None:
-    assert slug_from_title("\u3164 \u115f") == "untitled"
-    assert slug_from_title("a\ufe0f b") == "a_b"
-
-
 def test_a_pool_path_needs_a_digest() -> None:
     assert object_pool_path("abcd") == ".ockham/objects/ab/cd.parquet"
     with pytest.raises(ValueError, match="too short"):
@@ -243,15 +145,10 @@ def test_a_pool_path_needs_a_digest() -> None:
         ("Foo", "fOO"),
         ("ﬁle", "file"),
         ("é", "e\u0301"),
-        ("Sales", "S\u200bales"),
-        ("Sales", "S\ufe0fales"),
-        ("Sales", "S\u0430l\u0435s"),
-        ("SALES", "\u0405\u0410LE\u0405"),
-        ("Tokyo", "T\u03bfkyo"),
         ("a/ＢＣ", "a/bc"),
     ],
 )
-def test_look_alikes_are_one_live_name(one: str, two: str) -> None:
+def test_names_of_other_case_or_width_are_one_live_name(one: str, two: str) -> None:
     assert live_name_key("dataset", one) == live_name_key("dataset", two)
     assert live_name_key("dataset", one) != live_name_key("chart", two)
 
@@ -292,7 +189,7 @@ def test_a_line_separator_within_a_text_is_part_of_the_code() -> None:
     assert notebook_content_sha("x = 'a\x0cb'") != notebook_content_sha("x = 'a\nb'")
 
 
-@pytest.mark.parametrize("path", ["what?.ipynb", " .ipynb", "con.py", "x" * 300, "a\u3164.py"])
+@pytest.mark.parametrize("path", ["what?.ipynb", " .ipynb", "con.py", "x" * 300, "a\u200b.py"])
 def test_a_notebook_whose_name_cannot_be_an_id_gets_one_of_its_own(path: str) -> None:
     logical_id = notebook_logical_id(path)
     assert checked_name(logical_id) == logical_id

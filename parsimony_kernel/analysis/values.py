@@ -64,9 +64,6 @@ def value_of(node: ast.expr, known: Known) -> Value | None:
             return _result(node, known)
         case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
             return tuple(_item(value_of(each, known)) for each in items[:_MAX_PARTS])
-        case ast.ListComp(elt=item, generators=made) | ast.GeneratorExp(elt=item, generators=made):
-            bound = names_in(*(each.target for each in made))
-            return (_item(value_of(item, {**known, **dict.fromkeys(bound)})),)
         case ast.NamedExpr() | ast.Await() | ast.FormattedValue():
             return value_of(node.value, known)
     return None
@@ -119,8 +116,10 @@ def _result(node: ast.Call, known: Known) -> Value | None:
     first = handed[0] if handed else None
     if isinstance(node.func, ast.Attribute):
         on = value_of(node.func.value, known)
+        if isinstance(on, Text) and on.path and node.func.attr in _LISTING:
+            return (_joined((on, *(handed or (Text(("*",)),))), path=True),)
         if isinstance(on, Text):
-            return _made_of(on, node.func.attr, handed)
+            return on if on.path and node.func.attr in _SAME else None
         called = _attribute(on, node.func.attr)
     else:
         called = value_of(node.func, known)
@@ -136,36 +135,10 @@ def _result(node: ast.Call, known: Known) -> Value | None:
             return Text(("~",), path=True)
         case _, Text() | Ref() if name in _SAME | _FILES:
             return replace(first, path=True) if isinstance(first, Text) else first
-        case "glob" | "iglob", Text():
-            return (first,)
-        case "partial", _:
-            return first
-        case "import_module" | "__import__", Text(parts=(str(module),)):
-            return Ref(module)
     # A client that is given its transport reaches nothing by itself.
     if any(each.arg == "transport" for each in node.keywords):
         return None
     return replace(called, name=f"{called.name}()")
-
-
-def _made_of(text: Text, method: str, handed: Sequence[Value | None]) -> Value | None:
-    """The meaning of a method call on a string or a path."""
-    if not text.path:
-        return _up_to(text, "{") if method == "format" else None
-    if method in _SAME or method == "open":
-        return text
-    if method == "joinpath":
-        return _joined((text, *handed), path=True)
-    if method in _LISTING:
-        return (_joined((text, *(handed or (Text(("*",)),))), path=True),)
-    return None
-
-
-def _up_to(text: Text, mark: str) -> Text:
-    for number, part in enumerate(text.parts):
-        if isinstance(part, str) and mark in part:
-            return replace(text, parts=(*text.parts[:number], part.partition(mark)[0], None))
-    return text
 
 
 # Whose object it is

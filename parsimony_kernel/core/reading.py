@@ -8,7 +8,6 @@ where that is news.
 import json
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Any
 
 from parsimony_kernel.core.redaction import REDACTED
@@ -87,36 +86,24 @@ def variable_in_text(
     variable: dict[str, Any], described: set[tuple[str, ...]] | None = None
 ) -> dict[str, Any]:
     """A variable of the inventory; the columns of a table in one line, each with its dtype and
-    those of its values that the first rows do not show.
+    some of its values.
 
     ``described`` is added to, as in ``as_text``, each column with those values: another table may
     have other ones under that name.
     """
     if not isinstance(variable.get("columns"), list):
         return variable
-    told, columns = list[str](), _columns(variable)
-    shown = iter(_cells(variable.get("rows_begin")))
-    for column in columns:
-        seen = next(shown, frozenset())
-        more = [each for each in column.get("samples", ()) if str(each) not in seen]
-        also = "also " if seen else ""
-        told.append(_column(column) + (f": {also}{_values(more)}" if more else ""))
+    columns = _columns(variable)
+    told = [
+        _column(each) + (f": {_values(each['samples'])}" if each.get("samples") else "")
+        for each in columns
+    ]
     if described is not None:
         sampled = _sampled(columns).items()
         described.update((*key, *map(str, each["samples"])) for key, each in sampled)
     kind = {"type": variable["kind"]} if "kind" in variable else {}
     rest = {name: fact for name, fact in variable.items() if name != "kind"}
     return {**rest, **kind, "columns": "; ".join(told)}
-
-
-def _cells(rows: Any) -> list[frozenset[str]]:
-    """The values of each column in lines that stand one below the other, the header first."""
-    if not isinstance(rows, list) or not rows:
-        return []
-    ends = [found.end() for found in re.finditer(r"\S+(?: \S+)*", rows[0])]
-    return [
-        frozenset(row[begin:end].strip() for row in rows[1:]) for begin, end in pairwise([0, *ends])
-    ]
 
 
 # The names and dtypes of columns whose values the model has seen; ``None`` for an older answer, of
@@ -174,33 +161,27 @@ def _of_code(result: dict[str, Any], described: _Described, *, failed: bool) -> 
     yield from _printed(printed[: ends[0]], described)
     if warned := result.get("stderr"):
         yield f"stderr:\n{_text(str(warned), described)}"
-    shown: list[tuple[str, dict[str, Any], str]] = []
+    # What has which columns, as far as others may have the same.
+    alike: dict[str, str] = {}
     # The sentence of the failure says what was raised.
     outputs = [each for each in _dicts(result.get("outputs")) if each.get("type") != "exception"]
     nouns = [_noun(each) for each in outputs]
     for index, output in enumerate(outputs):
         noun = nouns[index]
         nth = f"{_ordinal(nouns[: index + 1].count(noun))} " if nouns.count(noun) > 1 else ""
-        if noun:
-            shown.append((_likeness(output), output, f"the {nth}{noun} shown"))
+        if columns := _like_columns(output):
+            alike.setdefault(columns, f"the {nth}{noun} shown")
         yield from _output(output, described)
         if index + 1 < len(ends):
             yield from _printed(printed[ends[index] : ends[index + 1]], described)
-    columns: dict[str, Any] = {}
     for variable in _dicts(result.get("variables")):
-        name = variable.get("name")
-        alike = _like_columns(variable)
-        likeness = _likeness(variable)
-        same = (told for like, each, told in shown if like == likeness and _holds(each, variable))
-        if known := next(same, ""):
-            told = known
-        elif alike in columns:
-            told = f"{_size(variable)}, columns as `{columns[alike]}`"
-        else:
-            told = " ".join(_output(variable, described))
-        if alike:
-            columns.setdefault(alike, name)
-        yield f"`{name}`: {told}"
+        name, columns = variable.get("name"), _like_columns(variable)
+        if columns in alike:
+            yield f"`{name}`: {_size(variable)}, columns as {alike[columns]}"
+            continue
+        if columns:
+            alike[columns] = f"`{name}`"
+        yield f"`{name}`: {' '.join(_output(variable, described))}"
     for key, words in (("overwritten", "Changed, and the person's"), ("deleted", "Deleted")):
         if names := result.get(key):
             yield f"{words}: {', '.join(map(str, names))}"
@@ -225,27 +206,6 @@ def _printed(text: str, described: _Described) -> Iterator[str]:
 
 def _dicts(value: Any) -> list[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def _likeness(output: dict[str, Any]) -> str:
-    """What two descriptions of one table, or of one figure, have in common."""
-    if output.get("type") == "figure":
-        return json.dumps([output.get("title"), output.get("description")])
-    return f"{_size(output)} {_like_columns(output)}"
-
-
-def _holds(output: dict[str, Any], variable: dict[str, Any]) -> bool:
-    """Whether what is known of the values of ``variable`` is what was shown, in that order."""
-    for shown, column in zip(_columns(output), _columns(variable), strict=False):
-        samples = [str(each) for each in column.get("samples") or ()]
-        if "samples" in shown:
-            known = samples == [*map(str, shown["samples"])]
-        else:  # of a table that is shown whole, its rows tell
-            rows = iter(str(output.get("text")).split("\n"))
-            known = all(any(each in row for row in rows) for each in samples)
-        if not known:
-            return False
-    return True
 
 
 def _like_columns(table: dict[str, Any]) -> str:

@@ -66,10 +66,10 @@ def test_to_have_read_another_name_or_another_kind_is_not_enough(tmp_path: Path)
     other.publish("report", "Others.", title="Clean", run_id="r", seen={("report", "CLEAN")})
 
 
-def test_a_look_alike_of_a_sibling_s_name_is_the_sibling_s_name(tmp_path: Path) -> None:
+def test_a_sibling_s_name_in_another_case_or_width_is_the_sibling_s_name(tmp_path: Path) -> None:
     mine, other = (_publisher(tmp_path, f"{name}/work.ipynb") for name in ("a", "b"))
     mine.publish("notebook", "x = 1", title="scope", run_id="r")
-    for name in ("SCOPE", "s\u0441ope", "\uff53cope"):
+    for name in ("SCOPE", "\uff53cope"):
         with pytest.raises(LiveNameCollisionError, match="belongs to"):
             other.publish("notebook", "x = 2", title=name, run_id="r")
 

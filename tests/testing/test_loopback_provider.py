@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import itertools
 import json
+import re
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -122,13 +123,19 @@ def test_a_cut_ends_the_body_midway_and_an_early_end_does_not_show() -> None:
             assert b"[DONE]" not in response.read()
 
 
+def connected(provider: LoopbackProvider) -> socket.socket:
+    """A client that has asked and reads the answer itself."""
+    address = urlsplit(provider.url)
+    body = json.dumps({"messages": ASK}).encode()
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body)
+    client = socket.create_connection((address.hostname or "", address.port or 0), timeout=60)
+    client.sendall(head + body)
+    return client
+
+
 def test_silence_ends_when_the_client_goes_away() -> None:
     with LoopbackProvider([Faulty(Wire.silence)]) as provider:
-        address = urlsplit(provider.url)
-        body = json.dumps({"messages": ASK}).encode()
-        head = b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body)
-        with socket.create_connection((address.hostname or "", address.port or 0)) as client:
-            client.sendall(head + body)
+        with connected(provider) as client:
             client.shutdown(socket.SHUT_WR)
             assert client.recv(1) == b""
         assert provider.requests[0].gone.wait(60)
@@ -136,11 +143,7 @@ def test_silence_ends_when_the_client_goes_away() -> None:
 
 def test_a_request_is_gone_once_its_client_has_closed_the_connection() -> None:
     with LoopbackProvider([say("hello")]) as provider:
-        address = urlsplit(provider.url)
-        body = json.dumps({"messages": ASK}).encode()
-        head = b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body)
-        with socket.create_connection((address.hostname or "", address.port or 0)) as client:
-            client.sendall(head + body)
+        with connected(provider) as client:
             while client.recv(1024):
                 pass
             assert not provider.requests[0].gone.is_set()
@@ -166,13 +169,7 @@ def test_a_refusal_of_the_model_is_told_beside_the_content(stream: bool) -> None
 
 def test_silence_ends_when_the_server_stops() -> None:
     with LoopbackProvider([Faulty(Wire.silence)]) as provider:
-        address = urlsplit(provider.url)
-        body = json.dumps({"messages": ASK}).encode()
-        client = socket.create_connection((address.hostname or "", address.port or 0), timeout=60)
-        client.sendall(
-            b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body)
-        )
-        client.sendall(body)
+        client = connected(provider)
         provider.wait_for_requests()
     with client:
         assert client.recv(1) == b""
@@ -231,11 +228,6 @@ def test_a_fault_of_the_server_itself_is_raised_when_it_ends() -> None:
         run()
 
 
-def test_there_is_nothing_at_another_path() -> None:
-    with LoopbackProvider() as provider, posted(provider, "/embeddings") as response:
-        assert response.status == 404
-
-
 def made(id_: Any = "a", name: Any = "f", arguments: Any = "{}") -> dict[str, Any]:
     function = {"name": name, "arguments": arguments}
     return {"id": id_, "type": "function", "function": function}
@@ -278,10 +270,7 @@ BREACHES: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("messages", "told"), BREACHES)
 def test_a_breach_is_named(messages: Any, told: str) -> None:
-    breach = transcript_breach(messages)
-    assert breach is not None
-    with pytest.raises(AssertionError, match=told):
-        raise AssertionError(breach)
+    assert re.search(told, transcript_breach(messages) or "")
 
 
 def test_a_valid_transcript_has_no_breach() -> None:

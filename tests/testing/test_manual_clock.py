@@ -5,13 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from parsimony_kernel.core.clock import Clock
 from parsimony_kernel.testing.clock import START, ManualClock
-
-
-def test_it_is_a_clock() -> None:
-    clock: Clock = ManualClock()
-    assert (clock.monotonic(), clock.now()) == (0.0, START)
 
 
 async def test_a_lone_sleep_takes_exactly_its_time() -> None:
@@ -68,13 +62,6 @@ async def test_a_sleep_of_nothing_yields_to_the_loop_once() -> None:
     asyncio.get_running_loop().call_soon(seen.append, "loop")
     await clock.sleep(0)
     assert seen == ["loop"]
-
-
-def test_one_clock_serves_one_loop_after_another() -> None:
-    clock = ManualClock()
-    asyncio.run(clock.sleep(1))
-    asyncio.run(clock.sleep(1))
-    assert clock.monotonic() == 2.0
 
 
 def test_time_does_not_run_backwards() -> None:

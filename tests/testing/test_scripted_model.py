@@ -1,12 +1,11 @@
 """A script is consumed exactly, and every request is kept."""
 
-import json
 from typing import Any
 
 import pytest
 
-from parsimony_kernel.core.chat import ChatModel, Completion, Delta, ModelRequest
-from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls, raw_call, say
+from parsimony_kernel.core.chat import Completion, Delta, ModelRequest
+from parsimony_kernel.testing.scripted import ScriptedModel, call, calls, raw_call, say
 
 
 def request(text: str = "go") -> ModelRequest:
@@ -23,27 +22,24 @@ async def completion(model: ScriptedModel, text: str = "go") -> Completion:
     return last
 
 
-def test_it_is_a_chat_model() -> None:
-    assert isinstance(ScriptedModel([]), ChatModel)
-
-
 async def test_the_steps_are_played_in_order() -> None:
-    model = ScriptedModel([say("one"), call("run_code", code="ü"), lambda r: say("three")])
+    model = ScriptedModel(
+        [
+            say("one"),
+            call("run_code", code="ü"),
+            lambda r: say(str(r.messages[-1]["content"]).upper()),
+        ]
+    )
     assert await play(model) == [Delta("one"), await _last_of(say("one"))]
     second = (await completion(model)).message.tool_calls[0]
     assert (second.id, second.function.name) == ("call_2_1", "run_code")
     assert second.function.arguments == '{"code": "ü"}'
-    assert (await completion(model)).message.content == "three"
+    assert (await completion(model, "loud")).message.content == "LOUD"
     model.assert_exhausted()
 
 
 async def _last_of(step: Completion) -> Completion:
     return await completion(ScriptedModel([step]))
-
-
-async def test_a_step_may_read_the_request() -> None:
-    model = ScriptedModel([lambda r: say(str(r.messages[-1]["content"]).upper())])
-    assert (await completion(model, "loud")).message.content == "LOUD"
 
 
 async def test_a_step_may_raise() -> None:
@@ -62,11 +58,6 @@ async def test_several_calls_of_one_turn_have_ids_of_their_own() -> None:
     assert answered.choices[0].finish_reason == "tool_calls"
 
 
-def test_the_arguments_of_a_call_are_json() -> None:
-    made = call("ask_user", question="Which?", choices=["a", "b"]).message.tool_calls[0]
-    assert json.loads(made.function.arguments) == {"question": "Which?", "choices": ["a", "b"]}
-
-
 async def test_one_request_too_many_names_itself() -> None:
     model = ScriptedModel([say("only")])
     await play(model)
@@ -76,9 +67,8 @@ async def test_one_request_too_many_names_itself() -> None:
         model.assert_exhausted()
 
 
-@pytest.mark.parametrize("steps", [[say("one"), say("never")]])
-async def test_a_step_too_many_names_itself(steps: list[Step]) -> None:
-    model = ScriptedModel(steps)
+async def test_a_step_too_many_names_itself() -> None:
+    model = ScriptedModel([say("one"), say("never")])
     await play(model)
     with pytest.raises(AssertionError, match="never"):
         model.assert_exhausted()

@@ -2,7 +2,7 @@
 
 One JSON object a line. ``types`` are the classes of the exception, nearest first and with their
 modules where those are known, none for a bare text; the other keys are the attributes that the
-library sets. ``real`` is an exception that the library itself makes, see ``real``. A run has
+library sets. ``shows`` is what an exception that the library itself made shows. A run has
 ``steps`` instead (tool, input, output, words), and what it records of itself. ``unknown`` is the
 label of whatever cannot be told, or is none of the types.
 
@@ -33,8 +33,6 @@ from parsimony_kernel.core.evidence import step_of
 from parsimony_kernel.core.taxonomy import FailureType, Step, TriageContext
 from parsimony_kernel.gate.groundedness import Seen, unknown_names
 from parsimony_kernel.gate.support import Results, unsupported
-
-from . import real
 
 FOLDER = Path(__file__).parent / "corpus"
 TUNING_PERCENT = 60
@@ -98,28 +96,16 @@ class Entry:
         ]
 
     def _failed(self, shape: Shape) -> Step:
-        tool = self.facts.get("tool")
-        if shape == "exception" and (self.facts.get("real") or self.facts["types"]):
-            return step_of(self.exception(), 0, "call", tool_called=tool)
-        kind, text = self._logged()
-        return Step(0, "call", tool_called=tool, error=text, exception_type=kind)
-
-    def _logged(self) -> tuple[str | None, str]:
-        """What a log keeps of it."""
-        if "real" in self.facts:
-            exc = self.exception()
-            return type(exc).__name__, str(exc)
-        names = self.facts["types"]
-        return (names[0].rpartition(".")[2] if names else None), self.facts["text"]
-
-    def exception(self) -> Exception:
-        """The exception of the library, or one of classes and attributes that are called as its."""
-        return _exception(self.facts)
+        tool, types, text = self.facts.get("tool"), self.facts["types"], self.facts["text"]
+        if shape == "exception" and types and "shows" not in self.facts:
+            return step_of(_exception(self.facts), 0, "call", tool_called=tool)
+        kind = types[0].rpartition(".")[2] if types else None
+        shown = self.facts.get("shows", {}) if shape == "exception" else {}
+        return Step(0, "call", tool_called=tool, error=text, exception_type=kind, metadata=shown)
 
 
 def _exception(facts: dict[str, Any]) -> Exception:
-    if "real" in facts:
-        return real.exception(facts)
+    """An exception of classes and attributes that are called as the library's."""
     exc = _raisable(facts["types"], facts["text"])
     for key, value in _attributes(facts).items():
         setattr(exc, key, value)
@@ -150,7 +136,6 @@ def _attributes(facts: dict[str, Any]) -> dict[str, Any]:
         ("http", "status"),
         ("code", "code"),
         ("rpc", "code"),
-        ("sqlstate", "sqlstate"),
     ):
         if key in facts:
             given[attribute] = facts[key]
