@@ -195,7 +195,7 @@ class Publisher:
             StorageError: it could not be written.
         """
         encoded = codecs.encode_dataset(value, tool)
-        head = codecs.table_head(encoded.data, rows=0, columns=codecs.HEAD_COLUMNS)
+        head = codecs.table_head(encoded, rows=0, columns=codecs.HEAD_COLUMNS)
         provenance = {
             "tool": tool,
             "arguments": dict(arguments),
@@ -207,10 +207,9 @@ class Publisher:
         return self._publish(
             "data_object",
             identity.data_object_logical_id(provenance=provenance),
-            encoded.data,
+            encoded,
             title=f"{tool}({given})"[:MAX_TITLE],
             run_id=run_id,
-            canonical_sha=encoded.canonical_sha,
             provenance=provenance,
         )
 
@@ -248,9 +247,9 @@ class Publisher:
         # Which snapshot was read is no part of an artifact's identity.
         others = [self._object_of(source) or source for source in others]
         if kind == "dataset":
-            encoded, spec = value, None
-            if not isinstance(encoded, codecs.Encoded):
-                encoded = codecs.encode_dataset(value, variable)
+            spec = None
+            is_stored = isinstance(value, codecs.Parquet)
+            data: Any = value if is_stored else codecs.encode_dataset(value, variable)
             notebooks = {
                 identity.notebook_logical_id(o.notebook_path or self._notebook) for o in origins
             }
@@ -260,7 +259,7 @@ class Publisher:
                 sources=[*datasets, *others],
             )
         else:
-            encoded, spec = codecs.encode_chart(value, variable)
+            data, spec = codecs.encode_chart(value, variable)
             logical_id = identity.chart_logical_id(
                 notebook=self._notebook_id,
                 variable_name=variable,
@@ -276,8 +275,7 @@ class Publisher:
         published = self._publish(
             kind,
             logical_id,
-            encoded.data,
-            canonical_sha=encoded.canonical_sha,
+            data,
             live_name=f"{self._notebook_id}/{variable}",
             code_path=code_ref.workspace_file_path,
             code=code,

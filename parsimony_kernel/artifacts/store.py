@@ -66,7 +66,6 @@ class SourceFile(BaseModel):
 class LogEntry(BaseModel):
     """One line of an artifact's log: which snapshot, made when, by which code, from what.
 
-    ``canonical_sha`` is the digest of the content apart from its encoding: what reuse compares.
     ``notebook`` is the path of the notebook that published it and ``code_path`` that of the
     snapshot of the producing code, both relative to the workspace. To run that code again,
     ``folder`` is the folder that it runs in, relative to the workspace where it lies below it,
@@ -80,7 +79,6 @@ class LogEntry(BaseModel):
     kind: str
     logical_id: str
     content_sha: str
-    canonical_sha: str = ""
     published_at: str = ""
     run_id: str = ""
     notebook: str = ""
@@ -115,12 +113,6 @@ class LogEntry(BaseModel):
         except ValueError:
             return None
         return ref if ref.workspace_file_path == self.code_path else None
-
-    def has_content_of(self, other: "LogEntry") -> bool:
-        """Whether both are about the same content, however it is encoded."""
-        if self.canonical_sha and self.canonical_sha == other.canonical_sha:
-            return True
-        return self.content_sha == other.content_sha
 
     @property
     def is_stale(self) -> bool:
@@ -229,9 +221,8 @@ class ArtifactStore:
             self.claim(*claim, gives_up=gives_up)
             gate = ""
         newest = self.latest(entry.kind, entry.logical_id)
-        is_same = newest is not None and newest.has_content_of(entry)
-        reused = newest is not None and is_same and self.is_whole(newest.ref)
-        snapshots = {} if reused else {entry.ref: data}
+        reused = newest is not None and newest.ref == entry.ref and self.is_whole(entry.ref)
+        snapshots = {entry.ref: data}
         if code is not None and entry.code_ref is not None:
             snapshots[entry.code_ref] = code
         files = {ref.workspace_file_path: kept for ref, kept in snapshots.items()}
@@ -243,18 +234,13 @@ class ArtifactStore:
         for ref, kept in snapshots.items():
             if ref.workspace_file_path not in made and not self.is_whole(ref):
                 self.place.replace(ref.workspace_file_path, kept)
-        # Other bytes stand for the newest snapshot only where that is whole; its own mend it.
-        if newest is not None and is_same and (reused or newest.content_sha == sha):
-            if (newest.title, newest.description) == (entry.title, entry.description) and (
-                not newest.is_stale or entry.is_stale
-            ):
-                # Its writer may have been killed before the sync, or take it back after one that
-                # failed.
-                self.place.settle(log)
-                if self.latest(entry.kind, entry.logical_id) != newest:
-                    return self.publish(entry, data, code=code, gives_up=gives_up)
-                return newest, reused
-            entry = entry.model_copy(update={"content_sha": newest.content_sha})
+        if newest is not None and not _is_news(entry, newest):
+            # Its writer may have been killed before the sync, or take it back after one that
+            # failed.
+            self.place.settle(log)
+            if self.latest(entry.kind, entry.logical_id) != newest:
+                return self.publish(entry, data, code=code, gives_up=gives_up)
+            return newest, reused
         line, seal = seals.sealed(entry.model_dump_json(), self._settled(log))
         self.place.append(log, line)
         if self._witness is not None:
@@ -410,6 +396,12 @@ class ArtifactStore:
 def log_path(kind: str, logical_id: str) -> str:
     """Where the log of an artifact lies. ``ValueError`` where there is no such artifact."""
     return f"{artifact_folder_path(kind, logical_id)}/{LOG_NAME}"
+
+
+def _is_news(entry: LogEntry, newest: LogEntry) -> bool:
+    """Whether ``entry`` says anything that the ``newest`` line does not."""
+    told = [(each.ref, each.title, each.description) for each in (entry, newest)]
+    return told[0] != told[1] or (newest.is_stale and not entry.is_stale)
 
 
 def _claim_path(kind: str, live_name: str, number: int = 1) -> str:

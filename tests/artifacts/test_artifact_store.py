@@ -35,7 +35,7 @@ def _folder(store: ArtifactStore) -> Path:
 
 
 def _entry(data: bytes, **fields: str) -> LogEntry:
-    base = {"kind": "dataset", "logical_id": "df", "title": "T", "canonical_sha": data.decode()}
+    base = {"kind": "dataset", "logical_id": "df", "title": "T", "run_id": data.decode()}
     return LogEntry(content_sha=snapshot_sha("dataset", data), **{**base, **fields})
 
 
@@ -67,15 +67,6 @@ def test_the_same_content_again_appends_nothing(tmp_path: Path) -> None:
     assert reused is True
     assert again == first
     assert _log_lines(store) == 1
-
-
-def test_content_that_is_only_encoded_differently_is_reused(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path)
-    first, _ = store.publish(_entry(b"one", canonical_sha="same"), b"one")
-    again, reused = store.publish(_entry(b"new writer", canonical_sha="same"), b"new writer")
-    assert reused is True
-    assert again == first
-    assert len(list((_folder(store) / "datasets" / "df").glob("*.parquet"))) == 1
 
 
 def test_a_new_title_for_the_same_content_is_a_line_about_the_same_snapshot(tmp_path: Path) -> None:
@@ -125,7 +116,7 @@ def test_v1_then_v2_then_v1_makes_v1_the_latest(tmp_path: Path) -> None:
     latest = store.latest("dataset", "df")
     assert latest is not None
     assert store.read(latest.ref) == b"v1"
-    assert [e.canonical_sha for e in store.history("dataset", "df")] == ["v1", "v2", "v1"]
+    assert [e.run_id for e in store.history("dataset", "df")] == ["v1", "v2", "v1"]
     assert len(list((_folder(store) / "datasets" / "df").glob("*.parquet"))) == 2
 
 
@@ -190,7 +181,7 @@ def test_the_list_has_the_newest_of_each_in_the_order_of_publication(tmp_path: P
     store.publish(_entry(b"b1", logical_id="b", published_at="2026-01-01"), b"b1")
     store.publish(_entry(b"a1", logical_id="a", published_at="2026-01-02"), b"a1")
     store.publish(_entry(b"b2", logical_id="b", published_at="2026-01-03"), b"b2")
-    assert [(e.logical_id, e.canonical_sha) for e in store.list()] == [("a", "a1"), ("b", "b2")]
+    assert [(e.logical_id, e.run_id) for e in store.list()] == [("a", "a1"), ("b", "b2")]
 
 
 def test_git_is_told_to_leave_the_journal_and_the_keys_alone(tmp_path: Path) -> None:
@@ -362,7 +353,7 @@ from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
 from parsimony_kernel.identity import LiveNameCollisionError, content_sha
 data = me.encode()
 entry = LogEntry(kind="dataset", logical_id=f"of_{me}", content_sha=content_sha(data),
-                 canonical_sha=me, live_name="Sales", notebook=f"{me}.ipynb", title=me)
+                 run_id=me, live_name="Sales", notebook=f"{me}.ipynb", title=me)
 wait()
 try:
     ArtifactStore(Path(place)).publish(entry, data)
@@ -387,7 +378,7 @@ from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
 from parsimony_kernel.identity import content_sha
 data = b"the same" * 10_000
 entry = LogEntry(kind="dataset", logical_id="df", content_sha=content_sha(data), title=me,
-                 canonical_sha="c", description="x" * 3000, notebook="a.ipynb", live_name="n")
+                 run_id="c", description="x" * 3000, notebook="a.ipynb", live_name="n")
 wait()
 print(ArtifactStore(Path(place)).publish(entry, data)[0].title)
 """

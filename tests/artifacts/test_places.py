@@ -28,7 +28,7 @@ Open = Callable[[], ArtifactStore]
 
 
 def _entry(text: str, **fields: str) -> LogEntry:
-    base = {"kind": "dataset", "logical_id": "df", "title": "T", "canonical_sha": text}
+    base = {"kind": "dataset", "logical_id": "df", "title": "T", "run_id": text}
     return LogEntry(content_sha="", **{**base, **fields})
 
 
