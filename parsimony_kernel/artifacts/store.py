@@ -15,7 +15,6 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from rapidfuzz import fuzz, process
 
-from parsimony_kernel.artifacts import seals
 from parsimony_kernel.artifacts.places import Bucket, Place, place_of
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.identity import (
@@ -25,6 +24,7 @@ from parsimony_kernel.identity import (
     LiveNameCollisionError,
     artifact_folder_path,
     canonical_json,
+    content_sha,
     live_name_key,
     snapshot_sha,
 )
@@ -144,7 +144,7 @@ class ArtifactStore:
 
     Args:
         root: the workspace, below which the notebooks lie.
-        witness: is told the path and the seal of each line that is appended to a log.
+        witness: is told the path and the digest of each line that is appended to a log.
         place: where everything lies, below ``.ockham``; by default where ``place_of`` says.
             Nothing is created before something is published.
     """
@@ -241,10 +241,10 @@ class ArtifactStore:
             if self.latest(entry.kind, entry.logical_id) != newest:
                 return self.publish(entry, data, code=code, gives_up=gives_up)
             return newest, reused
-        line, seal = seals.sealed(entry.model_dump_json(), self._settled(log))
+        line = entry.model_dump_json()
         self.place.append(log, line)
         if self._witness is not None:
-            self._witness(self.prefix + log, seal)
+            self._witness(self.prefix + log, content_sha(line.encode()))
         return entry, reused
 
     def is_whole(self, ref: ArtifactRef) -> bool:
@@ -299,13 +299,13 @@ class ArtifactStore:
 
     def history(self, kind: str, logical_id: str) -> tuple[LogEntry, ...]:
         """The log of an artifact, oldest first, without the lines that can't be read."""
-        lines = self._lines(log_path(kind, logical_id))
+        lines = lines_in(self.place.log(log_path(kind, logical_id)))
         return tuple(filter(None, (_parsed(line, kind, logical_id) for line in lines)))
 
     def latest(self, kind: str, logical_id: str) -> LogEntry | None:
         """The newest line of an artifact's log, or ``None`` when there is none."""
         # From the end, since a log grows each time that the artifact is published.
-        newest_first = reversed(self._lines(log_path(kind, logical_id)))
+        newest_first = reversed(lines_in(self.place.log(log_path(kind, logical_id))))
         read = (_parsed(line, kind, logical_id) for line in newest_first)
         return next(filter(None, read), None)
 
@@ -370,27 +370,23 @@ class ArtifactStore:
         return owner if isinstance(owner, str) else None
 
     def lines(self) -> Mapping[str, frozenset[str]]:
-        """The seals of the lines of each log, by its path in the workspace."""
+        """The digests of the lines of each log, by its path in the workspace."""
         logs = (
             f"{ARTIFACT_FOLDER}/{kind}s/{name}/{LOG_NAME}"
             for kind in SNAPSHOT_KINDS
             for name in self.ids(kind)
         )
         held = {self.prefix + log: self.place.log(log) for log in logs}
-        return {log: seals.examine(data)[0] for log, data in held.items() if data is not None}
+        return {
+            log: frozenset(map(content_sha, lines_in(data)))
+            for log, data in held.items()
+            if data is not None
+        }
 
-    def _lines(self, log: str) -> Sequence[bytes]:
-        """The lines of a log, oldest first."""
-        return (self.place.log(log) or b"").split(b"\n")
 
-    def _settled(self, log: str) -> bytes:
-        """The lines of a log that no writer takes back any more."""
-        while (data := self.place.log(log)) is not None:
-            lines = data[: data.rfind(b"\n") + 1]
-            self.place.settle(log)  # waits for who is at it
-            if (self.place.log(log) or b"").startswith(lines):
-                return lines
-        return b""
+def lines_in(log: bytes | None) -> Sequence[bytes]:
+    """The lines of a log, oldest first."""
+    return [line for line in (log or b"").split(b"\n") if line.strip()]
 
 
 def log_path(kind: str, logical_id: str) -> str:
