@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any, Final, Literal
 
@@ -83,6 +84,7 @@ def checked_name(name: str, what: str = "name") -> str:
     return name
 
 
+@lru_cache(maxsize=1_000)
 def _fault_in(name: str) -> str:
     if any(_is_unseen(character) for character in name):
         return "holds a character that cannot be seen"

@@ -183,7 +183,8 @@ def _drafts(
             # All at once, and not each after it is written: the disk is waited for once.
             for path, handle in handles.items():
                 with _explained(path):
-                    os.fsync(handle)
+                    if files[path]:  # of an empty file the name is all
+                        os.fsync(handle)
         yield drafts
     finally:
         for draft in drafts.values():
