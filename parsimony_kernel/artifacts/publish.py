@@ -5,8 +5,6 @@ known to have made cannot be published. Everything here blocks; callers keep it 
 """
 
 import base64
-import re
-import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -38,9 +36,6 @@ from parsimony_kernel.storage.durable import StorageError
 
 MAX_TITLE = 200
 PAGES = "reports"
-
-# What a slug drops and somebody would miss.
-_MORE_THAN_WORDS = re.compile(r"""[^\w\s,.:;?!'"()\[\]/–—…„“”‘’«»¿¡-]""")
 
 LiveName = tuple[str, str]
 Kind = Literal["dataset", "chart", "notebook", "report"]
@@ -372,13 +367,10 @@ def _figure(spec: codecs.Spec, entry: LogEntry) -> tuple[FigureObject, str]:
 def report_live_name(title: str) -> str:
     """The live name of a report, which is also the name of its page.
 
-    Its slug; where that is cut, or drops more than accents and what separates words, with the
-    beginning of the title's digest after it: ``A+`` and ``A`` are two names.
+    Its slug, where that is cut with the beginning of the title's digest after it.
     """
     slug = identity.slug_from_title(title)
-    is_whole = identity.slug_from_title(f"{title} x") == f"{slug}_x"
-    bare = "".join(each for each in title if not unicodedata.combining(each))
-    if is_whole and not _MORE_THAN_WORDS.search(bare):
+    if identity.slug_from_title(f"{title} x") == f"{slug}_x":
         return slug
     return f"{slug}-{identity.content_sha(title.encode())[:6]}"
 

@@ -69,8 +69,8 @@ class Refreshed:
     """The outcome of a refresh.
 
     ``changed`` says that the content is another; ``entry`` is the line that is the newest now.
-    ``sources`` are those whose bytes are not what they were. ``mended`` says that the snapshot was
-    missing or damaged, and that the same bytes came out and are back in its place. Of a report,
+    ``sources`` are those whose bytes are not what they were. A snapshot that was missing or damaged
+    is back in its place where the same bytes came out. Of a report,
     ``parts`` are the artifacts that it shows and ``page`` is what was written for people, relative
     to the workspace.
     """
@@ -78,7 +78,6 @@ class Refreshed:
     entry: LogEntry
     changed: bool
     sources: tuple[str, ...] = ()
-    mended: bool = False
     parts: tuple["Refreshed", ...] = ()
     page: str = ""
 
@@ -197,11 +196,10 @@ def _outcome(
         )
     if not is_same and not accept:
         raise RefreshError(_unexplained(entry, made.environment))
-    mended = is_same and not store.is_whole(newest.ref)
-    if is_same and not mended and not (accept and newest.is_stale):
+    if is_same and store.is_whole(newest.ref) and not (accept and newest.is_stale):
         return Refreshed(newest, newest.ref != entry.ref, changed)
     published, _ = store.publish(made, data)
-    return Refreshed(published, published.ref != entry.ref, changed, mended)
+    return Refreshed(published, published.ref != entry.ref, changed)
 
 
 def _changed(entry: LogEntry, now: Sequence[SourceFile], accept: bool) -> tuple[str, ...]:
@@ -270,8 +268,6 @@ def in_words(done: Refreshed) -> str:
 
 def _of_one(done: Refreshed) -> str:
     what = f"The {done.entry.kind} {done.entry.name!r}"
-    if done.mended:
-        return f"{what} was missing or damaged; restored: {done.entry.path}."
     if not done.changed:
         return f"{what} is unchanged."
     sources = f" ({_listed(done.sources)} changed)" if done.sources else ""

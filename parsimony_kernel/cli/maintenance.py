@@ -65,7 +65,7 @@ def _described(name: str, done: Any) -> dict[str, Any]:
     failed = isinstance(done, Exception)
     entry = None if failed else done.entry
     facts = {key: getattr(entry, key, None) for key in ("kind", "path")}
-    facts |= {key: getattr(done, key, None) for key in ("changed", "mended")}
+    facts["changed"] = getattr(done, "changed", None)
     sources = [] if failed else list(done.sources)
     problem = str(done) if failed else None
     return {"name": name, "ok": not failed, **facts, "sources": sources, "problem": problem}
