@@ -158,7 +158,7 @@ def lost(folder: Path, waited: Sequence[Waited]) -> list[str]:
                 f"{notebook}: it said {turns} turns and {tables} tables; there are "
                 f"{done[notebook]} and {published[notebook]}"
             )
-    bad, found = verify_in(folder, quarantine=False)
+    bad, found = verify_in(folder)
     if bad:
         wrong.append(f"the journal, entry {bad[0]}: {bad[1]}")
     return [*wrong, *(each.sentence for each in found.findings)]

@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any, Final, Literal
 
@@ -66,6 +67,7 @@ def checked_name(name: str, what: str = "name") -> str:
     return name
 
 
+@lru_cache(maxsize=1_000)
 def _fault_in(name: str) -> str:
     for each in name:
         # Control, format and unassigned characters, and spaces of other kinds.

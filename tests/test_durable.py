@@ -3,7 +3,6 @@
 import errno
 import os
 import stat
-import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,17 +48,6 @@ def test_files_are_made_together_or_none_is_where_the_gate_is_shut(tmp_path: Pat
     assert not one.exists()
     assert not (tmp_path / "four").exists()
     assert not list(tmp_path.rglob(".parsimony-*"))
-
-
-def test_files_are_made_where_no_thread_can_be_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(thread: object) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
-    files = {tmp_path / "one": b"1", tmp_path / "two": b"2"}
-    assert durable.create_all(files) == files.keys()
 
 
 def test_replace_puts_new_bytes_in_one_step(tmp_path: Path) -> None:

@@ -1,25 +1,22 @@
 """Encode live objects as snapshots: tables as Parquet, charts as Vega-Lite.
 
-Rule: beside the bytes stands a digest of the content itself, which neither the
-encoder's version nor its settings move. pandas, pyarrow, altair and vl-convert are imported here
-on first use, and a type is asked for without importing the package that defines it.
+Rule: the same content, encoded by the same versions of the libraries, gives the same bytes.
+pandas, pyarrow, altair and vl-convert are imported here on first use, and a type is asked for
+without importing the package that defines it.
 """
 
-import hashlib
 import io
 import re
 import struct
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from parsimony_kernel.identity import canonical_json, content_sha
+from parsimony_kernel.identity import canonical_json
 from parsimony_kernel.lineage.classes import TABLES, package_among
 
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -39,12 +36,8 @@ class CodecError(ValueError):
     """A value can't be published as asked. ``str()`` is one sentence with the remedy."""
 
 
-@dataclass(frozen=True)
-class Encoded:
-    """The bytes of a snapshot, and the digest of what they mean."""
-
-    data: bytes
-    canonical_sha: str
+class Parquet(bytes):
+    """A table as it is stored."""
 
 
 def type_name(value: object) -> str:
@@ -78,7 +71,7 @@ def _gives_arrow(value: object) -> bool:
 # -- tables
 
 
-def encode_dataset(value: object, variable: str) -> Encoded:
+def encode_dataset(value: object, variable: str) -> Parquet:
     """``value`` as Parquet, written by its own library.
 
     A plan (a lazy frame, a relation, a table of a cluster) is computed for it, and what comes of it
@@ -101,7 +94,7 @@ def encode_dataset(value: object, variable: str) -> Encoded:
     return _encode_by(write or _write_stream, value, variable)
 
 
-def _encode_pandas(frame: Any, variable: str) -> Encoded:
+def _encode_pandas(frame: Any, variable: str) -> Parquet:
     import pyarrow.parquet  # deferred: a large library
 
     _check_columns(list(frame.columns), variable)
@@ -120,40 +113,31 @@ def _encode_pandas(frame: Any, variable: str) -> Encoded:
         ) from exc
     sink = io.BytesIO()
     try:
-        if len(frame) < _FEW_ROWS:
-            pyarrow.parquet.write_table(table, sink)
-            return Encoded(sink.getvalue(), table_digest(table))
-        # Neither holds the interpreter's lock for long.
-        with ThreadPoolExecutor(1) as pool:
-            digest = pool.submit(table_digest, table)
-            pyarrow.parquet.write_table(table, sink)
+        pyarrow.parquet.write_table(table, sink)
     except (pyarrow.ArrowException, NotImplementedError) as exc:
         raise CodecError(
             f"{variable!r} can't be stored as Parquet ({_first_line(exc)}): convert the column "
             "to numbers, text or dates first."
         ) from exc
-    return Encoded(sink.getvalue(), digest.result())
+    return Parquet(sink.getvalue())
 
 
-def _encode_by(write: Callable[[Any, str, Path], object], value: object, variable: str) -> Encoded:
-    """What ``write`` makes of ``value``. One column at a time is in memory to be digested."""
+def _encode_by(write: Callable[[Any, str, Path], object], value: object, variable: str) -> Parquet:
+    """What ``write`` makes of ``value``."""
     import pyarrow.parquet  # deferred: a large library
 
     with TemporaryDirectory() as folder:
         path = Path(folder) / "table.parquet"
         try:
             write(value, variable, path)
-            file = pyarrow.parquet.ParquetFile(path)
+            names = pyarrow.parquet.read_schema(path).names
         except Exception as exc:  # boundary: user object - what the plan computes may do anything
             raise CodecError(
                 f"{type_name(value)} can't write {variable!r} as Parquet ({_first_line(exc)}): "
                 "collect it in code first, and publish the result."
             ) from exc
-        with file:
-            names, rows = file.schema_arrow.names, file.metadata.num_rows
-            _check_columns(names, variable)
-            digest = _digest(rows, names, lambda name: file.read([name]).column(0))
-        return Encoded(path.read_bytes(), digest)
+        _check_columns(names, variable)
+        return Parquet(path.read_bytes())
 
 
 def _not_a_table(value: object, variable: str) -> str:
@@ -341,92 +325,11 @@ def _cell(value: object) -> str:
     return text if len(text) <= _CELL_CHARS else f"{text[: _CELL_CHARS - 1]}…"
 
 
-def table_digest(table: Any) -> str:
-    """The digest of a pyarrow table's content: column names, kinds of values, values.
-
-    The same for every way to encode it: chunks, dictionaries, 32- or 64-bit offsets, and the
-    unit of a timestamp do not count. Values are hashed where Arrow keeps them.
-    """
-    return _digest(table.num_rows, table.column_names, table.column)
-
-
-def _digest(rows: int, names: Sequence[str], column: Callable[[str], Any]) -> str:
-    digest = hashlib.sha256()
-    digest.update(canonical_json({"rows": rows, "columns": names}))
-    for name in names:
-        for piece in _column_content(column(name)):
-            digest.update(piece)
-    return digest.hexdigest()
-
-
-def _column_content(column: Any) -> Iterator[Any]:
-    """The kind of a column's values, which of them are missing, and the values themselves."""
-    import numpy as np  # deferred: comes with pandas and pyarrow
-    import pyarrow as pa  # deferred: a large library
-    import pyarrow.compute as pc
-
-    kind, column = _canonical(column)
-    yield canonical_json({"kind": kind, "missing": column.null_count})
-    is_binary = pa.types.is_large_binary(column.type)
-    if column.null_count:
-        yield np.packbits(column.is_valid().to_numpy().astype(bool))
-        column = pc.fill_null(column, b"" if is_binary else 0)
-    # All lengths before all bytes, so that it makes no difference where one chunk ends.
-    for chunk in column.chunks if is_binary else ():
-        yield pc.binary_length(chunk).to_numpy().astype("<i8", copy=False)
-    for chunk in column.chunks:
-        if is_binary:
-            _, offsets, data = chunk.buffers()
-            within = np.frombuffer(offsets, np.int64)[chunk.offset : chunk.offset + len(chunk) + 1]
-            yield memoryview(data or b"")[within[0] : within[-1]] if len(chunk) else b""
-            continue
-        values = chunk.to_numpy()
-        if pa.types.is_floating(column.type):
-            values = values + values.dtype.type(0)  # one zero, and below one NaN
-            values[np.isnan(values)] = np.nan
-        yield np.ascontiguousarray(values.astype(values.dtype.newbyteorder("<"), copy=False))
-
-
-def _canonical(column: Any) -> tuple[str, Any]:
-    """The kind of a column's values, and the values as numbers or bytes, in one of the many types
-    that can hold them. What is neither becomes the ``repr`` of each value."""
-    import pyarrow as pa  # deferred: a large library
-
-    kind, of = column.type, pa.types
-    if isinstance(kind, pa.BaseExtensionType):
-        return _canonical(pa.chunked_array([c.storage for c in column.chunks], kind.storage_type))
-    if of.is_dictionary(kind):
-        return _canonical(column.cast(kind.value_type))
-    if of.is_null(kind) or of.is_boolean(kind):
-        return str(kind), column.cast(pa.uint8())
-    if of.is_integer(kind) or of.is_floating(kind):
-        return str(kind), column
-    if of.is_string(kind) or of.is_large_string(kind) or of.is_string_view(kind):
-        return "text", column.cast(pa.large_binary())
-    if of.is_binary(kind) or of.is_large_binary(kind) or of.is_fixed_size_binary(kind):
-        return "bytes", column.cast(pa.large_binary())
-    if of.is_date32(kind):
-        return "date", column.cast(pa.int32())
-    if of.is_time(kind):
-        return "time", column.cast(pa.time64("ns")).cast(pa.int64())
-    if of.is_timestamp(kind) or of.is_duration(kind):
-        zone = [kind.tz] if of.is_timestamp(kind) else []
-        made = pa.timestamp if zone else pa.duration
-        for unit in ("ns", "us", "ms", "s"):  # the finest that holds all values
-            with suppress(pa.ArrowInvalid):
-                whole = column.cast(made(unit, *zone)).cast(pa.int64())
-                return f"{made.__name__} {unit} {zone}", whole
-    texts = [repr(value).encode("utf-8", "surrogatepass") for value in column.to_pylist()]
-    return f"other {kind}", pa.chunked_array([pa.array(texts, pa.large_binary())])
-
-
 # -- charts
 
 
-def encode_chart(value: object, variable: str) -> tuple[Encoded, Spec]:
+def encode_chart(value: object, variable: str) -> tuple[bytes, Spec]:
     """Encode an Altair chart or a Vega-Lite specification as canonical JSON.
-
-    The digest leaves out the address of the schema, which names the version of the library.
 
     Raises:
         CodecError: it is no chart, is not a valid one, or has too many rows.
@@ -452,8 +355,7 @@ def encode_chart(value: object, variable: str) -> tuple[Encoded, Spec]:
             f"The chart {variable!r} is not valid ({_first_line(exc)}): correct it and publish "
             "it again."
         ) from exc
-    content = {key: part for key, part in spec.items() if key != "$schema"}
-    return Encoded(data, content_sha(canonical_json(content))), spec
+    return data, spec
 
 
 def _is_spec(value: object) -> bool:

@@ -89,11 +89,6 @@ class Folder:
         whole = self._root / path
         return whole.is_file() and not whole.is_symlink()
 
-    def set_aside(self, path: str, to: str) -> str:
-        """Move a file to ``to``, or beside what is there; gives where it is then."""
-        moved = durable.move_aside(self._root / path, self._root / to)
-        return moved.relative_to(self._root).as_posix()
-
 
 class Bucket:
     """The same at an address that fsspec knows, such as ``s3://bucket/folder``.
@@ -206,15 +201,6 @@ class Bucket:
     def is_plain(self, path: str) -> bool:
         with self._told(path, "look for"):
             return bool(self._files.isfile(self._at(path)))
-
-    def set_aside(self, path: str, to: str) -> str:
-        data = self.read(path) or b""
-        copies = itertools.chain([to], (f"{to}.{number}" for number in itertools.count(2)))
-        kept = next(each for each in copies if self.create(each, data))
-        with self._told(path, "move"):
-            self._files.rm_file(self._at(path))
-        self.look()
-        return kept
 
     def _at(self, path: str) -> str:
         return f"{self._root}/{path}"

@@ -5,8 +5,6 @@ known to have made cannot be published. Everything here blocks; callers keep it 
 """
 
 import base64
-import re
-import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -38,9 +36,6 @@ from parsimony_kernel.storage.durable import StorageError
 
 MAX_TITLE = 200
 PAGES = "reports"
-
-# What a slug drops and somebody would miss.
-_MORE_THAN_WORDS = re.compile(r"""[^\w\s,.:;?!'"()\[\]/–—…„“”‘’«»¿¡-]""")
 
 LiveName = tuple[str, str]
 Kind = Literal["dataset", "chart", "notebook", "report"]
@@ -195,7 +190,7 @@ class Publisher:
             StorageError: it could not be written.
         """
         encoded = codecs.encode_dataset(value, tool)
-        head = codecs.table_head(encoded.data, rows=0, columns=codecs.HEAD_COLUMNS)
+        head = codecs.table_head(encoded, rows=0, columns=codecs.HEAD_COLUMNS)
         provenance = {
             "tool": tool,
             "arguments": dict(arguments),
@@ -207,10 +202,9 @@ class Publisher:
         return self._publish(
             "data_object",
             identity.data_object_logical_id(provenance=provenance),
-            encoded.data,
+            encoded,
             title=f"{tool}({given})"[:MAX_TITLE],
             run_id=run_id,
-            canonical_sha=encoded.canonical_sha,
             provenance=provenance,
         )
 
@@ -248,9 +242,9 @@ class Publisher:
         # Which snapshot was read is no part of an artifact's identity.
         others = [self._object_of(source) or source for source in others]
         if kind == "dataset":
-            encoded, spec = value, None
-            if not isinstance(encoded, codecs.Encoded):
-                encoded = codecs.encode_dataset(value, variable)
+            spec = None
+            is_stored = isinstance(value, codecs.Parquet)
+            data: Any = value if is_stored else codecs.encode_dataset(value, variable)
             notebooks = {
                 identity.notebook_logical_id(o.notebook_path or self._notebook) for o in origins
             }
@@ -260,7 +254,7 @@ class Publisher:
                 sources=[*datasets, *others],
             )
         else:
-            encoded, spec = codecs.encode_chart(value, variable)
+            data, spec = codecs.encode_chart(value, variable)
             logical_id = identity.chart_logical_id(
                 notebook=self._notebook_id,
                 variable_name=variable,
@@ -276,8 +270,7 @@ class Publisher:
         published = self._publish(
             kind,
             logical_id,
-            encoded.data,
-            canonical_sha=encoded.canonical_sha,
+            data,
             live_name=f"{self._notebook_id}/{variable}",
             code_path=code_ref.workspace_file_path,
             code=code,
@@ -374,13 +367,10 @@ def _figure(spec: codecs.Spec, entry: LogEntry) -> tuple[FigureObject, str]:
 def report_live_name(title: str) -> str:
     """The live name of a report, which is also the name of its page.
 
-    Its slug; where that is cut, or drops more than accents and what separates words, with the
-    beginning of the title's digest after it: ``A+`` and ``A`` are two names.
+    Its slug, where that is cut with the beginning of the title's digest after it.
     """
     slug = identity.slug_from_title(title)
-    is_whole = identity.slug_from_title(f"{title} x") == f"{slug}_x"
-    bare = "".join(each for each in title if not unicodedata.combining(each))
-    if is_whole and not _MORE_THAN_WORDS.search(bare):
+    if identity.slug_from_title(f"{title} x") == f"{slug}_x":
         return slug
     return f"{slug}-{identity.content_sha(title.encode())[:6]}"
 

@@ -1,8 +1,7 @@
 """Refresh: rebuild a published artifact from its recorded code and sources.
 
-The code runs in a clean executor. Results are compared by content, not by bytes, so a new library
-version alone is no change. Only a change is appended, and only if it is accepted. Any difference
-from when it was published is reported.
+The code runs in a clean executor. Only other bytes are appended, and only if they are accepted.
+Any difference from when it was published is reported.
 """
 
 import asyncio
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Protocol
 
-from parsimony_kernel.artifacts.codecs import CodecError, Encoded, encode_chart, encode_dataset
+from parsimony_kernel.artifacts.codecs import CodecError, encode_chart, encode_dataset
 from parsimony_kernel.artifacts.provenance import environment, measured
 from parsimony_kernel.artifacts.publish import Publisher, PublishError
 from parsimony_kernel.artifacts.reports import ReportError, parse
@@ -30,7 +29,7 @@ from parsimony_kernel.lineage.file_access import source_state
 from parsimony_kernel.storage.workspace import require_trust
 
 TIMEOUT_S = 600.0
-_ENCODERS: Mapping[str, Callable[[object, str], Encoded]] = {
+_ENCODERS: Mapping[str, Callable[[object, str], bytes]] = {
     "dataset": encode_dataset,
     "chart": lambda value, name: encode_chart(value, name)[0],
 }
@@ -70,8 +69,8 @@ class Refreshed:
     """The outcome of a refresh.
 
     ``changed`` says that the content is another; ``entry`` is the line that is the newest now.
-    ``sources`` are those whose bytes are not what they were. ``mended`` says that the snapshot was
-    missing or damaged, and that the same bytes came out and are back in its place. Of a report,
+    ``sources`` are those whose bytes are not what they were. A snapshot that was missing or damaged
+    is back in its place where the same bytes came out. Of a report,
     ``parts`` are the artifacts that it shows and ``page`` is what was written for people, relative
     to the workspace.
     """
@@ -79,7 +78,6 @@ class Refreshed:
     entry: LogEntry
     changed: bool
     sources: tuple[str, ...] = ()
-    mended: bool = False
     parts: tuple["Refreshed", ...] = ()
     page: str = ""
 
@@ -167,18 +165,17 @@ async def refresh(
             f"A source of {entry.title!r} changed while its code ran: refresh it again."
         )
     try:
-        encoded = await asyncio.to_thread(encode, value, entry.variable)
+        data = await asyncio.to_thread(encode, value, entry.variable)
     except CodecError as exc:
         raise RefreshError(f"The result can't be published: {exc}") from exc
     news = {
-        "content_sha": snapshot_sha(entry.kind, encoded.data),
-        "canonical_sha": encoded.canonical_sha,
+        "content_sha": snapshot_sha(entry.kind, data),
         "published_at": SYSTEM_CLOCK.now().isoformat(),
         "run_id": "",
         "sources": now,
         "environment": environment(),
     }
-    return await asyncio.to_thread(_outcome, store, entry, news, encoded.data, changed, accept)
+    return await asyncio.to_thread(_outcome, store, entry, news, data, changed, accept)
 
 
 def _outcome(
@@ -192,18 +189,17 @@ def _outcome(
     """What becomes of ``data``, which was made in the place of ``entry``."""
     newest = store.latest(entry.kind, entry.logical_id) or entry
     made = newest.model_copy(update=news)
-    is_same = newest.has_content_of(made)
+    is_same = newest.ref == made.ref
     if newest != entry and not is_same:
         raise RefreshError(
             f"{entry.title!r} was published by somebody else while its code ran: refresh it again."
         )
     if not is_same and not accept:
         raise RefreshError(_unexplained(entry, made.environment))
-    mended = is_same and not store.is_whole(newest.ref)
-    if is_same and not mended and not (accept and newest.is_stale):
-        return Refreshed(newest, not entry.has_content_of(newest), changed)
+    if is_same and store.is_whole(newest.ref) and not (accept and newest.is_stale):
+        return Refreshed(newest, newest.ref != entry.ref, changed)
     published, _ = store.publish(made, data)
-    return Refreshed(published, published.ref != entry.ref, changed, mended)
+    return Refreshed(published, published.ref != entry.ref, changed)
 
 
 def _changed(entry: LogEntry, now: Sequence[SourceFile], accept: bool) -> tuple[str, ...]:
@@ -272,8 +268,6 @@ def in_words(done: Refreshed) -> str:
 
 def _of_one(done: Refreshed) -> str:
     what = f"The {done.entry.kind} {done.entry.name!r}"
-    if done.mended:
-        return f"{what} was missing or damaged; restored: {done.entry.path}."
     if not done.changed:
         return f"{what} is unchanged."
     sources = f" ({_listed(done.sources)} changed)" if done.sources else ""

@@ -21,7 +21,6 @@ from parsimony_kernel.artifacts.store import (
 from parsimony_kernel.identity import ArtifactRef
 
 MAX_BODY = 200_000
-MAX_REFERENCES = 200
 LANGUAGE = "en"
 SCHEME = "artifact:"
 LINKS = ("http://", "https://", "mailto:", "#")
@@ -127,11 +126,6 @@ def draft(
     text = _SPACED.sub(r"](<artifact:\1>)", text)
     text = _with_figures_apart(text)
     mentions = names_in(text)
-    if len(mentions) > MAX_REFERENCES:
-        raise ReportError(
-            f"The report refers to artifacts {len(mentions):,} times and {MAX_REFERENCES} are "
-            "allowed: split it into several."
-        )
     return Report(title, language, text, _pinned(mentions, find))
 
 

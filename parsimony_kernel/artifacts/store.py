@@ -15,7 +15,6 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from rapidfuzz import fuzz, process
 
-from parsimony_kernel.artifacts import seals
 from parsimony_kernel.artifacts.places import Bucket, Place, place_of
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.identity import (
@@ -25,6 +24,7 @@ from parsimony_kernel.identity import (
     LiveNameCollisionError,
     artifact_folder_path,
     canonical_json,
+    content_sha,
     live_name_key,
     snapshot_sha,
 )
@@ -66,7 +66,6 @@ class SourceFile(BaseModel):
 class LogEntry(BaseModel):
     """One line of an artifact's log: which snapshot, made when, by which code, from what.
 
-    ``canonical_sha`` is the digest of the content apart from its encoding: what reuse compares.
     ``notebook`` is the path of the notebook that published it and ``code_path`` that of the
     snapshot of the producing code, both relative to the workspace. To run that code again,
     ``folder`` is the folder that it runs in, relative to the workspace where it lies below it,
@@ -80,7 +79,6 @@ class LogEntry(BaseModel):
     kind: str
     logical_id: str
     content_sha: str
-    canonical_sha: str = ""
     published_at: str = ""
     run_id: str = ""
     notebook: str = ""
@@ -116,12 +114,6 @@ class LogEntry(BaseModel):
             return None
         return ref if ref.workspace_file_path == self.code_path else None
 
-    def has_content_of(self, other: "LogEntry") -> bool:
-        """Whether both are about the same content, however it is encoded."""
-        if self.canonical_sha and self.canonical_sha == other.canonical_sha:
-            return True
-        return self.content_sha == other.content_sha
-
     @property
     def is_stale(self) -> bool:
         """Whether a source is known to have changed between being read and publishing."""
@@ -152,7 +144,7 @@ class ArtifactStore:
 
     Args:
         root: the workspace, below which the notebooks lie.
-        witness: is told the path and the seal of each line that is appended to a log.
+        witness: is told the path and the digest of each line that is appended to a log.
         place: where everything lies, below ``.ockham``; by default where ``place_of`` says.
             Nothing is created before something is published.
     """
@@ -229,9 +221,8 @@ class ArtifactStore:
             self.claim(*claim, gives_up=gives_up)
             gate = ""
         newest = self.latest(entry.kind, entry.logical_id)
-        is_same = newest is not None and newest.has_content_of(entry)
-        reused = newest is not None and is_same and self.is_whole(newest.ref)
-        snapshots = {} if reused else {entry.ref: data}
+        reused = newest is not None and newest.ref == entry.ref and self.is_whole(entry.ref)
+        snapshots = {entry.ref: data}
         if code is not None and entry.code_ref is not None:
             snapshots[entry.code_ref] = code
         files = {ref.workspace_file_path: kept for ref, kept in snapshots.items()}
@@ -243,22 +234,17 @@ class ArtifactStore:
         for ref, kept in snapshots.items():
             if ref.workspace_file_path not in made and not self.is_whole(ref):
                 self.place.replace(ref.workspace_file_path, kept)
-        # Other bytes stand for the newest snapshot only where that is whole; its own mend it.
-        if newest is not None and is_same and (reused or newest.content_sha == sha):
-            if (newest.title, newest.description) == (entry.title, entry.description) and (
-                not newest.is_stale or entry.is_stale
-            ):
-                # Its writer may have been killed before the sync, or take it back after one that
-                # failed.
-                self.place.settle(log)
-                if self.latest(entry.kind, entry.logical_id) != newest:
-                    return self.publish(entry, data, code=code, gives_up=gives_up)
-                return newest, reused
-            entry = entry.model_copy(update={"content_sha": newest.content_sha})
-        line, seal = seals.sealed(entry.model_dump_json(), self._settled(log))
+        if newest is not None and not _is_news(entry, newest):
+            # Its writer may have been killed before the sync, or take it back after one that
+            # failed.
+            self.place.settle(log)
+            if self.latest(entry.kind, entry.logical_id) != newest:
+                return self.publish(entry, data, code=code, gives_up=gives_up)
+            return newest, reused
+        line = entry.model_dump_json()
         self.place.append(log, line)
         if self._witness is not None:
-            self._witness(self.prefix + log, seal)
+            self._witness(self.prefix + log, content_sha(line.encode()))
         return entry, reused
 
     def is_whole(self, ref: ArtifactRef) -> bool:
@@ -313,13 +299,13 @@ class ArtifactStore:
 
     def history(self, kind: str, logical_id: str) -> tuple[LogEntry, ...]:
         """The log of an artifact, oldest first, without the lines that can't be read."""
-        lines = self._lines(log_path(kind, logical_id))
+        lines = lines_in(self.place.log(log_path(kind, logical_id)))
         return tuple(filter(None, (_parsed(line, kind, logical_id) for line in lines)))
 
     def latest(self, kind: str, logical_id: str) -> LogEntry | None:
         """The newest line of an artifact's log, or ``None`` when there is none."""
         # From the end, since a log grows each time that the artifact is published.
-        newest_first = reversed(self._lines(log_path(kind, logical_id)))
+        newest_first = reversed(lines_in(self.place.log(log_path(kind, logical_id))))
         read = (_parsed(line, kind, logical_id) for line in newest_first)
         return next(filter(None, read), None)
 
@@ -384,32 +370,34 @@ class ArtifactStore:
         return owner if isinstance(owner, str) else None
 
     def lines(self) -> Mapping[str, frozenset[str]]:
-        """The seals of the lines of each log, by its path in the workspace."""
+        """The digests of the lines of each log, by its path in the workspace."""
         logs = (
             f"{ARTIFACT_FOLDER}/{kind}s/{name}/{LOG_NAME}"
             for kind in SNAPSHOT_KINDS
             for name in self.ids(kind)
         )
         held = {self.prefix + log: self.place.log(log) for log in logs}
-        return {log: seals.examine(data)[0] for log, data in held.items() if data is not None}
+        return {
+            log: frozenset(map(content_sha, lines_in(data)))
+            for log, data in held.items()
+            if data is not None
+        }
 
-    def _lines(self, log: str) -> Sequence[bytes]:
-        """The lines of a log, oldest first."""
-        return (self.place.log(log) or b"").split(b"\n")
 
-    def _settled(self, log: str) -> bytes:
-        """The lines of a log that no writer takes back any more."""
-        while (data := self.place.log(log)) is not None:
-            lines = data[: data.rfind(b"\n") + 1]
-            self.place.settle(log)  # waits for who is at it
-            if (self.place.log(log) or b"").startswith(lines):
-                return lines
-        return b""
+def lines_in(log: bytes | None) -> Sequence[bytes]:
+    """The lines of a log, oldest first."""
+    return [line for line in (log or b"").split(b"\n") if line.strip()]
 
 
 def log_path(kind: str, logical_id: str) -> str:
     """Where the log of an artifact lies. ``ValueError`` where there is no such artifact."""
     return f"{artifact_folder_path(kind, logical_id)}/{LOG_NAME}"
+
+
+def _is_news(entry: LogEntry, newest: LogEntry) -> bool:
+    """Whether ``entry`` says anything that the ``newest`` line does not."""
+    told = [(each.ref, each.title, each.description) for each in (entry, newest)]
+    return told[0] != told[1] or (newest.is_stale and not entry.is_stale)
 
 
 def _claim_path(kind: str, live_name: str, number: int = 1) -> str:

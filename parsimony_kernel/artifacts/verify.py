@@ -1,12 +1,12 @@
-"""Verify everything that is published, and quarantine what is broken.
+"""Verify everything that is published.
 
-Every snapshot is hashed, every log line is read with its seal, and everything that a line, a
-report or a name refers to must exist. A broken snapshot is moved aside, so that nothing is served
-under a digest that it doesn't have; nothing is ever deleted.
+Every snapshot is hashed, every log line is read, and everything that a line, a report or a name
+refers to must exist. Nothing is changed: a broken snapshot is served to nobody, since each read
+checks the digest, and publishing it again mends it.
 
-With what the journal knows of the logs, that lines were cut off, that a log was made anew and that
-a whole artifact is gone are found too. Not detected: who wrote a line of which the journal knows
-nothing; that a name was given to somebody else. The pages of reports are not checked.
+With what the journal knows of the logs, a line that was changed or cut off, a log that was made
+anew and a whole artifact that is gone are found too. Not detected: who wrote a line of which the
+journal knows nothing; that a name was given to somebody else. The pages of reports are not checked.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -14,45 +14,38 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from parsimony_kernel import identity
-from parsimony_kernel.artifacts import seals
-from parsimony_kernel.artifacts.store import LOG_NAME, NAMES, ArtifactStore, parse_reference
+from parsimony_kernel.artifacts.store import (
+    LOG_NAME,
+    NAMES,
+    ArtifactStore,
+    lines_in,
+    parse_reference,
+)
 from parsimony_kernel.identity import ARTIFACT_FOLDER, ArtifactRef
 
-QUARANTINE = f"{ARTIFACT_FOLDER}/quarantine"
 _NO_LOG = "restore it from a backup, or publish again what it recorded"
-_UNNAMED = (
-    "is sound, and no log names it: its writer was stopped before the line, the line is gone, or "
-    "what it made was published before"
-)
-_UNWRITTEN = "holds no line, and the journal knows of none: its writer was stopped before the first"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A finding about one file. ``path`` and ``moved_to`` are relative to the workspace."""
+    """What is wrong with one file. ``path`` is relative to the workspace."""
 
     path: str
     problem: str
-    moved_to: str = ""
 
     @property
     def sentence(self) -> str:
         """For a person."""
-        moved = f" It lies in {self.moved_to!r} now." if self.moved_to else ""
-        return f"{self.path!r} {self.problem}.{moved}"
+        return f"{self.path!r} {self.problem}."
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What was checked, and what is wrong.
-
-    ``notes`` tell what is no fault: sound snapshots that no log names, and files that are not ours.
-    """
+    """How much was checked, and what is wrong."""
 
     snapshots: int = 0
     lines: int = 0
     findings: tuple[Finding, ...] = ()
-    notes: tuple[Finding, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -60,55 +53,37 @@ class Verification:
 
 
 def verify(
-    store: ArtifactStore,
-    *,
-    quarantine: bool = True,
-    witnessed: Mapping[str, Collection[str]] | None = None,
+    store: ArtifactStore, witnessed: Mapping[str, Collection[str]] | None = None
 ) -> Verification:
     """Check everything that is published in a workspace.
 
     Args:
-        quarantine: move broken snapshots below ``.ockham/quarantine``, under the path they had.
-        witnessed: the seals of lines that each log is known to have, by its path; ``None`` where
+        witnessed: the digests of lines that each log is known to have, by its path; ``None`` where
             nothing is known of any.
 
     Raises:
-        StorageError: a file or folder cannot be read, or not be moved.
+        StorageError: a file or folder cannot be read.
     """
-    sound, named = set[str](), set[str]()
-    findings, notes = list[Finding](), list[Finding]()
-    snapshots = lines = 0
-    for path in _beside_logs(store):
-        name = path.rpartition("/")[2]
-        if name.startswith(".") or not name.endswith(identity.SNAPSHOT_SUFFIXES[_kind_of(path)]):
-            notes.append(Finding(path, "is not ours and was left alone"))
-            continue
-        snapshots += 1
-        problem = _fault_of(store, path)
-        if not problem:
+    sound, findings, lines = set[str](), list[Finding](), 0
+    snapshots = list(_snapshots(store))
+    for path in snapshots:
+        if problem := _fault_of(store, path):
+            findings.append(Finding(path, problem))
+        else:
             sound.add(path)
-            continue
-        moved_to = ""
-        if quarantine:
-            aside = f"{QUARANTINE}{path.removeprefix(ARTIFACT_FOLDER)}"
-            moved_to = store.place.set_aside(path, aside)
-        findings.append(Finding(path, problem, moved_to))
     for folder in _artifact_folders(store):
         log = f"{folder}/{LOG_NAME}"
-        lines_of_log = store.place.log(log)
-        if lines_of_log == b"" and witnessed is not None and store.prefix + log not in witnessed:
-            notes.append(Finding(log, _UNWRITTEN))
-            continue
-        if lines_of_log is None:
-            if missing := _missing_log(store, log, sound):
-                findings.append(Finding(log, missing))
-            continue
-        lines += sum(1 for line in lines_of_log.split(b"\n") if line.strip())
-        problems = dict.fromkeys(_faults_of_log(store, log, lines_of_log, sound, named))
-        findings += [Finding(log, problem) for problem in problems]
+        data = store.place.log(log)
+        if data is None:
+            problems = [_missing_log(store, log, sound)]
+        elif held := len(lines_in(data)):
+            lines += held
+            problems = list(dict.fromkeys(_faults_of_log(store, log, held, sound)))
+        else:  # a writer that was stopped before the first line leaves one of which nobody knows
+            problems = [] if witnessed is not None else [f"holds no line: {_NO_LOG}"]
+        findings += [Finding(log, problem) for problem in filter(None, problems)]
     findings += [*_gone(store, witnessed or {}), *_names(store)]
-    notes += [Finding(path, _UNNAMED) for path in sorted(sound - named)]
-    return Verification(snapshots, lines, tuple(findings), tuple(notes))
+    return Verification(len(snapshots), lines, tuple(findings))
 
 
 def _artifact_folders(store: ArtifactStore) -> list[str]:
@@ -119,13 +94,15 @@ def _artifact_folders(store: ArtifactStore) -> list[str]:
     ]
 
 
-def _beside_logs(store: ArtifactStore) -> Iterator[str]:
-    """What lies where snapshots do, but for logs and what has no name yet."""
+def _snapshots(store: ArtifactStore) -> Iterator[str]:
+    """What lies where snapshots do and is called as they are; the rest is not ours."""
     objects = f"{ARTIFACT_FOLDER}/objects"
     pools = [f"{objects}/{name}" for name in store.place.names(objects)]
     for folder in sorted([*_artifact_folders(store), *pools]):
-        names = store.place.names(folder)
-        yield from (f"{folder}/{name}" for name in names if name != LOG_NAME)
+        suffix = identity.SNAPSHOT_SUFFIXES[_kind_of(folder)]
+        for name in store.place.names(folder):
+            if name.endswith(suffix) and not name.startswith("."):
+                yield f"{folder}/{name}"
 
 
 def _kind_of(path: str) -> str:
@@ -159,24 +136,17 @@ def _fault_of(store: ArtifactStore, path: str) -> str:
     return "is damaged: its bytes don't match the digest in its name"
 
 
-def _faults_of_log(
-    store: ArtifactStore, log: str, lines: bytes, sound: set[str], named: set[str]
-) -> Iterator[str]:
-    """What is wrong with a log; the snapshots that it names are added to ``named``."""
+def _faults_of_log(store: ArtifactStore, log: str, held: int, sound: set[str]) -> Iterator[str]:
+    """What is wrong with a log that holds so many lines."""
     try:
         entries = store.history(_kind_of(log), log.split("/")[2])
     except ValueError as exc:
         yield f"belongs to no artifact: {exc}"
         return
-    held = sum(1 for line in lines.split(b"\n") if line.strip())
-    if not held:
-        yield f"holds no line: {_NO_LOG}"
-    _, faults = seals.examine(lines)
-    yield from (f"was changed: {fault}; publish again what it recorded" for fault in faults)
-    if len(entries) < held and not faults:
+    if len(entries) < held:
         yield (
-            "has a sealed line that is about another artifact or can't be read, and is passed "
-            "over; publish again what it recorded"
+            "has a line that can't be read or is about another artifact, and is passed over; "
+            "publish again what it recorded"
         )
     for entry in entries:
         shown: list[str] = []
@@ -187,7 +157,6 @@ def _faults_of_log(
         for path in filter(None, (entry.path, entry.code_path, *shown)):
             if path not in sound:
                 yield f"names {path!r}, which is missing or damaged: publish it again"
-        named |= {entry.path, entry.code_path}
         if entry.live_name and not store.is_claimed(entry.kind, entry.live_name):
             yield (
                 f"gives the name {entry.live_name!r}, of which no owner is kept: publish it again"

@@ -17,7 +17,7 @@ from parsimony_kernel.storage.workspace import find_workspace
 def verify(arguments: argparse.Namespace) -> int:
     """Check that the journal and everything published are intact."""
     folder = arguments.folder.resolve()
-    bad, found = maintenance.verify_in(folder, quarantine=not arguments.leave)
+    bad, found = maintenance.verify_in(folder)
     is_well = bad is None and found.ok
     if arguments.json:
         entry, problem = bad or (None, None)
@@ -65,7 +65,7 @@ def _described(name: str, done: Any) -> dict[str, Any]:
     failed = isinstance(done, Exception)
     entry = None if failed else done.entry
     facts = {key: getattr(entry, key, None) for key in ("kind", "path")}
-    facts |= {key: getattr(done, key, None) for key in ("changed", "mended")}
+    facts["changed"] = getattr(done, "changed", None)
     sources = [] if failed else list(done.sources)
     problem = str(done) if failed else None
     return {"name": name, "ok": not failed, **facts, "sources": sources, "problem": problem}
@@ -87,7 +87,7 @@ def purge(arguments: argparse.Namespace) -> int:
         f"{gone.events:,}."
     ]
     if copies:
-        lines.append(f"{verb}, replaced and quarantined files: {copies:,}, bytes {size:,}.")
+        lines.append(f"{verb}, replaced files: {copies:,}, bytes {size:,}.")
     if gone.kept:
         lines.append(f"Old turns that somebody may still need stay: {gone.kept:,}.")
     output.say("\n".join(lines))

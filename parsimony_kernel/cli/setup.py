@@ -79,7 +79,6 @@ def keys(arguments: argparse.Namespace) -> int:
             head = ("key", "state", "created", "signed until")
             empty = "There is no key yet; the first question makes one."
             output.say(str(table(head, rows, empty=empty)["text/plain"]))
-            keyring.check()
     return output.DONE
 
 

@@ -103,23 +103,15 @@ class OwnStore:
         return answer
 
 
-# More than any store counts epochs.
-_APART = 2**64
-
-
 @dataclass(eq=False)
 class SharedOrOwn:
-    """A shared store, and another one for as long as that one cannot be reached.
+    """A shared store, and this process's own for as long as that one cannot be reached.
 
-    A guard that is out of order must not stop what it guards. The permits of the other store are
-    of epochs that the shared one never has, and the other way round, so that a word on one
-    changes nothing there; a probe's place falls to its lease.
+    A guard that is out of order must not stop what it guards.
 
     Args:
         shared: the store that is to serve.
         clock: of the wait below, and of this process's own state.
-        instead: what serves meanwhile; this process's own state unless given.
-        meanwhile: how that is told, in the one warning of an outage.
         retry_s: seconds before a store that was not reached is tried again, for one that may
             cost a time-out each time.
     """
@@ -127,13 +119,11 @@ class SharedOrOwn:
     shared: BreakerStore
     clock: Clock = SYSTEM_CLOCK
     _: KW_ONLY
-    instead: BreakerStore | None = None
-    meanwhile: str = "every process counts for itself"
     retry_s: float = 0.0
     _missed_at: float | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self._serving = self.instead or OwnStore(self.clock)
+        self._own = OwnStore(self.clock)
 
     def change(self, name: str, rule: Rule[T]) -> T:
         now = self.clock.monotonic()
@@ -144,16 +134,9 @@ class SharedOrOwn:
                 return answer
             except StoreError as exc:
                 if self._missed_at is None:
-                    _log.warning("%s Until then %s.", exc, self.meanwhile)
+                    _log.warning("%s Until then every process counts for itself.", exc)
                 self._missed_at = now
-        return self._serving.change(name, partial(_apart, rule))
-
-
-def _apart(rule: Rule[T], shared: Shared, now: float) -> tuple[Shared, T]:
-    """What ``rule`` says where it sees epochs which no store of its own has."""
-    seen = shared.model_copy(update={"epoch": shared.epoch + _APART})
-    after, answer = rule(seen, now)
-    return after.model_copy(update={"epoch": after.epoch - _APART}), answer
+        return self._own.change(name, rule)
 
 
 # -- the breaker

@@ -34,7 +34,6 @@ KEEP_S = 86_400.0
 TIMEOUT_S = 0.25
 # Every try of a server that is out of reach may cost a time-out.
 RETRY_S = 30.0
-_MEANWHILE = "the workspace's journal serves"
 
 _log = logging.getLogger(__name__)
 
@@ -127,15 +126,13 @@ def breakers_for(
 
     Args:
         environ: where ``PARSIMONY_REDIS_URL`` names a Redis server that hosts share.
-        journal_store: keeps the state without one, and for as long as it cannot be had.
-        clock: of this process's own state.
+        journal_store: keeps the state without one.
+        clock: of this process's own state, which serves while the shared one cannot be had.
     """
     store = SharedOrOwn(journal_store, clock)
     if url := environ.get(REDIS_URL, "").strip():
         try:
-            shared = connect(url)
+            store = SharedOrOwn(connect(url), clock, retry_s=RETRY_S)
         except StoreError as exc:
-            _log.warning("%s cannot be used. %s Until then %s.", REDIS_URL, exc, _MEANWHILE)
-        else:
-            store = SharedOrOwn(shared, clock, instead=store, meanwhile=_MEANWHILE, retry_s=RETRY_S)
+            _log.warning("%s cannot be used. %s The workspace's journal serves.", REDIS_URL, exc)
     return Breakers(clock, store)

@@ -75,9 +75,7 @@ def turns_of(journal: SqliteJournal) -> tuple[TurnRow, ...]:
     )
 
 
-def verify_in(
-    folder: Path, *, quarantine: bool = True
-) -> tuple[tuple[int, str] | None, Verification]:
+def verify_in(folder: Path) -> tuple[tuple[int, str] | None, Verification]:
     """The first entry of the journal that was changed or is missing, and what is wrong with it; and
     what was found of everything published, see ``artifacts.verify``.
 
@@ -85,14 +83,14 @@ def verify_in(
     """
     store = ArtifactStore(find_workspace(folder))
     if store.place.is_there(ARTIFACT_FOLDER) and not journal_path(store.root).is_file():
-        return None, verify(store, quarantine=quarantine)
+        return None, verify(store)
     with journal_of(folder) as journal:
         known = journal.witnessed()
-        return journal.vouched(), verify(store, quarantine=quarantine, witnessed=known)
+        return journal.verify(), verify(store, known)
 
 
 def report_of(bad: tuple[int, str] | None, found: Verification) -> list[str]:
-    """What a verification has found, a line each: first what is well, last what is no fault."""
+    """What a verification has found, a line each: first what is well."""
     well, wrong = list[str](), list[str]()
     if bad is None:
         well.append(
@@ -108,8 +106,7 @@ def report_of(bad: tuple[int, str] | None, found: Verification) -> list[str]:
             f"Everything published is as it was written: snapshots {found.snapshots}, "
             f"lines of logs {found.lines}."
         )
-    told = [each.sentence for each in (*found.findings, *found.notes)]
-    return [*well, *wrong, *told]
+    return [*well, *wrong, *(each.sentence for each in found.findings)]
 
 
 def recent_events(journal: SqliteJournal) -> list[tuple[AgentEvent, ...]]:
@@ -174,7 +171,7 @@ async def refresh_in(
 
 
 def forget_in(folder: Path, before: datetime, *, dry_run: bool) -> tuple[Purged, int, int]:
-    """Forget the turns that ended before then, and the replaced and quarantined files of before.
+    """Forget the turns that ended before then, and the replaced files of before.
 
     Published artifacts stay. With ``dry_run`` all of it is only counted.
 

@@ -263,9 +263,8 @@ class NotebookSession:
 
     def verify(self) -> tuple[tuple[int, str] | None, Verification]:
         """The first entry of the journal that is not as it was written, if one is, and what was
-        found of everything published. Nothing is moved."""
-        known = self._journal.witnessed()
-        return self._journal.vouched(), verify(self.home.store, quarantine=False, witnessed=known)
+        found of everything published."""
+        return self._journal.verify(), verify(self.home.store, self._journal.witnessed())
 
     async def refresh(self, name: str, *, accept: bool = False, allow: bool = False) -> Refreshed:
         """Make a published artifact again, in a clean kernel; see ``artifacts.refresh``. Only with

@@ -11,9 +11,8 @@ import secrets
 import stat
 import threading
 import tomllib
-from collections.abc import Callable, Collection, Iterator, Mapping
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
@@ -71,17 +70,6 @@ def _explained(path: Path, doing: str = "write") -> Iterator[None]:
         raise StorageError(f"Cannot {doing} {str(path)!r}: {exc}; choose another name.") from exc
 
 
-def _sync(handles: Mapping[Path, int], pool: Executor | None = None) -> None:
-    """Sync these files and folders: in a ``pool`` at once, so that the disk is waited for once."""
-    flushed = dict[Path, Future[None]]()
-    with suppress(RuntimeError):  # no thread can be started any more: they are synced below
-        flushed.update((path, pool.submit(_flush, each)) for path, each in handles.items() if pool)
-    wait(flushed.values())
-    for path, handle in handles.items():
-        with _explained(path):
-            flushed[path].result() if path in flushed else _flush(handle)
-
-
 def _flush(handle: int) -> None:
     try:
         os.fsync(handle)
@@ -90,24 +78,18 @@ def _flush(handle: int) -> None:
             raise
 
 
-def _sync_names(
-    folders: Collection[Path], above: Collection[Path] = (), pool: Executor | None = None
-) -> None:
-    """Sync the names in ``folders``, and in those ``above`` them that can be read."""
-    handles: dict[Path, int] = {}
-    if os.name == "nt":  # a folder cannot be opened there
-        return
-    with ExitStack() as opened:
-        for folder in {*folders, *above}:
-            # One that is passed through and not read holds nothing of ours.
-            with suppress(PermissionError) if folder not in folders else nullcontext():
-                handles[folder] = os.open(folder, os.O_RDONLY)
-                opened.callback(os.close, handles[folder])
-        _sync(handles, pool)
+def _sync_names(*folders: Path) -> None:
+    """Sync the names in ``folders``."""
+    for folder in folders if os.name != "nt" else ():  # a folder cannot be opened there
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            _flush(handle)
+        finally:
+            os.close(handle)
 
 
-def _anchor(*folders: Path, holding: Collection[Path] = (), pool: Executor | None = None) -> None:
-    """Sync every name on the way to ``folders``, once in this process, and those in ``holding``.
+def _anchor(*folders: Path) -> None:
+    """Sync every name on the way to ``folders``, once in this process.
 
     Also of folders that were there: whoever made them may have been killed before the sync.
     """
@@ -118,8 +100,10 @@ def _anchor(*folders: Path, holding: Collection[Path] = (), pool: Executor | Non
             if each in news or _anchored.get(each) == inode:
                 break
             news[each] = inode
-    own = {Path(os.path.realpath(each)) for each in holding}
-    _sync_names(own, {each.parent for each in news}, pool)
+    for above in {each.parent for each in news}:
+        # One that is passed through and cannot be read holds nothing of ours.
+        with suppress(PermissionError):
+            _sync_names(above)
     _anchored.update(news)
 
 
@@ -176,10 +160,7 @@ def alone_in(folder: Path) -> Iterator[bool]:
 
 @contextmanager
 def _drafts(
-    files: Mapping[Path, bytes],
-    mode: int,
-    like: os.stat_result | None = None,
-    pool: Executor | None = None,
+    files: Mapping[Path, bytes], mode: int, like: os.stat_result | None = None
 ) -> Iterator[Mapping[Path, Path]]:
     """Write each file under another name beside its own, synced; gives these names by its own."""
     drafts = {
@@ -199,7 +180,11 @@ def _drafts(
                         view = view[os.write(handles[path], view) :]
                     if like is not None:
                         _make_like(handles[path], like)
-            _sync(handles, pool)
+            # All at once, and not each after it is written: the disk is waited for once.
+            for path, handle in handles.items():
+                with _explained(path):
+                    if files[path]:  # of an empty file the name is all
+                        os.fsync(handle)
         yield drafts
     finally:
         for draft in drafts.values():
@@ -302,17 +287,17 @@ def create_all(
     for path in files:
         with _explained(path.parent, "create the folder"):
             _make_missing(path.parent)
-    together = ThreadPoolExecutor() if len(files) > 1 else nullcontext()
-    with _explained(next(iter(files), Path())), together as pool:
+    with _explained(next(iter(files), Path())):
         news = {path: data for path, data in files.items() if not os.path.lexists(path)}
         if gate is not None and gate not in news:
             return frozenset()
-        with _drafts(news, mode, pool=pool) as drafts:
+        with _drafts(news, mode) as drafts:
             made = {gate} if gate is not None and _link_new(drafts[gate], gate) else set[Path]()
             if gate is None or made:
                 made |= {each for each in news if each != gate and _link_new(drafts[each], each)}
         folders = {path.parent for path in files}
-        _anchor(*folders, holding=folders, pool=pool)
+        _anchor(*folders)
+        _sync_names(*folders)
         _anchored.update((path, _unchanged_since(path.lstat())) for path in made)
     return frozenset(made)
 
@@ -326,7 +311,8 @@ def replace(path: Path, data: bytes, *, mode: int = 0o666) -> None:
 def _put(path: Path, data: bytes, mode: int, like: os.stat_result | None = None) -> None:
     with _explained(path), _drafts({path: data}, mode, like) as drafts:
         drafts[path].replace(path)
-        _anchor(path.parent, holding=[path.parent])
+        _anchor(path.parent)
+        _sync_names(path.parent)
 
 
 def rewrite(path: Path, change: Callable[[bytes], bytes]) -> bytes:
@@ -367,7 +353,7 @@ def append_line(path: Path, line: str) -> None:
         try:
             if _anchored.get(path) != _unchanged_since(os.fstat(handle)):
                 # Before the line: one that nobody could be told of would else be found.
-                _sync_names([path.parent])
+                _sync_names(path.parent)
             with _alone(handle) as is_alone:
                 end = os.fstat(handle).st_size
                 try:
@@ -413,7 +399,8 @@ def settle(path: Path) -> None:
                 now = _unchanged_since(os.fstat(handle))
         finally:
             os.close(handle)
-        _anchor(path.parent, holding=[path.parent])
+        _anchor(path.parent)
+        _sync_names(path.parent)
         _anchored[path] = now
 
 
@@ -437,7 +424,7 @@ def remove(path: Path) -> None:
     """Delete a file; one that is gone already is no error."""
     with _explained(path, "delete"):
         path.unlink(missing_ok=True)
-        _sync_names([path.parent])
+        _sync_names(path.parent)
 
 
 def move_aside(path: Path, to: Path) -> Path:
@@ -452,7 +439,7 @@ def move_aside(path: Path, to: Path) -> Path:
             number += 1
             place = to.with_name(f"{to.name}.{number}")
         path.rename(place)
-        _sync_names({place.parent, path.parent})
+        _sync_names(*{place.parent, path.parent})
     return place
 
 

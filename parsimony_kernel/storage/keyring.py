@@ -14,11 +14,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from parsimony_kernel.core.clock import SYSTEM_CLOCK, Clock
 from parsimony_kernel.core.errors import SessionError
@@ -29,10 +36,9 @@ ENVIRONMENT_KEY_ID = "env"
 GRACE_S = 7 * 86_400.0
 FILE = "keys.json"
 
-KeyState = Literal["current", "grace", "expired", "damaged", "environment"]
+KeyState = Literal["current", "grace", "expired", "environment"]
 
 _SECRET_BYTES = 32
-_MOST_BYTES = 2**20
 
 
 class KeyringError(SessionError):
@@ -68,12 +74,14 @@ class _Entry(BaseModel):
     secret: str = Field(repr=False)
     since: AwareDatetime
     retired: AwareDatetime | None = None
-    # Files of before keep a revoked key, without its secret, and not when one was replaced.
-    revoked: AwareDatetime | None = Field(None, exclude=True)
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if not self.secret or _id_of(self.secret) != self.key_id:
+            raise ValueError("the key is not the one of its id")
+        return self
 
     def state(self, now: datetime) -> KeyState:
-        if not self.secret or _id_of(self.secret) != self.key_id:
-            return "damaged"
         if self.retired is None:
             return "current"
         return "grace" if now - self.retired <= timedelta(seconds=GRACE_S) else "expired"
@@ -130,13 +138,13 @@ class Keyring:
                 durable.settle(self._path)
             else:
                 entries = self._add(self._clock.now(), only_if_needed=True)
-        return self._signing(entries)
+        return Key(entries[-1].key_id, entries[-1].secret)
 
     def get(self, key_id: str, now: datetime | None = None) -> Key | None:
         """The key of this id while questions that it signed are answered.
 
-        ``None`` when there is none, or it is damaged, revoked, or was replaced more than
-        ``GRACE_S`` seconds before ``now``.
+        ``None`` when there is none, it was revoked, or it was replaced more than ``GRACE_S``
+        seconds before ``now``.
         """
         found = self._judged(key_id, now)
         return None if isinstance(found, str) else found
@@ -154,13 +162,10 @@ class Keyring:
         if key_id == ENVIRONMENT_KEY_ID:
             return self._from_environment or _NO_ENVIRONMENT
         entry = self._entry(key_id)
-        state = entry.state(now or self._clock.now()) if entry else ""
-        if entry and state in ("current", "grace"):
-            return Key(key_id, entry.secret)
         why = "is not on this machine, or was revoked: answer where it was asked, or"
-        if state == "damaged":
-            why = f"is damaged: bring {str(self._path)!r} back from a copy, or"
-        if entry and state == "expired":
+        if entry is not None:
+            if entry.state(now or self._clock.now()) != "expired":
+                return Key(key_id, entry.secret)
             days = f"{GRACE_S / 86_400:g} days"
             why = f"was replaced on {entry.retired:%Y-%m-%d} and was good for {days} more:"
         return f"The key {_shown(key_id)} that signed this question {why} run the cell again."
@@ -178,7 +183,7 @@ class Keyring:
         elif not key_id:
             return self.current()
         entry = self._entry(key_id)
-        if entry is None or entry.state(self._clock.now()) == "damaged":
+        if entry is None:
             raise KeyringError(f"The key {_shown(key_id)} is not on this machine.")
         return Key(key_id, entry.secret)
 
@@ -189,11 +194,10 @@ class Keyring:
         """
         if self._from_environment is not None:
             raise _changed_elsewhere("rotated")
-        self.check()
         with _explained():
             durable.sweep_temporary(self._folder, clock=self._clock)
-            entries = self._add(now or self._clock.now())
-        return self._signing(entries)
+            new = self._add(now or self._clock.now())[-1]
+        return Key(new.key_id, new.secret)
 
     def revoke(self, key_id: str) -> None:
         """Destroy a key now; its questions cannot be answered any more.
@@ -212,13 +216,6 @@ class Keyring:
             self._change(lambda entries: [each for each in entries if each.key_id != key_id])
             durable.sweep_temporary(self._folder, clock=self._clock)
 
-    def check(self) -> None:
-        """``KeyringError`` when the file, or the key that signs, is damaged."""
-        with _explained():
-            entries = self._read()
-        if _sign(entries):
-            self._signing(entries)
-
     def keys(self, now: datetime | None = None) -> tuple[KeyInfo, ...]:
         """Every key, the newest first; the environment's before all."""
         with _explained():
@@ -233,11 +230,6 @@ class Keyring:
     def _entry(self, key_id: str) -> _Entry | None:
         with _explained():
             return next((each for each in self._read() if each.key_id == key_id), None)
-
-    def _signing(self, entries: Sequence[_Entry]) -> Key:
-        if entries[-1].state(self._clock.now()) == "damaged":
-            raise self._damaged()
-        return Key(entries[-1].key_id, entries[-1].secret)
 
     def _add(self, now: datetime, *, only_if_needed: bool = False) -> list[_Entry]:
         """The keys with a new one, unless it is not needed: somebody else was first."""
@@ -273,22 +265,15 @@ class Keyring:
             return []
         except OSError as exc:
             raise durable.storage_error(exc, self._path, "read") from exc
-        # Ours is a small regular file. Anything else may never end, or never begin, when it is
-        # read.
-        if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_BYTES:
+        if not stat.S_ISREG(found.st_mode):  # else reading may never end, or never begin
             raise self._damaged()
         return self._parsed(durable.read(self._path))
 
     def _parsed(self, data: bytes) -> list[_Entry]:
         try:
-            found = _ENTRIES.validate_json(data)
+            return _ENTRIES.validate_json(data)
         except ValidationError:
             raise self._damaged() from None  # the error quotes what it met, perhaps a secret
-        replaced = [
-            key.model_copy(update={"retired": key.retired or after.since})
-            for key, after in pairwise(found)
-        ]
-        return [each for each in (*replaced, *found[-1:]) if not each.revoked]
 
     def _damaged(self) -> KeyringError:
         return KeyringError(

@@ -5,7 +5,6 @@ question that can be answered, and a write of which nobody knows the end.
 """
 
 import json
-import math
 import sqlite3
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -16,13 +15,10 @@ from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.keyring import GRACE_S
 from parsimony_kernel.storage.store import SqliteJournal
 
-# Copies that nothing reads again: of files that an agent wrote over, and of broken snapshots.
-COPIES = ("replaced", "quarantine")
-
 _MAY_LIE = "Purge again later: what was purged may still lie in the file"
 
-# Entries a transaction: who writes meanwhile waits for one, and not for all.
-_BATCH = 2_000
+# Turns a transaction: who writes meanwhile waits for one, and not for all.
+_BATCH = 50
 # Bytes that are copied while a turn runs: it waits that long with what it writes.
 _MOST_COPIED = 64 * 2**20
 
@@ -87,37 +83,25 @@ def purge(journal: SqliteJournal, before: datetime, *, dry_run: bool) -> Purged:
             counted = "SELECT COUNT(*) FROM events WHERE run_id IN (SELECT value FROM json_each(?))"
             (events,) = db.execute(counted, (json.dumps(old),)).fetchone()
         return Purged(len(old), events, kept)
-    runs, events = set[str](), 0
+    turns = events = 0
     while True:
         with journal.database.transaction(synced=True) as db:
             # Per connection, and the connection may be another one each time.
             db.execute("PRAGMA secure_delete = ON")
             old, kept = _old(db, limits)
-            emptied, entries = _empty_some(db, old)
-        runs |= emptied
-        events += entries
-        if not emptied:
-            return Purged(len(runs), events, kept, _shrink(journal))
+            events += sum(_emptied(db, run_id) for run_id in old[:_BATCH])
+        turns += len(old[:_BATCH])
+        if not old:
+            return Purged(turns, events, kept, _shrink(journal))
 
 
 def old_copies(workspace: Path, before: datetime) -> tuple[Path, ...]:
-    """The files below ``.ockham/replaced`` and ``.ockham/quarantine`` put there before then."""
-    oldest = before.timestamp()
+    """The copies of files that an agent wrote over before then: nothing reads them again."""
     return tuple(
         path
-        for name in COPIES
-        for path in sorted((workspace / ARTIFACT_FOLDER / name).rglob("*"))
-        if path.is_file() and not path.is_symlink() and _put_at(path) < oldest
+        for path in sorted((workspace / ARTIFACT_FOLDER / "replaced").rglob("*"))
+        if path.is_file() and not path.is_symlink() and path.stat().st_mtime < before.timestamp()
     )
-
-
-def _put_at(path: Path) -> float:
-    """When the file came there, in seconds since 1970; endless for one that is gone by now."""
-    try:
-        found = path.stat()
-    except OSError:
-        return math.inf
-    return max(found.st_mtime, found.st_ctime)  # what was moved there has the time of its content
 
 
 def _old(db: sqlite3.Connection, limits: dict[str, str]) -> tuple[list[str], int]:
@@ -127,23 +111,13 @@ def _old(db: sqlite3.Connection, limits: dict[str, str]) -> tuple[list[str], int
     return old, len(rows) - len(old)
 
 
-def _empty_some(db: sqlite3.Connection, runs: list[str]) -> tuple[set[str], int]:
-    """Empty the first of ``runs``, as far as their entries go into one batch: which they are, and
-    how many entries."""
-    emptied, entries = set[str](), 0
-    for run_id in runs:
-        if entries >= _BATCH:
-            break
-        entries += db.execute(
-            "UPDATE events SET run_id = '', body = '' WHERE seq IN "
-            "(SELECT seq FROM events WHERE run_id = ? ORDER BY seq LIMIT ?)",
-            (run_id, _BATCH - entries),
-        ).rowcount
-        db.execute("UPDATE turns SET request = '', summary = '' WHERE run_id = ?", (run_id,))
-        for table in ("suspensions", "effects", "sent"):
-            db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
-        emptied.add(run_id)
-    return emptied, entries
+def _emptied(db: sqlite3.Connection, run_id: str) -> int:
+    """Empty what the journal holds of a run; how many entries that were."""
+    db.execute("UPDATE turns SET request = '', summary = '' WHERE run_id = ?", (run_id,))
+    for table in ("suspensions", "effects", "sent"):
+        db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
+    emptied = "UPDATE events SET run_id = '', body = '' WHERE run_id = ?"
+    return db.execute(emptied, (run_id,)).rowcount
 
 
 def _shrink(journal: SqliteJournal) -> str:

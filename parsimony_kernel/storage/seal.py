@@ -147,20 +147,13 @@ class Seal:
     def problem(self) -> tuple[int, str] | None:
         """The first bad entry and what is wrong with it: the end of a sentence about the journal.
 
-        The entry is 0 where the chain is sound and the seal does not fit; where its key isn't here
-        the chain alone is asked. Inside a transaction: what others write meanwhile isn't seen.
+        The entry is 0 where the chain is sound and the seal does not fit, or its key is not here.
+        Inside a transaction: what others write meanwhile isn't seen.
         """
-        bad = first_bad(self._db)
-        broken = "" if bad else self._broken()
-        return (0, broken) if broken else bad
-
-    def stranger(self) -> str:
-        """Why what is there cannot be held against the seal, as ``problem`` says it; empty where it
-        can."""
-        key_id = self._kept()[0]
-        if key_id in (_FRESH, _NOBODY, _GONE) or self._key(key_id) is not None:
-            return ""
-        return f"the key that sealed it is not here; {_ACCEPT}"
+        if bad := first_bad(self._db):
+            return bad
+        broken = self._broken()
+        return (0, broken) if broken else None
 
     def _broken(self) -> str:
         key_id, text, mac = self._kept()
@@ -172,7 +165,7 @@ class Seal:
             return f"its seal was taken away; {_ACCEPT}"
         key = self._key(key_id)
         if key is None:
-            return ""
+            return f"the key that sealed it is not here; {_ACCEPT}"
         if not hmac.compare_digest(_mac(key, text), mac):
             return f"its seal was not made with its key; {_ACCEPT}"
         sealed, found = json.loads(text), _summed(key, self._rows(), {})

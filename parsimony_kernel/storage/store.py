@@ -333,7 +333,7 @@ class SqliteJournal:
         return frozenset(found)
 
     def witness(self, log: str, seal: str) -> None:
-        """Put down that the log of an artifact has a line with this seal.
+        """Put down that the log of an artifact has a line with this digest.
 
         ``log`` is its path in the workspace. So a line that is gone, or made anew, is found.
         """
@@ -341,7 +341,7 @@ class SqliteJournal:
             db.execute("INSERT OR IGNORE INTO log_lines VALUES (?, ?)", (storable(log), seal))
 
     def witnessed(self) -> Mapping[str, frozenset[str]]:
-        """The seals of the lines that each artifact's log has, as far as they were put down."""
+        """The digests of the lines that each artifact's log has, as far as they were put down."""
         rows = self.database.select(
             "SELECT log, json_group_array(seal) FROM log_lines GROUP BY log"
         )
@@ -350,7 +350,7 @@ class SqliteJournal:
     def accept(self, lines: Mapping[str, Collection[str]]) -> None:
         """Seal what is there now, whatever it is, with the key that signs now; synced.
 
-        ``lines`` are the seals of the lines of artifacts' logs, of which the others are forgotten.
+        ``lines`` are the digests of the lines of artifacts' logs; the others are forgotten.
         """
         rows = [(storable(log), seal) for log, seals in lines.items() for seal in seals]
         with self.database.transaction(synced=True) as db:
@@ -370,8 +370,7 @@ class SqliteJournal:
     def verify(self) -> tuple[int, str] | None:
         """Check the chain and the seal: ``None``, or the first bad entry and what is wrong with it.
 
-        The entry is 0 where the chain is sound and the seal does not fit. Where the key of the
-        seal is not here, the chain alone is checked; ``vouched`` says that too.
+        The entry is 0 where the chain is sound and the seal does not fit, or its key is not here.
         """
         with self.database.reading("check") as db:
             db.execute("BEGIN")  # one moment, whatever others write meanwhile
@@ -379,12 +378,6 @@ class SqliteJournal:
                 return self.database.seal.problem()
             finally:
                 db.execute("ROLLBACK")
-
-    def vouched(self) -> tuple[int, str] | None:
-        """As ``verify``, and the entry 0 as well where the key of the seal is not here."""
-        with self.database.reading("check"):
-            elsewhere = self.database.seal.stranger()
-        return self.verify() or ((0, elsewhere) if elsewhere else None)
 
     # -- suspensions
 

@@ -21,7 +21,7 @@ TRUST_VARIABLE = "PARSIMONY_TRUST"
 JOURNAL_NAME = "journal.sqlite"
 
 # What belongs to this machine alone, or holds what was asked and seen. Artifacts are to be shared.
-_IGNORED = b"journal.sqlite*\nkeys/\nreplaced/\nquarantine/\n.parsimony-*.tmp\n"
+_IGNORED = b"journal.sqlite*\nkeys/\nreplaced/\n.parsimony-*.tmp\n"
 
 _NETWORK = re.compile(r"nfs\d?|cifs|smb\w*|fuse\.sshfs|9p|afs|ncpfs")
 

@@ -3,7 +3,6 @@
 import io
 import subprocess
 import sys
-from datetime import date
 from typing import Any
 
 import altair as alt
@@ -11,7 +10,6 @@ import narwhals as nw
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from parsimony_kernel.artifacts.codecs import (
@@ -21,15 +19,13 @@ from parsimony_kernel.artifacts.codecs import (
     encode_dataset,
     render_png,
     render_svg,
-    table_digest,
     table_head,
     type_name,
 )
-from parsimony_kernel.identity import content_sha
 
 
 def _back(value: object, variable: str = "df") -> pd.DataFrame:
-    return pd.read_parquet(io.BytesIO(encode_dataset(value, variable).data))
+    return pd.read_parquet(io.BytesIO(encode_dataset(value, variable)))
 
 
 def _columns(value: object, variable: str = "df") -> list[str]:
@@ -50,7 +46,7 @@ def test_a_frame_comes_back_as_it_was() -> None:
         }
     )
     pd.testing.assert_frame_equal(_back(frame), frame)
-    pd.testing.assert_frame_equal(decode_dataset(encode_dataset(frame, "frame").data), frame)
+    pd.testing.assert_frame_equal(decode_dataset(encode_dataset(frame, "frame")), frame)
 
 
 def test_row_numbers_are_left_out_and_a_meaningful_index_is_kept() -> None:
@@ -86,69 +82,10 @@ def test_a_column_has_the_name_of_its_variable_and_what_gives_arrow_is_a_dataset
     assert _columns(nw.from_native(pd.DataFrame({"a": [1]}))) == ["a"]
 
 
-def test_the_digest_is_of_the_content_and_not_of_its_encoding() -> None:
-    one = pa.table({"s": ["a", None, "bc"], "t": pa.array([0, 1, None], pa.timestamp("us"))})
-    same = [
-        pa.concat_tables([one.slice(0, 1), one.slice(1)]),
-        one.set_column(0, "s", one["s"].dictionary_encode()),
-        one.set_column(0, "s", one["s"].cast(pa.large_string())),
-        one.set_column(1, "t", one["t"].cast(pa.timestamp("ns"))),
-        one.replace_schema_metadata({"writer": "another"}),
-    ]
-    assert {table_digest(table) for table in same} == {table_digest(one)}
-
-
-def test_parquet_options_change_the_bytes_and_not_the_digest() -> None:
-    table = pa.table({"a": list(range(1000)), "s": ["x", "y"] * 500})
-    written = []
-    for options in ({}, {"compression": "zstd", "version": "1.0", "use_dictionary": False}):
-        sink = io.BytesIO()
-        pq.write_table(table, sink, **options)
-        written.append(sink.getvalue())
-    digests = {table_digest(pq.read_table(io.BytesIO(data))) for data in written}
-    assert written[0] != written[1]
-    assert digests == {table_digest(table)}
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"a": [1, 2], "s": ["x", "z"]},
-        {"a": [1, 3], "s": ["x", "y"]},
-        {"b": [1, 2], "s": ["x", "y"]},
-        {"s": ["x", "y"], "a": [1, 2]},
-        {"a": [1.0, 2.0], "s": ["x", "y"]},
-        {"a": [1, None], "s": ["x", "y"]},
-        {"a": [1, 2], "s": ["xy", ""]},
-        {"a": [1, 2], "s": ["x", None]},
-        {"a": [1], "s": ["x"]},
-    ],
-)
-def test_every_difference_in_content_changes_the_digest(other: dict[str, list[Any]]) -> None:
-    assert table_digest(pa.table(other)) != table_digest(pa.table({"a": [1, 2], "s": ["x", "y"]}))
-
-
-def test_values_of_every_kind_have_a_digest() -> None:
-    table = pa.table(
-        {
-            "null": pa.nulls(2),
-            "bool": [True, None],
-            "half": pa.array(np.array([1.0, np.nan], np.float16)),
-            "date": [date(2020, 1, 1), None],
-            "time": pa.array([1, None], pa.time64("us")),
-            "span": pa.array([1, -1], pa.duration("s")),
-            "list": [[1, 2], None],
-            "struct": [{"a": 1}, {"a": None}],
-            "bytes": [b"\xff", b""],
-            "zoned": pa.array([1, 2], pa.timestamp("ms", "Europe/Berlin")),
-            "decimal": pa.array([1, 2], pa.decimal128(5, 2)),
-        }
-    )
-    assert table_digest(table) == table_digest(table.slice(0))
-    for name in table.column_names[1:]:
-        turned = table.set_column(0, "null", table[name].take([1, 0]))
-        straight = table.set_column(0, "null", table[name])
-        assert table_digest(turned) != table_digest(straight), name
+def test_the_same_table_made_twice_has_the_same_bytes() -> None:
+    one, two = (pd.DataFrame({"a": range(50_000), "s": ["x", None] * 25_000}) for _ in range(2))
+    assert encode_dataset(one, "df") == encode_dataset(two, "df")
+    assert encode_dataset(one, "df") != encode_dataset(two.iloc[::-1], "df")
 
 
 def test_the_head_of_a_table_is_short_texts_and_the_size_of_the_whole() -> None:
@@ -161,12 +98,12 @@ def test_the_head_of_a_table_is_short_texts_and_the_size_of_the_whole() -> None:
             "a.b": [[1], [2], None],
         }
     )
-    head = table_head(encode_dataset(frame, "frame").data, rows=2, columns=4)
+    head = table_head(encode_dataset(frame, "frame"), rows=2, columns=4)
     assert head.columns == ("n", "f", "s", "day")
     assert head.types[:2] == ("int64", "double")
     assert head.rows == (("1", "0.3", "a b", "2024-01-01"), ("2", "", "", ""))
     assert (head.row_count, head.column_count) == (3, 5)
-    whole = table_head(encode_dataset(frame, "frame").data)
+    whole = table_head(encode_dataset(frame, "frame"))
     assert whole.rows[2][1] == "1e-09"
     assert len(whole.rows[2][2]) == 60
     assert whole.rows[1][4] == "[2]"
@@ -174,12 +111,12 @@ def test_the_head_of_a_table_is_short_texts_and_the_size_of_the_whole() -> None:
 
 def test_a_time_of_day_is_kept_where_one_value_has_it() -> None:
     frame = pd.DataFrame({"at": pd.to_datetime(["2024-01-01 00:00", "2024-01-01 12:30"])})
-    head = table_head(encode_dataset(frame, "frame").data)
+    head = table_head(encode_dataset(frame, "frame"))
     assert head.rows == (("2024-01-01 00:00:00",), ("2024-01-01 12:30:00",))
 
 
 def test_the_head_of_an_empty_table_has_its_columns() -> None:
-    head = table_head(encode_dataset(pd.DataFrame({"a": pd.Series([], dtype=float)}), "x").data)
+    head = table_head(encode_dataset(pd.DataFrame({"a": pd.Series([], dtype=float)}), "x"))
     assert (head.columns, head.rows, head.row_count) == (("a",), (), 0)
 
 
@@ -189,15 +126,9 @@ def test_what_is_no_parquet_is_said(data: bytes) -> None:
         table_head(data)
 
 
-def test_minus_zero_and_the_payload_of_nan_do_not_count() -> None:
-    odd = np.array([0x7FF8000000000001, 0x8000000000000000], np.uint64).view(np.float64)
-    plain = np.array([np.nan, 0.0])
-    assert table_digest(pa.table({"x": odd})) == table_digest(pa.table({"x": plain}))
-
-
 def test_a_period_column_is_stored() -> None:
     frame = pd.DataFrame({"q": pd.period_range("2020Q1", periods=2, freq="Q"), "v": [1, 2]})
-    assert len(encode_dataset(frame, "frame").canonical_sha) == 64
+    assert decode_dataset(encode_dataset(frame, "frame")).equals(frame)
 
 
 @pytest.mark.parametrize(
@@ -230,15 +161,7 @@ def _chart(rows: int = 3, **options: Any) -> alt.Chart:
 
 def test_the_same_chart_made_twice_has_the_same_bytes() -> None:
     one, _ = encode_chart(_chart(), "c")
-    two, _ = encode_chart(_chart(), "c")
-    assert one == two
-    assert encode_chart(_chart(4), "c")[0].canonical_sha != one.canonical_sha
-
-
-def test_the_version_of_vega_lite_is_not_part_of_the_digest() -> None:
-    encoded, spec = encode_chart(_chart(), "c")
-    assert "$schema" in spec
-    assert encoded.canonical_sha != content_sha(encoded.data)
+    assert one == encode_chart(_chart(), "c")[0] != encode_chart(_chart(4), "c")[0]
 
 
 def test_too_many_rows_are_to_be_aggregated_first() -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from parsimony_kernel.artifacts import seals
 from parsimony_kernel.artifacts.publish import Published, Publisher
-from parsimony_kernel.artifacts.store import ArtifactStore, log_path
+from parsimony_kernel.artifacts.store import ArtifactStore
+from parsimony_kernel.artifacts.verify import verify
 from parsimony_kernel.identity import LiveNameCollisionError
 from parsimony_kernel.lineage.ledger import VariableOrigin
 
@@ -147,4 +147,4 @@ def test_of_eight_notebooks_that_publish_one_name_one_wins_and_the_others_know_t
     (entry,) = store.list()
     assert (entry.kind, entry.run_id) == (kind, f"n{winner}")
     assert f"n{winner}".encode() in store.read(entry.ref)
-    assert not seals.examine(store.place.log(log_path(kind, entry.logical_id)) or b"")[1]
+    assert verify(store).ok

@@ -97,7 +97,6 @@ def test_every_unknown_name_is_said_at_once() -> None:
         ("![x](file:///etc/passwd)", "publish the chart"),
         ("![x](data:image/png;base64,x)", "publish the chart"),
         ("![x](artifact:)", "has no name"),
-        ("[x](artifact:sales)\n\n" * 201, "201 times"),
     ],
 )
 def test_what_a_report_may_not_hold_is_said_in_one_sentence(body: str, words: str) -> None:

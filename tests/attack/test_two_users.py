@@ -68,7 +68,7 @@ def verified(root: Path) -> Callable[[Say], None]:
 
     def act(say: Say) -> None:
         with closing(SqliteJournal(root / ".ockham" / "journal.sqlite")) as journal:
-            say(str(journal.vouched()))
+            say(str(journal.verify()))
 
     return act
 

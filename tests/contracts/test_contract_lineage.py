@@ -61,7 +61,7 @@ async def test_a_published_table_that_code_loads_is_a_source_and_was_read(
     executor: BaseCodeExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PARSIMONY_WORKSPACE", raising=False)
-    data = encode_dataset(pd.DataFrame({"n": [1, 2]}), "sales").data
+    data = encode_dataset(pd.DataFrame({"n": [1, 2]}), "sales")
     entry = LogEntry(
         kind="dataset",
         logical_id="d" * 64,

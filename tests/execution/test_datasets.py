@@ -33,7 +33,7 @@ def publish(
     variable: str = "sales",
     kind: str = "dataset",
 ) -> LogEntry:
-    data = encode_dataset(frame, variable).data if kind == "dataset" else b'{"mark":"bar"}'
+    data = encode_dataset(frame, variable) if kind == "dataset" else b'{"mark":"bar"}'
     entry = LogEntry(
         kind=kind,
         logical_id=logical_id,

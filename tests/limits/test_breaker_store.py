@@ -460,56 +460,6 @@ def test_a_probe_whose_word_cannot_be_told_holds_its_place_no_longer_than_its_le
     assert ask(store)[0] is not None
 
 
-@pytest.mark.parametrize("word", ["succeeded", "failed", "released"])
-def test_a_word_on_a_permit_of_the_other_store_changes_nothing(word: Word) -> None:
-    clock = ManualClock()
-    shared, instead = OwnStore(clock), OwnStore(clock)
-    patchy = Patchy(shared)
-    store = SharedOrOwn(patchy, clock, instead=instead)
-    fail(shared, 3)
-    patchy.works = False
-    given_instead = ask(store)
-    patchy.works = True
-    tell(store, word, given_instead[0])
-    assert see(shared) == ("closed", 3)
-    given_shared = ask(store)
-    patchy.works = False
-    fail(store, 2)
-    tell(store, word, given_shared[0])
-    assert see(instead) == ("closed", 2)
-
-
-def test_of_three_stores_none_hears_a_word_on_a_permit_of_another() -> None:
-    clock = ManualClock()
-    stores = [OwnStore(clock) for _ in range(3)]
-    first, second = Patchy(stores[0]), Patchy(stores[1])
-    chain = SharedOrOwn(first, clock, instead=SharedOrOwn(second, clock, instead=stores[2]))
-    permits = []
-    for serving in range(3):
-        first.works, second.works = serving == 0, serving <= 1
-        permits.append(ask(chain)[0])
-    for serving in range(3):
-        first.works, second.works = serving == 0, serving <= 1
-        for giver, epoch in enumerate(permits):
-            if giver != serving:
-                tell(chain, "failed", epoch)
-    assert [see(store)[1] for store in stores] == [0, 0, 0]
-
-
-def test_what_serves_instead_keeps_what_it_heard_and_is_named_in_the_one_warning(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    clock = ManualClock()
-    patchy, instead = Patchy(OwnStore(clock)), OwnStore(clock)
-    patchy.works = False
-    fail(SharedOrOwn(patchy, clock, instead=instead, meanwhile="the other one serves"))
-    assert see(instead)[0] == "open"
-    (said,) = caplog.records
-    assert said.getMessage() == (
-        "The state cannot be reached: check the server. Until then the other one serves."
-    )
-
-
 def test_a_store_that_is_dear_to_ask_is_left_alone_for_a_while_and_warned_of_per_outage(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

