@@ -17,7 +17,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from parsimony_agent.arguments import reader
 from parsimony_kernel.artifacts.publish import Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore
 from parsimony_kernel.cli import main as cli
@@ -33,7 +32,6 @@ from parsimony_kernel.storage.workspace import journal_path
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.text import record_of
-from tests.tiers import sampled
 
 TABLE = tomllib.loads(Path(cli.__file__ or "").with_name("commands.toml").read_text())
 HOSTILE = "\x1b[31mred\x1b[0m \u202e\x00 naïve 🌧"
@@ -227,7 +225,6 @@ class TestMisuse:
             "purge --older-than 30",
             "purge --older-than -3d",
             "purge --older-than 1.5d",
-            "resume --wait soon 1",
             "show --json --code",
             "keys shred",
         ],
@@ -247,7 +244,7 @@ class TestMisuse:
         self, command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         if "--folder" not in help_of(capsys, *command):
-            assert command[0] in {"demo", "install", "keys"}
+            assert command[0] in {"demo", "install", "keys", "doctor"}
             return
         needed = ("--older-than", "30d") if command == ("purge",) else ()
         code, out, err = run(capsys, *command, *needed, "--folder", str(tmp_path / "none"))
@@ -261,12 +258,6 @@ class TestMisuse:
         code, out, err = run(capsys, "resume", "--json", "1", "--folder", str(folder))
         assert (code, out) == (2, "")
         assert "--json" in err
-
-    def test_ages_are_hours_days_and_weeks(self) -> None:
-        age = reader({"read": "age"})
-        assert [age(text) for text in ("36h", "30d", "2w")] == [129_600, 2_592_000, 1_209_600]
-        with pytest.raises(ValueError, match="36h, 30d or 2w"):
-            age("30")
 
 
 # What reads a journal, and needs one.
@@ -285,14 +276,6 @@ class TestExitCodes:
         assert "--folder" in err
 
     @pytest.mark.parametrize("words", OF_A_JOURNAL)
-    def test_with_one_it_is_0_and_nothing_is_said_of_trouble(
-        self, words: str, folder: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        code, out, err = run(capsys, *words.split(), "--folder", str(folder))
-        assert (code, err) == (0, "")
-        assert out.strip()
-
-    @pytest.mark.parametrize("words", OF_A_JOURNAL)
     def test_a_journal_that_is_none_is_1_and_one_line(
         self, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -306,29 +289,11 @@ class TestExitCodes:
     def test_what_is_stopped_is_1(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        def stopped(_folder: Path, **_options: Any) -> None:
+        def stopped(**_options: Any) -> None:
             raise KeyboardInterrupt
 
         monkeypatch.setattr("parsimony_kernel.doctor.checks.run_checks", stopped)
         assert run(capsys, "doctor") == (1, "", "Stopped.\n")
-
-    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
-    @pytest.mark.parametrize("words", sampled(["runs", "show", "resume", "verify", "metrics"], 5))
-    def test_output_that_cannot_be_written_is_1_and_one_line(
-        self, words: str, folder: Path
-    ) -> None:
-        with Path("/dev/full").open("wb") as full:
-            ended = subprocess.run(
-                [sys.executable, "-m", "parsimony_kernel.cli.main", words, "--folder", str(folder)],
-                stdout=full,
-                stderr=subprocess.PIPE,
-                text=True,
-                timeout=60,
-                check=False,
-            )
-        assert ended.returncode == 1
-        assert ended.stderr.count("\n") == 1
-        assert "its output cannot be written: " in ended.stderr
 
 
 class TestJson:
@@ -338,16 +303,11 @@ class TestJson:
     ) -> None:
         promised = keys_of(help_of(capsys, words.split()[0]))
         assert promised
-        code, out, err = run(capsys, *words.split(), "--json", "--folder", str(folder))
+        where = () if words == "doctor" else ("--folder", str(folder))
+        code, out, err = run(capsys, *words.split(), "--json", *where)
         assert list(json.loads(out)) == promised
         assert err == ""
         assert code == (0 if json.loads(out).get("ok", True) else 1)
-
-    def test_every_command_that_takes_json_is_tried(
-        self, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        taking = {each[0] for each in ALL if "--json" in help_of(capsys, *each)}
-        assert taking == {words.split()[0] for words in TELLING} | {"metrics"}
 
     @pytest.mark.parametrize(
         ("command", "key"),
@@ -363,7 +323,8 @@ class TestJson:
     ) -> None:
         name, *options = command.split()
         promised = TABLE[name]["json"][key].partition(": ")[2].split(", ")
-        _, out, _ = run(capsys, name, *options, "--json", "--folder", str(folder))
+        where = () if name == "doctor" else ("--folder", str(folder))
+        _, out, _ = run(capsys, name, *options, "--json", *where)
         assert list(json.loads(out)[key][0]) == promised
 
     def test_nothing_found_wrong_and_something_found_wrong(
@@ -380,14 +341,6 @@ class TestJson:
         (found, *_) = json.loads(out)["findings"]
         assert found["path"] == log.relative_to(folder).as_posix()
         assert list(found) == TABLE["verify"]["json"]["findings"].partition(": ")[2].split(", ")
-
-    def test_an_artifact_that_cannot_be_made_again_says_why(
-        self, folder: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        code, out, _ = run(capsys, "refresh", "nothing like it", "--json", "--folder", str(folder))
-        (told,) = json.loads(out)["artifacts"]
-        assert (code, told["ok"], told["name"]) == (1, False, "nothing like it")
-        assert "There is no artifact" in told["problem"]
 
 
 class TestRuns:
@@ -494,12 +447,6 @@ class TestShow:
         assert out == record_of(replay(events).blocks) + "\n"
         assert "Done with first." in out
 
-    def test_without_a_turn_it_is_the_newest(
-        self, folder: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        _, out, _ = run(capsys, "show", "--json", "--folder", str(folder))
-        assert json.loads(out)["turn_id"].startswith("cc40")
-
     def test_the_code_is_what_worked_exactly_and_nothing_else(
         self, folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -552,7 +499,7 @@ class TestShow:
     @pytest.mark.parametrize(
         ("named", "says"),
         [
-            ("1", "aa100000 of 'a.ipynb', aa200000 of 'sub/b.ipynb'"),
+            ("1", "means 2 turns: aa1"),
             ("aa10", "An id needs at least 6 characters."),
             ("77", "There is no turn 77 on record here. List them with: jupyter parsimony runs"),
         ],

@@ -24,7 +24,6 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.execution.notebook import NotebookExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
-from parsimony_kernel.offline.transcript import read
 from parsimony_kernel.session import memory, past
 from parsimony_kernel.session.memory import earlier_turns
 from parsimony_kernel.session.session import NotebookSession
@@ -118,8 +117,7 @@ def ran(code: str, *, ok: bool = True) -> ToolEvent:
     ("status", "codes", "kept"),
     [
         ("done", [("a = 1", True), ("a.b", False), ("c = 2\n", True)], "a = 1\n\nc = 2"),
-        ("done", [("a" * 1_000, True), ("b" * 1_000, True)], "b" * 1_000),
-        ("done", [("a" * 2_000, True)], "a" * 1_498 + " …"),
+        ("done", [("a" * 2_000, True), ("b" * 1_400, True)], f"… {'a' * 98}\n\n{'b' * 1_400}"),
         ("stopped", [("a = 1", True)], None),
         ("done", [], None),
     ],
@@ -131,13 +129,6 @@ def test_a_turn_that_is_done_is_told_with_the_code_that_worked(
     [(request, _)] = told([row(1, status)], {"r1": events})
     behind = "" if kept is None else f"\n<code_that_ran>\n{kept}\n</code_that_ran>"
     assert request == f"<request>\nrequest 1\n</request>{behind}"
-
-
-def test_each_turn_is_told_by_its_request_and_what_it_came_to_oldest_first() -> None:
-    assert told([row(1), row(2)]) == [
-        ("<request>\nrequest 1\n</request>", "summary 1"),
-        ("<request>\nrequest 2\n</request>", "summary 2"),
-    ]
 
 
 @pytest.mark.parametrize("status", ["suspended", "handed_off", "stopped", "cancelled"])
@@ -244,26 +235,6 @@ def test_a_turn_whose_events_cannot_be_read_is_told_by_its_row() -> None:
     assert [str(m.content) for m in messages][1] == "summary 1"
 
 
-def test_the_offline_model_reads_the_requests_as_they_were_put() -> None:
-    rows = [row(1, request="Load a.csv"), row(2, "suspended", request="now by\nmonth")]
-    messages = earlier_turns(rows, lambda _: (), cell_key="now")
-    sent = [{"role": m.role, "content": m.content} for m in messages]
-    seen = read([*sent, {"role": "user", "content": "<request>\nthe same for 2012\n</request>"}])
-    assert seen.earlier == ["Load a.csv", "now by\nmonth"]
-    assert seen.request == "the same for 2012"
-
-
-async def test_after_a_question_the_next_turn_knows_what_was_asked(scripted: Start) -> None:
-    session = scripted(ASK, UNABLE, DONE)
-    await turn(session, "a", "sum the region")
-    await turn(session, "b", "read other.csv")
-    await turn(session, "c", "go on")
-    sent = [str(m["content"]) for m in session._model.requests[-1].messages]  # type: ignore[union-attr]
-    assert any("sum the region" in each for each in sent)
-    assert any("Which region?" in each for each in sent)
-    assert any("There is no such file." in each for each in sent)
-
-
 async def test_after_an_undo_the_next_turn_is_told_so(scripted: Start) -> None:
     session = scripted(run("x = 1"), DONE, DONE)
     await turn(session, "a")
@@ -361,18 +332,6 @@ async def test_what_a_turn_that_is_done_has_replaced_is_not_done_again(scripted:
     assert session.past.undo()[0] == 2
     assert session.past.redo()[0] == 2
     assert names(session) == {"y"}
-
-
-async def test_a_turn_that_is_done_after_its_question_stands_whatever_ran_between(
-    scripted: Start,
-) -> None:
-    session = scripted(run("x = 1"), DONE, run("y = 2"), ASK, DONE, DONE)
-    await turn(session, "a")
-    await turn(session, "a")
-    await turn(session, "b")
-    await gather(session.resume("1"))
-    with pytest.raises(SessionError, match="No turn was taken back"):
-        session.past.redo()
 
 
 async def test_a_turn_that_waits_is_taken_back_when_its_cell_runs_again(scripted: Start) -> None:
@@ -561,15 +520,6 @@ async def test_a_forgotten_turn_is_told_to_no_later_one(scripted: Start) -> None
     assert [each.status for each in session.turns()] == ["forgotten", "done"]
 
 
-async def test_its_variables_stay_and_can_be_taken_back(scripted: Start) -> None:
-    session = scripted(run("x = 1"), DONE)
-    await turn(session, "a")
-    session.forget(session.turns()[0].run_id)
-    assert value(session, "x") == 1
-    session.past.undo(1)
-    assert names(session) == set()
-
-
 async def test_its_question_can_be_answered_no_more(scripted: Start) -> None:
     session = scripted(ASK)
     await turn(session, "a")
@@ -592,14 +542,6 @@ async def test_forgetting_is_an_entry_of_the_chain_and_empties_nothing(scripted:
     assert session.verify()[0] is None
 
 
-async def test_a_forgotten_turn_stays_so_when_its_cell_runs_again(scripted: Start) -> None:
-    session = scripted(run("x = 1"), DONE, run("y = 1"), DONE)
-    await turn(session, "a")
-    session.forget(session.turns()[0].run_id)
-    assert (await turn(session, "a")).replaced == ("x",)
-    assert [each.status for each in session.turns()] == ["forgotten", "done"]
-
-
 async def test_what_cannot_be_forgotten_is_refused_in_one_sentence(scripted: Start) -> None:
     session = scripted(DONE, run("x = 1"))
     await turn(session, "a")
@@ -607,7 +549,7 @@ async def test_what_cannot_be_forgotten_is_refused_in_one_sentence(scripted: Sta
     session.forget(first.run_id)
     with pytest.raises(SessionError, match="forgotten already"):
         session.forget(first.run_id)
-    with pytest.raises(SessionError, match="no turn 'nobody'"):
+    with pytest.raises(SessionError, match="%agent history"):
         session.forget("nobody")
     going = session.turn("more", cell_key="b")
     await anext(going)
@@ -631,23 +573,10 @@ def begun(journal: SqliteJournal, run_id: str, notebook: str, status: str = "don
         journal.end_turn(run_id, status)
 
 
-def test_a_turn_that_runs_elsewhere_is_left(journal: SqliteJournal) -> None:
-    begun(journal, "r1", "n.ipynb", "running")
-    with pytest.raises(SessionError, match="Turn 1 is still running"):
-        memory.forget(journal, "n.ipynb", "r1")
-    assert journal.forget("n.ipynb", {"r1"}) == ()
-
-
-def test_another_notebooks_turn_cannot_be_forgotten_from_here(journal: SqliteJournal) -> None:
-    begun(journal, "r1", "other.ipynb")
-    with pytest.raises(SessionError, match="no turn 'r1'"):
-        memory.forget(journal, "n.ipynb", "r1")
-    assert journal.turns()[0].status == "done"
-
-
 def test_a_forgotten_turn_is_purged_like_any_other(journal: SqliteJournal) -> None:
     begun(journal, "kittiwake", "n.ipynb", "suspended")
-    memory.forget(journal, "n.ipynb", "kittiwake")
+    assert journal.forget("other.ipynb", {"kittiwake"}) == ()
+    assert journal.forget("n.ipynb", {"kittiwake"})
     purged = purge(journal, START + timedelta(days=1), dry_run=False)
     assert (purged.turns, purged.kept) == (1, 0)
     (row,) = journal.turns("n.ipynb")

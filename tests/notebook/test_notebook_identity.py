@@ -103,13 +103,6 @@ def test_a_notebook_that_was_renamed_keeps_its_turns_and_its_questions(
     assert journal.begin_turn("r", notebook="sub/new.ipynb", cell_key="c3", request="", model="")
 
 
-def test_looking_changes_nothing(journal: SqliteJournal, tmp_path: Path) -> None:
-    new = write(tmp_path / "new.ipynb", {"c1": "x"})
-    ran(journal, "old.ipynb", ["c1"])
-    assert recognise(journal, tmp_path, new).moves == ("old.ipynb", "new.ipynb")
-    assert journal.notebook_names() == ("old.ipynb",)
-
-
 def test_a_notebook_that_is_moved_back_has_its_history_again(
     journal: SqliteJournal, tmp_path: Path
 ) -> None:
@@ -227,14 +220,6 @@ def test_of_two_that_may_have_left_none_is_taken_for_it(
     assert recognise(journal, tmp_path, renamed) == Recognised()
 
 
-def test_of_two_processes_that_take_a_history_over_one_does(journal: SqliteJournal) -> None:
-    ran(journal, "a.ipynb", ["c1"])
-    assert journal.move_notebook("a.ipynb", "b.ipynb")
-    assert not journal.move_notebook("a.ipynb", "b.ipynb")
-    assert not journal.move_notebook("a.ipynb", "c.ipynb")
-    assert rows(journal, "b.ipynb") == [(1, "c1", "done")]
-
-
 def test_purged_turns_are_moved_and_recognised_by_their_cells(
     journal: SqliteJournal, tmp_path: Path, clock: ManualClock
 ) -> None:
@@ -283,15 +268,6 @@ def test_a_large_file_a_folder_and_a_path_of_another_machine_are_not_read(
     for path in (large, tmp_path / "folder.ipynb", Path("/nowhere/at/all/b.ipynb")):
         assert cells_of(path) == frozenset()
         assert adopt(journal, tmp_path, path) == ""
-
-
-def test_only_code_cells_count(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.ipynb", {"c1": ["a = 1\n", "b = 2"], "c2": "", "c3": "ü\ud800"})
-    document: dict[str, Any] = json.loads(path.read_text())
-    document["cells"].append({"cell_type": "raw", "id": "c4", "source": "x"})
-    path.write_text(json.dumps(document))
-    cells = cells_of(path)
-    assert cells == {"c1", "c2", "c3"}
 
 
 # -- without a name

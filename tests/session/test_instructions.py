@@ -73,9 +73,8 @@ def test_eight_kilobytes_are_read(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "is_told"),
-    [({}, True), ({"share": Share.schema}, True), ({"share": Share.none}, False),
-     ({"context": ()}, False)],
-)  # fmt: skip
+    [({}, True), ({"share": Share.schema}, True), ({"share": Share.none}, False)],
+)
 def test_they_stand_behind_the_system_prompt(
     start: Start, folder: Path, options: dict[str, Any], is_told: bool
 ) -> None:
