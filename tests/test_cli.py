@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any
 
 import pandas as pd
@@ -180,16 +179,6 @@ class TestHelp:
         assert re.findall(r"^  (\d)  \w", told.partition("exit codes:\n")[2], re.M) == list("012")
         assert max(map(len, told.splitlines())) <= 80
 
-    def test_the_help_of_all_has_an_example_of_each(
-        self, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        firsts = {example.split()[0] for example in examples(help_of(capsys))}
-        assert firsts == {command[0] for command in ALL}
-
-    @pytest.mark.parametrize("command", ALL, ids=" ".join)
-    def test_the_function_of_every_command_is_there(self, command: tuple[str, ...]) -> None:
-        assert callable(resolve_name(f"parsimony_kernel.cli.{TABLE[command[0]]['run']}"))
-
 
 class TestMisuse:
     @pytest.mark.parametrize("command", [(), *ALL], ids=" ".join)
@@ -251,13 +240,6 @@ class TestMisuse:
         assert (code, out) == (2, "")
         assert err.count("\n") == 1
         assert "--folder" in err
-
-    def test_an_answer_is_not_given_with_json(
-        self, folder: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        code, out, err = run(capsys, "resume", "--json", "1", "--folder", str(folder))
-        assert (code, out) == (2, "")
-        assert "--json" in err
 
 
 # What reads a journal, and needs one.
@@ -477,25 +459,6 @@ class TestShow:
         _, out, _ = run(capsys, "show", "dd5000", "--code", *where)
         assert out == "whole = " + "1" * 50_000 + "\n"
 
-    def test_code_that_waits_for_approval_is_not_code_that_worked(
-        self, folder: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        journal = SqliteJournal(journal_path(folder))
-        run_id = "dd50" + "0" * 28
-        journal.begin_turn(run_id, notebook="a.ipynb", cell_key="d", request="go", model="m")
-        journal.append(run_id, ev.RunStarted(run_id=run_id, request="go", model="m"))
-        begun, ended = step(1, "z = 1", ok=True)
-        assert isinstance(ended, ev.ToolEvent)
-        held = ended.model_copy(update={"ok": None, "result": {"waiting": "for a person"}})
-        for event in (begun, held):
-            journal.append(run_id, event)
-        where = ("--folder", str(folder))
-        assert run(capsys, "show", "dd5000", "--code", *where)[0] == 1
-        for event in (begun, ended):
-            journal.append(run_id, event)
-        journal.close()
-        assert run(capsys, "show", "dd5000", "--code", *where)[1] == "z = 1\n"
-
     @pytest.mark.parametrize(
         ("named", "says"),
         [
@@ -533,20 +496,6 @@ class TestPurge:
         same = ("turns", "events", "kept")
         assert [done[key] for key in same] == [foreseen[key] for key in same]
         assert self.requests(folder) == ["", "", "third", HOSTILE]
-
-    def test_a_question_keeps_its_turn_as_long_as_it_can_be_answered(
-        self, folder: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        journal = SqliteJournal(journal_path(folder), ManualClock(OLD))
-        question(journal, "dd50" + "0" * 28, "sub/b.ipynb")
-        journal.close()
-        where = ("--json", "--folder", str(folder))
-        _, out, _ = run(capsys, "purge", "--older-than", "30d", *where)
-        assert (json.loads(out)["turns"], json.loads(out)["kept"]) == (3, 0)
-        _, out, _ = run(capsys, "purge", "--older-than", "0h", *where)
-        assert (json.loads(out)["turns"], json.loads(out)["kept"]) == (1, 1)
-        _, out, _ = run(capsys, "resume", *where)
-        assert len(json.loads(out)["questions"]) == 1
 
     def test_what_is_younger_stays_and_what_is_purged_is_said_to_be(
         self, folder: Path, capsys: pytest.CaptureFixture[str]

@@ -24,8 +24,6 @@ CLAUSE_CHARS = 300
 CODE_CHARS = 1_500
 # How many calls of tools are told of a turn that is not done.
 MOST_CALLS = 5
-# How many artifacts a model is told of.
-MOST_ARTIFACTS = 20
 
 _TAKEN_BACK = "Undone by the person since: the variables are as they were before this turn."
 # How a turn that is not done stands, before the words that it ended with.
@@ -160,35 +158,24 @@ def _cut(text: str, most: int) -> str:
 # -- artifacts
 
 
-def published(
-    store: ArtifactStore, journal: SqliteJournal, notebook: str, *, most: int | None = None
-) -> tuple[LogEntry, ...]:
-    """The newest snapshot of each artifact of the workspace, as far as it is nobody's who is gone.
+def published(store: ArtifactStore, journal: SqliteJournal) -> tuple[LogEntry, ...]:
+    """The newest snapshot of each artifact of the workspace, oldest first, as far as it is nobody's
+    who is gone.
 
-    A snapshot of a turn that is gone counts where another turn has published the same. Those of
-    ``notebook`` come first, each oldest first; of more than ``most`` the oldest are left out,
-    before all those of other notebooks.
+    A snapshot of a turn that is gone counts where another turn has published the same.
 
     Raises:
         JournalError, StorageError: the journal or a log cannot be read.
     """
-    found = [entry for entry in _standing(store, journal) if entry.kind != "notebook"]
-    own_last = sorted(found, key=lambda entry: entry.notebook == notebook)
-    kept = own_last if most is None else own_last[-most:]
-    return tuple(sorted(kept, key=lambda entry: entry.notebook != notebook))
-
-
-def _standing(store: ArtifactStore, journal: SqliteJournal) -> Sequence[LogEntry]:
-    """The newest line of each artifact that is nobody's who is gone, in their order."""
+    newest = [entry for entry in store.list() if entry.kind != "notebook"]
     gone = {row.run_id for row in journal.turns() if row.status in GONE}
-    newest = store.list()
     doubtful = [entry for entry in newest if entry.run_id in gone]
     if not doubtful:
-        return newest
+        return tuple(newest)
     again = journal.published(min(entry.published_at for entry in doubtful))
-    found = []
+    found: list[LogEntry] = []
     for entry in newest:
         is_doubtful = entry.run_id in gone and entry.ref not in again
         log = store.history(entry.kind, entry.logical_id) if is_doubtful else (entry,)
         found += [each for each in log if each.run_id not in gone or each.ref in again][-1:]
-    return found
+    return tuple(found)

@@ -257,7 +257,7 @@ class NotebookSession:
         return sent_by(self._journal.database, turn_id)
 
     def artifacts(self) -> tuple[LogEntry, ...]:
-        """What is published in the workspace, newest snapshot of each, this notebook's first."""
+        """What is published in the workspace, newest snapshot of each, oldest first."""
         return self.home.artifacts()
 
     def verify(self) -> tuple[tuple[int, str] | None, Verification]:

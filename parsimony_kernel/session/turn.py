@@ -253,7 +253,7 @@ class Turn(RunHooks):
         tools = home.tools.of_run(scope, self._guardrails, self._emitted.append, seen) + own
         playbook = home.tools.playbook(chosen.procedure or "", tools)
         self._own_tools = frozenset(own)
-        self._has_artifacts = bool(home.artifacts(most=1))
+        self._has_artifacts = bool(home.artifacts())
         if self._told is not Share.none:
             self._instructions = read_instructions(home.folder, home.workspace)
         return Agent(
@@ -305,7 +305,7 @@ class Turn(RunHooks):
         return notebook_in_words(
             home.executor,
             home.folder,
-            home.artifacts(most=memory.MOST_ARTIFACTS),
+            home.artifacts(),
             request=request,
             earlier_turns=earlier_turns,
             today=home.clock.now().date() if self._is_reader else None,

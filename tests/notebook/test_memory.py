@@ -24,7 +24,7 @@ from parsimony_kernel.core.events import (
 )
 from parsimony_kernel.execution.notebook import NotebookExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
-from parsimony_kernel.session import memory, past
+from parsimony_kernel.session import memory
 from parsimony_kernel.session.memory import earlier_turns
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turns import SessionError
@@ -33,9 +33,6 @@ from parsimony_kernel.storage.purge import purge
 from parsimony_kernel.storage.store import SqliteJournal, TurnRow
 from parsimony_kernel.testing.clock import START, ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, call
-from parsimony_kernel.view.blocks import lasting
-from parsimony_kernel.view.fold import replay
-from parsimony_kernel.view.text import record_of
 
 Start = Callable[..., NotebookSession]
 
@@ -227,14 +224,6 @@ def test_a_turn_that_was_taken_back_is_told_so_until_it_is_done_again(
     assert (answer == "summary 1") is not is_back
 
 
-def test_a_turn_whose_events_cannot_be_read_is_told_by_its_row() -> None:
-    def damaged(_run_id: str) -> Sequence[AgentEvent]:
-        raise JournalError("An entry is damaged.")
-
-    messages = earlier_turns([row(1)], damaged, cell_key="now")
-    assert [str(m.content) for m in messages][1] == "summary 1"
-
-
 async def test_after_an_undo_the_next_turn_is_told_so(scripted: Start) -> None:
     session = scripted(run("x = 1"), DONE, DONE)
     await turn(session, "a")
@@ -297,19 +286,6 @@ async def test_what_was_bound_or_changed_since_stays(scripted: Start) -> None:
     assert (value(session, "x"), value(session, "y")) == ([1, "mine"], "mine")
 
 
-def told_of(session: NotebookSession, place: int) -> str:
-    """The record of a turn, as text."""
-    return record_of(lasting(replay(session.events(session.turns()[place].run_id)).blocks))
-
-
-async def test_the_record_says_in_words_what_was_taken_back_first(scripted: Start) -> None:
-    session = scripted(run("total = 1"), DONE, DONE)
-    await turn(session, "a")
-    assert "previous run first" not in told_of(session, 0)
-    await turn(session, "a")
-    assert "Undid this cell's previous run first (total)." in told_of(session, 1)
-
-
 @pytest.mark.parametrize("end", [UNABLE, ASK], ids=["handed off", "asks"])
 async def test_what_was_replaced_can_be_done_again_while_the_new_turn_is_not_done(
     scripted: Start, end: Any
@@ -355,35 +331,6 @@ async def test_of_two_turns_that_it_replaces_the_newer_is_taken_back_first(
     await anext(stopped)
     assert value(session, "x") == [0]
     await stopped.aclose()
-
-
-async def test_what_a_later_cell_changed_too_is_left_and_taken_back_once_that_is(
-    scripted: Start,
-) -> None:
-    session = scripted(
-        run("x.append(1)"), DONE, run("x.append(2)"), DONE, run("y = 1"), DONE, run("z = 1"), DONE
-    )
-    await mine(session, "x = [0]")
-    await turn(session, "a")
-    await turn(session, "b")
-    assert (await turn(session, "a")).replaced == ()
-    assert value(session, "x") == [0, 1, 2]
-    session.past.undo(2)
-    assert (await turn(session, "a")).replaced == ("y", "x")[::-1]
-    assert value(session, "x") == [0]
-
-
-async def test_beyond_the_turns_that_are_remembered_its_names_may_be_bound_again(
-    scripted: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(past, "MOST_TURNS", 1)
-    session = scripted(run("x = 1"), DONE, run("y = 1"), DONE, DONE)
-    await turn(session, "a")
-    await turn(session, "b")
-    started = await turn(session, "a")
-    assert started.replaced == ()
-    assert value(session, "x") == 1
-    assert '"replaceable": ["x"]' in str(session._model.requests[-1].messages)  # type: ignore[union-attr]
 
 
 async def test_a_turn_that_cannot_begin_takes_nothing_back(scripted: Start, tmp_path: Path) -> None:
@@ -474,38 +421,6 @@ async def test_what_a_living_turn_published_is_listed_again_once_a_newer_snapsho
     assert first.content_sha != second.content_sha
     session.forget(session.turns()[1].run_id)
     assert session.artifacts() == (first,)
-
-
-async def test_artifacts_of_this_notebook_come_first_and_are_left_out_last(
-    scripted: Start, tmp_path: Path
-) -> None:
-    frame = "import pandas as pd\n{0} = pd.DataFrame({{'n': ['{0}']}})"
-    clock = ManualClock()
-    session = scripted(run(frame.format("mine")), publish("mine", "Mine"), DONE, clock=clock)
-    await turn(session, "a")
-    clock.advance(1)
-    store, journal = session.home.store, session._journal
-    for name in ("one", "two"):
-        entry = store.list()[0]
-        clock.advance(1)
-        data = (tmp_path / entry.path).read_bytes()
-        store.publish(
-            entry.model_copy(
-                update={
-                    "logical_id": f"{name}-of-another",
-                    "notebook": "other.ipynb",
-                    "run_id": "",
-                    "live_name": "",
-                    "title": name,
-                    "published_at": clock.now().isoformat(),
-                }
-            ),
-            data,
-        )
-    assert titles(session) == ["Mine", "one", "two"]
-    for most, left in ((2, ["Mine", "two"]), (1, ["Mine"]), (3, ["Mine", "one", "two"])):
-        found = memory.published(store, journal, "analysis.ipynb", most=most)
-        assert [each.title for each in found] == left
 
 
 # -- forgetting
@@ -602,3 +517,11 @@ async def test_a_reset_forgets_all_takes_the_tools_away_and_has_the_first_model_
     assert "kittiwake" not in str(first.requests[-1].messages)  # type: ignore[union-attr]
     assert session.reset() == 1
     assert session.reset() == 0
+
+
+def test_a_turn_whose_events_cannot_be_read_is_told_by_its_row() -> None:
+    def damaged(_run_id: str) -> Sequence[AgentEvent]:
+        raise JournalError("An entry is damaged.")
+
+    messages = earlier_turns([row(1)], damaged, cell_key="now")
+    assert [str(m.content) for m in messages][1] == "summary 1"

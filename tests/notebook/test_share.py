@@ -95,14 +95,6 @@ def preview(session: NotebookSession, **options: Any) -> dict[str, Any]:
 # -- the inventory
 
 
-def test_samples_are_told_unless_something_else_is_asked_for(start: Start) -> None:
-    told = json.dumps(preview(start()))
-    assert "17.25" in told
-    assert "written by hand" in told
-    assert "rows_begin" not in told
-    assert "kept_back" not in told
-
-
 @pytest.mark.parametrize(
     ("share", "request_", "told"),
     [
@@ -120,13 +112,6 @@ def test_first_rows_are_told_in_full_and_of_what_is_named(
     assert table.get("rows_begin") == (
         ["region  amount", " north   17.25", " south     2.0"] if told else None
     )
-
-
-@pytest.mark.parametrize("share", [Share.full, Share.samples])
-async def test_what_code_shows_is_told(start: Start, share: Share) -> None:
-    session = start(run("print(1)\nsales"), DONE)
-    await gather(session.turn("show it", cell_key="a", options=TurnOptions(share=share)))
-    assert " south     2.0" in asked_of(session)[1].messages[-1]["content"]
 
 
 DRAW = run("import altair as alt\nalt.Chart(sales).mark_bar().encode(x='region', y='amount')")

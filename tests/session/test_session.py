@@ -233,20 +233,6 @@ async def test_a_journal_that_fails_before_the_run_goes_on_leaves_the_question_w
     assert isinstance((await gather(session.resume("1")))[-1], RunCompleted)
 
 
-async def test_another_process_that_took_over_an_id_is_not_waited_for(
-    start: Any, folder: Path
-) -> None:
-    session = start([DONE])
-    with closing(sqlite3.connect(folder / ".ockham" / "journal.sqlite")) as journal, journal:
-        journal.execute(
-            "INSERT INTO turns (run_id, notebook, cell_key, ordinal, request, model, status, "
-            "started_at, running_since, pid) "
-            "VALUES ('x', 'analysis.ipynb', 'z', 1, '', '', 'running', '', ?, ?)",
-            ("2001-01-01T00:00:00+00:00", os.getppid()),
-        )
-    assert isinstance((await gather(session.turn("sum", cell_key="a")))[-1], RunCompleted)
-
-
 async def test_a_workspace_that_is_deleted_while_open_is_made_again(
     start: Any, folder: Path
 ) -> None:
@@ -342,21 +328,6 @@ async def test_a_workspace_that_cannot_be_written_is_one_sentence(
         )
     assert str(folder) in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_notebooks_of_one_name_in_two_folders_are_kept_apart(folder: Path) -> None:
-    names = []
-    (folder / ".ockham").mkdir()
-    for place in (folder, folder / "data"):
-        session = NotebookSession(
-            executor=CodeExecutor(cwd=str(place)),
-            notebook="a.ipynb",
-            folder=place,
-            environ={**ENVIRON, "HOME": os.environ.get("HOME", "/")},
-        )
-        names.append(session.notebook)
-        session.close()
-    assert names == ["a.ipynb", "data/a.ipynb"]
 
 
 async def test_a_question_whose_lease_ran_out_is_gone_on_from_by_one(
@@ -491,3 +462,17 @@ async def test_the_turns_of_another_notebook_are_read_and_stay_its_own(
     told: Any = history(cast("Any", SimpleNamespace(session=copy)), **{"from": "analysis.ipynb"})
     assert "go" in told["text/plain"]
     assert copy.turns() == ()
+
+
+async def test_another_process_that_took_over_an_id_is_not_waited_for(
+    start: Any, folder: Path
+) -> None:
+    session = start([DONE])
+    with closing(sqlite3.connect(folder / ".ockham" / "journal.sqlite")) as journal, journal:
+        journal.execute(
+            "INSERT INTO turns (run_id, notebook, cell_key, ordinal, request, model, status, "
+            "started_at, running_since, pid) "
+            "VALUES ('x', 'analysis.ipynb', 'z', 1, '', '', 'running', '', ?, ?)",
+            ("2001-01-01T00:00:00+00:00", os.getppid()),
+        )
+    assert isinstance((await gather(session.turn("sum", cell_key="a")))[-1], RunCompleted)

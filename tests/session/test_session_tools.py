@@ -197,20 +197,6 @@ async def test_a_frame_that_a_tool_fetched_is_kept_and_a_source(start: Any, fold
     assert [each.provenance["properties"]["rows"] for each in log] == [2, 3]
 
 
-async def test_a_frame_that_cannot_be_kept_is_answered_all_the_same(start: Any) -> None:
-    def odd() -> pd.DataFrame:
-        return pd.DataFrame()
-
-    session = start([call("odd"), DONE])
-    bind(session, "odd", odd)
-    session.tools.add("odd")
-    options = TurnOptions(approve=Approval.auto)
-    events = await gather(session.turn("fetch it", cell_key="a", options=options))
-    (answer,) = [e.content for e in events if isinstance(e, ToolResultObserved)][:1]
-    assert "It is not kept. 'odd' has no columns" in answer
-    assert isinstance(events[-1], RunCompleted)
-
-
 @pytest.mark.parametrize("approve", Approval)
 async def test_in_a_kernel_that_cannot_be_watched_every_step_of_code_is_asked_about(
     scripted: Any, folder: Path, approve: Approval
