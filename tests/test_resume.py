@@ -1,5 +1,7 @@
-"""Answering from a shell: in the live kernel if there is one, else in this process."""
+"""Turns in a shell: the record as the notebook shows it, and answers, given in the live kernel if
+there is one, else in this process."""
 
+import json
 import os
 import shutil
 import signal
@@ -10,6 +12,7 @@ import pytest
 
 from parsimony_kernel.cli import main as cli
 from parsimony_kernel.session import resume
+from parsimony_kernel.session.turns import short_id
 from parsimony_kernel.testing.kernel import live_kernel
 
 ROOT = Path(__file__).parents[1]
@@ -167,3 +170,26 @@ get_ipython().register_magic_function(lambda line: print("FOREIGN"), "line", "ag
         for words in ("-1 or less", "--turn 'x' \"y\"", "%agent $HOME {1} \\n ?", "naïve 🌧"):
             assert cli.main(["resume", "--", *words.split()]) == 0
             assert capsys.readouterr().out == f"<{row.turn.run_id}|{words}>\n"
+
+
+def lines(text: str) -> list[str]:
+    """``text`` without the empty lines that stand between displays."""
+    return [line for line in text.splitlines() if line.strip()]
+
+
+def test_a_shell_tells_the_same_as_the_notebook_and_the_code_runs_again(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request = "load data/iowa-electricity.csv and show the total net_generation by source"
+    with live_kernel(folder) as kernel:
+        assert kernel.run(f"%%agent\n{request}", cell_id="a").status == "ok"
+        shown = kernel.run("%agent show 1", cell_id="b").text
+    assert cli.main(["show", "1"]) == 0
+    assert lines(capsys.readouterr().out) == lines(shown)
+    assert cli.main(["runs", "--json"]) == 0
+    (turn,) = json.loads(capsys.readouterr().out)["runs"]
+    assert (turn["turn"], turn["status"]) == (1, "done")
+    assert cli.main(["show", short_id(turn["turn_id"]), "--code"]) == 0
+    names: dict[str, object] = {}
+    exec(capsys.readouterr().out, names)
+    assert "iowa_electricity" in names

@@ -11,12 +11,16 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.core.chat import ModelRequest
-from parsimony_kernel.core.events import AgentEvent, Handoff, RunStarted
+from parsimony_kernel.core.events import AgentEvent, Handoff, RunCompleted, RunStarted, TextDelta
+from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.llm.cassette_mode import CassetteMode
+from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
+from parsimony_kernel.session.turn import EventWriter
 from parsimony_kernel.session.turn_models import noting
 from parsimony_kernel.session.turns import TurnOptions
+from parsimony_kernel.storage.store import SqliteJournal
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
 
 ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}
@@ -166,3 +170,20 @@ async def test_a_recording_is_sent_nothing_and_does_not_use_up_the_notice(
     assert replayed.notice == ""
     assert elsewhere.sent(replayed.run_id) == ()
     assert "are sent to scripted, with " in (await turn(elsewhere, "another")).notice
+
+
+def test_what_is_written_down_is_cleaned_whoever_gave_it(tmp_path: Path) -> None:
+    journal = SqliteJournal(tmp_path / "journal.sqlite")
+    journal.begin_turn("r", notebook="n", cell_key="a", request="go", model="m")
+    writer = EventWriter(journal, "r", Secrets({"A_TOKEN": "in-environment"}))
+    for event in (
+        TextDelta(content="it is in-envi"),
+        TextDelta(content="ronment"),
+        RunCompleted(summary="password=hunter2"),
+    ):
+        writer.write(event)
+    assert journal.events("r") == (
+        TextDelta(content=f"it is {REDACTED}"),
+        RunCompleted(summary=f"password={REDACTED}"),
+    )
+    journal.close()
