@@ -34,7 +34,7 @@ $(VENV)/.test-installed: $(BIN)/python pyproject.toml
 install: $(VENV)/.installed ## the package and JupyterLab, in .venv
 
 demo: $(VENV)/.installed ## runs the quickstart notebook with the embedded offline model
-	@$(BIN)/jupyter parsimony demo notebooks/01_quickstart.ipynb
+	@$(BIN)/jupyter parsimony demo
 
 lab: $(VENV)/.installed ## opens JupyterLab on the example notebooks
 	$(BIN)/jupyter lab notebooks
@@ -103,4 +103,4 @@ release-check: $(BIN)/python ## builds the release and tries the wheel on Python
 	$(BIN)/python tests/packaging/release.py $(RELEASE_ARGS)
 
 clean: ## removes the environment and what was built
-	rm -rf $(VENV) dist build notebooks/executed
+	rm -rf $(VENV) dist build parsimony-demo

@@ -188,7 +188,6 @@ TOLD = {
     "values of variables, and samples of columns": "CANARY_SCALAR",
     "first rows of tables that the request names": "rows_begin",
     "names of data files": "unmentioned.csv",
-    "first lines of data files that the request names": "CANARY_LINE",
     "printed output": "CANARY_PRINTED",
     "tables that code shows": "CANARY_SHOWN",
     "charts that a step showed, as pictures": "image/png",
@@ -234,7 +233,7 @@ async def requests_under(mode: Share, folder: Path) -> tuple[str, str]:
     Returns:
         The requests of a turn that names its data, and of one that names nothing, as JSON.
     """
-    (folder / "ledger.csv").write_text("id,word\n1,CANARY_LINE\n")
+    (folder / "ledger.csv").write_text("id\n1\n")
     (folder / "unmentioned.csv").write_text("id\n1\n")
     (folder / "AGENTS.md").write_text("CANARY_INSTRUCTION\n")
     executor = CodeExecutor(cwd=str(folder))

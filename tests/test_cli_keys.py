@@ -19,14 +19,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "parsimony" / "keys"
 
 
-def test_without_a_key_the_list_says_so_and_makes_none(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(["keys", "list"]) == 0
-    assert "no key yet" in capsys.readouterr().out
-    assert not folder.exists()
-
-
 def test_the_list_shows_states_and_days_and_no_secret(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,16 +1,18 @@
-"""Answering from a shell: in the live kernel if there is one, else in this process."""
+"""Turns in a shell: the record as the notebook shows it, and answers, given in the live kernel if
+there is one, else in this process."""
 
+import json
 import os
 import shutil
 import signal
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
 from parsimony_kernel.cli import main as cli
 from parsimony_kernel.session import resume
+from parsimony_kernel.session.turns import short_id
 from parsimony_kernel.testing.kernel import live_kernel
 
 ROOT = Path(__file__).parents[1]
@@ -92,17 +94,12 @@ def test_a_busy_kernel_is_not_taken_for_a_dead_one_and_nothing_is_consumed(
         assert cli.main(["resume", "1"]) == 1
         refused = capsys.readouterr()
         assert "alive but busy" in refused.err
-        assert "--wait" in refused.err
         assert refused.out == ""
         assert len(resume.questions(folder)) == 1
 
-        # With --wait the answer comes as soon as the cell ends, in the kernel.
-        release = threading.Timer(4.0, (folder / "go").touch)
-        release.start()
-        assert cli.main(["resume", "--wait", "60", "1"]) == 0
-        release.join()
-        assert "kernel is gone" not in capsys.readouterr().out
+        (folder / "go").touch()
         assert kernel.end(busy).status == "ok"
+        assert cli.main(["resume", "1"]) == 0
         assert kernel.run("'mean_temp_max_by_month' in globals()").text == "True"
     assert resume.questions(folder) == ()
 
@@ -156,11 +153,8 @@ def test_a_kernel_that_was_killed_is_dead_though_its_connection_file_is_there(
     assert "kernel is gone" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "words", ["-1 or less", "--turn 'x' \"y\"", "%agent $HOME {1} \\n ?", "naïve 🌧"]
-)
 def test_the_answer_reaches_the_kernel_word_for_word(
-    folder: Path, capsys: pytest.CaptureFixture[str], words: str
+    folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     foreign = """
 import parsimony_agent
@@ -173,12 +167,29 @@ get_ipython().register_magic_function(lambda line: print("FOREIGN"), "line", "ag
         kernel.run(ASK, cell_id="a")
         assert kernel.run(foreign).status == "ok"
         (row,) = resume.questions(folder)
-        assert cli.main(["resume", "--", *words.split()]) == 0
-        assert capsys.readouterr().out == f"<{row.turn.run_id}|{words}>\n"
+        for words in ("-1 or less", "--turn 'x' \"y\"", "%agent $HOME {1} \\n ?", "naïve 🌧"):
+            assert cli.main(["resume", "--", *words.split()]) == 0
+            assert capsys.readouterr().out == f"<{row.turn.run_id}|{words}>\n"
 
 
-@pytest.mark.parametrize("seconds", ["-1", "nan", "inf", "soon"])
-def test_a_wait_that_is_no_time_is_misuse(seconds: str, folder: Path) -> None:
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["resume", "--wait=" + seconds, "1"])
-    assert ended.value.code == 2
+def lines(text: str) -> list[str]:
+    """``text`` without the empty lines that stand between displays."""
+    return [line for line in text.splitlines() if line.strip()]
+
+
+def test_a_shell_tells_the_same_as_the_notebook_and_the_code_runs_again(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request = "load data/iowa-electricity.csv and show the total net_generation by source"
+    with live_kernel(folder) as kernel:
+        assert kernel.run(f"%%agent\n{request}", cell_id="a").status == "ok"
+        shown = kernel.run("%agent show 1", cell_id="b").text
+    assert cli.main(["show", "1"]) == 0
+    assert lines(capsys.readouterr().out) == lines(shown)
+    assert cli.main(["runs", "--json"]) == 0
+    (turn,) = json.loads(capsys.readouterr().out)["runs"]
+    assert (turn["turn"], turn["status"]) == (1, "done")
+    assert cli.main(["show", short_id(turn["turn_id"]), "--code"]) == 0
+    names: dict[str, object] = {}
+    exec(capsys.readouterr().out, names)
+    assert "iowa_electricity" in names

@@ -20,7 +20,6 @@ from parsimony_kernel.identity import content_sha
 from parsimony_kernel.lineage.file_access import source_state
 from parsimony_kernel.lineage.ledger import InputRef, VariableOrigin
 from parsimony_kernel.session import maintenance
-from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.store import SqliteJournal
 
 CODE = "import pandas as pd\nt = pd.read_csv('a.csv')"
@@ -124,15 +123,6 @@ class TestTheCommand:
         assert capsys.readouterr().out.count("changed ('a.csv' changed)") == 2
         assert refresh(work) == 0
 
-    def test_a_report_is_made_again_with_what_it_shows(
-        self, work: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        (work / "a.csv").write_text("v\n7\n")
-        assert refresh(work, "R", "--accept") == 0
-        told = capsys.readouterr().out
-        assert "The report 'R' changed" in told
-        assert "Its page is reports/r.html." in told
-
     def test_a_name_that_nothing_has_fails_and_the_others_go_on(
         self, work: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -140,12 +130,6 @@ class TestTheCommand:
         told = capsys.readouterr()
         assert "There is no artifact 'nothing like it'" in told.err
         assert "The chart 'Same' is unchanged" in told.out
-
-    def test_a_name_that_two_have_fails_with_their_ids(
-        self, work: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        assert refresh(work, "Same") == 1
-        assert "give the id" in capsys.readouterr().err
 
     @pytest.mark.parametrize(
         ("fields", "said"),
@@ -170,17 +154,6 @@ class TestTheCommand:
         told = capsys.readouterr()
         assert said in told.err
         assert "The chart 'Same' is unchanged" in told.out
-
-    def test_a_log_that_cannot_be_read_fails_with_what_to_do(
-        self, work: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def refused(path: Path) -> bytes:
-            raise durable.StorageError(f"Cannot read {str(path)!r}: permission is denied.")
-
-        monkeypatch.setattr(durable, "read", refused)
-        for names in ((), ("t",)):
-            assert refresh(work, *names) == 1
-            assert "permission is denied" in capsys.readouterr().err
 
     def test_code_that_reaches_outside_is_stopped_before_that(
         self, work: Path, capsys: pytest.CaptureFixture[str]
@@ -210,10 +183,6 @@ class TestTheCommand:
     ) -> None:
         assert main(["refresh", *words, "--folder", str(work)]) == 2
         assert "name what to make again, or give --all" in capsys.readouterr().err
-
-    def test_where_nothing_is_published_nothing_is_done(self, tmp_path: Path) -> None:
-        assert refresh(tmp_path) == 0
-        assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.usefixtures("at_once")

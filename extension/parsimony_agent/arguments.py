@@ -47,16 +47,8 @@ def _number(form: str, needs: str, units: Mapping[str, int], least: float = 1e-9
     return read
 
 
-def _names(text: str) -> tuple[str, ...]:
-    found = tuple(name.strip() for name in text.split(","))
-    if not all(found):
-        raise ValueError("names with commas between, in quotes where one has a space")
-    return found
-
-
 _READERS: Mapping[str, Reader] = {
     **{name: _number(**row) for name, row in _TABLES["number"].items()},
-    "names": _names,
     "path": Path,
     "text": str,
 }

@@ -16,8 +16,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from parsimony_agent.arguments import CELL, CellRequest, command_named, help_text
-from parsimony_agent.cell import Session, working_folder
-from parsimony_agent.options import check_context, options_of
+from parsimony_agent.cell import Session
+from parsimony_agent.options import options_of
 from parsimony_agent.pending import TurnError
 from parsimony_agent.tables import note, table, words
 from parsimony_kernel.core.chat import OFFLINE, ModelRequest
@@ -148,12 +148,9 @@ def artifacts(magics: AgentMagics) -> Told:
 
 def own_tools(session: Session, magic: str) -> Told:
     """Your functions that are tools, and the MCP servers with what each brings."""
-    own = session.tools.added()  # resolved anew, so before what is kept
-    kept = session.tools.kept
-    rows = [(name, first_line(own[name].description), kept.get(name, "")) for name in own]
-    head, width = ("tool", "what it does", "kept as it was, for"), 3 if kept else 2
+    rows = [(each.name, first_line(each.description)) for each in session.tools.added().values()]
     empty = f"No function of yours is a tool. {magic} tools add NAME makes one."
-    mine = table(head[:width], [row[:width] for row in rows], empty=empty)
+    mine = table(("tool", "what it does"), rows, empty=empty)
     told = [(f"mcp:{name}", line, state) for name, line, state in session.tools.servers.listing()]
     if not told:
         return mine
@@ -192,7 +189,7 @@ def doctor(magics: AgentMagics) -> Told:
     """What the agent needs, and what to do about what is missing."""
     magics.follow_settings()
     environ = {**os.environ, **magics.settings.of_models()}
-    return to_text(run_checks(working_folder(), environ, model=magics.session.model_name))
+    return to_text(run_checks(environ, model=magics.session.model_name))
 
 
 def usage(magics: AgentMagics, topic: str = "") -> Told:
@@ -238,7 +235,6 @@ def preview(magics: AgentMagics, request: CellRequest, cell_key: str, magic: str
     magics.follow_settings()
     session = magics.session
     options = options_of(request, magics.settings)
-    check_context(options, session, magics.shell, magic)
     sent = session.preview(request.text, cell_key=cell_key, options=options)
     # What stands around it on the wire is the provider's own.
     head = f"To {request.flags.get('model') or session.model_name}, "

@@ -16,7 +16,7 @@ from parsimony_agent import tables
 from parsimony_agent.arguments import CellRequest
 from parsimony_agent.cell import locate
 from parsimony_agent.controls import Control, Prompt, StopButton, in_loop, is_heard_mid_cell
-from parsimony_agent.options import check_context, check_target, options_of
+from parsimony_agent.options import check_target, options_of
 from parsimony_agent.pending import QuestionPending, QuestionUnanswered, TurnError, TurnStopped
 from parsimony_agent.publisher import Displays
 from parsimony_agent.record_display import Place, TurnRecord
@@ -71,7 +71,6 @@ class Turns:
         record = TurnRecord(place, clock=self._clock)
         session = self._magics.session
         options = options_of(request, self._magics.settings)
-        check_context(options, session, self._shell, f"%{self._magics.name}")
         if out := request.flags.get("out", ""):
             check_target(out, self._shell.user_ns, f"%{self._magics.name}")
 

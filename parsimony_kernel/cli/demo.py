@@ -1,9 +1,10 @@
-"""An agent notebook run from a shell with the built-in model."""
+"""The quickstart notebook, run from a shell with the built-in model."""
 
 import argparse
 import atexit
 import os
 import shlex
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
@@ -14,6 +15,8 @@ from parsimony_kernel.cli import output
 from parsimony_kernel.core.deferred import defer_grammar_of_addresses
 from parsimony_kernel.core.errors import SessionError
 from parsimony_kernel.storage import durable
+from parsimony_kernel.storage.store import SqliteJournal
+from parsimony_kernel.storage.workspace import journal_path
 
 TIMEOUT_S = 300
 
@@ -22,17 +25,11 @@ _DATA = (Path("data") / "iowa-electricity.csv", Path("data") / "README.md")
 _HERE = Path(__file__).parents[1]
 # In an installation the quickstart lies in the package, in a checkout among the examples.
 _PLACES = (_HERE / "quickstart", _HERE.parent / "notebooks")
-_DEMO_FOLDER = Path("parsimony-demo")
+_FOLDER = Path("parsimony-demo")
 
 
 class DemoError(SessionError):
-    """Why a notebook was not run to its end. ``str()`` is one sentence with the remedy."""
-
-
-def demo(arguments: argparse.Namespace) -> int:
-    """Run an agent notebook with the built-in model."""
-    run_demo(arguments.notebook, arguments.out)
-    return output.DONE
+    """Why the notebook was not run to its end. ``str()`` is one sentence with the remedy."""
 
 
 def quickstart() -> Path:
@@ -40,67 +37,66 @@ def quickstart() -> Path:
     for place in _PLACES:
         if all((place / each).is_file() for each in (_NAME, *_DATA)):
             return place / _NAME
-    raise DemoError("The quickstart is not in this installation: reinstall it, or name a notebook.")
+    raise DemoError("The quickstart is not in this installation: reinstall it.")
 
 
-def run_demo(notebook: Path | None = None, out: Path | None = None) -> Path:
-    """Execute ``notebook`` in the Parsimony Agent kernel with the built-in model.
+def demo(_: argparse.Namespace) -> int:
+    """Execute the quickstart in the Parsimony Agent kernel with the built-in model.
 
-    Without one it is the quickstart, whose data is put beside what is executed. What is published
-    goes to a workspace in the same folder.
-
-    Args:
-        out: where the executed notebook goes: a file if it ends in ``.ipynb``, else a folder; by
-            default the folder ``executed`` beside the notebook, of the quickstart
-            ``parsimony-demo``.
-
-    Returns:
-        The executed notebook. It is written as well where a cell fails, as far as it came.
+    Its data, what it publishes and the executed notebook go to ``parsimony-demo``. That is written
+    as well where a cell fails, as far as it came.
 
     Raises:
-        DemoError: the notebook is missing, cannot be read, fails or takes too long, the kernel does
-            not start, or the folder cannot be written.
+        DemoError: a cell fails or takes too long, the kernel does not start, or the folder cannot
+            be written.
     """
-    source = notebook or quickstart()
-    if not source.is_file():
-        raise DemoError(
-            f"There is no notebook {str(source)!r}. Without a name the quickstart is run."
-        )
-    place = out or (_DEMO_FOLDER if notebook is None else source.parent / "executed")
-    executed = place if place.suffix == ".ipynb" else place / source.name
-    folder = executed.parent
+    defer_grammar_of_addresses()
+    import nbformat  # deferred: a second of imports that few commands need
+
+    source, executed = quickstart(), _FOLDER / _NAME
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in _DATA if notebook is None else ():
-            durable.make_folder((folder / path).parent)
-            durable.create(folder / path, durable.read(source.parent / path))
+        _FOLDER.mkdir(exist_ok=True)
+        for path in _DATA:
+            durable.make_folder((_FOLDER / path).parent)
+            durable.create(_FOLDER / path, durable.read(source.parent / path))
+        _forget()
+        content = nbformat.read(source, as_version=4)
+        output.say(f"Running {source} with the built-in rule-based model (no LLM) …")
+        # What tells of the run in the end is imported while the kernel works on another core.
+        Thread(target=import_module, args=("parsimony_kernel.artifacts.store",)).start()
+        problem = _execute(content, executed)
+        durable.replace(executed, nbformat.writes(content).encode())
     except OSError as exc:
-        raise _unwritable(folder, exc) from exc
-    content = _read(source)
-    output.say(f"Running {source} with the built-in rule-based model (no LLM) …")
-    environ = {
-        "PARSIMONY_MODEL": "offline",
-        "PARSIMONY_WORKSPACE": str(folder.resolve()),
-        "PARSIMONY_ARTIFACTS": "",
-        "JPY_SESSION_NAME": str(executed.resolve()),
-    }
-    # What tells of the run in the end is imported while the kernel works on another core.
-    Thread(target=import_module, args=("parsimony_kernel.artifacts.store",)).start()
-    problem = _execute(content, source.name, folder if notebook is None else source.parent, environ)
-    _write(content, executed)
+        why = exc.strerror or str(exc).rstrip(".")
+        raise DemoError(f"{str(_FOLDER)!r} cannot be written: {why}. Run it elsewhere.") from exc
     if problem:
         raise DemoError(f"{problem} What the cells before it gave is in {str(executed)!r}.")
     _tell(content, source, executed)
-    return executed
+    return output.DONE
 
 
-def _execute(content: Any, name: str, folder: Path, environ: dict[str, str]) -> str:
-    """Run the cells of ``content`` in ``folder`` and put their outputs into it; gives what stopped
-    them. ``DemoError`` when none could run."""
+def _forget() -> None:
+    """Let a run know nothing of the one before it."""
+    path = journal_path(_FOLDER)
+    if path.is_file():
+        with closing(SqliteJournal(path)) as journal:
+            journal.forget(_NAME, [row.run_id for row in journal.turns(_NAME)])
+
+
+def _execute(content: Any, executed: Path) -> str:
+    """Run the cells of ``content`` in the folder of ``executed`` and put their outputs into it;
+    gives what stopped them. ``DemoError`` when none could run."""
     from jupyter_client.kernelspec import NoSuchKernel
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
+    folder = executed.parent.resolve()
+    environ = {
+        "PARSIMONY_MODEL": "offline",
+        "PARSIMONY_WORKSPACE": str(folder),
+        "PARSIMONY_ARTIFACTS": "",
+        "JPY_SESSION_NAME": str(folder / executed.name),
+    }
     client = NotebookClient(
         content,
         kernel_name=KERNEL_NAME,
@@ -113,14 +109,12 @@ def _execute(content: Any, name: str, folder: Path, environ: dict[str, str]) -> 
     except NoSuchKernel as exc:
         raise DemoError(
             f"Jupyter does not know the kernel {KERNEL_NAME!r}. Install it with: "
-            "jupyter parsimony install --sys-prefix"
+            "jupyter parsimony install"
         ) from exc
     except CellTimeoutError:
-        return f"{name} was stopped: a cell ran for longer than {TIMEOUT_S} s."
-    except DeadKernelError:
-        return f"{name} stopped: the kernel ended while a cell ran."
-    except CellExecutionError as exc:
-        return f"{name} stopped: {_last_line(str(exc))}"
+        return f"{executed.name} was stopped: a cell ran for longer than {TIMEOUT_S} s."
+    except (DeadKernelError, CellExecutionError) as exc:
+        return f"{executed.name} stopped: {_last_line(str(exc))}"
     except (RuntimeError, OSError) as exc:
         # Else the client, which has no kernel to end, fails once more as this process ends.
         atexit.unregister(client._cleanup_kernel)
@@ -133,33 +127,6 @@ def _execute(content: Any, name: str, folder: Path, environ: dict[str, str]) -> 
 
 def _last_line(text: str) -> str:
     return next((line for line in reversed(text.splitlines()) if line.strip()), text)
-
-
-def _read(path: Path) -> Any:
-    defer_grammar_of_addresses()
-    import nbformat  # deferred: a second of imports that few commands need
-
-    try:
-        return nbformat.read(path, as_version=4)
-    except (ValueError, OSError, nbformat.reader.NotJSONError) as exc:
-        raise DemoError(f"{str(path)!r} cannot be read as a notebook: {exc}") from exc
-
-
-def _write(content: Any, path: Path) -> None:
-    import nbformat
-
-    try:
-        durable.replace(path, nbformat.writes(content).encode())
-    except durable.StorageError as exc:
-        raise _unwritable(path, exc) from exc
-
-
-def _unwritable(path: Path, problem: OSError) -> DemoError:
-    why = problem.strerror or str(problem).rstrip(".")
-    return DemoError(
-        f"The executed notebook cannot be written to {str(path)!r}: {why}. "
-        "Name another place with --out."
-    )
 
 
 def _tell(content: Any, source: Path, executed: Path) -> None:

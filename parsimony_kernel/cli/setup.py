@@ -1,12 +1,10 @@
 """Making the kernel known, the notebook as a server, what a run needs, and the signing keys."""
 
 import argparse
-import sys
 from dataclasses import asdict
 from datetime import datetime
 
 from parsimony_agent.pending import Misuse
-from parsimony_kernel import KERNEL_NAME
 from parsimony_kernel.cli import output
 from parsimony_kernel.storage.keyring import GRACE_S, Keyring
 
@@ -15,12 +13,7 @@ def install(arguments: argparse.Namespace) -> int:
     """Make the kernel known to Jupyter."""
     from parsimony_kernel.kernel import install as kernelspec
 
-    placed = kernelspec.install(
-        user=arguments.user,
-        prefix=arguments.prefix or (None if arguments.user else sys.prefix),
-        name=arguments.name or KERNEL_NAME,
-        display_name=arguments.display_name or kernelspec.DISPLAY_NAME,
-    )
+    placed = kernelspec.install(user=arguments.user)
     output.say(f"Installed in {placed}")
     return output.DONE
 
@@ -41,7 +34,7 @@ def doctor(arguments: argparse.Namespace) -> int:
     """Check what a run needs, and say what to do about what is missing."""
     from parsimony_kernel.doctor.checks import run_checks, to_text
 
-    findings = run_checks(arguments.folder.resolve(), model=arguments.model)
+    findings = run_checks(model=arguments.model)
     is_well = all(finding.ok or finding.level != "error" for finding in findings)
     if arguments.json:
         output.as_json({"ok": is_well, "findings": [asdict(finding) for finding in findings]})

@@ -72,7 +72,7 @@ def resume(arguments: argparse.Namespace) -> int:
         output.say(resume.listing(rows))
         return output.DONE
     row = resume.choose(rows, arguments.turn)
-    went_on = resume.in_kernel(row, answer, output.say, wait_s=arguments.wait)
+    went_on = resume.in_kernel(row, answer, output.say)
     if went_on is None:
         output.say("The notebook's kernel is gone; the run goes on here, without its variables.")
         went_on = asyncio.run(resume.in_this_process(row, answer, folder, output.say))

@@ -29,10 +29,9 @@ class RunStarted(AgentEvent):
     ``shared`` names what of the notebook the first message carries, ``gone`` the variables that
     existed at the suspension and no longer do, ``replaced`` those that the cell's earlier turn had
     made or changed, and that were taken back before this one began. ``share`` says how much of the
-    notebook the model is told, ``context`` of what (``None``: of everything), ``share_figures``
-    that charts are shown to a model that sees. ``effort`` is how long the model may think, where
-    the cell says so, and ``instructions`` the hash of each file with the person's instructions, by
-    path.
+    notebook the model is told, ``share_figures`` that charts are shown to a model that sees.
+    ``effort`` is how long the model may think, where the cell says so, and ``instructions`` the
+    hash of each file with the person's instructions, by path.
     """
 
     type: Literal["run_started"] = "run_started"
@@ -55,7 +54,6 @@ class RunStarted(AgentEvent):
     notice: str = ""
     replaced: tuple[str, ...] = ()
     share: str = ""
-    context: tuple[str, ...] | None = None
     share_figures: bool = False
     instructions: dict[str, str] = Field(default_factory=dict)
 

@@ -108,9 +108,9 @@ class Home:
         events = self.journal.events(run_id)
         return next((event for event in events if isinstance(event, RunStarted)), None)
 
-    def artifacts(self, most: int | None = None) -> tuple[LogEntry, ...]:
-        """What is published in the workspace, newest snapshot of each, this notebook's first."""
-        return memory.published(self.store, self.journal, self.notebook, most=most)
+    def artifacts(self) -> tuple[LogEntry, ...]:
+        """What is published in the workspace, newest snapshot of each, oldest first."""
+        return memory.published(self.store, self.journal)
 
     def wait_on(self, record: SuspensionRecord) -> None:
         """Let a question wait again whose answer came to nothing."""

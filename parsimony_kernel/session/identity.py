@@ -8,10 +8,10 @@ changes nothing, and where it is not clear whose history it is, none is taken ov
 import json
 import re
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -24,8 +24,6 @@ NAMELESS: Final = "untitled"
 LIFE: Final = uuid.uuid4().hex[:8]
 # Larger ones are not read for their cells.
 MAX_BYTES = 64 * 2**20
-# Of more files in a folder no other one is looked at.
-MAX_FILES = 200
 
 _OF_A_LIFE = re.compile(rf"(?P<name>(?:.*/)?{NAMELESS})#(?P<life>[0-9a-f]{{8}})", re.DOTALL)
 _REPEATED = re.compile(r"#\d+\Z")
@@ -147,7 +145,7 @@ def recognise(journal: SqliteJournal, workspace: Path, path: Path) -> Recognised
         turns = turns_of(name)
         heirs = []
         if not (_current(turns) & cells or is_open(name)):
-            beside = ((name_in(workspace, each), each) for each in _beside(path))
+            beside = ((name_in(workspace, each), each) for each in path.parent.glob("*.ipynb"))
             new = ((other, file) for other, file in beside if other not in names)
             heirs = [other for other, file in new if _have_in_common(turns, cells_of(file))]
         if len(heirs) != 1:
@@ -175,18 +173,6 @@ def recognise(journal: SqliteJournal, workspace: Path, path: Path) -> Recognised
             f"To list the turns of that one: jupyter parsimony runs --notebook {other}"
         )
     return Recognised()
-
-
-def _beside(path: Path) -> Iterator[Path]:
-    """The other notebooks of the folder, as far as they can be read in a moment."""
-    room = MAX_BYTES
-    for other in islice(path.parent.glob("*.ipynb"), MAX_FILES):
-        try:
-            room -= other.stat().st_size
-        except OSError:  # a link to nowhere
-            continue
-        if room >= 0:
-            yield other
 
 
 def _has_left(other: Path, path: Path, turns: Sequence[TurnRow]) -> bool:

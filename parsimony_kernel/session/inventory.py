@@ -5,17 +5,15 @@ the person's words and are nothing but words: approval, share mode, budgets and 
 are without them.
 """
 
-import codecs
 import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import islice
 from pathlib import Path
-from stat import S_ISREG
 from typing import Any
 
 from parsimony_kernel.agent.prompts import notebook_context
@@ -28,23 +26,13 @@ from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory, rank, summarise
 from parsimony_kernel.execution.inspection import attempt, is_exactly
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached
-from parsimony_kernel.session.share import (
-    KEPT_BY_CHOICE,
-    KEPT_OF_THE_NOTEBOOK,
-    Share,
-    shape_of,
-)
+from parsimony_kernel.session.share import KEPT_OF_THE_NOTEBOOK, Share, shape_of
 
 _INVENTORY_S = 2.0
 _MAX_ARTIFACTS = 20
 _DATA_SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".xlsx", ".xls", ".json", ".jsonl"})
 _MAX_FILES = 40
 _MAX_ENTRIES = 2_000
-# Of data files that a request names: how many, and how many lines of each, of what width.
-_TEXT_SUFFIXES = frozenset({".csv", ".tsv", ".json", ".jsonl"})
-_MAX_BEGINNINGS = 3
-_FIRST_LINES = 4
-_LINE_CHARACTERS = 160
 # Room that is left for rows of the tables that a request names.
 _ROWS_BYTES = 2 * 1024
 _FIRST_ROWS = 5
@@ -73,50 +61,39 @@ def notebook_in_words(
     earlier_turns: int,
     replaceable: tuple[str, ...],
     share: Share = Share.samples,
-    chosen: tuple[str, ...] | None = None,
     today: date | None = None,
     answers: Mapping[str, str] | None = None,
 ) -> tuple[str, tuple[str, ...]]:
     """The inventory as a block of the first message, and a line for each part of it for people.
 
     What the words of ``request`` name comes first, then what is newest. With ``today`` the day and
-    the versions of libraries stand in it.
-    ``chosen`` are the variables, data files and titles of artifacts that are told of; ``None`` is
-    all of them. ``answers`` are those that hold in this kernel, by their questions.
+    the versions of libraries stand in it. ``answers`` are those that hold in this kernel, by their
+    questions.
     """
     if share is Share.none:
         return notebook_context(kept_back=KEPT_OF_THE_NOTEBOOK[share]), ()
-
-    def is_told(name: str) -> bool:
-        return chosen is None or name in chosen
-
-    variables, more = _variables(executor, share, is_told, request)
-    files = [file for file in data_files(folder) if is_told(file) or is_told(Path(file).name)]
+    variables, more = _variables(executor, share, request)
+    files = data_files(folder)
     published = [
         {"kind": artifact.kind, "title": artifact.title, "path": artifact.path}
         for artifact in artifacts[-_MAX_ARTIFACTS:]
-        if is_told(artifact.title)
     ]
-    names = [str(variable["name"]) for variable in variables]
-    beginnings = {} if share is Share.schema else _beginnings(folder, files, request, names)
-    kept = (KEPT_OF_THE_NOTEBOOK[share], "" if chosen is None else KEPT_BY_CHOICE)
     context = notebook_context(
-        working_folder=folder.name if chosen != () else "",
+        working_folder=folder.name,
         files=files,
-        named_files=beginnings,
         variables=variables,
         more_variables=more,
         artifacts=published,
-        replaceable=[name for name in replaceable if is_told(name)],
-        kept_back=" ".join(filter(None, kept)),
+        replaceable=replaceable,
+        kept_back=KEPT_OF_THE_NOTEBOOK[share],
         answers=answers,
-        around={} if today is None or chosen == () else _around(today),
+        around={} if today is None else _around(today),
     )
+    names = ", ".join(str(variable["name"]) for variable in variables)
     parts = (
         (earlier_turns, f"{earlier_turns} earlier {plural('request', earlier_turns)}"),
-        (variables, f"{_TOLD[share]}: {', '.join(names)}"),
+        (variables, f"{_TOLD[share]}: {names}"),
         (files, f"{_counted('name', files)} data {plural('file', len(files))}"),
-        (beginnings, f"first lines of {', '.join(beginnings)}"),
         (published, f"{_counted('title', published)} {plural('artifact', len(published))}"),
     )
     return context, tuple(line for part, line in parts if part)
@@ -127,7 +104,7 @@ def _counted(noun: str, of: Sequence[Any]) -> str:
 
 
 def _variables(
-    executor: BaseCodeExecutor, share: Share, is_told: Callable[[str], bool], request: str
+    executor: BaseCodeExecutor, share: Share, request: str
 ) -> tuple[list[dict[str, Any]], int]:
     """The variables as a model reads them, and how many were left out for want of room."""
     bound, ledger = executor.variables(), executor.origin_ledger
@@ -143,7 +120,7 @@ def _variables(
         return name.casefold() not in words, not has_named, kind, -age
 
     def told() -> tuple[list[dict[str, Any]], int]:
-        variables = {name: bound[name] for name in sorted(filter(is_told, bound), key=place)}
+        variables = {name: bound[name] for name in sorted(bound, key=place)}
         if share is Share.schema:
             summaries, more = summarise(variables)
             return [shape_of(each) for each in summaries], more
@@ -157,7 +134,7 @@ def _variables(
         with guard:
             return guard.call(told)
     except (DeadlineReached, KeyboardInterrupt):
-        return [], len([*filter(is_told, bound)])
+        return [], len(bound)
 
 
 def _columns(value: Any) -> set[str]:
@@ -216,47 +193,6 @@ def data_files(folder: Path) -> tuple[str, ...]:
             if Path(name).suffix.lower() in _DATA_SUFFIXES and not name.startswith("."):
                 found.append((Path(place) / name).relative_to(folder).as_posix())
     return tuple(found)
-
-
-def _beginnings(
-    folder: Path, files: Sequence[str], request: str, loaded: Sequence[str]
-) -> dict[str, dict[str, Any]]:
-    """The size and the first lines of text files that ``request`` names: by their whole name, or
-    without its suffix unless a variable is ``loaded`` of that name."""
-    asked = request.casefold()
-    words = {*re.findall(r"\w+", asked)}.difference(map(str.casefold, loaded))
-    named = (
-        file
-        for file in files
-        if Path(file).name.casefold() in asked or Path(file).stem.casefold() in words
-    )
-    read = ((file, _beginning(folder / file)) for file in islice(named, _MAX_BEGINNINGS))
-    return {file: told for file, told in read if told}
-
-
-def _beginning(file: Path) -> dict[str, Any]:
-    """Nothing of what is no plain file, cannot be read, or is not text."""
-    try:
-        # A pipe would wait for a writer, and a link may lead out of the workspace.
-        if file.suffix.lower() not in _TEXT_SUFFIXES or not S_ISREG(file.lstat().st_mode):
-            return {}
-        with file.open("rb") as opened:
-            size, begin = os.fstat(opened.fileno()).st_size, opened.read(_FIRST_LINES * 1024)
-    except OSError:
-        return {}
-    if b"\0" in begin:
-        return {}
-    try:
-        # Incrementally: the last character may be cut in two.
-        encoding, text = "", codecs.getincrementaldecoder("utf-8-sig")().decode(begin)
-    except UnicodeDecodeError:
-        encoding, text = "cp1252", begin.decode("cp1252", "replace")
-    if file.suffix.lower() == ".json":
-        # Its lines say little: they hold a bracket, or everything.
-        lines = [" ".join(text.split())[: 2 * _LINE_CHARACTERS]]
-    else:
-        lines = [line[:_LINE_CHARACTERS] for line in text.splitlines()[:_FIRST_LINES]]
-    return {"bytes": size, "first_lines": lines, **({"encoding": encoding} if encoding else {})}
 
 
 # -- instructions

@@ -1,4 +1,4 @@
-"""What is remembered of a notebook's turns: what later ones are told, and how turns are forgotten.
+"""What is remembered of a notebook's turns: what later ones are told, and what is published.
 
 The rule of the place: what is gone is told to nobody, and stays on the disk.
 """
@@ -11,7 +11,7 @@ from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.core.conversation import AgentMessage, request_message
 from parsimony_kernel.session.share import Share
-from parsimony_kernel.session.turns import MENDING, SessionError
+from parsimony_kernel.session.turns import MENDING
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.store import GONE, SqliteJournal, TurnRow
 
@@ -24,8 +24,6 @@ CLAUSE_CHARS = 300
 CODE_CHARS = 1_500
 # How many calls of tools are told of a turn that is not done.
 MOST_CALLS = 5
-# How many artifacts a model is told of.
-MOST_ARTIFACTS = 20
 
 _TAKEN_BACK = "Undone by the person since: the variables are as they were before this turn."
 # How a turn that is not done stands, before the words that it ended with.
@@ -60,8 +58,8 @@ def earlier_turns(
         rows: the turns, oldest first.
         events_of: gives the events of a turn by its id; one whose events cannot be read is told
             by its row.
-        share: with ``schema`` a turn is told in its own words only where it was not told values
-            either, and so is an error that was to be mended; with ``none`` no turn is told.
+        share: with ``schema`` a turn is told by its request and by how it stands; with ``none`` no
+            turn is told.
     """
     if share is Share.none:
         return ()
@@ -81,7 +79,7 @@ def earlier_turns(
         ended = any(isinstance(event, ev.RunCompleted) for event in events)
         if row.status == "replaced" and (ended or not _done_by_tools(events)):
             continue
-        keeps = share is Share.schema and not _is_free_of_values(events)
+        keeps = share is Share.schema
         request, answer = _asked(row, events, keeps=keeps), _came_to(row, events, keeps=keeps)
         room -= len(request) + len(answer)
         if room < 0:
@@ -97,16 +95,14 @@ def _asked(row: TurnRow, events: Sequence[ev.AgentEvent], *, keeps: bool) -> str
     request = str(request_message(_cut(asked, REQUEST_CHARS))["content"])
     if keeps or row.status != "done" or is_taken_back(events):
         return request
-    codes: list[str] = []
-    room = CODE_CHARS
-    for event in reversed(_worked(events)):
-        if event.tool_name == "run_code":
-            code = str(event.arguments.get("code", "")).strip()
-            room -= len(code)
-            if room < 0 and codes:
-                break
-            codes.insert(0, _cut(code, CODE_CHARS))
+    codes = (
+        str(event.arguments.get("code", "")).strip()
+        for event in _worked(events)
+        if event.tool_name == "run_code"
+    )
     code = "\n\n".join(codes)
+    if len(code) > CODE_CHARS:
+        code = f"… {code[-CODE_CHARS:]}"
     return f"{request}\n<code_that_ran>\n{code}\n</code_that_ran>" if code else request
 
 
@@ -144,13 +140,6 @@ def _done_by_tools(events: Sequence[ev.AgentEvent]) -> str:
     return "\n".join(_cut(line, CLAUSE_CHARS) for line in lines)
 
 
-def _is_free_of_values(events: Sequence[ev.AgentEvent]) -> bool:
-    """Whether the turn was told no values, and ended with the words of its model."""
-    shares = {event.share for event in events if isinstance(event, ev.RunStarted)}
-    steps = [event.tool_name for event in events if isinstance(event, ev.ToolEvent)]
-    return bool(shares) and shares <= {Share.schema, Share.none} and steps[-1:] == ["return_done"]
-
-
 def is_taken_back(events: Sequence[ev.AgentEvent]) -> bool:
     """Whether what the turn did was taken back after its end, and not done again."""
     is_back = False
@@ -169,55 +158,24 @@ def _cut(text: str, most: int) -> str:
 # -- artifacts
 
 
-def published(
-    store: ArtifactStore, journal: SqliteJournal, notebook: str, *, most: int | None = None
-) -> tuple[LogEntry, ...]:
-    """The newest snapshot of each artifact of the workspace, as far as it is nobody's who is gone.
+def published(store: ArtifactStore, journal: SqliteJournal) -> tuple[LogEntry, ...]:
+    """The newest snapshot of each artifact of the workspace, oldest first, as far as it is nobody's
+    who is gone.
 
-    A snapshot of a turn that is gone counts where another turn has published the same. Those of
-    ``notebook`` come first, each oldest first; of more than ``most`` the oldest are left out,
-    before all those of other notebooks.
+    A snapshot of a turn that is gone counts where another turn has published the same.
 
     Raises:
         JournalError, StorageError: the journal or a log cannot be read.
     """
-    found = [entry for entry in _standing(store, journal) if entry.kind != "notebook"]
-    own_last = sorted(found, key=lambda entry: entry.notebook == notebook)
-    kept = own_last if most is None else own_last[-most:]
-    return tuple(sorted(kept, key=lambda entry: entry.notebook != notebook))
-
-
-def _standing(store: ArtifactStore, journal: SqliteJournal) -> Sequence[LogEntry]:
-    """The newest line of each artifact that is nobody's who is gone, in their order."""
+    newest = [entry for entry in store.list() if entry.kind != "notebook"]
     gone = {row.run_id for row in journal.turns() if row.status in GONE}
-    newest = store.list()
     doubtful = [entry for entry in newest if entry.run_id in gone]
     if not doubtful:
-        return newest
+        return tuple(newest)
     again = journal.published(min(entry.published_at for entry in doubtful))
-    found = []
+    found: list[LogEntry] = []
     for entry in newest:
         is_doubtful = entry.run_id in gone and entry.ref not in again
         log = store.history(entry.kind, entry.logical_id) if is_doubtful else (entry,)
         found += [each for each in log if each.run_id not in gone or each.ref in again][-1:]
-    return found
-
-
-# -- forgetting
-
-
-def forget(journal: SqliteJournal, notebook: str, turn_id: str) -> None:
-    """Tell later turns nothing of this one. Variables, files and the text on the disk stay.
-
-    Raises:
-        SessionError: there is no such turn, it runs, or it is forgotten already.
-        JournalError: the journal cannot be written.
-    """
-    if journal.forget(notebook, (turn_id,)):
-        return
-    row = next((row for row in journal.turns(notebook) if row.run_id == turn_id), None)
-    if row is None:
-        raise SessionError(f"There is no turn {turn_id!r} in this notebook. See %agent history.")
-    if row.status == "forgotten":
-        raise SessionError(f"Turn {row.ordinal} is forgotten already.")
-    raise SessionError(f"Turn {row.ordinal} is still running: stop it first, or wait for it.")
+    return tuple(found)

@@ -1,20 +1,16 @@
 """The tools of a notebook's turns: those of every turn, functions of the person's, and MCP servers.
 
-A function of the person's is looked up by name when a turn begins. What would break a turn, or a
-provider would not take, is refused when it is added.
+A function of the person's is looked up by name when a turn begins; where the name holds none any
+more, the turn is refused with the remedy.
 """
 
-import inspect
 import json
-import threading
-import tomllib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType
-from typing import Annotated, Any, Literal
-
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from typing import Any
 
 from parsimony_kernel.agent.termination_tools import termination_tools
 from parsimony_kernel.artifacts.publish import LiveName, Publisher
@@ -53,9 +49,8 @@ class NotebookTools(Mapping[str, Tool]):
     folder: Path
     servers: Servers
     must_be_free: Callable[[], None]
-
-    def __post_init__(self) -> None:
-        self._own = OwnTools(self.executor.variables, self.of_every_turn)
+    # The names of the tools that were made of the person's variables.
+    _own: dict[str, str] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Tool:
         return self.added()[name]
@@ -67,26 +62,41 @@ class NotebookTools(Mapping[str, Tool]):
         return len(self.added())
 
     def added(self) -> Tools:
-        """Functions of the person's as the notebook defines them now, and what servers bring."""
-        return self.servers.tools() + self._own.resolved()
+        """Functions of the person's as the notebook defines them now, and what servers bring.
 
-    @property
-    def kept(self) -> Mapping[str, str]:
-        """Those of the person's that are not what the notebook defines now, and why."""
-        return self._own.kept
+        ``SessionError`` where what was added is no function any more.
+        """
+        variables, reserved = self.executor.variables(), self.of_every_turn()
+        own = []
+        for name in self._own:
+            try:
+                own.append(_made(name, variables.get(name), reserved))
+            except SessionError as exc:
+                raise SessionError(f"{exc} Or remove it: %agent tools remove {name}") from exc
+            self._own[name] = own[-1].name
+        return self.servers.tools() + own
 
     def add(self, name: str) -> Tool:
         """Make the function that ``name`` holds a tool from now on. ``SessionError`` if it cannot
         be one, or in a turn. MCP servers are started by ``servers``."""
         self.must_be_free()
-        return self._own.add(name)
+        made = _made(name, self.executor.variables().get(name), self.of_every_turn())
+        # The newest of two tools of one name is meant.
+        others = {each: tool for each, tool in self._own.items() if tool != made.name}
+        self._own = {**others, name: made.name}
+        return made
 
     def remove(self, name: str) -> None:
         """Take a tool of the person's away, or end a server. ``SessionError`` without it, or in a
         turn."""
         self.must_be_free()
-        if not (name.startswith(PREFIX) and self.servers.remove(name.removeprefix(PREFIX))):
-            self._own.remove(name)
+        if name.startswith(PREFIX) and self.servers.remove(name.removeprefix(PREFIX)):
+            return
+        found = [each for each, made in self._own.items() if name in (each, made)]
+        if not found:
+            raise SessionError(f"{name!r} is no tool of yours. %agent tools lists those.")
+        for each in found:
+            del self._own[each]
 
     def close(self) -> None:
         """Take all that the person added away, and end the servers."""
@@ -159,96 +169,19 @@ class NotebookTools(Mapping[str, Tool]):
             raise SessionError(str(exc)) from exc
 
 
-@dataclass
-class _Own:
-    """A tool and what it was made of; ``kept_for`` is why it stays though its name means more."""
-
-    variable: str
-    value: Any
-    made: Tool
-    kept_for: str = ""
-
-
-@dataclass(eq=False)
-class OwnTools:
-    """The functions that a person made tools.
-
-    Args:
-        variables: the bindings of the notebook as they are now.
-        reserved: the names of the tools of every turn.
-    """
-
-    variables: Callable[[], Mapping[str, Any]]
-    reserved: Callable[[], Collection[str]]
-    _own: list[_Own] = field(default_factory=list)
-
-    @property
-    def kept(self) -> dict[str, str]:
-        """The tools that stay as they were, with the reason why."""
-        return {own.made.name: own.kept_for for own in self._own if own.kept_for}
-
-    def add(self, variable: str) -> Tool:
-        """Make what ``variable`` holds a tool. ``SessionError`` when it cannot be one."""
-        value = self.variables().get(variable)
-        if not _may_be_one(value):
-            raise SessionError(
-                f"{variable!r} is no function of this notebook: define it in a cell."
-            )
-        made = _made(variable, value, self.reserved())
-        self._own = [own for own in self._own if own.made.name != made.name]
-        self._own.append(_Own(variable, value, made))
-        return made
-
-    def remove(self, name: str) -> None:
-        """Take a tool away. ``SessionError`` when there is none of that name."""
-        left = [own for own in self._own if own.made.name != name]
-        if len(left) == len(self._own):
-            raise SessionError(f"{name!r} is no tool of yours. %agent tools lists those.")
-        self._own = left
-
-    def clear(self) -> None:
-        """Take all of them away."""
-        self._own = []
-
-    def resolved(self) -> Tools:
-        """The tools as the notebook defines them now; one whose name means none any more stays."""
-        if not self._own:
-            return Tools()
-        variables, reserved = self.variables(), self.reserved()
-        for own in self._own:
-            value = variables.get(own.variable)
-            own.kept_for = ""
-            if value is own.value:
-                continue
-            if not _may_be_one(value):
-                own.kept_for = f"{own.variable!r} holds no function or tool any more"
-                continue
-            try:
-                own.value, own.made = value, _made(own.variable, value, reserved)
-            except SessionError as exc:
-                own.kept_for = str(exc).removesuffix(".")
-        return Tools(own.made for own in self._own)
-
-
-def _may_be_one(value: Any) -> bool:
-    # By its class: a proxy says that it is an instance of anything.
-    return issubclass(type(value), FunctionType | Tool)
+# What every provider takes.
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def _made(variable: str, value: Any, reserved: Collection[str]) -> Tool:
-    """The tool of ``value``. ``SessionError`` says in one sentence what to change."""
-    if inspect.isgeneratorfunction(value) or inspect.isasyncgenfunction(value):
-        raise SessionError(
-            f"{variable!r} cannot become a tool, for it is a generator, which answers nothing by "
-            "itself: return a list instead of yielding."
-        )
+    """The tool of ``value``. ``SessionError`` says what to change."""
+    # By its class: a proxy says that it is an instance of anything.
+    if not issubclass(type(value), FunctionType | Tool):
+        raise SessionError(f"{variable!r} is no function of this notebook: define it in a cell.")
     try:
         made = value if isinstance(value, Tool) else tool(value)
-        wrong = _fault_of(made)
-        if not wrong and made.name in reserved:
-            wrong = f"{made.name!r} is a tool of every turn: give yours another name"
-        if not wrong:
-            return replace(made, parameters_schema=_as_json(made.parameters_schema))
+        json.dumps(made.to_llm(), allow_nan=False)
+        is_callable = made.arguments is not None and _NAME.fullmatch(made.name)
     except KeyboardInterrupt:
         raise
     except BaseException as exc:  # annotations, and the fields of a tool, are the person's code
@@ -257,57 +190,14 @@ def _made(variable: str, value: Any, reserved: Collection[str]) -> Tool:
             f"{variable!r} cannot become a tool ({said}): give each parameter "
             "a name and a type that JSON knows, such as str, int, float, bool, list or dict."
         ) from exc
-    raise SessionError(f"{variable!r} cannot become a tool, for {wrong}.")
-
-
-def _as_json(schema: Any) -> dict[str, Any]:
-    """A copy of ``schema``, which others may change later. ``ValueError`` where it is no JSON."""
-    try:
-        copied: dict[str, Any] = json.loads(json.dumps(dict(schema), allow_nan=False))
-    except (TypeError, RecursionError) as exc:
-        raise ValueError(str(exc)) from exc
-    return copied
-
-
-class _ObjectSchema(BaseModel):
-    type: Literal["object"]
-    properties: dict[str, Any] = {}
-
-
-class _Fit(BaseModel):
-    """What a tool that is made by hand has to be."""
-
-    model_config = ConfigDict(from_attributes=True, strict=True)
-
-    name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")  # what every provider takes
-    description: str
-    tool_type: str
-    function: Callable[..., Any]
-    parameters_schema: Annotated[_ObjectSchema, BeforeValidator(_as_json)]
-    timeout_s: float | None = Field(gt=0, le=threading.TIMEOUT_MAX)
-    effect: Literal["none", "idempotent", "write"] | None
-    validators: Sequence[Callable[..., Any]]
-    output_validators: Sequence[Callable[..., Any]]
-    reconcile: Callable[..., Any] | None
-
-
-_FAULTS: dict[str, str] = tomllib.loads(
-    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-)
-
-
-def _fault_of(made: Tool) -> str:
-    """What is wrong with a tool and the remedy; empty where nothing is."""
-    try:
-        _Fit.model_validate(made)
-    except ValidationError as exc:
-        return _FAULTS[str(exc.errors()[0]["loc"][0]).removeprefix("output_")]
-    # Each parameter has to be a field of the model that the arguments are checked by.
-    parameters = inspect.signature(made.function).parameters.values()
-    named = {each.name for each in parameters if each.kind is not each.VAR_KEYWORD}
-    if named <= set(made.arguments.model_fields):
-        return ""
-    return (
-        "a parameter has a name that no call can give: begin it with a letter, and do not name it "
-        "model_config"
-    )
+    if not is_callable:
+        raise SessionError(
+            f"{variable!r} cannot become a tool, for no provider takes its name: give it one of "
+            "1 to 64 letters from a to z, digits, '_' and '-', a function by def."
+        )
+    if made.name in reserved:
+        raise SessionError(
+            f"{variable!r} cannot become a tool, for {made.name!r} is a tool of every turn: give "
+            "yours another name."
+        )
+    return made

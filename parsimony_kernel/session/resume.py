@@ -87,12 +87,11 @@ def choose(rows: tuple[PendingRow, ...], turn: str | None) -> PendingRow:
     return next(row for row in rows if row.turn == meant)
 
 
-def in_kernel(row: PendingRow, answer: str, say: Say, *, wait_s: float = 0.0) -> bool | None:
+def in_kernel(row: PendingRow, answer: str, say: Say) -> bool | None:
     """Answer in the notebook's own kernel.
 
-    ``None`` when it does not live any more; else whether the run went on without an error. A busy
-    kernel is waited for, ``wait_s`` seconds but never less than it takes to tell it from a dead
-    one. Raises ``SessionError`` when it lives and does not answer; nothing is consumed then.
+    ``None`` when it does not live any more; else whether the run went on without an error. Raises
+    ``SessionError`` when it lives and does not answer; nothing is consumed then.
     """
     turn = row.turn
     if not turn.connection_file:
@@ -120,13 +119,12 @@ def in_kernel(row: PendingRow, answer: str, say: Say, *, wait_s: float = 0.0) ->
     client.start_channels()
     try:
         try:
-            client.wait_for_ready(timeout=max(wait_s, _ANSWERS_WITHIN_S))
+            client.wait_for_ready(timeout=_ANSWERS_WITHIN_S)
         except RuntimeError as exc:
             if client.is_alive() or is_alive(turn.pid, turn.running_since):
                 raise SessionError(
                     "The notebook's kernel is alive but busy, so nothing was answered and the "
-                    "question still waits. Answer when its cell has finished, or wait for that "
-                    "with --wait SECONDS."
+                    "question still waits. Answer when its cell has finished."
                 ) from exc
             return None
         # As data, in ASCII: whatever the answer begins with or holds, it stays an answer.

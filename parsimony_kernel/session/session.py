@@ -26,7 +26,6 @@ from parsimony_kernel.core.events import AgentEvent
 from parsimony_kernel.core.state import SuspensionRecord
 from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.interrupt import stop_running_code
-from parsimony_kernel.session import memory
 from parsimony_kernel.session.home import Home
 from parsimony_kernel.session.maintenance import refresh_watched
 from parsimony_kernel.session.turn import MAX_QUESTION_AGE_S, Turn
@@ -258,7 +257,7 @@ class NotebookSession:
         return sent_by(self._journal.database, turn_id)
 
     def artifacts(self) -> tuple[LogEntry, ...]:
-        """What is published in the workspace, newest snapshot of each, this notebook's first."""
+        """What is published in the workspace, newest snapshot of each, oldest first."""
         return self.home.artifacts()
 
     def verify(self) -> tuple[tuple[int, str] | None, Verification]:
@@ -280,9 +279,11 @@ class NotebookSession:
             raise SessionError(sentence(str(exc))) from exc
 
     def forget(self, turn_id: str) -> None:
-        """Tell later turns nothing of this one. ``SessionError`` without it, or in a turn."""
+        """Tell later turns nothing of this one; variables, files and the text on the disk stay.
+        ``SessionError`` where there is none, it is forgotten already, or in a turn."""
         self.home.must_be_free()
-        memory.forget(self._journal, self.home.history, turn_id)
+        if not self._journal.forget(self.home.history, (turn_id,)):
+            raise SessionError("That turn is forgotten already, or runs. See %agent history.")
 
     def reset(self) -> int:
         """Forget every turn, take the person's tools away and have the first model again; how many

@@ -46,7 +46,6 @@ WORDS: Mapping[str, str] = _TABLE["sent"]
 KEPT_OF_A_STEP: Mapping[str, str] = _TABLE["kept_of_a_step"]
 KEPT_OF_THE_NOTEBOOK: Mapping[str, str] = _TABLE["kept_of_the_notebook"]
 KEPT_NAME = "(a value, kept in the notebook)"
-KEPT_BY_CHOICE = "The person chose what is told here; there may be more in the notebook."
 ANSWERS: Mapping[str, str | list[str]] = _TABLE["answers"]
 _FIELDS, _ERRORS = _TABLE["fields"], _TABLE["errors"]
 OTHER_ERROR = "Exception"
@@ -204,8 +203,6 @@ def _of_code(output: KernelOutput, code: str) -> dict[str, Any]:
 
 def _error(error: ExceptionObject, code: str) -> dict[str, Any]:
     told: dict[str, Any] = {"type": error.type, "name": kind_of(error.name, code)}
-    if words := words_of(error.message, code):
-        told["message"] = words
     if error.line is not None:
         told |= {"line": error.line, "source_line": error.source_line}
     return told
@@ -217,7 +214,7 @@ def _error(error: ExceptionObject, code: str) -> dict[str, Any]:
 def _failed(outcome: StepOutcome, failure: Failure, share: Share, step: Step) -> StepOutcome:
     envelope, told = outcome.envelope, replace(failure, partial_data=None)
     if not _is_the_gates(failure, share, step):
-        fields, sentence = _trouble(failure, share, step)
+        fields, sentence = _trouble(failure, step)
         envelope = {**_some(envelope, "error", "requested"), **fields, "message": sentence}
         if share is Share.schema:
             output = failure.partial_data
@@ -250,19 +247,16 @@ def _lists_a_record(failure: Failure) -> bool:
     return any(looks_like_a_record(each.get("columns", ())) for each in details)
 
 
-def _trouble(failure: Failure, share: Share, step: Step) -> tuple[Envelope, str]:
+def _trouble(failure: Failure, step: Step) -> tuple[Envelope, str]:
     """The fields of an envelope, and one sentence, that say what kind of failure it was."""
     given = failure.metadata.get("envelope", {})
-    fields: Envelope = _some(given, "timeout_seconds")
+    fields: Envelope = {}
     output = failure.partial_data
     error = output.error if isinstance(output, KernelOutput) else None
     if error is not None:
         fields["error_type"] = kind_of(error.name, step.code)
-        said = words_of(error.message, step.code) if share is Share.schema else ""
-        if said:
-            fields["error_message"] = said
         where = f" at line {error.line}: {error.source_line}" if error.line is not None else ""
-        return fields, f"{fields['error_type']}{f': {said}' if said else ''}{where}"
+        return fields, f"{fields['error_type']}{where}"
     if failure.metadata.get(LISTS_COLUMNS):
         return fields, f"{step.action}: a column is not there. Nothing was run."
     if HELD in failure.metadata:
@@ -286,8 +280,7 @@ def _each(details: Any) -> list[dict[str, Any]]:
 
 # -- errors
 
-# What an error says is told where it stands word for word in the code that raised it. Any other
-# message may quote any value.
+# What an error says may quote any value, so its class and its line are told.
 
 
 def kind_of(name: str, code: str) -> str:
@@ -295,13 +288,6 @@ def kind_of(name: str, code: str) -> str:
     is_pythons = isinstance(getattr(builtins, name, None), type)
     is_known = is_pythons or name in _ERRORS["known"] or name in re.findall(r"[^\W\d]\w*", code)
     return name if is_known else OTHER_ERROR
-
-
-def words_of(message: str, code: str) -> str:
-    """What an exception that left ``code`` says, where the code says it; else nothing."""
-    cell = read(code)
-    # Reading the code may give that very message, so that no data can be in it.
-    return message if message in cell.strings or message == cell.error else ""
 
 
 # -- parts

@@ -7,7 +7,6 @@ person or the disk holds no secret; and of the notebook a model is told what the
 """
 
 import asyncio
-import json
 import os
 import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
@@ -28,7 +27,7 @@ from parsimony_kernel.core.calls import arguments_of
 from parsimony_kernel.core.cancellation import CancellationRequest
 from parsimony_kernel.core.causes import BAD_ARGUMENTS
 from parsimony_kernel.core.chat import OFFLINE, ChatModel, ToolCall
-from parsimony_kernel.core.conversation import AgentContext, AgentMessage, snapshot_message
+from parsimony_kernel.core.conversation import AgentContext, snapshot_message
 from parsimony_kernel.core.effects import Effects, action_sha
 from parsimony_kernel.core.kinds import Failure, FailureKind
 from parsimony_kernel.core.outputs import FigureObject
@@ -123,6 +122,8 @@ class Turn(RunHooks):
         self._secrets = Secrets.of(models, {**os.environ, **home.environ})
         self._models = noting(models, home.journal, run_id)
         self._guardrails = options.guardrails()
+        # As much of the notebook as its model is told at the beginning.
+        self._told = options.share if options.tells else Share.none
         self._emitted: list[ev.AgentEvent] = []
         self._instructions: tuple[Written, ...] = ()
         # What the notebook offers is looked at once, as its run begins.
@@ -174,7 +175,7 @@ class Turn(RunHooks):
             notices = (home.news, home.journal.news(), notice, self._trouble)
             started = self._started(
                 request=request,
-                shared=(*told, *_kept_tools(home.tools.kept)),
+                shared=told,
                 approve=self._options.approve.value,
                 procedure=self._options.procedure or "",
                 notice=" ".join(filter(None, notices)),
@@ -252,8 +253,8 @@ class Turn(RunHooks):
         tools = home.tools.of_run(scope, self._guardrails, self._emitted.append, seen) + own
         playbook = home.tools.playbook(chosen.procedure or "", tools)
         self._own_tools = frozenset(own)
-        self._has_artifacts = bool(home.artifacts(most=1))
-        if chosen.share is not Share.none and chosen.context != ():
+        self._has_artifacts = bool(home.artifacts())
+        if self._told is not Share.none:
             self._instructions = read_instructions(home.folder, home.workspace)
         return Agent(
             model_config=self._models,
@@ -280,13 +281,11 @@ class Turn(RunHooks):
 
         ``also`` are names that may be bound anew beside those of the turn that is replaced.
         """
-        home, chosen = self._home, self._options
+        home = self._home
         turns = home.turns()
-        earlier: tuple[AgentMessage, ...] = ()
-        if chosen.context is None:
-            earlier = memory.earlier_turns(
-                turns, home.journal.events, cell_key=self._cell_key, share=chosen.share
-            )
+        earlier = memory.earlier_turns(
+            turns, home.journal.events, cell_key=self._cell_key, share=self._told
+        )
         context, told = self._inventory(request, earlier_turns=len(earlier) // 2, also=also)
         state = agent.start(
             request,
@@ -306,13 +305,12 @@ class Turn(RunHooks):
         return notebook_in_words(
             home.executor,
             home.folder,
-            home.artifacts(most=memory.MOST_ARTIFACTS),
+            home.artifacts(),
             request=request,
             earlier_turns=earlier_turns,
             today=home.clock.now().date() if self._is_reader else None,
             replaceable=(*bound_by(home.executor, earlier), *also),
-            share=self._options.share,
-            chosen=self._options.context,
+            share=self._told,
             answers={} if self._is_reader else home.answers,
         )
 
@@ -489,20 +487,10 @@ class Turn(RunHooks):
         return self._home.journal.claim(record.nonce, self._home.owner, _LEASE_S)
 
     def news_since(self, record: SuspensionRecord) -> Sequence[dict[str, Any]]:
-        chosen = self._options.context
         if self._options.share is Share.none:
             return ()
-        used = "" if chosen is None else json.dumps(record.messages, ensure_ascii=False)
-
-        def known(names: Sequence[str]) -> Iterator[str]:
-            """Those that the model was told of, or has used."""
-            for name in names:
-                was_used = re.search(rf"\b{re.escape(name)}\b", used)
-                if chosen is None or name in chosen or was_used:
-                    yield name
-
         gone, changed = self._differences(record)
-        told = notebook_changes(gone=known(gone), changed=known(changed))
+        told = notebook_changes(gone=gone, changed=changed)
         if told is None:
             return ()
         # The newest inventory takes the place of every earlier one.
@@ -593,11 +581,6 @@ def _came_to_nothing(event: ev.AgentEvent) -> bool:
     """Whether a run that did nothing ended for a reason that passes."""
     failure = event.failure if isinstance(event, ev.Handoff) else None
     return isinstance(event, ev.RunCancelled) or (failure is not None and failure.kind in _PASSING)
-
-
-def _kept_tools(kept: Mapping[str, str]) -> Iterator[str]:
-    for name, why in kept.items():
-        yield f"the tool {name} as it was added, for {why}"
 
 
 def _refused(attempt: Attempt, why: str) -> Failure:

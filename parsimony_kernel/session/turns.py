@@ -27,7 +27,7 @@ _LIMITS = {
 }
 
 # What a turn keeps over a question as it is, by the name that options and events give it.
-KEPT = ("context", "share_figures", "effort")
+KEPT = ("share_figures", "effort")
 
 # How a request begins that hands over an error, with what the error says.
 MENDING = "A cell of this notebook failed."
@@ -55,10 +55,9 @@ class TurnOptions:
     is how long it may think (low, medium, high), ``silence_s`` how long it may be silent.
     ``cassette`` records or replays what the model answers.
 
-    ``share`` says how much of the notebook the model is told, and ``context`` of what: of
-    everything (``None``), or only of the variables, data files and titles named.
-    ``share_figures`` shows charts to models that see, as ``full`` does anyway.
-    ``asked_by`` names a program that asks for the person.
+    ``share`` says how much of the notebook the model is told. ``share_figures`` shows charts to
+    models that see, as ``full`` does anyway. Without ``tells`` nothing is told of the notebook at
+    the beginning. ``asked_by`` names a program that asks for the person.
     ``claims`` is strict where the model is asked once for numbers that no result supports.
     """
 
@@ -73,8 +72,8 @@ class TurnOptions:
     procedure: str | None = None
     cassette: CassetteMode | None = None
     share: Share = Share.samples
-    context: tuple[str, ...] | None = None
     share_figures: bool = False
+    tells: bool = True
     claims: str = "mark"
     asked_by: str = ""
 
@@ -118,23 +117,18 @@ def resolve_turn(
         raise SessionError(f"There are no turns {where} yet.")
     if named is None:
         return turns[-1]
-    is_number = named.isdigit()
-    is_short = not is_number and len(named) < _ID_CHARS
     found = [turn for turn in turns if named in (str(turn.ordinal), turn.run_id)]
-    if not found and not is_number and not is_short:
+    if not found and not named.isdigit() and len(named) >= _ID_CHARS:
         found = [turn for turn in turns if turn.run_id.startswith(named)]
     if len(found) == 1:
         return found[0]
-    if not found:
-        said = named if is_number else repr(named)
-        rule = f" An id needs at least {_ID_CHARS} characters." if is_short else ""
-        raise SessionError(f"There is no turn {said} {where}.{rule} {remedy}")
-    ids = [short_id(each.run_id) if is_number else each.run_id[: len(named) + 4] for each in found]
-    told = [f"{id_} of {turn.notebook!r}" for id_, turn in zip(ids, found[:_LISTED], strict=False)]
-    told += [f"{len(found) - _LISTED} more"] * (len(found) > _LISTED)
-    raise SessionError(
-        f"{named!r} means {len(found)} turns: {', '.join(told)}. Give more of the id."
-    )
+    if found:
+        told = ", ".join(f"{each.run_id} of {each.notebook!r}" for each in found[-_LISTED:])
+        raise SessionError(f"{named!r} means {len(found)} turns: {told}. Name one by its id.")
+    if named.isdigit():
+        raise SessionError(f"There is no turn {named} {where}. {remedy}")
+    rule = f" An id needs at least {_ID_CHARS} characters." if len(named) < _ID_CHARS else ""
+    raise SessionError(f"There is no turn {named!r} {where}.{rule} {remedy}")
 
 
 # -- questions

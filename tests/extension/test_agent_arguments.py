@@ -37,9 +37,6 @@ def given(line: str) -> dict[str, Any]:
         ("--effort low --record", "go", CellRequest("go", {"effort": "low", "record": True})),
         ("--replay", "go", CellRequest("go", {"replay": True})),
         ("--share schema", "go", CellRequest("go", {"share": "schema"})),
-        ("--context cars,a.csv", "go", CellRequest("go", {"context": ("cars", "a.csv")})),
-        ('--context "cars, By year"', "go", CellRequest("go", {"context": ("cars", "By year")})),
-        ("--no-context", "go", CellRequest("go", {"no_context": True})),
         ("--max-time 90", "go", CellRequest("go", {"max_time": 90.0})),
         ("--budget 0.5", "go", CellRequest("go", {"budget": 0.5})),
         ("--budget $2", "go", CellRequest("go", {"budget": 2.0})),
@@ -82,9 +79,6 @@ def test_flags_stand_before_the_request_and_the_request_is_literal(
         ("--share all", "--share: got 'all'; it takes full, samples, schema or none"),
         ("--share smaples", "Did you mean 'samples'?"),
         ("--share", "--share: expected one argument"),
-        ("--context cars, prices", "--context: got 'cars,'; it takes names with commas"),
-        ("--context --share none", "--context: expected one argument"),
-        ("--no-context --context cars", "--context: not allowed with argument --no-context"),
         ("--record --replay", "--replay: not allowed with argument --record"),
         ("plot it -m offline", "-m stands behind the words; flags go before them"),
     ],
@@ -118,9 +112,7 @@ def test_an_answer_without_words_or_with_another_flag_is_refused(rest: str) -> N
 
 def test_a_preview_takes_the_flags_of_sharing_before_its_words() -> None:
     assert given("context --share none by year") == {"share": "none", "words": "by year"}
-    assert given("context --no-context -- --share") == {"no_context": True, "words": "--share"}
-    with pytest.raises(Misuse, match="%agent context: argument --no-context: not allowed with"):
-        parse_command("context --context cars --no-context by year")
+    assert given("context --share none -- --share") == {"share": "none", "words": "--share"}
 
 
 def test_a_cell_can_say_every_mode_of_sharing_that_there_is() -> None:

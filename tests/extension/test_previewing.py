@@ -49,9 +49,7 @@ def as_told(model: ScriptedModel, number: int) -> list[str]:
 
 @pytest.mark.parametrize("line", ["%%agent --dry-run", "%agent context"])
 @pytest.mark.parametrize("earlier", [False, True], ids=["at first", "after a turn"])
-@pytest.mark.parametrize(
-    "flags", ["", " --share full", " --share schema", " --share none", " --context prices"]
-)
+@pytest.mark.parametrize("flags", ["", " --share full", " --share schema", " --share none"])
 def test_what_is_shown_is_to_the_letter_what_is_sent_then(
     shell: Any, capsys: pytest.CaptureFixture[str], line: str, earlier: bool, flags: str
 ) -> None:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,12 +10,8 @@ from fake_session import FakeSession
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsimony_agent.arguments import CellRequest
 from parsimony_agent.extension import install, uninstall
-from parsimony_agent.options import check_context, options_of
 from parsimony_agent.overview import literal
-from parsimony_agent.pending import Misuse
-from parsimony_agent.settings import ParsimonyAgent
 from parsimony_kernel.artifacts.store import LogEntry
 from parsimony_kernel.core.events import RunCompleted
 from parsimony_kernel.session.share import Share
@@ -69,11 +64,8 @@ def previewed(shell: Any, session: FakeSession, line: str) -> TurnOptions:
 def test_a_cell_shares_samples_of_everything_until_it_says_otherwise(
     shell: Any, session: FakeSession
 ) -> None:
-    usual = asked(shell, session, "%%agent")
-    assert (usual.share, usual.context) == (Share.samples, None)
-    said = asked(shell, session, "%%agent --share schema --context rates,data/rain.csv")
-    assert (said.share, said.context) == (Share.schema, ("rates", "data/rain.csv"))
-    assert asked(shell, session, "%%agent --no-context").context == ()
+    assert asked(shell, session, "%%agent").share is Share.samples
+    assert asked(shell, session, "%%agent --share schema").share is Share.schema
 
 
 def test_the_settings_hold_for_every_cell_that_says_nothing(
@@ -93,65 +85,10 @@ def test_a_preview_honours_flags_and_settings_as_the_turn_does(
     for line in ("%agent context look", "%%agent --dry-run\nlook"):
         assert previewed(shell, session, line).share is Share.schema
     for line in (
-        "%agent context --share full --context prices look",
-        "%%agent --dry-run --share full --context prices\nlook",
+        "%agent context --share full look",
+        "%%agent --dry-run --share full\nlook",
     ):
-        said = previewed(shell, session, line)
-        assert (said.share, said.context) == (Share.full, ("prices",))
-    assert previewed(shell, session, "%agent context --no-context").context == ()
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("%agent context --context", "look"),
-        ("%%agent --dry-run --context", "\nlook"),
-        ("%%agent --context", "\nlook"),
-    ],
-)
-def test_a_name_that_is_not_there_gets_the_nearest_and_a_list_and_nothing_runs(
-    shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str], line: str, words: str
-) -> None:
-    assert not shell.run_cell(f"{line} prices,ratse {words}").success
-    said = " ".join(capsys.readouterr().out.split())
-    magic = line.partition(" --")[0]
-    assert (
-        f"UsageError: {magic} --context got 'ratse', which is no variable, data file or title "
-        "here. Did you mean 'rates'? There are: prices, rates, data/rain.csv, Monthly mean, "
-        "Overview."
-    ) in said
-    assert (session.requests, session.previews) == ([], [])
-
-
-def checked(session: FakeSession, *names: str) -> None:
-    options = options_of(
-        CellRequest("look", {"context": names or None}), ParsimonyAgent(environ={})
-    )
-    check_context(options, session, SimpleNamespace(user_ns={}), "%%agent")
-
-
-def test_where_nothing_is_named_nothing_is_looked_up() -> None:
-    session = FakeSession()
-    session.trouble = AssertionError("asked for what is published")
-    checked(session)
-
-
-def test_a_long_list_of_names_is_cut_and_an_empty_one_said(session: FakeSession) -> None:
-    session.variables = {f"name{number}": number for number in range(40)}
-    with pytest.raises(Misuse, match=r"name19 and 23 more\.$"):
-        checked(session, "other")
-    session.variables, session.published = {}, ()
-    Path("data", "rain.csv").unlink()
-    with pytest.raises(Misuse, match=r"There is none yet\.$"):
-        checked(session, "other")
-
-
-def test_naming_what_is_told_to_a_model_that_is_told_nothing_is_refused() -> None:
-    settings = ParsimonyAgent(environ={"PARSIMONY_SHARE": "none"})
-    with pytest.raises(Misuse, match="--share none tells it nothing: use --share schema"):
-        options_of(CellRequest("look", {"context": ("prices",)}), settings)
-    said = CellRequest("look", {"share": "schema", "context": ("prices",)})
-    assert options_of(said, settings).context == ("prices",)
+        assert previewed(shell, session, line).share is Share.full
 
 
 @given(st.text(st.characters(exclude_categories=())))

@@ -12,8 +12,6 @@ from jupyter_client.kernelspec import KernelSpecManager
 from parsimony_kernel.cli import main as cli
 from parsimony_kernel.kernel.install import InstallError, install
 
-OWN = Path(sys.prefix) / "share" / "jupyter" / "kernels"
-
 
 @pytest.fixture
 def prefix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -32,15 +30,14 @@ def prefix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     manager = KernelSpecManager(ensure_native_kernel=False)
     assert all(Path(folder).is_relative_to(tmp_path) for folder in manager.kernel_dirs)
     assert manager.find_kernel_specs() == {}
-    assert not (OWN / "mine").exists()
     return tmp_path
 
 
 def test_a_spec_starts_this_interpreter_and_shows_its_logos(prefix: Path) -> None:
-    placed = install(prefix=str(prefix), name="mine", display_name="My Agent")
+    placed = install(user=True)
     spec = json.loads((placed / "kernel.json").read_text())
     assert spec["argv"] == [sys.executable, "-m", "parsimony_kernel", "-f", "{connection_file}"]
-    assert spec["display_name"] == "My Agent"
+    assert spec["display_name"] == "Parsimony Agent"
     assert spec["metadata"] == get_kernel_dict()["metadata"]
     assert {path.name for path in placed.glob("logo-*")} == {
         "logo-32x32.png",
@@ -49,33 +46,21 @@ def test_a_spec_starts_this_interpreter_and_shows_its_logos(prefix: Path) -> Non
     }
 
 
-def test_it_goes_where_it_is_told_to_and_jupyter_takes_it_away(
-    prefix: Path, monkeypatch: pytest.MonkeyPatch
+def test_it_goes_to_the_environment_or_the_user_and_jupyter_takes_it_away(
+    prefix: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "prefix", str(prefix / "environment"))
-    places = {
-        "--user": install(user=True, name="mine"),
-        "--sys-prefix": install(prefix=sys.prefix, name="mine"),
-        "--prefix": install(prefix=str(prefix / "other"), name="mine"),
-    }
-    assert len(set(places.values())) == 3
-    assert all(place.is_relative_to(prefix) for place in places.values())
-    again = install(user=True, name="mine")
-    assert KernelSpecManager(ensure_native_kernel=False).remove_kernel_spec("mine") == str(again)
-    assert not again.exists()
+    for words, place in (([], "environment"), (["--user"], "user")):
+        assert cli.main(["install", *words]) == 0
+        assert str(prefix / place) in capsys.readouterr().out
+    manager = KernelSpecManager(ensure_native_kernel=False)
+    assert str(prefix / "user") in manager.remove_kernel_spec("parsimony-agent")
 
 
-def test_a_name_that_is_no_kernels_is_refused(prefix: Path) -> None:
-    with pytest.raises(InstallError, match="cannot name a kernel"):
-        install(prefix=str(prefix), name="../up")
-
-
-def test_a_place_that_cannot_be_written_names_the_remedy(prefix: Path) -> None:
+def test_a_place_that_cannot_be_written_names_the_remedy(
+    prefix: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(prefix))
     (prefix / "share").write_text("in the way")
-    with pytest.raises(InstallError, match="--user or --sys-prefix"):
-        install(prefix=str(prefix))
-
-
-def test_the_command_says_where(prefix: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["install", "--prefix", str(prefix), "--name", "mine"]) == 0
-    assert str(prefix) in capsys.readouterr().out
+    with pytest.raises(InstallError, match="Use --user"):
+        install()

@@ -4,7 +4,6 @@ import json
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +22,8 @@ from parsimony_kernel.session.identity import (
     plain_name,
     recognise,
 )
-from parsimony_kernel.storage.purge import purge
 from parsimony_kernel.storage.store import SqliteJournal
-from parsimony_kernel.testing.clock import START, ManualClock
+from parsimony_kernel.testing.clock import ManualClock
 
 
 @pytest.fixture
@@ -101,13 +99,6 @@ def test_a_notebook_that_was_renamed_keeps_its_turns_and_its_questions(
     assert rows(journal, "old.ipynb") == []
     assert adopt(journal, tmp_path, new) == ""
     assert journal.begin_turn("r", notebook="sub/new.ipynb", cell_key="c3", request="", model="")
-
-
-def test_looking_changes_nothing(journal: SqliteJournal, tmp_path: Path) -> None:
-    new = write(tmp_path / "new.ipynb", {"c1": "x"})
-    ran(journal, "old.ipynb", ["c1"])
-    assert recognise(journal, tmp_path, new).moves == ("old.ipynb", "new.ipynb")
-    assert journal.notebook_names() == ("old.ipynb",)
 
 
 def test_a_notebook_that_is_moved_back_has_its_history_again(
@@ -209,40 +200,12 @@ def test_a_new_notebook_under_the_name_of_one_that_was_renamed_begins_anew(
     assert rows(journal, "analysis.ipynb") == [(1, "c1", "done")]
 
 
-def test_while_a_kernel_lives_its_turns_are_not_taken_from_its_name(
-    journal: SqliteJournal, tmp_path: Path, renamed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(journal, "_alive", lambda pid, _: pid == 77)
-    assert recognise(journal, tmp_path, renamed) == Recognised()
-    monkeypatch.undo()
-    found = recognise(journal, tmp_path, renamed)
-    assert found.moves == ("Untitled.ipynb", "analysis.ipynb")
-
-
 def test_of_two_that_may_have_left_none_is_taken_for_it(
     journal: SqliteJournal, tmp_path: Path, renamed: Path
 ) -> None:
     shutil.copy(tmp_path / "analysis.ipynb", tmp_path / "second.ipynb")
     (tmp_path / "nowhere.ipynb").symlink_to(tmp_path / "gone.ipynb")
     assert recognise(journal, tmp_path, renamed) == Recognised()
-
-
-def test_of_two_processes_that_take_a_history_over_one_does(journal: SqliteJournal) -> None:
-    ran(journal, "a.ipynb", ["c1"])
-    assert journal.move_notebook("a.ipynb", "b.ipynb")
-    assert not journal.move_notebook("a.ipynb", "b.ipynb")
-    assert not journal.move_notebook("a.ipynb", "c.ipynb")
-    assert rows(journal, "b.ipynb") == [(1, "c1", "done")]
-
-
-def test_purged_turns_are_moved_and_recognised_by_their_cells(
-    journal: SqliteJournal, tmp_path: Path, clock: ManualClock
-) -> None:
-    ran(journal, "a.ipynb", ["c1"])
-    clock.advance(86_400)
-    purge(journal, START + timedelta(hours=1), dry_run=False)
-    assert "'a.ipynb'" in adopt(journal, tmp_path, write(tmp_path / "b.ipynb", {"c1": "x"}))
-    assert rows(journal, "b.ipynb") == [(1, "c1", "done")]
 
 
 # -- files
@@ -285,15 +248,6 @@ def test_a_large_file_a_folder_and_a_path_of_another_machine_are_not_read(
         assert adopt(journal, tmp_path, path) == ""
 
 
-def test_only_code_cells_count(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.ipynb", {"c1": ["a = 1\n", "b = 2"], "c2": "", "c3": "ü\ud800"})
-    document: dict[str, Any] = json.loads(path.read_text())
-    document["cells"].append({"cell_type": "raw", "id": "c4", "source": "x"})
-    path.write_text(json.dumps(document))
-    cells = cells_of(path)
-    assert cells == {"c1", "c2", "c3"}
-
-
 # -- without a name
 
 
@@ -310,13 +264,6 @@ def test_without_a_name_the_history_is_that_of_one_process(journal: SqliteJourna
 @pytest.mark.parametrize("name", ["a.ipynb", "untitled.ipynb", "sub/a.ipynb", "a#01234567", ""])
 def test_a_notebook_with_a_name_has_its_history_under_it(name: str) -> None:
     assert history_name(name) == name == plain_name(name)
-
-
-def test_a_history_without_a_name_is_taken_over_by_nobody(
-    journal: SqliteJournal, tmp_path: Path
-) -> None:
-    ran(journal, history_name("untitled"), ["c1"])
-    assert adopt(journal, tmp_path, write(tmp_path / "a.ipynb", {"c1": "x"})) == ""
 
 
 def test_a_name_is_the_path_in_the_workspace_or_the_whole_path(tmp_path: Path) -> None:

@@ -34,7 +34,6 @@ from parsimony_kernel.session.share import (
     kind_of,
     shape_of,
     shared,
-    words_of,
 )
 from parsimony_kernel.session.turns import MENDING, TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, call
@@ -96,14 +95,6 @@ def preview(session: NotebookSession, **options: Any) -> dict[str, Any]:
 # -- the inventory
 
 
-def test_samples_are_told_unless_something_else_is_asked_for(start: Start) -> None:
-    told = json.dumps(preview(start()))
-    assert "17.25" in told
-    assert "written by hand" in told
-    assert "rows_begin" not in told
-    assert "kept_back" not in told
-
-
 @pytest.mark.parametrize(
     ("share", "request_", "told"),
     [
@@ -121,13 +112,6 @@ def test_first_rows_are_told_in_full_and_of_what_is_named(
     assert table.get("rows_begin") == (
         ["region  amount", " north   17.25", " south     2.0"] if told else None
     )
-
-
-@pytest.mark.parametrize("share", [Share.full, Share.samples])
-async def test_what_code_shows_is_told(start: Start, share: Share) -> None:
-    session = start(run("print(1)\nsales"), DONE)
-    await gather(session.turn("show it", cell_key="a", options=TurnOptions(share=share)))
-    assert " south     2.0" in asked_of(session)[1].messages[-1]["content"]
 
 
 DRAW = run("import altair as alt\nalt.Chart(sales).mark_bar().encode(x='region', y='amount')")
@@ -225,32 +209,6 @@ def test_the_label_of_a_row_is_told_where_the_code_says_it(code: str | None, tol
     assert shape_of(ROW, code)["columns"][1]["name"] == told
 
 
-# -- of what
-
-
-def test_only_what_was_chosen_is_told(start: Start) -> None:
-    told = preview(start(), context=("note", "sales.csv"))
-    assert [variable["name"] for variable in told["variables"]] == ["note"]
-    assert told["files"] == ["data/sales.csv"]
-    assert told["more_variables"] == 0
-    assert "chose" in told["kept_back"]
-
-
-async def test_without_context_neither_the_notebook_nor_its_earlier_turns_are_told(
-    start: Start,
-) -> None:
-    session = start(DONE, DONE)
-    await gather(session.turn("an earlier request", cell_key="a"))
-    options = TurnOptions(context=())
-    begun, *_ = await gather(session.turn("second", cell_key="b", options=options))
-    told = told_first(asked_of(session)[1])
-    told.pop("kept_back")
-    assert not any(told.values())
-    assert "an earlier request" not in json.dumps(list(asked_of(session)[1].messages))
-    assert isinstance(begun, RunStarted)
-    assert (begun.share, begun.context, begun.shared) == ("samples", (), ())
-
-
 # -- what is told of steps
 
 
@@ -304,17 +262,16 @@ async def test_a_person_who_is_asked_to_allow_a_step_reads_all_of_it(start: Star
 
 async def test_a_turn_goes_on_sharing_what_it_began_with(start: Start) -> None:
     session = start(call("ask_user", question="Which?"), run("['17.' + '25']"), DONE)
-    options = TurnOptions(share=Share.schema, context=("sales",))
+    options = TurnOptions(share=Share.schema)
     await gather(session.turn("look", cell_key="a", options=options))
     namespace = session.executor.namespace()  # type: ignore[attr-defined]
-    del namespace["sales"], namespace["note"]
+    del namespace["sales"]
     begun, *_ = await gather(session.resume("the second"))
     assert isinstance(begun, RunStarted)
-    assert (begun.share, begun.context) == ("schema", ("sales",))
+    assert begun.share == "schema"
     assert "17.25" not in json.dumps(list(asked_of(session)[-1].messages))
     (changes,) = sent_changes(asked_of(session)[-1])
     assert "sales" in changes
-    assert "note" not in changes.replace("notebook", "")
 
 
 async def test_what_a_guard_of_a_procedure_raises_is_kept(start: Start, tmp_path: Path) -> None:
@@ -342,38 +299,18 @@ async def test_what_a_guard_of_a_procedure_raises_is_kept(start: Start, tmp_path
 # -- earlier turns
 
 
-@pytest.mark.parametrize(("before", "told"), [(Share.samples, False), (Share.schema, True)])
-async def test_an_earlier_answer_is_told_where_it_was_given_without_values(
-    start: Start, before: Share, told: bool
-) -> None:
-    summary = "The rows are in the cell."
-    session = start(call("return_done", summary=summary), DONE)
-    await gather(session.turn("one", cell_key="a", options=TurnOptions(share=before)))
-    await gather(session.turn("two", cell_key="b", options=TurnOptions(share=Share.schema)))
-    answers = [m["content"] for m in asked_of(session)[1].messages if m["role"] == "assistant"]
-    assert answers == ([summary] if told else ["Done."])
-
-
-@pytest.mark.parametrize(("before", "told"), [(Share.samples, False), (Share.schema, True)])
-async def test_an_error_that_was_handed_over_with_its_words_is_not_told_again_under_schema(
-    start: Start, before: Share, told: bool
-) -> None:
-    session = start(DONE, DONE)
+async def test_earlier_turns_are_told_by_request_alone_under_schema(start: Start) -> None:
+    unable = call("return_unable", rationale="north is 17.25", blockers=["x"])
+    session = start(call("return_done", summary="It is 17.25"), unable, DONE)
     mend = f"{MENDING} Mend it.\n\nThe error: ValueError: north is 17.25"
-    await gather(session.turn(mend, cell_key="a", options=TurnOptions(share=before)))
-    await gather(session.turn("two", cell_key="b", options=TurnOptions(share=Share.schema)))
-    sent = str(asked_of(session)[1].messages)
-    assert MENDING in sent
-    assert ("17.25" in sent) is told
-
-
-async def test_why_an_earlier_turn_was_not_done_is_kept(start: Start) -> None:
-    session = start(call("return_unable", rationale="north is 17.25", blockers=["x"]), DONE)
-    begun = TurnOptions(share=Share.schema)
-    assert isinstance((await gather(session.turn("1", cell_key="a", options=begun)))[-1], Handoff)
-    await gather(session.turn("2", cell_key="b", options=begun))
-    answers = [m["content"] for m in asked_of(session)[1].messages if m["role"] == "assistant"]
-    assert answers == ["Not done; it was handed back."]
+    for cell, request in (("a", "one"), ("b", mend), ("c", "now")):
+        options = TurnOptions(share=Share.schema)
+        await gather(session.turn(request, cell_key=cell, options=options))
+    sent = asked_of(session)[-1].messages
+    answers = [m["content"] for m in sent if m["role"] == "assistant"]
+    assert answers == ["Done.", "Not done; it was handed back."]
+    assert MENDING in str(sent)
+    assert "17.25" not in str(sent)
 
 
 # -- the person's tools
@@ -445,22 +382,6 @@ async def test_a_classifier_that_may_ask_a_model_is_told_no_more_than_one() -> N
 
 
 # -- what errors say
-
-
-@pytest.mark.parametrize(
-    ("message", "code", "told"),
-    [
-        ("name 'slaes' is not defined", "slaes.sum()", ""),
-        ("'secret'", "cars[key]", ""),
-        ("no rows", "raise ValueError('no rows')", "no rows"),
-        ("no secret", "raise ValueError(f'no {v}')", ""),
-        ("a b b a", "raise ValueError(' '.join(['a', 'b']))", ""),
-        ("secret", "raise SyntaxError(v)", ""),
-        ("'(' was never closed", "print(", "'(' was never closed"),
-    ],
-)
-def test_an_error_says_what_is_made_of_the_code(message: str, code: str, told: str) -> None:
-    assert words_of(message, code) == told
 
 
 @pytest.mark.parametrize(

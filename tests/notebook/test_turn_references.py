@@ -45,14 +45,9 @@ def test_number_or_six_characters_of_an_id_find_the_turn(named: str | None, mean
         ),
         ("7fabd0", "There is no turn '7fabd0' in this notebook. See %agent history."),
         (
-            "7fabc0",
-            "'7fabc0' means 2 turns: 7fabc00000 of 'a.ipynb', 7fabc01111 of 'a.ipynb'. "
-            "Give more of the id.",
-        ),
-        (
             "3",
-            "'3' means 2 turns: 1234567890e of 'a.ipynb', cc400000 of 'b.ipynb'. "
-            "Give more of the id.",
+            f"'3' means 2 turns: {DIGITS.run_id} of 'a.ipynb', {ELSEWHERE.run_id} of 'b.ipynb'. "
+            "Name one by its id.",
         ),
     ],
 )

@@ -20,12 +20,11 @@ from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.cell import NAME_PREFIX
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
-from parsimony_kernel.session.notebook_tools import OwnTools
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turns import SessionError, TurnOptions
 from parsimony_kernel.testing.clock import ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
-from parsimony_kernel.tools import Tool
+from parsimony_kernel.tools import Tool, Tools
 from parsimony_kernel.view.blocks import lasting
 from parsimony_kernel.view.fold import replay
 from parsimony_kernel.view.text import record_of
@@ -65,10 +64,7 @@ class Notebook:
             environ=ENVIRON,
             clock=clock or ManualClock(),
         )
-        own = OwnTools(lambda: {each.name: each for each in tools}, tuple)
-        for each in tools:
-            own.add(each.name)
-        session.tools._own = own
+        session.tools.added = lambda: Tools(tools)  # type: ignore[method-assign]
         self._models.append(model)
         self._sessions.append(session)
         return session

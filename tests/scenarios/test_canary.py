@@ -25,11 +25,10 @@ from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.llm.cassette_mode import CassetteMode
-from parsimony_kernel.session.notebook_tools import OwnTools
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turns import TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call, calls
-from parsimony_kernel.tools import tool
+from parsimony_kernel.tools import Tools, tool
 from tests.scenarios.kernels import Desk
 from tests.scenarios.notebooks import shown, told
 
@@ -309,8 +308,7 @@ async def test_write_record_hides_secret_and_still_matches(place: Place) -> None
         return [*again, call("return_done", summary="done")]
 
     session = place.open(*script())
-    session.tools._own = OwnTools(lambda: {"send": send}, tuple)
-    session.tools._own.add("send")
+    session.tools.added = lambda: Tools([send])  # type: ignore[method-assign]
     await place.follow(session.turn("go", cell_key="a", options=TurnOptions(approve=Approval.auto)))
     assert sent == [IN_CODE, IN_TITLE]
     assert_clean(place)

@@ -85,20 +85,17 @@ def area(width: float, height: float = 1.0) -> float:
 
 def test_redefined_function_is_the_one_called(kernel: LiveKernel, use: Use) -> None:
     kernel.run(DEFINE)
-    use(
-        "ScriptedModel([call('area', width=3, height=4), call('return_done', summary='done'),"
-        " call('area', width=3, height=5), call('return_done', summary='done')])"
-    )
+    use("ScriptedModel([call('area', width=3, height=4), call('return_done', summary='done')])")
     kernel.run("%agent tools add area")
     kernel.run(AGAIN)
     assert "The area of an ellipse." in kernel.run("%agent tools").text
     assert "36.0" in kernel.run("%%agent\nthe area", cell_id="again").text
     kernel.run("area = 12")
     turn = kernel.run("%%agent\nthe area", cell_id="older").text
-    assert "45.0" in turn
-    reason = "'area' holds no function or tool any more"
-    assert f"the tool area as it was added, for {reason}" in " ".join(turn.split())
-    assert reason in kernel.run("%agent tools").text
+    assert "'area' is no function of this notebook" in turn
+    assert "%agent tools remove area" in turn
+    assert kernel.run("%agent tools remove area").status == "ok"
+    assert "No function of yours" in kernel.run("%agent tools").text
 
 
 UNFIT = """
@@ -107,7 +104,6 @@ from parsimony_kernel import Tool
 async def answer(**arguments):
     return 1
 
-silent = Tool(answer, "silent", None, {"type": "object"})
 shapeless = Tool(answer, "shapeless", "", {"type": "object", "x": object()})
 
 def run_code(code: str) -> str:
@@ -124,7 +120,7 @@ def leave(x: "__import__('sys').exit(3)"):
 def test_invalid_tool_is_refused_without_traceback(kernel: LiveKernel, use: Use) -> None:
     assert kernel.run(UNFIT).status == "ok"
     use("ScriptedModel([call('run_code', code='41 + 1'), call('return_done', summary='done')])")
-    for name in ("silent", "shapeless", "run_code", "rows", "leave"):
+    for name in ("shapeless", "run_code", "rows", "leave"):
         refused = kernel.run(f"%agent tools add {name}").text
         assert refused.startswith(f"Parsimony Agent: {name!r} cannot become a tool")
         assert len(refused.splitlines()) == 1

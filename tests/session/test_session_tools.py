@@ -1,6 +1,5 @@
 """Functions of the notebook as tools of its turns."""
 
-import json
 import re
 from pathlib import Path
 from types import FunctionType
@@ -14,18 +13,15 @@ from parsimony_kernel.core.chat import Completion, ModelRequest
 from parsimony_kernel.core.events import (
     ArtifactPublished,
     RunCompleted,
-    RunStarted,
-    ToolEvent,
     ToolResultObserved,
     UserInputRequested,
 )
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.gate.approval import Approval
 from parsimony_kernel.identity import object_pool_path
-from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.turns import SessionError, TurnOptions
 from parsimony_kernel.testing.scripted import call
-from parsimony_kernel.tools import Tool, tool
+from parsimony_kernel.tools import Tool
 
 from .session_steps import DONE, gather
 
@@ -36,16 +32,6 @@ async def answer(**arguments: Any) -> str:
 
 def generated(name: str) -> Any:
     yield name
-
-
-async def streamed(name: str) -> Any:
-    yield name
-
-
-def private(_x: int) -> None: ...
-
-
-def configured(model_config: int) -> None: ...
 
 
 def leaving(x: "exit(3)") -> None: ...  # type: ignore[valid-type]
@@ -71,58 +57,26 @@ FIT: dict[str, Any] = {
     "parameters_schema": OBJECT,
 }
 NAMELESS = "no provider takes its name: give it"
-SCHEMA = "its parameters_schema is no JSON Schema of an object: write a dict"
-GENERATOR = "it is a generator, .* return a list instead of yielding"
-UNCALLABLE = "a parameter has a name that no call can give: begin it with a letter"
-BUILT_IN = (
-    "run_code",
-    "plan",
-    "return_dataset",
-    "return_chart",
-    "return_done",
-    "return_unable",
-    "ask_user",
-)
+TYPES = "give each parameter a name and a type that JSON knows"
 
 
 @pytest.mark.parametrize(
     ("value", "says"),
     [
-        (Tool(**{**FIT, "description": None}), "its description is no text: give it a str"),
-        (Tool(**{**FIT, "tool_type": None}), "its tool_type is no text: leave it out"),
-        (Tool(**{**FIT, "function": None}), "its function cannot be called: give it an async def"),
-        (Tool(**{**FIT, "output_validators": ["x"]}), "its validators are no list of functions"),
-        (Tool(**{**FIT, "reconcile": 3}), "its reconcile cannot be called: give it an async def"),
-        (Tool(**{**FIT, "name": None}), NAMELESS),
-        (Tool(**{**FIT, "name": "bad name!\n"}), NAMELESS),
+        (Tool(**{**FIT, "function": None}), TYPES),
+        (Tool(**{**FIT, "name": None}), TYPES),
         (Tool(**{**FIT, "name": "own\n"}), NAMELESS),
         (Tool(**{**FIT, "name": "größe"}), NAMELESS),
         (Tool(**{**FIT, "name": "x" * 65}), NAMELESS),
-        (Tool(**{**FIT, "name": ""}), NAMELESS),
         (lambda: 3, NAMELESS),
-        (named("bad name!\n", lambda: 3), NAMELESS),
-        (generated, GENERATOR),
-        (streamed, GENERATOR),
-        (private, UNCALLABLE),
-        (tool(private), UNCALLABLE),
-        (configured, UNCALLABLE),
-        (Tool(**{**FIT, "parameters_schema": None}), SCHEMA),
-        (Tool(**{**FIT, "parameters_schema": []}), SCHEMA),
-        (Tool(**{**FIT, "parameters_schema": {}}), SCHEMA),
-        (Tool(**{**FIT, "parameters_schema": OBJECT | {"x": object()}}), SCHEMA),
-        (Tool(**{**FIT, "parameters_schema": OBJECT | {"x": float("nan")}}), SCHEMA),
-        (Tool(**{**FIT, "parameters_schema": OBJECT | {"properties": ["a"]}}), SCHEMA),
-        (Tool(**{**FIT, "timeout_s": 10**400}), "its timeout_s is no time: give seconds above 0"),
-        (Tool(**{**FIT, "timeout_s": float("inf")}), "its timeout_s is no time"),
-        (Tool(**{**FIT, "effect": "banana"}), "its effect is not known: write 'none'"),
-        *(
-            (named(name, lambda: 3), f"'{name}' is a tool of every turn: give yours another name")
-            for name in BUILT_IN
-        ),
+        (generated, "is a generator, .* return a list"),
+        (Tool(**{**FIT, "parameters_schema": None}), TYPES),
+        (Tool(**{**FIT, "parameters_schema": OBJECT | {"x": object()}}), TYPES),
+        (Tool(**{**FIT, "parameters_schema": OBJECT | {"x": float("nan")}}), TYPES),
+        (named("plan", lambda: 3), "'plan' is a tool of every turn: give yours another name"),
         (leaving, r"\(SystemExit: 3\): give each parameter a name and a type"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:fields may not start with an underscore")
 async def test_what_would_break_a_turn_as_a_tool_is_refused_in_one_sentence(
     start: Any, value: Any, says: str
 ) -> None:
@@ -134,51 +88,12 @@ async def test_what_would_break_a_turn_as_a_tool_is_refused_in_one_sentence(
     assert dict(session.tools) == {}
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {},
-        {"effect": "write", "timeout_s": 0.5, "validators": (str,), "reconcile": answer},
-        {"parameters_schema": OBJECT | {"properties": {"x": {"type": "integer"}}}},
-        {"name": "x" * 64},
-    ],
-)
-async def test_a_fit_tool_is_called_by_the_next_turn(start: Any, fields: dict[str, Any]) -> None:
-    fit = Tool(**{**FIT, "effect": "none", **fields, "validators": ()})
-    session = start([call(fit.name, x=1), DONE])
-    bind(session, "own", fit)
-    assert session.tools.add("own") == fit
-    options = TurnOptions(approve=Approval.auto)
-    events = await gather(session.turn("call it", cell_key="a", options=options))
-    (ended,) = [e for e in events if isinstance(e, ToolEvent) and e.completed and not e.failure][:1]
-    assert (ended.tool_name, ended.ok) == (fit.name, True)
-
-
-async def test_a_schema_that_is_changed_after_a_tool_was_added_breaks_no_turn(start: Any) -> None:
-    schema: dict[str, Any] = dict(OBJECT)
-    session = start([DONE])
-    bind(session, "own", Tool(**{**FIT, "parameters_schema": schema}))
-    session.tools.add("own")
-    schema["x"] = object()
-    assert isinstance((await gather(session.turn("go on", cell_key="a")))[-1], RunCompleted)
-    (request,) = session._model.requests
-    assert '"name": "own"' in json.dumps(request.tools)
-
-
 def area_in(unit: str) -> Any:
     def area(width: int) -> str:
         return f"{width} {unit}"
 
     area.__doc__ = f"In {unit}."
     return area
-
-
-async def area_called(session: NotebookSession) -> tuple[RunStarted, str]:
-    """How a turn that calls ``area`` begins, and what ``area`` answers in it."""
-    events = await gather(session.turn("the area", cell_key="a"))
-    answers = [event for event in events if isinstance(event, ToolResultObserved)]
-    assert isinstance(events[0], RunStarted)
-    return events[0], answers[0].content
 
 
 CALL_AREA = (call("area", width=3), DONE)
@@ -189,47 +104,35 @@ async def test_a_function_that_is_defined_again_is_the_tool_of_the_next_turn(sta
     bind(session, "area", area_in("feet"))
     session.tools.add("area")
     bind(session, "area", area_in("metres"))
-    begun, answered = await area_called(session)
-    assert "3 metres" in answered
-    assert not [each for each in begun.shared if "as it was added" in each]
-    assert session.tools["area"].description == "In metres."
-    assert session.tools.kept == {}
-
-
-async def test_the_list_of_tools_is_of_the_notebook_as_it_is_now(start: Any) -> None:
-    session = start()
-    bind(session, "area", area_in("feet"))
-    session.tools.add("area")
-    bind(session, "area", Tool(**{**FIT, "name": "surface"}))
-    assert list(session.tools) == ["surface"]
-    bind(session, "area", area_in("metres"))
+    events = await gather(session.turn("the area", cell_key="a"))
+    answers = [event for event in events if isinstance(event, ToolResultObserved)]
+    assert "3 metres" in answers[0].content
     assert session.tools["area"].description == "In metres."
 
 
-@pytest.mark.parametrize(
-    ("value", "reason"),
-    [
-        (12.0, "'area' holds no function or tool any more"),
-        (generated, "'area' cannot become a tool, for it is a generator"),
-        (named("run_code", area_in("yards")), "'run_code' is a tool of every turn"),
-    ],
-)
-async def test_a_tool_whose_name_means_none_any_more_stays_and_the_turn_says_so(
-    start: Any, value: Any, reason: str
+@pytest.mark.parametrize("value", [12.0, generated, named("run_code", area_in("yards"))])
+async def test_a_turn_does_not_begin_with_a_tool_whose_name_means_none_any_more(
+    start: Any, value: Any
 ) -> None:
-    session = start([*CALL_AREA, *CALL_AREA])
+    session = start([DONE])
     bind(session, "area", area_in("feet"))
     session.tools.add("area")
     bind(session, "area", value)
-    begun, answered = await area_called(session)
-    assert "3 feet" in answered
-    (said,) = [each for each in begun.shared if "the tool area as it was added" in each]
-    assert reason in said
-    assert reason in session.tools.kept["area"]
-    bind(session, "area", area_in("metres"))
-    begun, answered = await area_called(session)
-    assert "3 metres" in answered
-    assert not [each for each in begun.shared if "as it was added" in each]
+    with pytest.raises(SessionError, match=r"'area' .*remove it: %agent tools remove area"):
+        await gather(session.turn("the area", cell_key="a"))
+    session.tools.remove("area")
+    assert isinstance((await gather(session.turn("go on", cell_key="a")))[-1], RunCompleted)
+
+
+async def test_of_two_tools_of_one_name_the_newest_is_meant(start: Any) -> None:
+    session = start()
+    for variable, unit in (("one", "feet"), ("two", "metres")):
+        bind(session, variable, named("area", area_in(unit)))
+        session.tools.add(variable)
+    session.tools.add("one")
+    assert [(each.name, each.description) for each in session.tools.values()] == [
+        ("area", "In feet.")
+    ]
 
 
 async def test_neither_the_model_nor_the_tools_change_while_a_turn_runs(start: Any) -> None:
@@ -292,20 +195,6 @@ async def test_a_frame_that_a_tool_fetched_is_kept_and_a_source(start: Any, fold
     assert datasets[0] == datasets[1]
     log = ArtifactStore(folder).history("data_object", datasets[0][0])
     assert [each.provenance["properties"]["rows"] for each in log] == [2, 3]
-
-
-async def test_a_frame_that_cannot_be_kept_is_answered_all_the_same(start: Any) -> None:
-    def odd() -> pd.DataFrame:
-        return pd.DataFrame()
-
-    session = start([call("odd"), DONE])
-    bind(session, "odd", odd)
-    session.tools.add("odd")
-    options = TurnOptions(approve=Approval.auto)
-    events = await gather(session.turn("fetch it", cell_key="a", options=options))
-    (answer,) = [e.content for e in events if isinstance(e, ToolResultObserved)][:1]
-    assert "It is not kept. 'odd' has no columns" in answer
-    assert isinstance(events[-1], RunCompleted)
 
 
 @pytest.mark.parametrize("approve", Approval)
