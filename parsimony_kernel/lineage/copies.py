@@ -717,6 +717,8 @@ def _is_left_out(part: Any, holders: Mapping[int, Copy | None]) -> bool:
 
 
 COMMON = frozenset({list, dict, tuple, set, deque})
+# By identity: a class may have a hash of its own.
+COMMON_IDS = frozenset(map(id, COMMON))
 
 
 def bytes_of(value: Any) -> int:
