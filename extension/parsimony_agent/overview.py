@@ -99,7 +99,6 @@ def put_back_words(ordinal: int, back: PutBack, *, is_redo: bool) -> str:
         ("Deleted again" if is_redo else "Removed", back.removed),
         ("Kept", kept),
         ("Perhaps changed, for there was no copy", back.lost),
-        ("Now stale, made from it since", back.stale),
     ]
     lines = [f"  {what}: {', '.join(names)}" for what, names in groups if names]
     if back.kept and not back:

@@ -8,7 +8,6 @@ redo is the undo of an undo.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Set
 from dataclasses import dataclass, field, replace
-from types import ModuleType
 from typing import Any, NamedTuple
 
 from parsimony_kernel.analysis.cell import Cell
@@ -45,15 +44,14 @@ class PutBack:
     ``restored`` are names that have their earlier value again, ``removed`` those that were new.
     ``kept`` were left: new names, or such as were changed since, with whatever holds a part of
     what they hold. ``lost`` may have been changed in place, and there was no copy of all that
-    they hold. ``stale`` are names that were made since from what is now taken back. ``reasons``
-    say of names in ``kept`` why, where it is not that they themselves were changed or bound anew.
+    they hold. ``reasons`` say of names in ``kept`` why, where it is not that they themselves were
+    changed or bound anew.
     """
 
     restored: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
-    stale: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def __bool__(self) -> bool:
@@ -181,20 +179,6 @@ class Change:
     runs: int
     size: int
 
-    def narrowed(self, names: Collection[str], objects: Set[int]) -> "Change":
-        """What of it became of ``names`` and, by id, ``objects``."""
-        before = {name: self.before[name] for name in names}
-        copies = _held_by(self.copies, before)
-        return replace(
-            self,
-            before=before,
-            copies=copies,
-            images={
-                key: self.images[key] for key in copies.by_id.keys() & objects & self.images.keys()
-            },
-            size=_size([was.value for was in before.values()], copies),
-        )
-
 
 def change_since(
     place: "Checkpoints",
@@ -256,12 +240,11 @@ def _size(values: Iterable[Any], copies: Copies) -> int:
 
 
 class TakenBack(NamedTuple):
-    """What came of taking a change back, what takes that back again, and what of the change was
-    left and can be taken back later. ``None`` where there is none of it."""
+    """What came of taking a change back, and what takes that back again: ``None`` where nothing
+    was, and it can be tried later."""
 
     back: PutBack
     inverse: Change | None
-    rest: Change | None
 
 
 def take_back(place: "Checkpoints", change: Change) -> TakenBack:
@@ -290,20 +273,16 @@ def take_back(place: "Checkpoints", change: Change) -> TakenBack:
     done = set_back(place, names, changed, change.copies.lost.keys(), change.when)
     kept = shown(since.later)
     reasons = {name: why for name in kept if (why := since.reasons.get(name))}
-    stands_on = place.ledger.stale_since(change.runs, {*done.restored, *done.removed, *done.lost})
-    stale = tuple(name for name in stands_on if not isinstance(now.get(name), ModuleType))
-    back = replace(done, kept=kept, reasons=reasons, stale=stale)
+    back = replace(done, kept=kept, reasons=reasons)
     if not done:
-        return TakenBack(back, None, change if kept else None)
+        return TakenBack(back, None)
     # What could not be mended holds neither what it did before nor what it did after.
     copies.lost = {
         key: copy.value
         for key, copy in changed.items()
         if copy.is_changed and images[key].is_changed
     }
-    left = change.narrowed(change.before.keys() & since.later, since.touched)
-    inverse = change_since(place, stood, changed, holds)
-    return TakenBack(back, inverse, left if left.before else None)
+    return TakenBack(back, change_since(place, stood, changed, holds))
 
 
 @dataclass

@@ -227,20 +227,6 @@ class OriginLedger:
             ref.name == name for ref in self._cells[number - 1].made
         )
 
-    def stale_since(self, after: int, gone: Set[str]) -> tuple[str, ...]:
-        """The variables that stand, all the way, on something of ``gone`` that is no more, of those
-        that runs of cells with a higher number than ``after`` made; sorted."""
-        behind = set[InputRef]()
-        for made in (ref for run in self._cells[after:] for ref in run.made):
-            origin = self.at_version(made)
-            if origin is not None and any(
-                ref in behind or (ref.name in gone and ref.version != self.version(ref.name))
-                for ref in origin.inputs
-            ):
-                behind.add(made)
-        names = {ref.name for ref in behind if ref.version == self.version(ref.name)}
-        return tuple(sorted(names - gone))
-
     def ancestry(self, name: str) -> Iterator[VariableOrigin]:
         """``name``'s origin and those of all that went into it, each once, newest first."""
         current = self.get(name)

@@ -149,16 +149,6 @@ def test_what_an_undo_did_is_not_taken_for_the_cell_that_asked(
     assert "your cell" in said("%agent why more")
 
 
-def test_a_cell_that_stands_on_what_is_taken_back_is_warned_about(
-    notebook: Callable[..., Said],
-) -> None:
-    said = notebook(*turn(SPOIL))
-    said(LOAD)
-    said("%%agent\nset all to nothing")
-    said("total = sales['eur'].sum()")
-    assert "Now stale, made from it since: total" in said("%agent undo")
-
-
 def test_the_history_tells_of_it(notebook: Callable[..., Said]) -> None:
     said = notebook(*turn(SPOIL))
     said(LOAD)
