@@ -123,14 +123,6 @@ async def test_a_redo_leaves_what_was_bound_or_changed_since_and_does_the_rest(d
     assert desk.redo("t") == PutBack(restored=("a", "c"))
 
 
-async def test_what_a_person_binds_to_the_same_value_since_is_theirs(desk: Desk) -> None:
-    await desk.turn("t", "a = 1")
-    desk.undo("t")
-    await desk.mine("a = 1")
-    assert desk.redo("t").kept == ("a",)
-    assert desk["a"] == 1
-
-
 async def test_what_cannot_be_done_is_an_error_and_changes_nothing(desk: Desk) -> None:
     await desk.turn("t", "a = 1")
     for refused in (lambda: desk.redo("t"), lambda: desk.undo("u"), lambda: desk.redo("u")):
@@ -162,23 +154,6 @@ async def test_two_turns_are_undone_and_redone_in_their_order(desk: Desk) -> Non
     assert desk["a"] == desk["b"] == [1, 2]
 
 
-async def test_what_is_undone_or_redone_out_of_order_waits_for_its_order(desk: Desk) -> None:
-    await desk.mine("x = 1")
-    await desk.turn("one", "x = x + 1")
-    await desk.turn("two", "x = x * 10")
-    assert not desk.undo("one")
-    assert desk.changes.runs == ("one", "two")
-    desk.undo("two")
-    desk.undo("one")
-    for _ in range(2):
-        assert not desk.redo("two")
-    assert (desk["x"], desk.changes.undone) == (1, ("one", "two"))
-    desk.redo("one")
-    assert desk["x"] == 2
-    desk.redo("two")
-    assert desk["x"] == 20
-
-
 ALIASES = ("d2 = df", "frames = {'a': df}", "def show(): return df", "d2 = df; d3 = [d2]")
 
 
@@ -196,28 +171,6 @@ async def test_a_persons_alias_does_not_stop_an_undo(desk: Desk, alias: str) -> 
         assert held["x"].tolist() == [1]
         assert "df" in desk.redo("t").restored
         assert held["x"].tolist() == [2]
-
-
-async def test_an_alias_is_told_and_of_nobodys_making_while_it_sees_what_is_put_back(
-    desk: Desk,
-) -> None:
-    ledger = desk.executor.origin_ledger
-    await desk.mine("L = [1]")
-    await desk.turn("t", "L.append(2)")
-    await desk.mine("M = L")
-    assert desk.undo("t").restored == ("L", "M")
-    assert (desk["M"], ledger.version("M")) == ([1], 0)
-    assert desk.redo("t").restored == ("L", "M")
-    assert (desk["M"], ledger.version("M")) == ([1, 2], 1)
-
-
-async def test_through_an_alias_that_changed_it_an_object_is_kept(desk: Desk) -> None:
-    await desk.mine("L = [1]; x = 0")
-    await desk.turn("t", "L.append(2); x = 1")
-    await desk.mine("M = L")
-    await desk.mine("M.append('mine')")
-    assert desk.undo("t") == PutBack(restored=("x",), kept=("L", "M"))
-    assert desk["L"] == [1, 2, "mine"]
 
 
 async def test_what_a_later_turn_bound_to_the_same_object_is_why_it_waits(desk: Desk) -> None:
@@ -319,23 +272,6 @@ async def test_what_is_new_and_opaque_is_removed_where_nobody_used_it(desk: Desk
     assert desk.undo("t") == PutBack(removed=("made",))
 
 
-async def test_why_an_opaque_name_is_left_is_told(desk: Desk) -> None:
-    await desk.turn("t", "import io\nmade = io.StringIO()")
-    await desk.mine("len(repr(made))")
-    back = desk.undo("t")
-    assert back == PutBack(kept=("made",))
-    assert "cannot be seen" in back.reasons["made"]
-
-
-async def test_a_turn_that_waited_is_undone_and_redone_as_a_whole(desk: Desk) -> None:
-    await desk.turn("t", "a = [1]")
-    await desk.mine("mine = 1")
-    await desk.turn("t", "a.append(2); b = 1")
-    assert desk.undo("t").removed == ("a", "b")
-    assert desk.redo("t").restored == ("a", "b")
-    assert (desk["a"], desk["b"], desk["mine"]) == ([1, 2], 1, 1)
-
-
 async def test_imports_of_a_turn_stay_and_are_not_told(desk: Desk) -> None:
     await desk.turn("t", "import json as j\nfrom collections import OrderedDict\nx = j.dumps(1)")
     assert [each.name for each in desk.changes.diff("t").bindings] == ["x"]
@@ -343,13 +279,6 @@ async def test_imports_of_a_turn_stay_and_are_not_told(desk: Desk) -> None:
     await desk.mine("y = j.dumps(2), OrderedDict")
     await desk.turn("u", "import math")
     assert "u" not in desk.changes.runs
-
-
-async def test_a_name_that_an_import_took_is_given_back(desk: Desk) -> None:
-    await desk.mine("json = [1]")
-    await desk.turn("t", "import json")
-    assert desk.undo("t").restored == ("json",)
-    assert desk["json"] == [1]
 
 
 async def test_a_value_too_big_to_be_put_in_place_again_comes_back_as_another(desk: Desk) -> None:
