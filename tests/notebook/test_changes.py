@@ -281,17 +281,6 @@ async def test_imports_of_a_turn_stay_and_are_not_told(desk: Desk) -> None:
     assert "u" not in desk.changes.runs
 
 
-async def test_a_value_too_big_to_be_put_in_place_again_comes_back_as_another(desk: Desk) -> None:
-    await desk.mine("import numpy as np\na = np.arange(3)")
-    await desk.turn("t", "a.resize(5, refcheck=False); a[4] = 7")
-    assert desk.undo("t").restored == ("a",)
-    assert desk["a"].tolist() == [0, 1, 2]
-    assert desk.redo("t").restored == ("a",)
-    assert desk["a"].tolist() == [0, 1, 2, 0, 7]
-    desk.undo("t")
-    assert desk["a"].tolist() == [0, 1, 2]
-
-
 async def test_the_versions_go_back_and_forth_and_none_is_given_twice(desk: Desk) -> None:
     ledger = desk.executor.origin_ledger
     await desk.mine("a = [1]")
