@@ -26,7 +26,6 @@ from parsimony_kernel.core.pictures import pictures_in, size_of, tokens_of
 from parsimony_kernel.core.text import counted
 from parsimony_kernel.doctor.checks import run_checks, to_text
 from parsimony_kernel.lineage.checkpoint import PutBack
-from parsimony_kernel.lineage.picture import draw
 from parsimony_kernel.metrics import alerts, figures
 from parsimony_kernel.session.maintenance import RECENT_TURNS, report_of
 from parsimony_kernel.session.memory import is_taken_back
@@ -74,9 +73,8 @@ def history(magics: AgentMagics, turn: str | None = None, **flags: str) -> Told:
 
 
 def why(magics: AgentMagics, name: str) -> Told:
-    """Where a variable comes from, as a drawing and in words."""
-    told = magics.session.past.why(name)
-    return {"text/plain": told.text(), **({"image/svg+xml": draw(told)} if told.steps else {})}
+    """Where a variable comes from."""
+    return magics.session.past.why(name).text()
 
 
 def diff(magics: AgentMagics, turn: str | None = None) -> Told:
@@ -101,7 +99,6 @@ def put_back_words(ordinal: int, back: PutBack, *, is_redo: bool) -> str:
         ("Deleted again" if is_redo else "Removed", back.removed),
         ("Kept", kept),
         ("Perhaps changed, for there was no copy", back.lost),
-        ("Now stale, made from it since", back.stale),
     ]
     lines = [f"  {what}: {', '.join(names)}" for what, names in groups if names]
     if back.kept and not back:

@@ -13,7 +13,7 @@ _INSIDE = ("_pa_array", "_ndarray", "_codes", "_data", "_mask", "_left", "_right
 
 def is_array(value: Any) -> bool:
     """Whether ``value`` is an array of numpy, and of no class that derives from it."""
-    return type(value) in loaded("numpy", "ndarray")
+    return any(type(value) is each for each in loaded("numpy", "ndarray"))
 
 
 def plain_array(value: Any) -> Any:

@@ -8,7 +8,6 @@ redo is the undo of an undo.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Set
 from dataclasses import dataclass, field, replace
-from types import ModuleType
 from typing import Any, NamedTuple
 
 from parsimony_kernel.analysis.cell import Cell
@@ -18,6 +17,7 @@ from parsimony_kernel.lineage.buffers import unshared_bytes
 from parsimony_kernel.lineage.classes import is_atomic
 from parsimony_kernel.lineage.copies import (
     ROOM_BYTES,
+    STATE,
     Copies,
     Copy,
     Kept,
@@ -45,15 +45,14 @@ class PutBack:
     ``restored`` are names that have their earlier value again, ``removed`` those that were new.
     ``kept`` were left: new names, or such as were changed since, with whatever holds a part of
     what they hold. ``lost`` may have been changed in place, and there was no copy of all that
-    they hold. ``stale`` are names that were made since from what is now taken back. ``reasons``
-    say of names in ``kept`` why, where it is not that they themselves were changed or bound anew.
+    they hold. ``reasons`` say of names in ``kept`` why, where it is not that they themselves were
+    changed or bound anew.
     """
 
     restored: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
-    stale: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def __bool__(self) -> bool:
@@ -96,7 +95,7 @@ def set_back(
         keep_new: whether names that did not exist then are left as they are.
     """
     namespace, given = place.namespace(), place.given()
-    stand_ins, broken = _set_back_objects(changed)
+    broken = {key for key, copy in changed.items() if not copy.set_back()}
     restored, removed, kept, gone = set[str](), set[str](), set[str](), set[str]()
     for name, was in names.items():
         value = given.get(name, ABSENT) if was.value is ABSENT else was.value
@@ -107,12 +106,10 @@ def set_back(
             if namespace.pop(name, ABSENT) is not ABSENT:
                 removed.add(name)
         else:
-            held = was.held & changed.keys()
-            again = stand_ins.get(id(value), value)
-            is_other = namespace.get(name, ABSENT) is not again or bool(held)
-            namespace[name] = again
-            # What takes the place of an object takes it in the namespace only.
-            if was.held & lost or held & (broken | (stand_ins.keys() - {id(value)})):
+            is_other = namespace.get(name, ABSENT) is not value
+            is_other = is_other or not was.held.isdisjoint(changed.keys())
+            namespace[name] = value
+            if was.held & (lost | broken):
                 gone.add(name)
                 if is_other:
                     place.ledger.go_back(name, 0)  # what it holds is of nobody's making
@@ -123,19 +120,6 @@ def set_back(
     if restored or removed:
         place.ledger.put_back(restored | removed, when)
     return PutBack(shown(restored), shown(removed), shown(kept), shown(gone))
-
-
-def _set_back_objects(changed: Mapping[int, Copy]) -> tuple[dict[int, Any], set[int]]:
-    """What takes the place of objects that cannot be mended, and those that stay broken."""
-    stand_ins: dict[int, Any] = {}
-    broken = set[int]()
-    for key, copy in changed.items():
-        again = copy.set_back()
-        if again is None:
-            broken.add(key)
-        elif again is not copy.value:
-            stand_ins[key] = again
-    return stand_ins, broken
 
 
 def _differing(before: Bindings, now: Bindings) -> set[str]:
@@ -180,20 +164,6 @@ class Change:
     images: Mapping[int, Copy]
     runs: int
     size: int
-
-    def narrowed(self, names: Collection[str], objects: Set[int]) -> "Change":
-        """What of it became of ``names`` and, by id, ``objects``."""
-        before = {name: self.before[name] for name in names}
-        copies = _held_by(self.copies, before)
-        return replace(
-            self,
-            before=before,
-            copies=copies,
-            images={
-                key: self.images[key] for key in copies.by_id.keys() & objects & self.images.keys()
-            },
-            size=_size([was.value for was in before.values()], copies),
-        )
 
 
 def change_since(
@@ -256,12 +226,11 @@ def _size(values: Iterable[Any], copies: Copies) -> int:
 
 
 class TakenBack(NamedTuple):
-    """What came of taking a change back, what takes that back again, and what of the change was
-    left and can be taken back later. ``None`` where there is none of it."""
+    """What came of taking a change back, and what takes that back again: ``None`` where nothing
+    was, and it can be tried later."""
 
     back: PutBack
     inverse: Change | None
-    rest: Change | None
 
 
 def take_back(place: "Checkpoints", change: Change) -> TakenBack:
@@ -272,9 +241,8 @@ def take_back(place: "Checkpoints", change: Change) -> TakenBack:
     since is in nobody's way: it sees the object as it was, and nobody made it that.
     """
     now = dict(place.bindings())
-    drift = _drift(place, change, now)
-    change = replace(change, images={**change.images, **drift.images})
-    since = _since(place, change, now, drift)
+    change = replace(change, images={**change.images, **_drifted(place, change, now)})
+    since = _since(place, change, now)
     changed = {
         key: copy
         for key, copy in change.copies.by_id.items()
@@ -290,20 +258,16 @@ def take_back(place: "Checkpoints", change: Change) -> TakenBack:
     done = set_back(place, names, changed, change.copies.lost.keys(), change.when)
     kept = shown(since.later)
     reasons = {name: why for name in kept if (why := since.reasons.get(name))}
-    stands_on = place.ledger.stale_since(change.runs, {*done.restored, *done.removed, *done.lost})
-    stale = tuple(name for name in stands_on if not isinstance(now.get(name), ModuleType))
-    back = replace(done, kept=kept, reasons=reasons, stale=stale)
+    back = replace(done, kept=kept, reasons=reasons)
     if not done:
-        return TakenBack(back, None, change if kept else None)
+        return TakenBack(back, None)
     # What could not be mended holds neither what it did before nor what it did after.
     copies.lost = {
         key: copy.value
         for key, copy in changed.items()
         if copy.is_changed and images[key].is_changed
     }
-    left = change.narrowed(change.before.keys() & since.later, since.touched)
-    inverse = change_since(place, stood, changed, holds)
-    return TakenBack(back, inverse, left if left.before else None)
+    return TakenBack(back, change_since(place, stood, changed, holds))
 
 
 @dataclass
@@ -325,7 +289,7 @@ class _Since:
         self.later.update(names)
 
 
-def _since(place: "Checkpoints", change: Change, now: Bindings, drift: "_Drift") -> _Since:
+def _since(place: "Checkpoints", change: Change, now: Bindings) -> _Since:
     """The names, and the objects by id, that were bound or changed since ``change``."""
     names = change.before.keys()
     holding = place.holding(now.values())
@@ -337,9 +301,7 @@ def _since(place: "Checkpoints", change: Change, now: Bindings, drift: "_Drift")
     }
     touched = {key for key, image in change.images.items() if image.is_changed}
     held = {name for name, was in change.before.items() if not touched.isdisjoint(was.held)}
-    since = _Since(
-        holds, bound | changed.difference(drift.same).union(drift.changed, held), touched
-    )
+    since = _Since(holds, bound | changed | held, touched)
     made = {
         name: now[name]
         for name, was in change.before.items()
@@ -375,38 +337,19 @@ def _of_the_person(place: "Checkpoints", change: Change) -> list[CellRun]:
     return [run for run in place.ledger.cell_runs()[change.runs :] if run.actor == "user"]
 
 
-class _Drift(NamedTuple):
-    """What became of the objects of libraries that a change changed: the names of those that nobody
-    has changed since, and that a person has; and what of the former is another all the same, as it
-    is now. A figure notes that it was drawn, a graph that it was asked for its edges."""
-
-    same: Collection[str] = frozenset()
-    changed: Collection[str] = frozenset()
-    images: Mapping[int, Copy] = {}
-
-
-def _drift(place: "Checkpoints", change: Change, now: Bindings) -> _Drift:
-    """A cell of a person's has changed what its text tells."""
+def _drifted(place: "Checkpoints", change: Change, now: Bindings) -> dict[int, Copy]:
+    """What objects of libraries hold by now that no cell has changed since, by id: a figure notes
+    that it was drawn, a graph that it was asked for its edges."""
     ended = Copies({**change.copies.by_id, **change.images})
-    held = {
-        name: ended.reachable([now[name]])
-        for name in change.before.keys() & now.keys()
-        if (copy := ended.by_id.get(id(now[name]))) is not None and copy.kind.is_of_library
-    }
-    if not held:
-        return _Drift()
-    texts = [read(run.code) for run in _of_the_person(place, change)]
-    used = {
-        name
-        for what in texts
-        for name in suspects(what, now).likely | (what.receivers & now.keys())
-    }
-    reached = ended.reachable(now[name] for name in used)
-    other = ended.changed().keys() & set[int]().union(*held.values())
-    changed = {name for name, each in held.items() if each & other & reached}
-    drifted = [ended.by_id[key] for key in other - reached]
-    images = {id(each.value): Copy.of(each.value, each.kind) for each in drifted}
-    return _Drift(held.keys() - changed, changed, images)
+    held = set[int]()
+    for name in change.before.keys() & now.keys():
+        copy, version = ended.by_id.get(id(now[name])), place.ledger.version(name)
+        if copy is None or not copy.kind.is_of_library or version != change.versions[name]:
+            continue
+        if copy.kind.native is not STATE:  # as of a random generator, which moves on when used
+            held |= ended.reachable([now[name]])
+    drifted = [copy for key, copy in ended.changed().items() if key in held] if held else []
+    return {id(each.value): Copy.of(each.value, each.kind) for each in drifted}
 
 
 # What checkpoints beside the first may keep alive that is bound no more: one frame of a gigabyte.

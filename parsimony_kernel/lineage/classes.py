@@ -98,6 +98,11 @@ def is_frame(kind: type) -> bool:
     return issubclass(kind, loaded("pandas", "DataFrame", "Series"))
 
 
+def beside(frame: Any) -> list[Any]:
+    """What a frame has beside its values and labels."""
+    return [each for name, each in attributes_of(frame).items() if name != "_mgr"]
+
+
 def copies_lazily() -> bool:
     """Whether a copy of a frame takes no room until either is written to."""
     pandas = sys.modules["pandas"]

@@ -88,14 +88,14 @@ class Native(NamedTuple):
     Args:
         look: the items of a value now, in a container of their own; those of an array or a frame
             are live.
-        put: gives a value these items; what it returns, if anything, takes the place of the value.
+        put: gives a value these items; an error where that cannot be.
         copy: what a copy keeps of them.
         same: whether the items of now, which it may change, are those of a copy.
         parts: what lies in them, without the keys of mappings.
     """
 
     look: Callable[[Any], Any] = lambda value: ()
-    put: Callable[[Any, Any], Any] = lambda value, items: None
+    put: Callable[[Any, Any], object] = lambda value, items: None
     copy: Callable[[Any], Any] = lambda items: items
     same: Callable[[Any, Any], bool] = _same_items
     parts: Callable[[Any], Collection[Any]] = _parts_of
@@ -148,14 +148,13 @@ def _objects_of(items: Any) -> Collection[Any]:
     return items.ravel().tolist() if items.dtype.kind == "O" else ()
 
 
-def _put_array(value: Any, items: Any) -> Any:
+def _put_array(value: Any, items: Any) -> None:
     now = plain_array(value)
-    if now.size != items.size or now.dtype != items.dtype or not now.flags.writeable:
-        return items.copy()
+    if now.size != items.size or now.dtype != items.dtype:
+        raise ValueError("the array has other memory by now")
     if now.shape != items.shape:
         value.shape = items.shape
     plain_array(value)[...] = items
-    return None
 
 
 # Frames and series of pandas. It copies lazily, so that a copy costs nothing until something is
@@ -393,18 +392,14 @@ class Kind:
         items = self.native.parts(held.items)
         return [*items, *held.fields.values()] if held.fields else items
 
-    def set_back(self, value: Any, held: Content) -> Any:
-        """``value`` holding that again, or what takes its place where it cannot be mended."""
+    def set_back(self, value: Any, held: Content) -> None:
+        """Have ``value`` hold that again; an error where it cannot."""
         own_class = held.fields.get(_CLASS_OF, type(value))
         if own_class is not type(value):
             object.__setattr__(value, "__class__", own_class)
         items, fields = self.look(value)
         if not self.native.same(items, held.items):
-            again = self.native.put(value, held.items)
-            if again is not None:
-                if self.is_instance:
-                    raise TypeError("what it is made of cannot be given back")
-                return again
+            self.native.put(value, held.items)
         for member in self.members:
             each, now = (known.get(member, _ABSENT) for known in (held.fields, fields))
             if each is _ABSENT and now is not _ABSENT:
@@ -413,7 +408,6 @@ class Kind:
                 member.__set__(value, each)
         if self.has_attributes:
             self._set_attributes(classes.attributes_of(value), held.fields)
-        return value
 
     def _set_attributes(self, own: dict[Any, Any], fields: dict[Any, Any]) -> None:
         then = {name: each for name, each in fields.items() if name not in self.members}
@@ -617,12 +611,13 @@ class Copy:
         except Exception:  # boundary: user object - its comparison may do anything
             return True
 
-    def set_back(self) -> Any:
-        """The object as it was, or what takes its place. ``None`` when neither can be had."""
+    def set_back(self) -> bool:
+        """Have the object hold what it held; whether that could be."""
         try:
-            return self.kind.set_back(self.value, self.held)
+            self.kind.set_back(self.value, self.held)
         except Exception:  # boundary: user object - its methods may do anything
-            return None
+            return False
+        return True
 
 
 @dataclass
@@ -717,6 +712,8 @@ def _is_left_out(part: Any, holders: Mapping[int, Copy | None]) -> bool:
 
 
 COMMON = frozenset({list, dict, tuple, set, deque})
+# By identity: a class may have a hash of its own.
+COMMON_IDS = frozenset(map(id, COMMON))
 
 
 def bytes_of(value: Any) -> int:

@@ -1,37 +1,28 @@
-"""What a change did to the variables, in lines for people: names, and for tables, arrays and
-containers what differs inside them, by counting.
+"""What a change did to the variables, in lines for people: names, and for tables what differs.
 
-Bounded in time and size, and no code of a person's is run: what cannot be compared that way counts
-as different from all but itself.
+Bounded in time and size, and no code of a person's is run: what could only be compared that way is
+not, and that is said.
 """
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from parsimony_kernel.core.text import plural
 from parsimony_kernel.lineage import classes
-from parsimony_kernel.lineage.buffers import is_array, same_memory
+from parsimony_kernel.lineage.buffers import same_memory
 from parsimony_kernel.lineage.checkpoint import ABSENT, Change
 from parsimony_kernel.lineage.copies import Copy, kind_of, table_of
 from parsimony_kernel.lineage.files import FileState
 from parsimony_kernel.lineage.snapshot import GONE
 
-# Labels that are matched one by one.
-_MOST_LABELS = 500_000
-# Objects that are looked at in one diff; of one variable always one in so many of that.
-MOST = 200_000
-_LEAST = 100
-# Numbers and times in columns and arrays that are compared for the price of one object.
-_PLAIN = 100
+# Of one pair of tables: labels, and cells beside labels that are the same.
+MOST_LABELS = 500_000
+MOST_CELLS = 20_000_000
 _MOST_NAMES = 40
 _MOST_CHARS = 60
-_MOST_SHOWN = 5
-# Items of a container inside another that are compared.
-_MOST_INSIDE = 100
-# What numpy compares by value: numbers, times and texts.
-_COMPARED = frozenset("biufcmMSU")
+_MOST_COLUMNS = 10
+_NOT_COMPARED = "Cells are not compared: "
 _SIZED = frozenset({list, tuple, dict, set, frozenset, bytearray})
 _name_of = type.__dict__["__name__"].__get__
 
@@ -80,14 +71,15 @@ def of_changes(changes: Sequence[Change], files: Sequence[FileState] = ()) -> Di
                 uncertain.add(name)
         held = {**change.copies.by_id, **held}
         images.update(change.images)
-    compare, found = Comparison(held, images), list[BindingDifference]()
+    found = list[BindingDifference]()
     for name in sorted(each for each in before if not each.startswith("_")):
         one, other = before[name], after[name]
         if name in uncertain and (one is ABSENT or one is other):
             line = f"? {name}: perhaps changed, for there was no copy"
             found.append(BindingDifference(name, (line,)))
         elif one is not other or name in touched:
-            found.append(BindingDifference(name, compare.binding(name, one, other)))
+            lines = lines_of(name, (one, other), held, {**held, **images})
+            found.append(BindingDifference(name, lines))
     return Diff((*found, *map(_of_file, sorted(files, key=lambda each: each.path))))
 
 
@@ -99,227 +91,111 @@ def _of_file(state: FileState) -> BindingDifference:
     return BindingDifference(name, (f"~ {name}: {was} → file, {size:,} bytes",))
 
 
-class _TooMany(Exception):
-    """There is more to compare than the limit allows."""
-
-
-class Comparison:
-    """Values before and after, within what may be looked at.
+def lines_of(
+    name: str, values: tuple[Any, Any], before: Mapping[int, Copy], after: Mapping[int, Copy]
+) -> tuple[str, ...]:
+    """The lines of a name that was bound to the first of ``values`` and is to the other, which was
+    changed if it is the same; either may be ``ABSENT`` or ``GONE``.
 
     Args:
         before: what objects held before, by id.
-        after: what those held after that hold something else by then.
+        after: what they held after.
     """
-
-    def __init__(self, before: Mapping[int, Copy], after: Mapping[int, Copy]) -> None:
-        self._before, self._after = before, after
-        self._left = MOST
-
-    def binding(self, name: str, one: Any, other: Any) -> tuple[str, ...]:
-        """The lines of a name that was bound to ``one`` and is to ``other``, which was changed if
-        it is the same; either may be ``ABSENT`` or ``GONE``."""
-        held, then = self._held(one, {}), self._held(other, self._after)
-        was, now = _words(one, held), _words(other, then)
-        if one is ABSENT:
-            return (f"+ {name}: {now}",)
-        if other is ABSENT:
-            return (f"- {name}: {was}",)
-        lines = self._lines(held, then)
-        how = ", changed in place" if one is other else ""
-        if one is not other and was == now and not lines:
-            how = ", bound anew"
-        line = f"~ {name}: {now if was == now else f'{was} → {now}'}{how}"
-        return (line, *(f"    {each}" for each in lines))
-
-    def _held(self, value: Any, later: Mapping[int, Copy]) -> Any:
-        """What ``value`` held, then or ``later``; ``None`` where nobody can say."""
-        kind, copy = kind_of(value), later.get(id(value), self._before.get(id(value)))
-        if kind is None or classes.is_atomic(value):
-            return None
-        try:
-            held = kind.look(value) if copy is None else copy.held
-            return table_of(kind, held) if classes.is_frame(type(value)) else held.items
-        except Exception:  # boundary: user object - what it holds may be anything
-            return None
-
-    def _lines(self, one: Any, other: Any) -> list[str]:
-        """What differs inside, as far as that can be told."""
-        self._left = max(self._left, MOST // _LEAST)
-        try:
-            a, b = _table(one), _table(other)
-            if classes.is_frame(type(a)) and classes.is_frame(type(b)):
-                return list(self._frame_lines(a, b))
-            if is_array(a) and is_array(b):
-                can_be_compared = {a.dtype.kind, b.dtype.kind} <= _COMPARED and a.shape == b.shape
-                return self._array_lines(a, b) if can_be_compared else []
-            is_plain = type(a) is type(b) and type(a) in (dict, set, list, tuple)
-            return self._item_lines(a, b) if is_plain else []
-        except _TooMany:
-            return ["Not compared: it is too big."]
-        except Exception:  # boundary: user object - what it holds may be anything
-            return []
-
-    def _take(self, count: int = 1) -> None:
-        """Ask to compare ``count`` values."""
-        self._left -= count
-        if self._left < 0:
-            raise _TooMany
-
-    # Containers, arrays and frames
-
-    def _item_lines(self, one: Any, other: Any) -> list[str]:
-        """How many items were added, changed and removed, by their places or keys."""
-        self._take(len(one) + len(other))
-        a, b = _by_place(one), _by_place(other)
-        counts = {
-            "added": len(b.keys() - a.keys()),
-            "changed": sum(differs_from(a[place], b[place]) for place in a.keys() & b.keys()),
-            "removed": len(a.keys() - b.keys()),
-        }
-        told = [f"{many:,} {plural('item', many)} {how}" for how, many in counts.items() if many]
-        return [", ".join(told)] if told else []
-
-    def _array_lines(self, one: Any, other: Any) -> list[str]:
-        self._take(one.size // _PLAIN)
-        many = len(_differing(one.reshape(-1), other.reshape(-1)))
-        return [f"{many:,} {plural('item', many)} changed"] if many else []
-
-    def _frame_lines(self, one: Any, other: Any) -> Iterator[str]:
-        """What differs in the columns, types, rows and cells of two frames.
-
-        Rows are matched by their labels where these are unique, otherwise by place.
-        """
-        columns = _matched(one.columns, other.columns)
-        there, here = columns or _in_order(min(len(one.columns), len(other.columns)))
-        for what, labels in (
-            ("added", other.columns.delete(here)),
-            ("removed", one.columns.delete(there)),
-        ):
-            if len(labels):
-                told = ", ".join(map(short, labels[: 2 * _MOST_SHOWN]))
-                more = " …" if len(labels) > 2 * _MOST_SHOWN else ""
-                yield f"{plural('column', len(labels))} {what}: {told}{more}"
-        pairs = list(zip(there, here, strict=True))
-        for n, m in pairs:
-            was, now = one.dtypes.iloc[n], other.dtypes.iloc[m]
-            if str(was) != str(now):
-                yield f"column {short(other.columns[m])}: {was} → {now}"
-        rows = _matched(one.index, other.index)
-        if rows is None:
-            yield "The rows cannot be matched, so their cells are not compared."
-            return
-        added, removed = (len(each) - len(rows[0]) for each in (other, one))
-        if added or removed:
-            yield f"rows: {added:,} added, {removed:,} removed"
-        if (rows[0][1:] < rows[0][:-1]).any():
-            yield "rows in another order"
-        yield from self._cell_lines(one, other, pairs, rows)
-
-    def _cell_lines(self, one: Any, other: Any, pairs: Any, rows: Any) -> Iterator[str]:
-        found, first, rest = 0, list[str](), list[str]()
-        is_aligned = len(one) == len(other) and bool((rows[0] == rows[1]).all())
-        for n, m in pairs:
-            was, now = one.iloc[:, n], other.iloc[:, m]
-            # What lies in a column of objects may have changed where it is.
-            if is_aligned and was.dtype != object and same_memory(*map(_inside, (was, now))):
-                continue
-            try:
-                old, new = self._values(was.iloc[rows[0]]), self._values(now.iloc[rows[1]])
-                places = _differing(old, new)
-            except Exception:  # boundary: user object - or too many, or a column unknown to pandas
-                rest = ["The other cells are too many to compare."]
-                continue
-            found += len(places)
-            for each in places[: _MOST_SHOWN - len(first)]:
-                label, column = short(other.index[rows[1][each]]), short(other.columns[m])
-                how = f"{short(old[each])} → {short(new[each])}"
-                first.append(f"  row {label}, column {column}: {how}")
-        if found:
-            yield f"{found:,} {plural('cell', found)} changed"
-        yield from (*first, *rest)
-
-    def _values(self, column: Any) -> Any:
-        """What a column holds: numbers and times as numpy compares them, the rest one by one."""
-        if is_array(held := _inside(column)):
-            self._take(len(held) // (2 * _PLAIN))
-            return held
-        if classes.package_of(type(column.array)) != "pandas":
-            raise TypeError("only its own class could say what is in it")
-        self._take(len(column) // 2)
-        return column.tolist()
+    one, other = values
+    held, then = _held(one, before), _held(other, after)
+    was, now = _words(one, held), _words(other, then)
+    if one is ABSENT:
+        return (f"+ {name}: {now}",)
+    if other is ABSENT:
+        return (f"- {name}: {was}",)
+    how = ", changed in place" if one is other else ", bound anew" if was == now else ""
+    line = f"~ {name}: {now if was == now else f'{was} → {now}'}{how}"
+    try:
+        inside = [*_table_lines(_table(held), _table(then))]
+    except Exception:  # boundary: user object - what it holds may be anything
+        inside = [f"{_NOT_COMPARED}they can't be."]
+    return (line, *(f"    {each}" for each in inside))
 
 
-def _differing(one: Any, other: Any) -> Any:
-    """The places at which two columns of one length differ; both missing is no difference."""
-    arrays = classes.loaded("numpy", "ndarray")
-    if isinstance(one, arrays) and isinstance(other, arrays):
-        try:
-            with sys.modules["numpy"].errstate(all="ignore"):
-                differs = (one != other) & ~((one != one) & (other != other))
-            return differs.nonzero()[0]
-        except Exception:  # boundary: user object - times beside numbers
-            pass
-    return [place for place, pair in enumerate(zip(one, other, strict=True)) if differs_from(*pair)]
+def _held(value: Any, copies: Mapping[int, Copy]) -> Any:
+    """What ``value`` held; ``None`` where nobody can say."""
+    kind, copy = kind_of(value), copies.get(id(value))
+    if kind is None or classes.is_atomic(value):
+        return None
+    try:
+        held = kind.look(value) if copy is None else copy.held
+        return table_of(kind, held) if classes.is_frame(type(value)) else held.items
+    except Exception:  # boundary: user object - what it holds may be anything
+        return None
 
 
-def _inside(column: Any) -> Any:
-    """A column of numbers or times as an array of numpy, another as pandas keeps it."""
-    is_plain = isinstance(column.dtype, classes.loaded("numpy", "dtype"))
-    return column.to_numpy() if is_plain and column.dtype.kind in _COMPARED else column.array
-
-
-def _by_place(held: Any) -> dict[Any, Any]:
-    """The items of a container by their place or key, those of a set by themselves; what only its
-    own code could compare is told by its identity."""
-    if isinstance(held, set):
-        held = dict.fromkeys(held)
-    pairs = held.items() if isinstance(held, dict) else enumerate(held)
-    return {place if is_known(place) else id(place): each for place, each in pairs}
+# Tables
 
 
 def _table(held: Any) -> Any:
     """A table or a column as a frame of pandas."""
     if type(held) in classes.loaded("polars", "DataFrame"):
         return held.to_pandas(use_pyarrow_extension_array=True)
-    return held.to_frame(held.name) if type(held) in classes.loaded("pandas", "Series") else held
+    return held.to_frame() if type(held) in classes.loaded("pandas", "Series") else held
 
 
-def _matched(before: Any, after: Any) -> tuple[Any, Any] | None:
-    """The places in each of the labels that both have; by place where labels do not tell, ``None``
-    where neither does, or too many labels would have to be compared."""
-    is_as_many = len(before) == len(after)
-    is_other = not before.is_(after)
-    if is_other and max(len(before), len(after)) > _MOST_LABELS:
-        # Many labels are the same or not; by place they would be taken for each other.
-        is_plain = {before.dtype.kind, after.dtype.kind} <= _COMPARED
-        return _in_order(len(before)) if is_plain and before.equals(after) else None
-    if is_other and _is_safe(before) and _is_safe(after):
-        try:
-            if before.is_unique and after.is_unique:
-                places = before.get_indexer(after)
-                found = places >= 0
-                # Other labels for as many rows: they are taken for the same ones.
-                if found.any() or not is_as_many:
-                    return places[found], found.nonzero()[0]
-        except Exception:  # boundary: user object - labels of kinds that cannot be compared
-            pass
-    return _in_order(len(before)) if is_as_many else None
+def _table_lines(one: Any, other: Any) -> Iterator[str]:
+    """What differs in the columns, types and cells of two frames."""
+    if not (classes.is_frame(type(one)) and classes.is_frame(type(other))):
+        return
+    if not all(_is_plain(each.columns) and each.columns.is_unique for each in (one, other)):
+        yield f"{_NOT_COMPARED}by these labels of columns they can't be."
+        return
+    for what, labels in (
+        ("added", other.columns.difference(one.columns, sort=False)),
+        ("removed", one.columns.difference(other.columns, sort=False)),
+    ):
+        if len(labels):
+            told = ", ".join(map(short, labels[:_MOST_COLUMNS]))
+            more = " …" if len(labels) > _MOST_COLUMNS else ""
+            yield f"{plural('column', len(labels))} {what}: {told}{more}"
+    shared = one.columns.intersection(other.columns, sort=False)
+    for label in shared:
+        was, now = one[label].dtype, other[label].dtype
+        if str(was) != str(now):
+            yield f"column {short(label)}: {was} → {now}"
+    if not _has_same_rows(one.index, other.index):
+        yield f"{_NOT_COMPARED}the rows are others, or in another order."
+    elif len(one) * len(shared) > MOST_CELLS:
+        yield f"{_NOT_COMPARED}they are too many."
+    else:
+        yield from _cell_lines([(label, one[label], other[label]) for label in shared])
 
 
-def _in_order(count: int) -> tuple[Any, Any]:
-    places = sys.modules["numpy"].arange(count)
-    return places, places
+def _cell_lines(columns: Iterable[tuple[Any, Any, Any]]) -> Iterator[str]:
+    """How many cells differ in columns with the same rows: their labels, before and after."""
+    found, objects = 0, list[Any]()
+    for label, was, now in columns:
+        if object in (was.dtype, now.dtype):
+            objects.append(label)
+        elif not same_memory(was.array, now.array):
+            same = (was == now).fillna(value=False) | (was.isna() & now.isna())
+            found += int((~same).sum())
+    if found:
+        yield f"{found:,} {plural('cell', found)} changed"
+    if objects:
+        yield f"Not compared, for they hold objects: {', '.join(map(short, objects))}."
 
 
-def _is_safe(index: Any) -> bool:
-    """Whether comparing the labels of ``index`` runs no code of a person's."""
+def _is_plain(index: Any) -> bool:
+    """Whether comparing the labels of ``index`` runs no code of a person's, nor too long."""
     if hasattr(index, "levels"):
-        return all(map(_is_safe, index.levels))
-    is_of_pandas = classes.package_of(type(index.array)) == "pandas"
-    return index.dtype.kind in "biufcmM" or (is_of_pandas and all(map(is_known, index)))
+        return all(map(_is_plain, index.levels))
+    return len(index) <= MOST_LABELS and (
+        index.dtype.kind in "biufcmM" or classes.are_simple(index)
+    )
 
 
-# Single values, in words and compared
+def _has_same_rows(one: Any, other: Any) -> bool:
+    return one.is_(other) or (_is_plain(one) and _is_plain(other) and one.equals(other))
+
+
+# Single values in words
 
 
 def _words(value: Any, held: Any) -> str:
@@ -341,8 +217,6 @@ def short(value: Any) -> str:
 
 def _told(value: Any, kind: type) -> str:
     name = str(_name_of(kind))
-    if classes.is_missing(value) and value is not None:
-        return "missing"
     if kind in (str, bytes):
         return repr(value[: _MOST_CHARS + 1])
     if kind in _SIZED:
@@ -365,29 +239,3 @@ def _told(value: Any, kind: type) -> str:
 
 def _by(shape: Iterable[int]) -> str:
     return " × ".join(f"{each:,}" for each in shape)
-
-
-def differs_from(one: Any, other: Any) -> bool:
-    """Whether two single values differ. What is no plain value differs from all but itself."""
-    if one is other or (classes.is_missing(one) and classes.is_missing(other)):
-        return False
-    scalars = classes.loaded("numpy", "generic")
-    one, other = (each.item() if isinstance(each, scalars) else each for each in (one, other))
-    kinds = {type(one), type(other)}
-    if (not kinds <= {int, float} and len(kinds) != 1) or not (is_known(one) and is_known(other)):
-        return True
-    try:
-        return not bool(one == other)
-    except Exception:  # boundary: user object - kinds of pandas that cannot be compared
-        return True
-
-
-def is_known(label: Any, deep: int = 5) -> bool:
-    """Whether comparing ``label`` runs no code of a person's, nor too long."""
-    kind = type(label)
-    if kind in (tuple, list, dict):
-        parts = [*label, *label.values()] if kind is dict else label
-        is_small = deep > 0 and len(parts) <= _MOST_INSIDE
-        return is_small and all(is_known(each, deep - 1) for each in parts)
-    is_atom = kind in classes.ATOMS and kind is not frozenset
-    return is_atom or classes.module_of(kind) == "numpy" or classes.is_scalar_of_pandas(kind)

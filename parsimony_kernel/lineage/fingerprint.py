@@ -25,7 +25,7 @@ from parsimony_kernel.lineage.classes import (
     module_of,
     referents,
 )
-from parsimony_kernel.lineage.copies import COMMON, STATE, kind_of
+from parsimony_kernel.lineage.copies import COMMON_IDS, STATE, kind_of
 from parsimony_kernel.lineage.object_graph import around
 
 # Steps that looking at one value may take, and at those of one cell; a step is under 2 µs.
@@ -39,7 +39,6 @@ _DEEPEST = 4
 _MOST_BLOCKS = 32
 # Other classes of classes may have a hash or attributes of a person's making.
 _METACLASSES = (type, ABCMeta, enum.EnumMeta)
-_COMMON_IDS = frozenset(map(id, COMMON))
 
 
 class Fingerprint:
@@ -88,12 +87,12 @@ class Fingerprint:
             self._alive.append(parts)
             return []
         self._alive.append([each for each in parts if id(type(each)) in ATOM_IDS])
-        return [each for each in parts if id(type(each)) in _COMMON_IDS or not is_atomic(each)]
+        return [each for each in parts if id(type(each)) in COMMON_IDS or not is_atomic(each)]
 
     def _inside(self, value: Any) -> Collection[Any]:
         """What ``value`` holds; what it is beside that is noted."""
         kind = type(value)
-        if id(kind) in _COMMON_IDS:
+        if id(kind) in COMMON_IDS:
             return self._items(value)
         if issubclass(kind, loaded("numpy", "ndarray")):
             return self._array(value, _POINTS)

@@ -5,8 +5,8 @@ not depend on the size of the data, and is the same for the user's cells and the
 """
 
 import hashlib
-from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Set
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, Literal, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict
@@ -94,12 +94,8 @@ class Moment(NamedTuple):
     returns: int = 0
 
 
-class Return(NamedTuple):
-    """Names that were put back, after ``at`` runs, to what they were at a moment before."""
-
-    names: frozenset[str]
-    at: int
-    to: Moment
+# By name, the runs of cells whose work on it was taken back.
+TakenBack = Mapping[str, Set[int]]
 
 
 def _sorted(refs: Iterable[InputRef]) -> tuple[InputRef, ...]:
@@ -115,7 +111,9 @@ class OriginLedger:
     def __init__(self) -> None:
         self._origins: dict[str, list[VariableOrigin]] = {}
         self._cells: list[CellRun] = []
-        self._returns: list[Return] = []
+        # Before anything was put back, and after each time; and as each run ended.
+        self._taken_back: list[TakenBack] = [{}]
+        self._began: list[TakenBack] = []
         # Where a name does not stand at its newest version.
         self._gone_back: dict[str, int] = {}
 
@@ -158,6 +156,7 @@ class OriginLedger:
         if cell.number != self.next_cell_run():
             raise ValueError(f"the next run has number {self.next_cell_run()}, not {cell.number}")
         self._cells.append(cell)
+        self._began.append(self._taken_back[-1])
 
     def next_cell_run(self) -> int:
         """The number of the next run of a cell."""
@@ -178,30 +177,38 @@ class OriginLedger:
 
     def now(self) -> Moment:
         """The state that the namespace is in."""
-        return Moment(len(self._cells), len(self._returns))
+        return Moment(len(self._cells), len(self._taken_back) - 1)
 
     def put_back(self, names: Iterable[str], to: Moment) -> None:
         """``names``, with all that they hold, are again what they were at ``to``."""
-        self._returns.append(Return(frozenset(names), len(self._cells), to))
+        then, since = self._taken_back[to.returns], range(to.runs + 1, len(self._cells) + 1)
+        put = {name: {*then.get(name, ()), *since} for name in names}
+        self._taken_back.append({**self._taken_back[-1], **put})
 
-    def returns(self) -> tuple[Return, ...]:
-        """What was put back, oldest first."""
-        return tuple(self._returns)
+    def taken_back(self, number: int | None = None) -> TakenBack:
+        """What is taken back now, or was when the run ``number`` ended."""
+        return self._taken_back[-1] if number is None else self._began[number - 1]
 
     def drop(self, name: str) -> None:
         """``name`` is bound no more. Its versions go on counting when it is bound again."""
         self.go_back(name, 0)
 
-    def stale(self, name: str) -> tuple[InputRef, ...]:
+    def stale(
+        self, name: str, chain: Sequence[VariableOrigin] = (), newest: int | None = None
+    ) -> tuple[InputRef, ...]:
         """What went into ``name``, all the way, and is now something else or gone.
 
         Each at the version that went in, sorted. What a run changed together with the variable
         that it made went into it as the run left it.
+
+        Args:
+            chain: the ``ancestry`` of ``name``, where the caller has it.
+            newest: how many of these are asked for what went into them, by default all.
         """
-        chain = list(self.ancestry(name))
+        chain = chain or list(self.ancestry(name))
         runs = {origin.cell_run for origin in chain}
         found = set[InputRef]()
-        for origin in chain:
+        for origin in chain[:newest]:
             for ref in origin.inputs:
                 current = self.get(ref.name)
                 if ref.name in (name, origin.name):
@@ -220,40 +227,24 @@ class OriginLedger:
             ref.name == name for ref in self._cells[number - 1].made
         )
 
-    def stale_since(self, after: int, gone: Set[str]) -> tuple[str, ...]:
-        """The variables that stand, all the way, on something of ``gone`` that is no more, of those
-        that runs of cells with a higher number than ``after`` made; sorted."""
-        behind = set[InputRef]()
-        for made in (ref for run in self._cells[after:] for ref in run.made):
-            origin = self.at_version(made)
-            if origin is not None and any(
-                ref in behind or (ref.name in gone and ref.version != self.version(ref.name))
-                for ref in origin.inputs
-            ):
-                behind.add(made)
-        names = {ref.name for ref in behind if ref.version == self.version(ref.name)}
-        return tuple(sorted(names - gone))
-
     def ancestry(self, name: str) -> Iterator[VariableOrigin]:
         """``name``'s origin and those of all that went into it, each once, newest first."""
         current = self.get(name)
-        pending = deque([current] if current else [])
-        seen: set[tuple[str, int]] = set()
-        while pending:
-            origin = pending.popleft()
-            if (origin.name, origin.version) in seen:
-                continue
-            seen.add((origin.name, origin.version))
+        found = [current] if current else []
+        seen = {(each.name, each.version) for each in found}
+        for origin in found:  # which grows
             yield origin
-            pending.extend(
-                found for ref in origin.inputs if (found := self.at_version(ref)) is not None
-            )
+            for ref in origin.inputs:
+                if (key := (ref.name, ref.version)) not in seen:
+                    seen.add(key)
+                    found += [made] if (made := self.at_version(ref)) else []
 
     def clear(self) -> None:
         """Forget everything."""
         self._origins.clear()
         self._cells.clear()
-        self._returns.clear()
+        self._began.clear()
+        self._taken_back = [{}]
         self._gone_back.clear()
 
 

@@ -1,24 +1,21 @@
 """What objects hold, and which names lead to which objects.
 
-Bounded walks: short ones within the time of a user's cell, and ``Holding``, half a second at most,
+One bounded walk: a short one within the time of a user's cell, and one of half a second at most
 for an undo. No code of a person's runs.
 """
 
 import gc
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, compress, islice
 from sys import getrefcount
 from types import (
     BuiltinFunctionType,
-    CodeType,
     CoroutineType,
     FrameType,
     FunctionType,
     GeneratorType,
-    MappingProxyType,
     MethodType,
-    ModuleType,
     TracebackType,
 )
 from typing import Any
@@ -26,80 +23,24 @@ from typing import Any
 from parsimony_kernel.analysis.values import Steps
 from parsimony_kernel.lineage import buffers, classes
 from parsimony_kernel.lineage.classes import (
-    ATOMS,
+    ATOM_IDS,
     SIMPLE,
     attributes_of,
     is_atomic,
     is_tabular,
-    is_theirs,
 )
-from parsimony_kernel.lineage.copies import COMMON, OUTSIDE, Copies, kind_of, parts_now
+from parsimony_kernel.lineage.copies import COMMON_IDS, OUTSIDE, Copies, kind_of, parts_now
 
-# What looking into containers may take for one cell.
-MOST_LOOKED_INTO = 300
-DEEPEST = 3
-_MOST_OF_ONE = 1_000
-_CALLABLES = (FunctionType, MethodType, BuiltinFunctionType, GeneratorType, CoroutineType)
-# What holds no variable, or leads to everything that there is, as what runs does.
-_LEAVES = (str, bytes, int, float, complex, ModuleType, FrameType, TracebackType, CodeType)
-_HOLD_NOTHING = tuple(classes.FACTS["packages"]["leaves"].split())
-_CONTAINERS: dict[type, Callable[[Any], Iterable[Any]]] = {
-    dict: dict.values,
-    **{kind: kind.__iter__ for kind in (list, tuple, set, frozenset, deque)},
-}
-# By the ids of their classes, which may have a hash of their own.
-_EXACT = {id(kind): iterate for kind, iterate in _CONTAINERS.items()}
-_VIEWS = frozenset(
-    map(id, (MappingProxyType, type({}.keys()), type({}.values()), type({}.items())))
-)
-
-
-def parts_in(value: Any) -> Sequence[Any]:
-    """What a container or another object holds; the first of many."""
-    return () if issubclass(type(value), _CALLABLES) else reachable_from(value)
-
-
-def reachable_from(value: Any) -> Sequence[Any]:
-    """What code can come to from a value: its parts, or what is bound to a callable."""
-    if type(value) is list and len(value) <= _MOST_OF_ONE:
-        return value
-    return tuple(islice(_parts(value), _MOST_OF_ONE))
-
-
-def _parts(value: Any) -> Iterable[Any]:
-    kind = type(value)
-    if iterate := _EXACT.get(id(kind)):
-        return iterate(value)
-    if id(kind) in SIMPLE or issubclass(kind, _LEAVES):
-        return ()
-    if kind is memoryview:
-        return _memory(value)
-    # One of the notebook's own classes keeps attributes too.
-    if not is_theirs(kind) and (arrays := buffers.arrays_of(value)) is not None:
-        held = [buffers.plain_array(array).flat for array in arrays if array.dtype.hasobject]
-        return chain.from_iterable(held)
-    for base, iterate in _CONTAINERS.items():
-        if issubclass(kind, base):
-            return iterate(value)
-    if kind is FunctionType:
-        defaults = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
-        return (*defaults, *around(value))
-    if kind is BuiltinFunctionType or kind is MethodType:
-        return (value.__self__,)
-    if issubclass(kind, type):
-        return type.__dict__["__dict__"].__get__(value).values() if is_theirs(value) else ()
-    module = classes.module_of(kind)
-    has_parts = id(kind) in _VIEWS or is_theirs(kind) or issubclass(kind, _CALLABLES)
-    if not has_parts and (module == "builtins" or module.startswith(_HOLD_NOTHING)):
-        return ()
-    return classes.referents(value)
-
-
-def _memory(view: Any) -> Sequence[Any]:
-    try:
-        return (view.obj,)
-    except ValueError:  # released
-        return ()
+# Places in objects that are looked at in all, for an undo: about half a second. What holds many
+# comes last, so that it takes nothing from the others. Beyond that a name is not told as one that
+# holds an object; the object itself is put back all the same.
+MOST_LOOKED_AT = 300_000
+# And for a cell, beside one for each name.
+MOST_OF_A_CELL = 1_000
+_MANY = 1_000
+_CONTAINERS: tuple[Any, ...] = (dict, list, tuple, set, frozenset, deque)
+# What a cell calls, and does not look into where it only uses what there is.
+CALLABLES = (FunctionType, MethodType, BuiltinFunctionType, GeneratorType, CoroutineType)
 
 
 def around(function: Any) -> list[Any]:
@@ -107,42 +48,20 @@ def around(function: Any) -> list[Any]:
     return [each for cell in function.__closure__ or () for each in parts_now(cell)]
 
 
-def levels_of(
-    values: Iterable[Any], parts_of: Callable[[Any], Sequence[Any]]
-) -> Iterator[list[tuple[int, Sequence[Any]]]]:
-    """The ids of containers and objects of the notebook with what they hold, a few levels down."""
-    room, seen = MOST_LOOKED_INTO, set[int]()
-    level = list(values)
-    for _ in range(DEEPEST):
-        held = list[tuple[int, Sequence[Any]]]()
-        for each in level:
-            if room <= 0:
-                break
-            parts = parts_of(each)
-            room -= 1 + len(parts) // 16
-            if parts and not classes.are_simple(parts):
-                held.append((id(each), [part for part in parts if id(type(part)) not in SIMPLE]))
-        yield held
-        inside = {id(part): part for _, parts in held for part in parts}
-        level = [part for key, part in inside.items() if key not in seen]
-        seen |= inside.keys()
+def held_by(values: Collection[Any], leaves: tuple[type, ...] = ()) -> dict[int, Any]:
+    """What ``values`` hold, by id, as far as there is time for in a cell.
 
-
-def held_by(values: Iterable[Any], parts_of: Callable[[Any], Sequence[Any]]) -> dict[int, Any]:
-    """What containers and objects of the notebook hold, a few levels down, by id."""
-    return {
-        id(part): part
-        for held in levels_of(values, parts_of)
-        for _, parts in held
-        for part in parts
-    }
+    Args:
+        leaves: classes whose objects are not looked into.
+    """
+    return Holding(values, most=MOST_OF_A_CELL + len(values), leaves=leaves).held()
 
 
 def holds_objects(value: Any) -> bool:
     """Whether ``value`` is an instance of a class, or holds one: what a method may change that the
     text of the code does not name."""
-    held = (value, *held_by([value], parts_in).values())
-    kinds = (kind_of(each) for each in held if not is_atomic(each))
+    held = Holding([value], most=MOST_OF_A_CELL, leaves=CALLABLES).objects.values()
+    kinds = map(kind_of, held)
     return any(kind is not None and kind.is_instance for kind in kinds)
 
 
@@ -169,13 +88,6 @@ def _item(value: Any, key: Any) -> Any:
     return base.__getitem__(value, key)
 
 
-# Places in objects that are looked at in all: about half a second. What holds many comes last, so
-# that it takes nothing from the others. Beyond that a name is not told as one that holds an object;
-# the object itself is put back all the same.
-MOST_LOOKED_AT = 300_000
-_MANY = 1_000
-
-
 class Holding:
     """What ``values`` hold, and what that holds in turn.
 
@@ -183,6 +95,8 @@ class Holding:
         copies: objects that hold what they held when they were copied; the others are looked at
             as they are.
         apart_from: ids of objects that are not looked into.
+        most: how many places are looked at.
+        leaves: classes whose objects are not looked into.
 
     ``objects`` are those that were looked into, by id.
     """
@@ -192,26 +106,34 @@ class Holding:
         values: Iterable[Any],
         copies: Copies | None = None,
         apart_from: Collection[int] = (),
+        *,
+        most: int = MOST_LOOKED_AT,
+        leaves: tuple[type, ...] = (),
     ) -> None:
         self.objects: dict[int, Any] = {}
         self._parts: dict[int, list[int]] = {}
         self._copies = copies or Copies()
-        self._apart_from = apart_from
-        left, few, many = MOST_LOOKED_AT, deque[Any](), deque[Any]()
+        self._apart_from, self._leaves = apart_from, leaves
+        self._most_of_one = _MANY if most < MOST_LOOKED_AT else None
+        left, few, many = most, deque[Any](), deque[Any]()
 
         def add(parts: Iterable[Any]) -> None:
             for part in self._new(parts):
-                is_big = type(part) in COMMON and len(part) > _MANY
+                is_big = id(type(part)) in COMMON_IDS and len(part) > _MANY
                 (many if is_big else few).append(part)
 
         add(values)
         while few or many:
             value = (few or many).popleft()
-            parts = self._parts_of(value)
-            if len(parts) <= left:
-                left -= len(parts)
-                self._parts[id(value)] = list(map(id, parts))
-                add(parts)
+            parts = self._parts_of(value, left)
+            left -= len(parts)
+            self._parts[id(value)] = list(map(id, parts))
+            add(parts)
+
+    def held(self) -> dict[int, Any]:
+        """What others hold, by id."""
+        keys = {key for parts in self._parts.values() for key in parts}
+        return {key: self.objects[key] for key in keys & self.objects.keys()}
 
     def holders(self, names: Mapping[str, Any], targets: Mapping[int, Any]) -> dict[str, set[int]]:
         """The ids of ``targets`` that each of ``names`` holds, for those that hold any."""
@@ -243,10 +165,11 @@ class Holding:
             key, kind = id(part), type(part)
             if key in self.objects or key in self._apart_from:
                 continue
-            if kind not in COMMON and key not in self._copies.by_id:
+            if id(kind) not in COMMON_IDS and key not in self._copies.by_id:
                 is_outside = classes.package_of(kind) in OUTSIDE and kind_of(part) is None
                 # What runs leads to all that runs, the looking itself included.
-                if is_outside or kind in (FrameType, TracebackType) or is_atomic(part):
+                is_leaf = issubclass(kind, (FrameType, TracebackType, *self._leaves))
+                if is_outside or is_leaf or is_atomic(part):
                     continue
             self.objects[key] = part
             yield part
@@ -256,22 +179,22 @@ class Holding:
         for start in range(0, len(parts), _MANY):
             run = parts[start : start + _MANY]
             if (
-                COMMON.issuperset(map(type, run))
-                and ATOMS.issuperset(map(type, gc.get_referents(*run)))
+                COMMON_IDS.issuperset(map(id, map(type, run)))
+                and ATOM_IDS.issuperset(map(id, map(type, gc.get_referents(*run))))
                 and self._copies.by_id.keys().isdisjoint(map(id, run))
             ):
                 self.objects.update(zip(map(id, run), run, strict=True))
             else:
                 yield from run
 
-    def _parts_of(self, value: Any) -> list[Any]:
-        """What may change of what an object holds, or has the memory of."""
+    def _parts_of(self, value: Any, most: int) -> list[Any]:
+        """What may change of what an object holds, or has the memory of; the first of many."""
         copy = self._copies.by_id.get(id(value))
-        held = _now_held(value) if copy is None else copy.parts
+        held = _now_held(value, self._most_of_one) if copy is None else copy.parts
         keys = copy.held.items if copy and isinstance(copy.held.items, dict) else ()
-        found = [part for part in (*held, *keys) if type(part) not in ATOMS]
-        base = value.base if buffers.is_array(value) else None
-        return found if base is None else [*found, base]
+        base = [value.base] if buffers.is_array(value) and value.base is not None else []
+        changing = (part for part in chain(held, keys, base) if id(type(part)) not in ATOM_IDS)
+        return [*islice(changing, most)]
 
     def _views_of(self, targets: Mapping[int, Any]) -> dict[int, list[int]]:
         """The ids of targets by that of arrays that lie in their memory, or have it in theirs."""
@@ -288,11 +211,23 @@ class Holding:
         return views
 
 
-def _now_held(value: Any) -> Iterable[Any]:
-    """What ``value`` holds now; of a function not the namespace, which leads everywhere."""
-    is_looked_into = type(value) is FunctionType or buffers.has_memory(type(value))
-    kind = kind_of(value) if is_looked_into else None
-    return gc.get_referents(value) if kind is None else kind.parts(kind.look(value))
+def _now_held(value: Any, most: int | None) -> Iterable[Any]:
+    """What ``value`` holds now, the first of more than ``most``; of a function not the namespace,
+    which leads everywhere."""
+    kind = type(value)
+    if most is not None and issubclass(kind, _CONTAINERS):
+        base = next(each for each in _CONTAINERS if issubclass(kind, each))
+        return islice(dict.values(value) if base is dict else base.__iter__(value), most)
+    if buffers.has_memory(kind) and kind is not memoryview:
+        arrays = (array for array in buffers.arrays_of(value) or () if array.dtype.hasobject)
+        cells = chain.from_iterable(buffers.plain_array(array).flat for array in arrays)
+        if most is None and classes.is_frame(kind):
+            return chain(cells, classes.beside(value))
+        return islice(cells, most)
+    if kind is FunctionType:
+        known = kind_of(value)
+        return known.parts(known.look(value)) if known is not None else ()
+    return gc.get_referents(value)
 
 
 def _leading_to(targets: Mapping[int, Any], parts: dict[int, list[int]]) -> set[int]:
@@ -338,8 +273,6 @@ def names_of(
     )
     if is_alone and _are_only_bound(touched, found, (after, *earlier), namespace, shown):
         return found
-    kinds = list(map(id, map(type, after.values())))
-    distinct = dict(zip(kinds, map(type, after.values()), strict=True))
     columns = {id(after[name]) for name in columns_only & found}
     columns -= {id(after[name]) for name in found - columns_only}
     written = defaultdict[int, list[tuple[Any, int]]](list)
@@ -350,29 +283,25 @@ def names_of(
         if not (key in columns and is_frame and classes.copies_lazily()):
             for array, record in buffers.blocks_of(value):
                 written[id(buffers.owner(array))].append((array, record))
+    kinds = {id(kind): kind for kind in map(type, after.values())}
     if written:
-        owning = {key for key, kind in distinct.items() if buffers.has_memory(kind)}
+        owning = {key for key, kind in kinds.items() if buffers.has_memory(kind)}
         found |= {
             name
-            for (name, value), kind in zip(after.items(), kinds, strict=True)
-            if kind in owning and _is_written(value, written)
+            for name, value in after.items()
+            if id(type(value)) in owning and _is_written(value, written)
         }
-    holding = {
-        key
-        for key, kind in distinct.items()
-        if key not in SIMPLE and not issubclass(kind, (*_LEAVES, *_CALLABLES))
+    leaves = {key for key, kind in kinds.items() if key in SIMPLE or issubclass(kind, CALLABLES)}
+    others = {
+        name: value
+        for name, value in after.items()
+        if id(type(value)) not in leaves and name not in found
     }
-    holders = [
-        (name, parts)
-        for (name, value), kind in zip(after.items(), kinds, strict=True)
-        if kind in holding
-        and name not in found
-        and (parts := reachable_from(value))
-        and not classes.are_simple(parts)
-    ]
-    changed = touched.keys() | written.keys() | {id(after[name]) for name in found}
-    leading = _lead_to_one_of(changed, [parts for _, parts in holders])
-    return found | {name for name, parts in holders if not leading.isdisjoint(map(id, parts))}
+    owners = (buffers.owner(array) for arrays in written.values() for array, _ in arrays)
+    changed = (*touched.values(), *owners, *(after[name] for name in found))
+    most = MOST_OF_A_CELL + len(others)
+    holding = Holding(others.values(), most=most, leaves=CALLABLES)
+    return found | holding.holders(others, {id(each): each for each in changed}).keys()
 
 
 def _is_written(value: Any, written: Mapping[int, Sequence[tuple[Any, int]]]) -> bool:
@@ -416,18 +345,3 @@ def _are_only_bound(
         if getrefcount(touched[key]) - 2 > known:
             return False
     return True
-
-
-def _lead_to_one_of(changed: Set[int], groups: Sequence[Sequence[Any]]) -> set[int]:
-    """``changed`` and the ids of what holds one of them, a few levels down in ``groups``.
-
-    Of each group as many are looked into as of the others.
-    """
-    leading = set(changed)
-    share = slice(None, max(MOST_LOOKED_INTO // max(len(groups), 1), 1))
-    inside = {
-        id(part): part for parts in groups for part in parts[share] if id(type(part)) not in SIMPLE
-    }
-    for held in reversed(list(levels_of(inside.values(), parts_in))):
-        leading |= {key for key, parts in held if not leading.isdisjoint(map(id, parts))}
-    return leading

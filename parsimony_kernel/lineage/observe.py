@@ -26,13 +26,7 @@ from parsimony_kernel.lineage.fingerprint import (
     Fingerprint,
 )
 from parsimony_kernel.lineage.may_mutate import Reach
-from parsimony_kernel.lineage.object_graph import (
-    held_by,
-    names_of,
-    part_at,
-    parts_in,
-    reachable_from,
-)
+from parsimony_kernel.lineage.object_graph import CALLABLES, held_by, names_of, part_at
 from parsimony_kernel.lineage.snapshot import Snapshot, difference
 
 _MOST_UNNAMED = 64
@@ -102,7 +96,7 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
     if names.opaque:
         maybe |= {name for name in namespace if type(name) is str and not name.startswith("_")}
     called = [namespace[name] for name in maybe if name in namespace]
-    held = held_by(called, reachable_from)
+    held = held_by(called)
     # Such as ``len(steps)`` and ``df.head()`` call none of the functions that objects hold.
     are_called = any(call.last not in _HARMLESS for call in names.calls)
     inside = [each for each in (*held.values(), *called) if _is_function(each)]
@@ -120,13 +114,13 @@ def before_cell(code: str, namespace: Mapping[str, Any]) -> Looked:
         for name, path in names.paths
         if name in namespace and path and part_at(namespace[name], path) is namespace[name]
     ]
-    maybe |= _named(held_by(unknown, parts_in), namespace)
+    maybe |= _named(held_by(unknown, CALLABLES), namespace)
     roots = likely | {name for name, path in names.paths if None in path}
-    around = held_by([namespace[name] for name in roots if name in namespace], parts_in)
+    around = held_by([namespace[name] for name in roots if name in namespace], CALLABLES)
     likely |= _named(around, namespace)
     # The objects on which its methods and functions are called.
     bound = [each for each in called if is_bound(each) or type(each) is FunctionType]
-    own = {id(part): part for value in bound for part in reachable_from(value)}
+    own = {id(part): part for value in bound for part in held_by([value]).values()}
     # What the text plainly changes comes last: it may be seen not to have changed.
     order = (likely, maybe - likely - names.mutated, names.mutated - likely)
     named = {

@@ -7,7 +7,6 @@ statements move on an iterator or a random generator. What cannot be told at all
 """
 
 import builtins
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import PurePath
@@ -18,7 +17,7 @@ from parsimony_kernel.analysis.cell import NOTHING, Call, Cell, Statement
 from parsimony_kernel.analysis.parse import TABLE, is_table
 from parsimony_kernel.analysis.read import read
 from parsimony_kernel.lineage.classes import FACTS
-from parsimony_kernel.lineage.ledger import CellRun, Moment, OriginLedger, Return
+from parsimony_kernel.lineage.ledger import CellRun, OriginLedger
 
 # What a private namespace holds before any code has run, and how to get it elsewhere.
 SEEDS: Mapping[str, str] = FACTS["seeds"]
@@ -346,49 +345,31 @@ class _Walk:
         self._live = {name} | program.through({name})
         self._asked = set[str]()
         self._found = set[str]()
-        # Names that are passed over until a moment, and those of them that are needed from there.
-        self._passed: dict[str, Moment] = {}
-        self._waiting = set[str]()
-        returns = list(ledger.returns())
+        self._ledger, self._undone = ledger, {**ledger.taken_back()}
+        # Names whose changes in this run were taken back, and those of them that are needed.
+        self._passed, self._waiting = set[str](), set[str]()
         for run in reversed(program.runs):
-            while returns and returns[-1].at >= run.number:
-                self._arrive(Moment(returns[-1].at, len(returns)))
-                self._go_back(returns.pop())
-            self._arrive(Moment(run.number, len(returns)))
+            self._passed = {each for each, runs in self._undone.items() if run.number in runs}
+            self._waiting = self._live & self._passed
+            self._live -= self._waiting
             self._pass(run)
+            self._live |= self._waiting
         self.seeds = self._live & SEEDS.keys()
         left = self._live - self.seeds - self._found - _BUILTINS - {_RANDOM}
         self.missing = (left & self._asked) - program.tables
 
-    # What an undo took back
-
-    def _go_back(self, back: Return) -> None:
-        """What is needed of the names of ``back`` is what they were at its moment."""
-        self._must_not_be_waiting(back.names & self._passed.keys() & self._live)
-        names = back.names - self._passed.keys()
-        self._passed.update(dict.fromkeys(names, back.to))
-        self._waiting |= names & self._live
-        self._live -= names
-
-    def _arrive(self, now: Moment) -> None:
-        reached = {name for name, moment in self._passed.items() if moment >= now}
-        self._live |= reached & self._waiting
-        self._waiting -= reached
-        for name in reached:
-            del self._passed[name]
-
-    def _must_not_be_waiting(self, names: Collection[str]) -> None:
-        if names:
+    def _must_not_be_passed(self, run: CellRun, part: _Part) -> None:
+        """What is kept must not bind or change what an undo took back; what it reads of that is
+        followed as it was then."""
+        if twice := self._waiting & (part.binds | part.reads):
             raise SliceError(
-                f"{min(names)!r} went in twice, once as it is now and once as it was before an "
+                f"{min(twice)!r} went in twice, once as it is now and once as it was before an "
                 "undo, and no order of the cells gives both: run the cells that use it again",
             )
-
-    def _must_not_be_passed(self, run: CellRun, part: _Part) -> None:
-        """What is kept must not bind or change what an undo took back."""
-        self._must_not_be_waiting(self._waiting & part.binds)
+        then = self._ledger.taken_back(run.number)
+        self._undone |= {name: then.get(name, frozenset()) for name in self._passed & part.reads}
         made = {ref.name for ref in run.made} - part.binds if part.touches else set[str]()
-        if hit := self._passed.keys() & (made | part.touches):
+        if hit := self._passed & (made | part.touches):
             name = min(hit)
             raise SliceError(
                 f"what was done to {name!r} was taken back, and something that is needed may "
@@ -459,7 +440,7 @@ class _Walk:
         Args:
             is_told: text tells which statements changed what is needed.
         """
-        if part.touches <= self._passed.keys() - self._live:
+        if part.touches <= self._passed - self._live:
             return False
         if not is_told or "*" in part.touches:
             return True
@@ -482,20 +463,8 @@ class _Walk:
         ended = [each for each in parts if each.statement.lines[1] < stop]
         rest = parts[len(ended) :]
         rest = [each for each in rest if not stop or each.statement.lines[0] <= stop]
-        is_known = bool(stop) and len(rest) == 1
-        if not is_known:
-            # What came before a binding that stands has come to its end as well.
-            makers = Counter(name for each in parts for name in each.statement.writes)
-            sure = {ref.name for ref in run.made if makers[ref.name] == 1}
-            ends = [
-                number
-                for number, each in enumerate(rest, 1)
-                if each.binds_whole and not each.statement.writes.isdisjoint(sure)
-            ]
-            count = max(ends, default=0)
-            ended, rest = [*ended, *rest[:count]], rest[count:]
         for each in rest:
-            self._must_not_matter(run, each, is_known=is_known)
+            self._must_not_matter(run, each, is_known=bool(stop) and len(rest) == 1)
         return ended
 
     def _must_not_matter(self, run: CellRun, part: _Part, *, is_known: bool) -> None:

@@ -104,7 +104,7 @@ def why(
         return _unexplained(ledger, name, present)
     chain = [each for each in chain if each.name == name or not _is_import(each)]
     chain.sort(key=lambda each: (-each.cell_run, each.name != name, each.name, -each.version))
-    stale = frozenset(ledger.stale(name))
+    stale = frozenset(ledger.stale(name, chain, MOST_STEPS))
     places = _places(ledger, turns or {})
     steps = [
         Step(

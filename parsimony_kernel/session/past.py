@@ -81,8 +81,8 @@ class Changes:
         """Take a run back, its newest change first, or with ``redo`` do again what was taken
         back. ``KeyError`` when that cannot be done.
 
-        What was bound or changed since is left, and can be turned later, once what came after it
-        is.
+        What was bound or changed since is left; where nothing else is, it can be tried later,
+        once what came after it is undone.
         """
         checkpoints, sides = executor.checkpoints(), self._by_run.get(run_id)
         if checkpoints is None or sides is None or not sides[redo]:
@@ -95,13 +95,13 @@ class Changes:
             kept=left,
             reasons=dict.fromkeys(left, "written to since, so left"),
         )
-        came = [checkpoints.undo(change) for change in reversed(source.changes)]
-        source.changes = [each.rest for each in reversed(came) if each.rest is not None]
-        target.changes += [each.inverse for each in came if each.inverse is not None]
+        came = [(change, checkpoints.undo(change)) for change in reversed(source.changes)]
+        source.changes = [each for each, (back, _) in reversed(came) if back.kept and not back]
+        target.changes += [inverse for _, (_, inverse) in came if inverse is not None]
         source.files = files_left
         target.files += files_back
         self._make_room(run_id)
-        return merged([*(each.back for each in came), of_files])
+        return merged([*(back for _, (back, _) in came), of_files])
 
     def settle(self, run_ids: Collection[str]) -> None:
         """Forget what was taken back of these runs: others have taken their place."""
@@ -128,14 +128,12 @@ def merged(done: Sequence[PutBack]) -> PutBack:
             for name in getattr(back, how):
                 if came.get(name) != "kept" and (came.get(name), how) != ("lost", "restored"):
                     came[name] = how
-    stale = {name for back in done for name in back.stale}
     whys = {name: why for back in done for name, why in back.reasons.items()}
     named: dict[str, Any] = {
         how: tuple(sorted(name for name in came if came[name] == how)) for how in _OUTCOMES
     }
     return PutBack(
         **named,
-        stale=tuple(sorted(stale - came.keys())),
         reasons={name: why for name, why in whys.items() if came.get(name) == "kept"},
     )
 
@@ -194,8 +192,8 @@ class Past:
     def undo(self, ordinal: int | None = None) -> tuple[int, PutBack]:
         """Take back what a turn, by default the newest, did to the variables.
 
-        What was bound or changed again since is left, and can be taken back later.
-        ``SessionError`` when it is not remembered, or in a turn.
+        What was bound or changed again since is left. ``SessionError`` when it is not remembered,
+        or in a turn.
         """
         self.must_be_free()
         chosen, run_id = self._chosen(ordinal, self.changes.runs, "be taken back")

@@ -3,14 +3,12 @@
 import runpy
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
 
 from parsimony_agent.extension import install, uninstall
-from parsimony_agent.overview import why
 from parsimony_kernel.execution.notebook import NotebookExecutor
 from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.testing.scripted import call
@@ -68,11 +66,6 @@ def test_a_chain_goes_through_the_cells_of_both(notebook: Callable[..., Said]) -
     told = said("%agent why top")
     for part in ("by_town.nlargest", "turn 1", "groupby", "sales.csv", "your cell"):
         assert part.casefold() in told.casefold()
-    magics: Any = SimpleNamespace(session=said.session)  # type: ignore[attr-defined]
-    shown: Any = why(magics, "top")
-    drawn = shown["image/svg+xml"]
-    assert drawn.startswith("<svg")
-    assert "by_town" in drawn
 
 
 def test_what_is_out_of_date_is_said(notebook: Callable[..., Said]) -> None:
@@ -154,16 +147,6 @@ def test_what_an_undo_did_is_not_taken_for_the_cell_that_asked(
     said("extra = 1\n%agent redo\nmore = extra + 1")
     assert "turn 1" in said("%agent why spoiled")
     assert "your cell" in said("%agent why more")
-
-
-def test_a_cell_that_stands_on_what_is_taken_back_is_warned_about(
-    notebook: Callable[..., Said],
-) -> None:
-    said = notebook(*turn(SPOIL))
-    said(LOAD)
-    said("%%agent\nset all to nothing")
-    said("total = sales['eur'].sum()")
-    assert "Now stale, made from it since: total" in said("%agent undo")
 
 
 def test_the_history_tells_of_it(notebook: Callable[..., Said]) -> None:

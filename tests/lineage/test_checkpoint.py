@@ -124,14 +124,6 @@ async def test_an_import_that_was_overwritten_is_there_again(desk: Desk) -> None
     assert await desk.act("json.dumps(pd.DataFrame().to_dict())") == ""
 
 
-async def test_nothing_changed_is_nothing_put_back(desk: Desk) -> None:
-    await desk.act(SETTING)
-    number = desk.checkpoints.take()
-    await desk.act("df.a.sum(), rows[0], sorted(seen)")
-    assert not desk.checkpoints.put_back(number)
-    assert desk.checkpoints.close() is None
-
-
 @pytest.mark.parametrize(
     ("setting", "code", "lost"),
     [
@@ -160,21 +152,6 @@ async def test_a_big_value_that_is_only_read_takes_no_room(desk: Desk) -> None:
     await desk.act("rows.append(2); big.append(1)")
     assert desk.checkpoints.put_back(number).restored == ("big", "rows")
     assert len(desk.names["big"]) == 1_000_000
-
-
-async def test_the_ledger_goes_back_and_gives_no_version_twice(desk: Desk) -> None:
-    ledger = desk.executor.origin_ledger
-    await desk.act("x = [1]")
-    number = desk.checkpoints.take()
-    await desk.act("x = [2]")
-    assert ledger.version("x") == 2
-    desk.checkpoints.put_back(number)
-    assert ledger.version("x") == 1
-    origin = ledger.get("x")
-    assert origin is not None
-    assert origin.code == "x = [1]"
-    await desk.act("x = [3]")
-    assert ledger.version("x") == 3
 
 
 @pytest.mark.parametrize(
@@ -239,23 +216,6 @@ def test_no_code_of_a_persons_runs() -> None:
     namespace["w"].x = 1
     assert checkpoints.put_back(0).restored == ("w", "xs")
     assert ran == []
-
-
-@pytest.mark.parametrize(
-    ("setting", "code"),
-    [
-        ("class Bag(list): pass\nb = Bag([1, 2])", "print(len(b))"),
-        ("from dataclasses import dataclass\n@dataclass(slots=True)\nclass P:\n    x: list",
-         "q = P([1])"),
-    ],
-)  # fmt: skip
-async def test_what_changes_nothing_that_was_there_is_not_named(
-    desk: Desk, setting: str, code: str
-) -> None:
-    await desk.run(setting)
-    number = desk.checkpoints.take()
-    await desk.act(code)
-    assert not desk.checkpoints.put_back(number, keep_new=True).lost
 
 
 # A person's cell, the agent's, the person's later one, and what must stand after the undo.

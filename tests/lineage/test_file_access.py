@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from parsimony_kernel.core.audit import leave, listen, listening
+from parsimony_kernel.core.audit import listening
 from parsimony_kernel.lineage.file_access import MOST_FILES, Watch, sources_in
 
 
@@ -79,17 +79,6 @@ def test_watches_nest_and_nothing_is_heard_outside(folder: Path) -> None:
     Path("data/a.csv").read_text()
     assert sources_in(outer.read, folder) == ("data/a.csv", "data/b.csv")
     assert sources_in(inner.read, folder) == ("data/b.csv",)
-
-
-def test_a_watch_ends_once_and_whatever_the_body_did(folder: Path) -> None:
-    watch = Watch()
-    listen(watch.hear)
-    leave(watch.hear)
-    leave(watch.hear)
-    with pytest.raises(ZeroDivisionError), watching() as other:
-        raise ZeroDivisionError
-    Path("data/a.csv").read_text()
-    assert watch.read == other.read == {}
 
 
 def test_a_cell_that_opens_a_whole_tree_is_told_by_what_comes_first(folder: Path) -> None:

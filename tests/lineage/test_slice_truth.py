@@ -89,13 +89,13 @@ class Notebook:
             match kind:
                 case "undo":
                     if self.turns:
-                        back, again, _ = checkpoints.undo(self.turns.pop())
+                        back, again = checkpoints.undo(self.turns.pop())
                         self.taken_back += [again] if again is not None else []
                         self.lost |= set(back.lost)
                         self.ran.append("# undo")
                 case "redo":
                     if self.taken_back:
-                        back, again, _ = checkpoints.undo(self.taken_back.pop())
+                        back, again = checkpoints.undo(self.taken_back.pop())
                         self.turns += [again] if again is not None else []
                         self.lost |= set(back.lost)
                         self.ran.append("# redo")

@@ -49,39 +49,44 @@ async def test_the_chain_is_told_from_the_newest_step_to_the_oldest(desk: Desk) 
     ]
 
 
-async def test_what_changed_since_is_said_with_both_versions(desk: Desk) -> None:
-    await desk.run("a = [1]", "b = a + [2]", "a.append(5)", "a = [3]")
-    told = explained(desk, "b")
-    assert [(each.name, each.version, each.now) for each in told.stale] == [("a", 1, 3)]
-    assert "made from a version 1; a is at version 3 now" in told.text()
-    assert "Changed since: a." in told.text().splitlines()[0]
+@pytest.mark.parametrize(
+    ("cells", "code"),
+    [
+        (
+            ["df = 0\nother = 1\ndf = pd.read_csv('more.csv')\ndf['b'] = other"],
+            "df = pd.read_csv('more.csv')\ndf['b'] = other",
+        ),
+        (
+            ["df = [0]\n" + "\n".join(f"df.append({i})" for i in range(1, 6))],
+            "df = [0]\n…\ndf.append(5)",
+        ),
+        (["df = [0]\nif df:\n    df = [1]"], "df = [0]\nif df: df = [1]"),
+    ],
+    ids=["made and changed", "of many the first and the last", "a binding that may not have run"],
+)
+async def test_the_statements_that_made_it_are_told(
+    desk: Desk, cells: list[str], code: str
+) -> None:
+    await desk.run(*cells)
+    assert explained(desk, "df").steps[0].code == code
 
 
-async def test_an_input_that_was_deleted_is_gone(desk: Desk) -> None:
-    await desk.run("a = [1]", "b = a + [2]", "del a")
-    assert "made from a version 1; a is gone now" in explained(desk, "b").text()
-
-
-async def test_what_is_up_to_date_is_not_called_stale(desk: Desk) -> None:
-    await desk.run("a = [1]", "b = a + [2]", "b.append(3)")
-    assert explained(desk, "b").stale == ()
-
-
-async def test_the_statement_that_made_it_is_told_with_those_that_changed_it(desk: Desk) -> None:
-    await desk.run("df = 0\nother = 1\ndf = pd.read_csv('more.csv')\ndf['b'] = other")
-    assert explained(desk, "df").steps[0].code == "df = pd.read_csv('more.csv')\ndf['b'] = other"
-    lines = [line.strip() for line in explained(desk, "df").text().splitlines()]
-    assert lines[3:5] == ["df = pd.read_csv('more.csv')", "df['b'] = other"]
-
-
-async def test_of_many_statements_the_first_and_the_last_are_told(desk: Desk) -> None:
-    await desk.run("x = [0]\n" + "\n".join(f"x.append({i})" for i in range(1, 6)))
-    assert explained(desk, "x").steps[0].code == "x = [0]\n…\nx.append(5)"
-
-
-async def test_a_binding_that_may_not_have_run_hides_nothing(desk: Desk) -> None:
-    await desk.run("x = [0]\nif x:\n    x = [1]")
-    assert explained(desk, "x").steps[0].code == "x = [0]\nif x: x = [1]"
+@pytest.mark.parametrize(
+    ("later", "stale", "told"),
+    [
+        (["a.append(5)", "a = [3]"], [("a", 1, 3)], "made from a version 1; a is at version 3 now"),
+        (["del a"], [("a", 1, 0)], "made from a version 1; a is gone now"),
+        (["b.append(3)"], [], "b comes from 3 steps, newest first.\n"),
+    ],
+)
+async def test_what_changed_since_is_said_with_both_versions(
+    desk: Desk, later: list[str], stale: list[tuple[str, int, int]], told: str
+) -> None:
+    await desk.run("a = [1]", "b = a + [2]", *later)
+    found = explained(desk, "b")
+    assert [(each.name, each.version, each.now) for each in found.stale] == stale
+    assert told in found.text()
+    assert ("Changed since: a." in found.text()) == bool(stale)
 
 
 async def test_an_unknown_origin_is_said_plainly(desk: Desk) -> None:

@@ -18,7 +18,6 @@ from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.lineage.checkpoint import PutBack
 from parsimony_kernel.lineage.copies import Room
 from parsimony_kernel.session.past import Changes
-from tests.tiers import sampled
 
 USER = RunScope("", "n.ipynb", "mine", actor="user")
 BEGINNING = """
@@ -393,12 +392,3 @@ def test_what_there_was_no_room_to_copy_is_told_as_lost(
     turn: list[str], size: int, effort: int
 ) -> None:
     asyncio.run(play(turn, [], Room(size, effort)))
-
-
-@QUIET
-@pytest.mark.parametrize("statement", sampled(STATEMENTS, 2))
-def test_every_kind_of_statement_is_taken_back(statement: str) -> None:
-    for place in (0, 1):
-        names = {kind: names[place] for kind, names in POOL.items()}
-        others = {f"{kind}2": names[1 - place] for kind, names in POOL.items()}
-        asyncio.run(play([statement.format(**names, **others)], []))
