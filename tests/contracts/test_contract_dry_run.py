@@ -142,8 +142,7 @@ async def test_it_changes_no_file_and_starts_no_process(
     await executor.set_cwd(str(tmp_path))
     output = await executor.execute(code, dry_run=True)
     assert output.error is not None
-    assert output.error.name == "DryRunError"
-    assert "a dry run" in output.error.message
+    assert output.error.message.startswith("a dry run changes nothing: it stopped before ")
     found = sorted(str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*"))
     assert found == ["folder", "folder/in.txt", "old.txt"]
     assert (tmp_path / "old.txt").read_text() == "old"
@@ -169,15 +168,6 @@ async def test_it_reads_and_uses_the_folder_for_temporary_files(
         dry_run=True,
     )
     assert shown(output) == ["3"]
-
-
-async def test_what_is_written_past_python_is_named(
-    executor: BaseCodeExecutor, tmp_path: Path
-) -> None:
-    await executor.set_cwd(str(tmp_path))
-    await executor.execute("import pyarrow as pa, pyarrow.parquet as pq\nwrite = pq.write_table")
-    output = await executor.execute("write(pa.table({'a': [1]}), 'past.parquet')", dry_run=True)
-    assert "past.parquet" in output.stderr
 
 
 async def test_what_cannot_be_put_back_is_not_run_or_is_named(executor: BaseCodeExecutor) -> None:

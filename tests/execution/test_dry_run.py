@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from parsimony_kernel.execution import CodeExecutor, NotebookExecutor
+from parsimony_kernel.execution.permit import Permit, permitting
 from parsimony_kernel.lineage.checkpoint import Checkpoints
 
 
@@ -23,7 +24,7 @@ async def test_others_write_while_it_runs(tmp_path: Path) -> None:
     go_on.set()
     output = await task
     assert output.error is not None
-    assert output.error.name == "DryRunError"
+    assert output.error.name == "PermissionError"
     assert sorted(each.name for each in tmp_path.iterdir()) == ["task", "thread"]
 
 
@@ -102,3 +103,14 @@ async def test_a_checkpoint_that_is_open_is_none_the_wiser() -> None:
     await executor.execute("items.append(2)\nfresh = 1", dry_run=True)
     assert not held.put_back(number)
     assert executor.variables() == {"items": [1]}
+
+
+async def test_it_reaches_only_what_its_code_may_reach(tmp_path: Path) -> None:
+    executor = CodeExecutor(cwd=tmp_path)
+    with permitting(Permit(tmp_path, lambda reach, lines: False)):
+        output = await executor.execute(
+            "import socket\nsocket.getaddrinfo('data.example.invalid', 80)", dry_run=True
+        )
+    assert output.error is not None
+    assert output.error.message.endswith("it stopped before data.example.invalid")
+    assert executor.paused is None
