@@ -20,7 +20,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FunctionType, GeneratorType, ModuleType
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, COPYING_FUNCTIONS, PATTERNS, names
 from parsimony_kernel.analysis.cell import Call, Names
@@ -50,6 +50,9 @@ from parsimony_kernel.execution.workers import Workers, watch_workers
 from parsimony_kernel.lineage.checkpoint import Change, Checkpoints
 from parsimony_kernel.lineage.files import FileState
 
+if TYPE_CHECKING:
+    from parsimony_kernel.execution.inprocess import CellExecution
+
 _MAX_SOURCE = 200
 _PLAIN_FUNCTIONS = ATOMIC_FUNCTIONS | COPYING_FUNCTIONS
 _PLAIN_TYPES = (list, dict, set, tuple, str, bytes, int, float, bool)
@@ -62,6 +65,8 @@ _SENDING = names("network", "sends")
 _CHANGING = re.compile(r"(?is)^\s*(?:INSERT|UPDATE|DELETE|REPLACE|CREATE|DROP|ALTER)\b")
 _READ_ONLY = re.compile(r"(?i)\bREAD_ONLY\b|mode=ro")
 _ADDRESS = re.compile(r"\b(?:https?|s3a?|gs|gcs|az|abfss?|ftp|hf|r2)://[^\s'\"),]+")
+# What a dry run does where its code may.
+_READ = frozenset({ReachKind.network, ReachKind.secret, ReachKind.unpickling})
 # What ends a statement from outside: whether what it reached has happened is not known then.
 _INTERRUPTIONS = (DeadlineReached, KeyboardInterrupt, asyncio.CancelledError, Held)
 
@@ -176,20 +181,10 @@ class Paused:
     files: list[FileState] = field(default_factory=list)
 
 
-class Running(Protocol):
-    """A cell that runs, in an executor of this process."""
-
-    cell: Cell
-    capture: Capture
-    executor: Any
-
-    def judge(self, workspace: Path, **named: Any) -> Judge: ...
-
-
 class StatementGuard:
     """Lets one run of a cell go as far as it may."""
 
-    def __init__(self, permit: Permit, run: Running) -> None:
+    def __init__(self, permit: Permit, run: "CellExecution") -> None:
         self.permit = permit
         self.held: Reach | None = None
         # Which statement of the cell runs.
@@ -210,7 +205,8 @@ class StatementGuard:
         self._judge = run.judge(
             permit.workspace, made=permit.made, keep=permit.keep, is_dry=permit.is_dry
         )
-        self.workers = Workers(permit.workspace, permit.made)
+        # A worker of a dry run may write nowhere but in the folder for temporary files.
+        self.workers = Workers(Path(os.devnull) if permit.is_dry else permit.workspace, permit.made)
 
     def parts(self, guard: CodeGuard, capture: Capture) -> Iterator[Part]:
         """The statements of the cell, each with a state to go back to.
@@ -299,7 +295,7 @@ class StatementGuard:
         if kind is ReachKind.network and self._is_resolved and ip_address_of(what):
             return
         approved = self.permit.approved
-        is_refused = self.permit.is_dry and kind is not ReachKind.network
+        is_refused = self.permit.is_dry and kind not in _READ
         is_allowed = approved is not None and approved == self.permit.sha(reach)
         first, last = self._cell.parts[self.at].lines
         lines = by.lines | frozenset(range(first, last + 1))
@@ -516,7 +512,7 @@ def dry_permit(workspace: Path) -> Permit:
 
 
 @contextmanager
-def leaving_nothing(run: Running) -> Iterator[None]:
+def leaving_nothing(run: "CellExecution") -> Iterator[None]:
     """Whatever the cell does in the body is taken back; what could not be is told in stderr.
 
     Put back afterwards: every binding of the namespace; what lay in the objects that the code
@@ -526,7 +522,7 @@ def leaving_nothing(run: Running) -> Iterator[None]:
     be made; one that only may have done so is told about in stderr.
 
     It runs under a ``dry_permit``, so it stops before a file is written, removed or renamed and
-    before a process starts, as far as a ``StatementGuard`` sees that. Writing is left to it in the
+    before a program starts, as far as a ``StatementGuard`` sees that. Writing is left to it in the
     folder for temporary files and in caches.
 
     Left: imported modules and what else is kept in modules (the options of a library, its

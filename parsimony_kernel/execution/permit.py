@@ -21,7 +21,7 @@ class Permit:
         sha: gives the hash of the action with a reach that it is held for.
         approved: the hash that a person has allowed, if one has.
         keep: keeps what a file of the workspace holds, before it is written to; whether it could.
-        is_dry: nothing may change: of what is allowed only the network is.
+        is_dry: nothing may change: of what is allowed only that which reads is.
         of: whose code it is, where that is not the action's own: part of what is asked.
         made: the paths that this run has made so far.
         leaving: puts on record that a statement is about to reach something, and whether it only

@@ -60,8 +60,6 @@ CLOSE_S = 5.0
 # What an interruption leaves in a reply, and what every answer holds: then as good as nothing.
 _INTERRUPTIONS = frozenset({"KeyboardInterrupt", "CancelledError"})
 INTERRUPTED: dict[str, Any] = {"names": None, "ledger": []}
-# The request to forget the variables, in the same kernel or with it.
-CLEAR: Request = {"do": "clear", "cwd": None}
 _TOLD_CHARS = 200
 
 _BOOTSTRAP = "parsimony_kernel.execution.remote_bootstrap"
@@ -137,7 +135,7 @@ class RemoteClient(threading.Thread):
         self._kernel: Kernel | None = None
         self._number, self._has_run = 0, False
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._job = Job(CLEAR)
+        self._job = Job({"do": "nothing"})
         _threads.add(self)
         self.start()
 
@@ -163,12 +161,9 @@ class RemoteClient(threading.Thread):
         while (job := self._jobs.get()) is not None:
             self._job = job
             try:
-                is_clear = job.request is CLEAR
-                if not is_clear:
-                    self._ready(job.is_cell)
+                self._ready(job.is_cell)
                 if job.set_running_or_notify_cancel():
-                    do: Callable[[], Any] = self._clear if is_clear else self._call
-                    job.set_result(do())
+                    job.set_result(self._call())
             except Exception as exc:  # boundary: front end - it is raised where the job is awaited
                 with suppress(InvalidStateError):
                     job.set_exception(exc)
@@ -223,13 +218,6 @@ class RemoteClient(threading.Thread):
             return answer
         error = ExceptionObject(**answer.get("error", STOPPED))
         return {**answer, "output": KernelOutput(outputs=(error,))}
-
-    def _clear(self) -> None:
-        if self._kernel is not None:
-            # One that is gone, or that code has broken, is dropped; nothing in it is needed.
-            with suppress(Loss):
-                self._call()
-        self._has_run, self.untold = False, None
 
     def _drop(self) -> None:
         """Leave the kernel to its end."""
@@ -423,23 +411,20 @@ class RemoteExecutor(CellExecutor):
         Raises ``NotADirectoryError`` when it is none there, ``RemoteKernelError`` when there is
         no kernel.
         """
-        try:
-            answer = await asyncio.wrap_future(
-                self._client.submit(Job({"do": "set_cwd", "cwd": cwd}))
-            )
-        except Loss:
-            answer = INTERRUPTED
-        if "error" in answer:
-            is_none = answer["error"]["name"] == "NotADirectoryError"
-            raise (NotADirectoryError if is_none else OSError)(answer["error"]["message"])
+        answer = await self._chore("set_cwd", cwd)
         if "cwd" not in answer:
-            raise RemoteKernelError(f"The kernel did not change to {cwd!r}; try again.")
+            error = answer.get("error", STOPPED)
+            is_none = error["name"] == "NotADirectoryError"
+            raise (NotADirectoryError if is_none else OSError)(error["message"])
         self._cwd = answer["cwd"]
 
     async def clear_namespace(self) -> None:
-        await asyncio.wrap_future(self._client.submit(Job(CLEAR)))
+        # Nothing is needed of a kernel that is gone, or that code has broken.
+        with suppress(RemoteKernelError):
+            await self._chore("clear", None)
+        self._client.untold = None
         self.origin_ledger.clear()
-        self._forget()
+        self._variables.clear()
         self._gone = ()
 
     def variables(self) -> dict[str, Any]:
@@ -465,6 +450,15 @@ class RemoteExecutor(CellExecutor):
         await self.shutdown()
 
     # Calls
+
+    async def _chore(self, do: str, cwd: str | None) -> dict[str, Any]:
+        """The answer to a request that is no cell of code. Raises ``RemoteKernelError``."""
+        try:
+            job = self._client.submit(Job({"do": do, "cwd": cwd}))
+            answer: dict[str, Any] = await asyncio.wrap_future(job)
+        except Loss as loss:
+            raise RemoteKernelError(f"The kernel {loss}; try again.") from loss
+        return answer
 
     async def _answer(
         self, request: Request, permit: Permit | None, seconds: float | None

@@ -90,7 +90,7 @@ class Judge:
         made: the paths that the notebook's code has made, added to.
         keep: keeps what a file of the workspace holds; whether it could.
         filename: that of the running cell.
-        is_dry: nothing in the workspace may change either, and no worker may be started.
+        is_dry: nothing in the workspace may change either.
     """
 
     workspace: Path
@@ -150,8 +150,6 @@ class Judge:
                 return self._writing(_path_at(arguments, *at), by)
             case "remove" | "move":
                 return self._removing(_path_at(arguments, *at), arguments, by, does)
-            case "start" | "fork" if self.is_dry:
-                return ReachKind.shell, event
             case "start":
                 return _starting(_command(*(arguments[each] for each in at)), by)
             case "fork":

@@ -144,17 +144,6 @@ class TestDeath:
         assert not (tmp_path / "ran").exists()
         assert (await executor.execute("print(1)")).stdout == "1\n"
 
-    async def test_a_kernel_that_does_not_know_us_any_more_has_lost_what_we_know(
-        self, executor: RemoteExecutor
-    ) -> None:
-        await executor.execute("x = 1")
-        # What a restart does to the modules of a kernel.
-        output = await executor.execute(
-            "import sys\nsys.modules.pop('parsimony_kernel.execution.remote_bootstrap')"
-        )
-        assert "restarted" in lost(output).message
-        assert (await executor.execute("print('x' in globals())")).stdout == "False\n"
-
     async def test_a_chore_that_finds_the_loss_leaves_it_to_the_next_code(
         self, executor: RemoteExecutor, tmp_path: Path
     ) -> None:
