@@ -20,7 +20,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FunctionType, GeneratorType, ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, COPYING_FUNCTIONS, PATTERNS, names
 from parsimony_kernel.analysis.cell import Call, Names
@@ -49,9 +49,6 @@ from parsimony_kernel.execution.side_effects import (
 from parsimony_kernel.execution.workers import Workers, watch_workers
 from parsimony_kernel.lineage.checkpoint import Change, Checkpoints
 from parsimony_kernel.lineage.files import FileState
-
-if TYPE_CHECKING:
-    from parsimony_kernel.execution.inprocess import CellExecution
 
 _MAX_SOURCE = 200
 _PLAIN_FUNCTIONS = ATOMIC_FUNCTIONS | COPYING_FUNCTIONS
@@ -182,9 +179,9 @@ class Paused:
 
 
 class StatementGuard:
-    """Lets one run of a cell go as far as it may."""
+    """Lets one run of a cell, an ``inprocess.CellExecution``, go as far as it may."""
 
-    def __init__(self, permit: Permit, run: "CellExecution") -> None:
+    def __init__(self, permit: Permit, run: Any) -> None:
         self.permit = permit
         self.held: Reach | None = None
         # Which statement of the cell runs.
@@ -512,7 +509,7 @@ def dry_permit(workspace: Path) -> Permit:
 
 
 @contextmanager
-def leaving_nothing(run: "CellExecution") -> Iterator[None]:
+def leaving_nothing(run: Any) -> Iterator[None]:
     """Whatever the cell does in the body is taken back; what could not be is told in stderr.
 
     Put back afterwards: every binding of the namespace; what lay in the objects that the code
