@@ -188,7 +188,8 @@ class StatementGuard:
         self.at = 0
         self._guard: CodeGuard | None = None
         # Not the run, which would be held by whatever outlives it.
-        self._cell, self._namespace = run.cell, run.executor.namespace
+        self._cell: Cell = run.cell
+        self._namespace = run.executor.namespace
         self._new_checkpoints = run.executor.new_checkpoints
         self._before: Checkpoints | None = None
         self._put_process_back: Callable[[], None] = lambda: None
