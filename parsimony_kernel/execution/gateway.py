@@ -9,13 +9,11 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from difflib import get_close_matches
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 from jupyter_kernel_client.manager import KernelHttpManager, fetch
-from requests import exceptions as errors
 from websocket import WebSocketException
 
 from parsimony_kernel.execution.remote_kernel import (
@@ -38,24 +36,6 @@ _ENDED = "was ended by its server, as idle ones are"
 _CLOSED = "the connection was closed"
 _RECONNECTS = 5
 _RECONNECT_S = 0.5
-
-_REFUSED = (
-    "{url} refuses the token (HTTP {status}); give `token=` what the server was started with."
-)
-_SAID = {
-    401: _REFUSED,
-    403: _REFUSED,
-    404: "There is no Jupyter server at {url} (HTTP 404); check the address, with the path before "
-    "/api.",
-}
-_FAILED = "{url} could not {of} (HTTP {status}); its log says why, and trying again later may help."
-_UNTRUSTED = (
-    "The certificate of {url} is not trusted; name the authority that signed it in the environment "
-    "variable REQUESTS_CA_BUNDLE."
-)
-_NO_TLS = "{url} does not speak TLS; if it is a plain server, its address is http://."
-_SILENCE = "{url} does not answer; check the address, and that the server runs."
-_OTHER = "What answers at {url} is no Jupyter server; check the address, with the path before /api."
 
 # The libraries beneath log addresses and headers.
 _SILENT = logging.Logger("parsimony.gateway", level=logging.CRITICAL + 1)
@@ -96,15 +76,13 @@ class GatewayKernel(Kernel):
         )
         names = self._asked(lambda: list(specs().json()["kernelspecs"]))
         if self.name not in names:
-            near = get_close_matches(self.name, names, 1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
+            there = ", ".join(sorted(names)) or "none"
             raise RemoteKernelError(
-                f"{self.url} has no kernel named {self.name!r}: {hint}There are: "
-                f"{', '.join(sorted(names)) or 'none'}."
+                f"{self.url} has no kernel named {self.name!r}. There are: {there}."
             )
         self.manager = self._managed()
         start = partial(self.manager.start_kernel, self.name, timeout=START_S)
-        self._id = self._asked(start, "start a kernel")["id"]
+        self._id = self._asked(start)["id"]
         self._connect()
         try:
             # What is asked before the kernel's sockets are bound is lost.
@@ -175,21 +153,19 @@ class GatewayKernel(Kernel):
                 self.client.connection_thread.join(_HANG_UP_S)
             self.client.stop_channels()
 
-    def _asked(self, request: Callable[[], T], of: str = "answer") -> T:
+    def _asked(self, request: Callable[[], T]) -> T:
         """What a request of the library gives. Raises ``RemoteKernelError``."""
-        status = 0
         try:
             return request()
-        except errors.HTTPError as exc:
-            status = exc.response.status_code if exc.response is not None else 0
-            said = _SAID.get(status, _FAILED)
-        except errors.SSLError as exc:
-            said = _UNTRUSTED if "CERTIFICATE_VERIFY" in str(exc) else _NO_TLS
-        except (errors.ConnectionError, errors.Timeout):
-            said = _SILENCE
-        except (ValueError, LookupError, TypeError, errors.RequestException):
-            said = _OTHER
-        raise RemoteKernelError(said.format(url=self.url, status=status, of=of))
+        except (ValueError, LookupError, TypeError, OSError) as exc:
+            status = getattr(getattr(exc, "response", None), "status_code", None)
+            if status in (401, 403):
+                what = f"refuses the token (HTTP {status})"
+                how = "give `token=` what the server was started with."
+            else:
+                what = f"is no Jupyter server that can be used ({type(exc).__name__}: {exc})"[:300]
+                how = "check the address, with the path before /api, and that the server runs."
+        raise RemoteKernelError(f"{self.url} {what}; {how}")
 
 
 def server_address(url: str) -> tuple[str, str | None]:

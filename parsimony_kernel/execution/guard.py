@@ -14,13 +14,13 @@ import sqlite3
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FunctionType, GeneratorType, ModuleType
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 from parsimony_kernel.analysis.calls import ATOMIC_FUNCTIONS, COPYING_FUNCTIONS, PATTERNS, names
 from parsimony_kernel.analysis.cell import Call, Names
@@ -34,7 +34,7 @@ from parsimony_kernel.execution.cell import Cell, Part
 from parsimony_kernel.execution.factory import OutputFactory, addresses, is_altair
 from parsimony_kernel.execution.inspection import attempt
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Held
-from parsimony_kernel.execution.permit import Permit
+from parsimony_kernel.execution.permit import Permit, current_permit
 from parsimony_kernel.execution.side_effects import (
     EVENTS,
     LISTS,
@@ -62,11 +62,8 @@ _SENDING = names("network", "sends")
 _CHANGING = re.compile(r"(?is)^\s*(?:INSERT|UPDATE|DELETE|REPLACE|CREATE|DROP|ALTER)\b")
 _READ_ONLY = re.compile(r"(?i)\bREAD_ONLY\b|mode=ro")
 _ADDRESS = re.compile(r"\b(?:https?|s3a?|gs|gcs|az|abfss?|ftp|hf|r2)://[^\s'\"),]+")
-_ABSENT = object()
-_MOST_NAMES = 10
-_BUFFERS = frozenset({"BytesIO", "StringIO", "BufferOutputStream"})
-_MOST_FILES = 1_000
-_UNSEEN = (".", "__pycache__", "node_modules")
+# What a dry run does where its code may.
+_READ = frozenset({ReachKind.network, ReachKind.secret, ReachKind.unpickling})
 # What ends a statement from outside: whether what it reached has happened is not known then.
 _INTERRUPTIONS = (DeadlineReached, KeyboardInterrupt, asyncio.CancelledError, Held)
 
@@ -181,29 +178,18 @@ class Paused:
     files: list[FileState] = field(default_factory=list)
 
 
-class Running(Protocol):
-    """A cell that runs, in an executor of this process."""
-
-    cell: Cell
-    capture: Capture
-    folder: Path
-    executor: Any
-    before_statement: Callable[[Part], None] | None
-
-    def judge(self, workspace: Path, **named: Any) -> Judge: ...
-
-
 class StatementGuard:
-    """Lets one run of a cell go as far as it may."""
+    """Lets one run of a cell, an ``inprocess.CellExecution``, go as far as it may."""
 
-    def __init__(self, permit: Permit, run: Running) -> None:
+    def __init__(self, permit: Permit, run: Any) -> None:
         self.permit = permit
         self.held: Reach | None = None
         # Which statement of the cell runs.
         self.at = 0
         self._guard: CodeGuard | None = None
         # Not the run, which would be held by whatever outlives it.
-        self._cell, self._namespace = run.cell, run.executor.namespace
+        self._cell: Cell = run.cell
+        self._namespace = run.executor.namespace
         self._new_checkpoints = run.executor.new_checkpoints
         self._before: Checkpoints | None = None
         self._put_process_back: Callable[[], None] = lambda: None
@@ -214,8 +200,11 @@ class StatementGuard:
         # What this statement has reached.
         self._left: list[Reach] = []
         self._is_over = True
-        self._judge = run.judge(permit.workspace, made=permit.made, keep=permit.keep)
-        self.workers = Workers(permit.workspace, permit.made)
+        self._judge = run.judge(
+            permit.workspace, made=permit.made, keep=permit.keep, is_dry=permit.is_dry
+        )
+        # A worker of a dry run may write nowhere but in the folder for temporary files.
+        self.workers = Workers(Path(os.devnull) if permit.is_dry else permit.workspace, permit.made)
 
     def parts(self, guard: CodeGuard, capture: Capture) -> Iterator[Part]:
         """The statements of the cell, each with a state to go back to.
@@ -304,10 +293,11 @@ class StatementGuard:
         if kind is ReachKind.network and self._is_resolved and ip_address_of(what):
             return
         approved = self.permit.approved
+        is_refused = self.permit.is_dry and kind not in _READ
         is_allowed = approved is not None and approved == self.permit.sha(reach)
         first, last = self._cell.parts[self.at].lines
         lines = by.lines | frozenset(range(first, last + 1))
-        if is_allowed or self.permit.allows(reach, lines):
+        if not is_refused and (is_allowed or self.permit.allows(reach, lines)):
             self._is_resolved = self._is_resolved or kind is ReachKind.network
             with ours():
                 self._leave(reach)
@@ -510,11 +500,17 @@ def only_reads(statement: Names, namespace: Mapping[str, Any]) -> bool:
 
 
 class DryRunError(PermissionError):
-    """A dry run writes nothing and starts nothing."""
+    """A dry run would change what cannot be put back."""
+
+
+def dry_permit(workspace: Path) -> Permit:
+    """What a dry run may do: what the code may do for real, but for changing anything."""
+    permit = current_permit() or Permit(workspace, lambda reach, lines: True)
+    return replace(permit, workspace=workspace, made=set(), is_dry=True)
 
 
 @contextmanager
-def leaving_nothing(run: Running) -> Iterator[None]:
+def leaving_nothing(run: Any) -> Iterator[None]:
     """Whatever the cell does in the body is taken back; what could not be is told in stderr.
 
     Put back afterwards: every binding of the namespace; what lay in the objects that the code
@@ -523,10 +519,9 @@ def leaving_nothing(run: Running) -> Iterator[None]:
     ``numpy.random``. Not run at all is a cell that plainly changes an object of which no copy can
     be made; one that only may have done so is told about in stderr.
 
-    Prevented: that Python writes, removes or renames a file, or starts a process. Writing is
-    left to it in the folder for temporary files and in caches. Libraries that write natively
-    are recognised by the names of their functions before the cell runs; what they write
-    otherwise is named afterwards.
+    It runs under a ``dry_permit``, so it stops before a file is written, removed or renamed and
+    before a program starts, as far as a ``StatementGuard`` sees that. Writing is left to it in the
+    folder for temporary files and in caches.
 
     Left: imported modules and what else is kept in modules (the options of a library, its
     connections), what is sent over the network or to a file that was open before, and what
@@ -536,9 +531,6 @@ def leaving_nothing(run: Running) -> Iterator[None]:
         DryRunError: before the body, when the code would change what cannot be put back.
     """
     code, namespace = run.cell.code, run.executor.namespace
-    run.before_statement = lambda part: _refuse_native_writers(
-        read(run.cell.text(part)), namespace()
-    )
     kept = run.executor.new_checkpoints()
     number = kept.take()
     kept.protect(code)
@@ -546,83 +538,22 @@ def leaving_nothing(run: Running) -> Iterator[None]:
     plainly = sorted(read(code).mutated.intersection(kept.put_back(number).lost))
     if plainly:
         raise DryRunError(
-            f"a dry run leaves everything as it is: {_listed(plainly)} would be changed in place, "
-            "and cannot be copied first; work on a copy, or run the code for real"
+            f"a dry run leaves everything as it is: {', '.join(plainly)} would be changed in "
+            "place, and cannot be copied first; work on a copy, or run the code for real"
         )
-    before, files = dict(namespace()), _files(run.folder)
-    keep(run.capture, Keeper(run.judge(run.folder, is_dry=True), _refuse))
-    process = process_state()
+    before, process = dict(namespace()), process_state()
     try:
         with warnings.catch_warnings():
             yield
     finally:
         process()
-        _rebind(namespace(), before)
+        bound = namespace()
+        for name in bound.keys() - before.keys():
+            del bound[name]
+        bound.update(before)
         lost = kept.put_back(number).lost
         if lost:
             run.capture.stderr.write(
                 "This dry run may have changed what could not be copied before it: "
-                f"{_listed(lost)}.\n"
+                f"{', '.join(lost)}.\n"
             )
-        now = _files(run.folder)
-        if files is not None and now is not None and files != now:
-            written = sorted({path for path, _ in files.items() ^ now.items()})
-            run.capture.stderr.write(
-                "Files that changed during this dry run, past Python or by somebody else: "
-                f"{_listed(written)}.\n"
-            )
-
-
-def _listed(of: Iterable[str]) -> str:
-    names = tuple(of)
-    more = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
-
-
-def _rebind(namespace: dict[str, Any], before: Mapping[str, Any]) -> None:
-    for name in namespace.keys() - before.keys():
-        del namespace[name]
-    for name, value in before.items():
-        if namespace.get(name, _ABSENT) is not value:
-            namespace[name] = value
-
-
-def _refuse(event: str, found: Target, by: Caller) -> NoReturn:
-    if event == "sqlite3.connect":
-        raise DryRunError(
-            f"a dry run writes nothing: to read {found[1]!r}, open it as "
-            "'file:{path}?mode=ro' with uri=True"
-        )
-    if found[0] is ReachKind.shell:
-        raise DryRunError("a dry run starts no process: run the code for real")
-    raise DryRunError(f"a dry run writes nothing: {found[1]!r} stays as it is")
-
-
-def _refuse_native_writers(statement: Names, namespace: Mapping[str, Any]) -> None:
-    for call in statement.calls:
-        native = call.last in WRITERS and call.names and not _to_buffer(call, namespace)
-        if native or (call.last in QUERIES and WRITING_QUERY.search("".join(call.texts))):
-            raise DryRunError(
-                f"a dry run writes nothing: {call.last}() writes past Python, where it cannot be "
-                "kept from it; leave it out, or run the code for real"
-            )
-
-
-def _to_buffer(call: Call, namespace: Mapping[str, Any]) -> bool:
-    held = (type(namespace.get(name)) for name in call.names)
-    return not _BUFFERS.isdisjoint(call.names) or any(hasattr(kind, "write") for kind in held)
-
-
-def _files(folder: Path) -> dict[str, tuple[int, int]] | None:
-    """Time and size of the files below ``folder`` by their paths, without hidden ones; ``None``
-    where that is too much to look at."""
-    found: dict[str, tuple[int, int]] = {}
-    for place, folders, files in os.walk(folder):
-        folders[:] = (each for each in folders if not each.startswith(_UNSEEN))
-        if len(found) + len(folders) + len(files) > _MOST_FILES:
-            return None
-        for path in (Path(place, each) for each in files if not each.startswith(".")):
-            with suppress(OSError):
-                facts = path.lstat()
-                found[str(path.relative_to(folder))] = facts.st_mtime_ns, facts.st_size
-    return found

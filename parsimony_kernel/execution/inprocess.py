@@ -32,7 +32,13 @@ from parsimony_kernel.execution.base import CellExecutor, CellRequest
 from parsimony_kernel.execution.capture import Capture
 from parsimony_kernel.execution.cell import Cell, Part, cell_name
 from parsimony_kernel.execution.factory import SNAPSHOT_BYTES, OutputFactory
-from parsimony_kernel.execution.guard import DryRunError, Paused, StatementGuard, leaving_nothing
+from parsimony_kernel.execution.guard import (
+    DryRunError,
+    Paused,
+    StatementGuard,
+    dry_permit,
+    leaving_nothing,
+)
 from parsimony_kernel.execution.interrupt import CodeGuard, DeadlineReached, Reason
 from parsimony_kernel.execution.permit import Permit, current_permit
 from parsimony_kernel.execution.readers import live_names
@@ -188,6 +194,7 @@ class InProcessExecutor(CellExecutor):
                 for checkpoints in tuple(self._open):
                     lost = checkpoints.protect(cell.code)
                     capture.stderr.write("" if dry_run else lost)
+                permit = dry_permit(folder) if dry_run else permit
                 run = CellExecution(self, cell, folder, capture, permit, request.timeout_seconds)
                 try:
                     with (
@@ -198,7 +205,7 @@ class InProcessExecutor(CellExecutor):
                 except DryRunError as exc:
                     return self._rejected(exc, filename, source)
             paused = None
-            if run.held is not None and run.statement_guard is not None:
+            if run.held is not None and run.statement_guard is not None and not dry_run:
                 paused = self.paused = run.statement_guard.pause(before)
             overwritten = () if dry_run or scope is None else run.overwritten
             producer = request.producer_notebook_path
@@ -243,8 +250,7 @@ class CellExecution:
 
     ``error`` is what it ended with, if with an error; ``reason`` why it was interrupted, if it
     was; ``is_late`` whether something of it still runs. These three the executor says.
-    ``overwritten`` are the names that the person had bound and the cell changed, and
-    ``before_statement`` is told of a statement before it runs, and may raise.
+    ``overwritten`` are the names that the person had bound and the cell changed.
     """
 
     executor: InProcessExecutor
@@ -257,7 +263,6 @@ class CellExecution:
     reason: Reason | None = None
     is_late: bool = False
     overwritten: tuple[str, ...] = ()
-    before_statement: Callable[[Part], None] | None = None
     watch: Watch = field(default_factory=Watch)
     _effect: CellEffect = field(default_factory=CellEffect)
     _after: dict[str, Any] = field(default_factory=dict)
@@ -289,11 +294,13 @@ class CellExecution:
         """The statements that run, in order."""
         if self.statement_guard is not None:
             yield from self.statement_guard.parts(guard, self.capture)
-            return
-        for part in self.cell.parts:
-            if self.before_statement is not None:
-                self.before_statement(part)
-            yield part
+        else:
+            yield from self.cell.parts
+
+    @property
+    def is_dry(self) -> bool:
+        """Whether nothing of it is to last."""
+        return self.statement_guard is not None and self.statement_guard.permit.is_dry
 
     @property
     def held(self) -> Reach | None:
@@ -405,9 +412,12 @@ class CellExecution:
 
     def _failure(self) -> ExceptionObject | None:
         if (held := self.held) is not None:
+            message = f"stopped before this: {held.sentence}"
+            if self.is_dry:
+                message = f"a dry run changes nothing: it stopped before {held.what}"
             return ExceptionObject(
                 name="PermissionError",
-                message=f"stopped before this: {held.sentence}",
+                message=message,
                 line=held.line,
                 source_line=held.source_line,
             )

@@ -21,6 +21,7 @@ class Permit:
         sha: gives the hash of the action with a reach that it is held for.
         approved: the hash that a person has allowed, if one has.
         keep: keeps what a file of the workspace holds, before it is written to; whether it could.
+        is_dry: nothing may change: of what is allowed only that which reads is.
         of: whose code it is, where that is not the action's own: part of what is asked.
         made: the paths that this run has made so far.
         leaving: puts on record that a statement is about to reach something, and whether it only
@@ -44,6 +45,7 @@ class Permit:
     held: Reach | None = None
     open_end: str = ""
     why_not: str = ""
+    is_dry: bool = False
     of: str = ""
 
 

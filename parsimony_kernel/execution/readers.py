@@ -1,15 +1,13 @@
 """What a private namespace reads by name: Excel, PDF and PowerPoint files, and published datasets.
 
-Of files, nothing is unpacked without a limit, see ``_has_part``, and entities in the XML are never
-expanded. A file that is not what its name says, empty, cut short or encrypted is one
-``DocumentError`` that says what to do. Files are opened with ``open``, so that what was read is
-known as a source. Of a dataset the bytes are read through ``artifacts.store``, which verifies their
-digest; the snapshot is then a source of what is made of them.
+Whatever a foreign parser raises of a file that is not what its name says, cut short or encrypted
+is one ``DocumentError`` that says what to do. Files are opened with ``open``, so that what was read
+is known as a source. Of a dataset the bytes are read through ``artifacts.store``, which verifies
+their digest; the snapshot is then a source of what is made of them.
 """
 
 import io
 import os
-import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -22,20 +20,11 @@ from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
 from parsimony_kernel.identity import ARTIFACT_FOLDER
 from parsimony_kernel.storage.workspace import find_workspace
 
-FILE_BYTES = 200_000_000
-UNPACKED_BYTES = 500_000_000
-RATIO = 200
-# What is small when unpacked may be packed however well.
-RATIO_FREE_BYTES = 20_000_000
-
-_OVER = "which is over the limit: save the part you need as a smaller file."
-_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-
 _Path = str | PathLike[str]
 
 
 class DocumentError(ValueError):
-    """A document cannot be read, or not within the limits. ``str()`` says what to do."""
+    """A document cannot be read. ``str()`` says what to do."""
 
 
 def _refuse(path: _Path, why: str) -> NoReturn:
@@ -57,13 +46,13 @@ def read_excel(
         A pandas ``DataFrame``; for all or a list of sheets, a dict of frames by sheet.
 
     Raises:
-        DocumentError: it is no such workbook, there is no such sheet, or it is over a limit.
+        DocumentError: it is no such workbook, or there is no such sheet.
     """
     import pandas
 
     chosen = options.pop("sheet_name", sheet)
     with (
-        _opened(path, "an .xlsx workbook", "xl/workbook.xml") as content,
+        _opened(path, "an .xlsx workbook") as content,
         pandas.ExcelFile(content, engine="openpyxl") as book,
     ):
         names = book.sheet_names
@@ -84,7 +73,7 @@ def read_pdf_text(path: _Path, *, password: str = "") -> list[str]:
         One string for each page, empty for one that is a picture, as in a scan.
 
     Raises:
-        DocumentError: it is no such file, it is encrypted, or it is over a limit.
+        DocumentError: it is no such file, or it is encrypted.
         ModuleNotFoundError: pypdf is missing; the message says how to install it.
     """
     pypdf = _library("pypdf", "pypdf")
@@ -106,11 +95,11 @@ def read_pptx_text(path: _Path) -> list[str]:
         with tabs between cells as they come, then the speaker's notes, after ``Notes:``.
 
     Raises:
-        DocumentError: it is no such file, it is encrypted, or it is over a limit.
+        DocumentError: it is no such file, or it is encrypted.
         ModuleNotFoundError: python-pptx is missing; the message says how to install it.
     """
     pptx = _library("pptx", "python-pptx")
-    with _opened(path, "a .pptx presentation", "ppt/presentation.xml") as content:
+    with _opened(path, "a .pptx presentation") as content:
         return ["\n".join(_lines(each)) for each in pptx.Presentation(content).slides]
 
 
@@ -128,53 +117,20 @@ def _library(name: str, package: str) -> Any:
 
 
 @contextmanager
-def _opened(path: _Path, kind: str, part: str = "") -> Iterator[io.BytesIO]:
-    """The content of a file that is ``kind``: a package with ``part`` in it, else a PDF.
-
-    Whatever a foreign parser raises of a broken one is one error.
-    """
+def _opened(path: _Path, kind: str) -> Iterator[io.BytesIO]:
+    """The content of a file that is ``kind``. What a parser raises of it is a ``DocumentError``."""
     with open(path, "rb") as file:
-        data = file.read(FILE_BYTES + 1)
-    if len(data) > FILE_BYTES:
-        limit = f"{FILE_BYTES // 1_000_000} MB"
-        _refuse(path, f"is larger than {limit}: save the part you need as CSV or Parquet.")
-    if not data:
-        _refuse(path, "is empty: save or download it again.")
+        content = io.BytesIO(file.read())
     try:
-        is_whole = _has_part(path, data, part) if part else b"%PDF-" in data[:1024]
-        if not is_whole and data.startswith(_OLE):
-            suffix = kind.split(" ", 1)[1]
-            why = "is encrypted, or in the format of Office before 2007"
-            _refuse(path, f"{why}: open it there and save it as {suffix}, without a password.")
-        if not is_whole:
-            _refuse(path, f"is not {kind}, or cut short: save it again, or read it as what it is.")
-        yield io.BytesIO(data)
+        yield content
     except (DocumentError, ImportError):
         raise
     except Exception as exc:
-        if type(exc).__name__ == "LimitReachedError":  # of pypdf, before anything is unpacked whole
-            _refuse(path, f"unpacks to more than a part of it may, {_OVER}")
         reason = " ".join(f"{type(exc).__name__}: {exc}".split())[:200]
-        remedy = "check the options, or save it again in the program that made it"
         raise DocumentError(
-            f"{fspath(path)!r} cannot be read as {kind} ({reason}): {remedy}."
+            f"{fspath(path)!r} cannot be read as {kind} ({reason}). It may be of another kind, cut "
+            "short or encrypted: check the options, or save it again as that, without a password."
         ) from exc
-
-
-def _has_part(path: _Path, data: bytes, part: str) -> bool:
-    """Whether it is an Office file with this part; refuses one that unpacks to too much. Nothing is
-    unpacked for it."""
-    try:
-        members = zipfile.ZipFile(io.BytesIO(data)).infolist()
-    except zipfile.BadZipFile:
-        return False
-    # What a member says that it unpacks to is also all that is ever read of it.
-    unpacked = sum(each.file_size for each in members)
-    if unpacked > UNPACKED_BYTES:
-        _refuse(path, f"unpacks to {unpacked // 1_000_000:,} MB, {_OVER}")
-    if unpacked > RATIO_FREE_BYTES and unpacked > RATIO * len(data):
-        _refuse(path, f"unpacks to {unpacked // len(data):,} times its size, {_OVER}")
-    return part in (each.filename for each in members)
 
 
 def _lines(slide: Any) -> Iterator[str]:

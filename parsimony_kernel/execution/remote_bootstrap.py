@@ -1,13 +1,11 @@
 """What a ``RemoteExecutor`` has in its kernel: the hook of approval, and an executor of its own.
 
 A request and its answer are JSON. The answer leaves with the reply to the request, which no
-server thins out as it may thin out what is displayed. What is printed is sent ahead as it comes,
-for the case that no answer ever does.
+server thins out as it may thin out what is displayed.
 """
 
 import asyncio
 import json
-import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -20,9 +18,7 @@ from typing import Any
 from parsimony_kernel.core.cancellation import CancellationRequest, Cancelled
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, PrimitiveObject
 from parsimony_kernel.execution.base import CellRequest
-from parsimony_kernel.execution.capture import BoundedText
 from parsimony_kernel.execution.guard import Paused, is_watching
-from parsimony_kernel.execution.inprocess import CellExecution
 from parsimony_kernel.execution.inspection import attempt, plain, type_name
 from parsimony_kernel.execution.interrupt import stop_on_sigint
 from parsimony_kernel.execution.notebook import NotebookExecutor
@@ -39,11 +35,6 @@ ANSWER_MIME = "application/vnd.parsimony.answer+json"
 # Of all variables together; they travel with each answer.
 _ALL_PLAIN_BYTES = 200_000
 
-_FORWARD_S = 0.05
-# So many sends may follow one another at once before they are spaced out.
-_BURST = 20
-# How long the socket below a stream may need, before the code holds the GIL or ends the process.
-_SOCKET_S = 0.002
 # How long code waits for leave, in seconds; then it does without.
 _WAIT_S = 2.0
 
@@ -86,34 +77,8 @@ class Answer:
         return {ANSWER_MIME: self._text}
 
 
-class _Forwarded(BoundedText):
-    """A stream of a cell whose text the kernel's own stream sends ahead as well.
-
-    Whole lines leave at once, on average at most twenty times a second, since the code may hold
-    the GIL from its next line on. What comes faster leaves with the next of them, or a little
-    later by itself. Written to from any thread.
-    """
-
-    def __init__(self, stream: Any) -> None:
-        super().__init__()
-        self._stream = stream
-        self._burst, self._refilled_at = float(_BURST), time.monotonic()
-
-    def write(self, text: str) -> None:
-        super().write(text)
-        self._stream.write(plain(text))
-        now = time.monotonic()
-        self._burst = min(_BURST, self._burst + (now - self._refilled_at) / _FORWARD_S)
-        self._refilled_at = now
-        if self._burst >= 1 and text.endswith("\n"):
-            self._burst -= 1
-            self._stream.flush()
-            self._stream.flush()  # what the first one sends stands in line behind its end
-            time.sleep(_SOCKET_S)
-
-
-class _ForwardingExecutor(NotebookExecutor):
-    """Runs cells in the kernel's shell, with their streams sent ahead."""
+class _StampingExecutor(NotebookExecutor):
+    """Runs cells in the kernel's shell, and notes what they stamp."""
 
     # What the last request has stamped, for the ledger of the other side.
     stamps: list[dict[str, Any]]
@@ -123,18 +88,13 @@ class _ForwardingExecutor(NotebookExecutor):
         ran = {"effect": asdict(effect), "scope": asdict(scope), "code": code, "at": at}
         self.stamps.append({**ran, "how": how})
 
-    async def _run(self, run: CellExecution) -> None:
-        run.capture.stdout = _Forwarded(sys.stdout)
-        run.capture.stderr = _Forwarded(sys.stderr)
-        await super()._run(run)
-
 
 class _Side:
     """One executor in this kernel and what its other side knows of it."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
-        self.executor = _ForwardingExecutor(shell)
+        self.executor = _StampingExecutor(shell)
         self.last: tuple[int, str] = (0, "")
 
     async def answered(self, request: Mapping[str, Any]) -> dict[str, Any]:

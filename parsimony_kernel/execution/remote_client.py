@@ -25,7 +25,6 @@ from pydantic import TypeAdapter
 from parsimony_kernel.core.outputs import ExceptionObject, KernelOutput, KernelOutputType
 from parsimony_kernel.core.reach import Reach, ReachKind
 from parsimony_kernel.execution.base import CellExecutor, CellRequest
-from parsimony_kernel.execution.capture import BoundedText
 from parsimony_kernel.execution.guard import Paused
 from parsimony_kernel.execution.permit import Permit, current_permit
 from parsimony_kernel.execution.remote_bootstrap import ANSWER_MIME, STOPPED, WORDS
@@ -56,14 +55,11 @@ CHORE_S = 60.0
 _POLL_S = 0.05
 # The same where the code waits for answers.
 _ASKED_S = 0.01
-_DRAIN_S = 0.3
 CLOSE_S = 5.0
 
 # What an interruption leaves in a reply, and what every answer holds: then as good as nothing.
 _INTERRUPTIONS = frozenset({"KeyboardInterrupt", "CancelledError"})
 INTERRUPTED: dict[str, Any] = {"names": None, "ledger": []}
-# The request to forget the variables, in the same kernel or with it.
-CLEAR: Request = {"do": "clear", "cwd": None}
 _TOLD_CHARS = 200
 
 _BOOTSTRAP = "parsimony_kernel.execution.remote_bootstrap"
@@ -76,35 +72,14 @@ class Loss(RemoteKernelError):
     """The kernel is gone with all its variables.
 
     ``str()`` says how, in words that follow "the kernel"; ``why`` is what ended it: its own end, a
-    deadline, or a stop. ``ran`` says whether the request reached it, and ``heard`` is what was
-    printed until then.
+    deadline, or a stop. ``ran`` says whether the request reached it.
     """
 
     ran = False
-    heard = KernelOutput()
 
     def __init__(self, how: object, why: Literal["death", "deadline", "stop"] = "death") -> None:
         super().__init__(str(how))
         self.why = why
-
-
-class _Heard:
-    """What code has printed, as it arrives."""
-
-    def __init__(self) -> None:
-        self._streams = {"stdout": BoundedText(), "stderr": BoundedText()}
-
-    def hear(self, kind: str, content: dict[str, Any]) -> None:
-        stream = self._streams.get(content.get("name", "")) if kind == "stream" else None
-        if stream is not None:
-            stream.write(content["text"])
-
-    def output(self, *outputs: ExceptionObject) -> KernelOutput:
-        return KernelOutput(
-            **{name: stream.text() for name, stream in self._streams.items()},
-            outputs=outputs,
-            truncated=any(each.is_cut for each in self._streams.values()),
-        )
 
 
 class Job(Future[Any]):
@@ -127,9 +102,6 @@ class Job(Future[Any]):
         super().__init__()
         self.request, self.seconds, self.told = request, seconds, told
         self.is_cell = request["do"] == "run"
-        # Whether it needs what a kernel holds, and not just a kernel.
-        self.relies = request["do"] in ("run", "fetch")
-        self.heard = _Heard()
 
     def stop(self) -> None:
         """Interrupt it, again if need be, and then end its kernel."""
@@ -163,15 +135,15 @@ class RemoteClient(threading.Thread):
         self._kernel: Kernel | None = None
         self._number, self._has_run = 0, False
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._job = Job(CLEAR)
+        self._job = Job({"do": "nothing"})
         _threads.add(self)
         self.start()
 
     def submit(self, job: Job) -> Job:
         """Have ``job`` done; it gives the answer to its request.
 
-        It raises ``Loss``, also where it relies on what was in a kernel that is gone: then it is
-        not done.
+        It raises ``Loss``, a cell of code also where a kernel is gone that it may rely on: then it
+        is not run.
         """
         if self not in _threads:
             raise RemoteKernelError("The executor was shut down; make another one.")
@@ -189,12 +161,9 @@ class RemoteClient(threading.Thread):
         while (job := self._jobs.get()) is not None:
             self._job = job
             try:
-                is_clear = job.request is CLEAR
-                if not is_clear:
-                    self._ready(job.relies)
+                self._ready(job.is_cell)
                 if job.set_running_or_notify_cancel():
-                    do: Callable[[], Any] = self._clear if is_clear else self._call
-                    job.set_result(do())
+                    job.set_result(self._call())
             except Exception as exc:  # boundary: front end - it is raised where the job is awaited
                 with suppress(InvalidStateError):
                     job.set_exception(exc)
@@ -202,12 +171,12 @@ class RemoteClient(threading.Thread):
 
     # On the thread
 
-    def _ready(self, relies: bool) -> None:
-        """Have a kernel, or a loss to tell to what ``relies`` on the kernel of before."""
+    def _ready(self, is_cell: bool) -> None:
+        """Have a kernel, or a loss to tell to a cell of code."""
         if self._kernel is not None and (how := self._kernel.death()) is not None:
             self.untold = Loss(how) if self._has_run else self.untold
             self._drop()
-        if self._kernel is None and not (relies and self.untold):
+        if self._kernel is None and not (is_cell and self.untold):
             self._kernel = self._make()
             try:
                 self._kernel.start()
@@ -223,13 +192,16 @@ class RemoteClient(threading.Thread):
         except (Disconnected, Loss) as exc:
             raise RemoteKernelError(f"The kernel {exc} when it was first asked.") from exc
         if reply.get("status") != "ok":
-            raise RemoteKernelError(_no_side(reply.get("ename", ""), reply.get("evalue", "")))
+            raise RemoteKernelError(
+                f"The kernel cannot be used ({': '.join(_error(reply))}); it must be a kernel of "
+                "IPython with the same package: pip install --upgrade parsimony-kernel"
+            )
         self.is_watched = _told(reply).get("data", {}).get("text/plain") == "True"
 
     def _call(self) -> Any:
         job, kernel = self._job, self._kernel
-        if job.relies and self.untold is not None:
-            loss, self.untold = self.untold, None if job.is_cell else self.untold
+        if job.is_cell and self.untold is not None:
+            loss, self.untold = self.untold, None
             raise Loss(loss, loss.why)
         assert kernel is not None
         try:
@@ -237,7 +209,7 @@ class RemoteClient(threading.Thread):
         except (Disconnected, RemoteKernelError) as exc:
             lost = exc if isinstance(exc, Loss) else Loss(kernel.death() or unreachable(exc))
             self._drop()
-            lost.ran, lost.heard = True, job.heard.output()
+            lost.ran = True
             self.untold = self.untold if job.is_cell else lost
             raise lost from None
         self._has_run |= job.is_cell
@@ -245,14 +217,7 @@ class RemoteClient(threading.Thread):
         if "output" in answer:
             return answer
         error = ExceptionObject(**answer.get("error", STOPPED))
-        return {**answer, "output": job.heard.output(error)}
-
-    def _clear(self) -> None:
-        if self._kernel is not None:
-            # One that is gone, or that code has broken, is dropped; nothing in it is needed.
-            with suppress(Loss):
-                self._call()
-        self._has_run, self.untold = False, None
+        return {**answer, "output": KernelOutput(outputs=(error,))}
 
     def _drop(self) -> None:
         """Leave the kernel to its end."""
@@ -276,20 +241,20 @@ class RemoteClient(threading.Thread):
             reply = self._reply("", collect, seconds)
             if _error(reply) == missing:  # it never arrived
                 reply = self._reply(run, collect, seconds)
-        answer, ran = _answer_in(reply), reply
-        if answer is None and not _is_stranger(reply):
+        answer = _answer_in(reply)
+        if answer is None and _is_interrupted(reply):
             # Interrupted on its way out: the answer is there or it never will be.
             reply = self._reply("", collect, CHORE_S)
             answer = _answer_in(reply)
-        if answer is not None:
-            return answer
-        if _is_stranger(reply):
-            raise Loss("was restarted by somebody else")
-        if not _is_interrupted(ran):
-            raise Loss(_broken(ran))
-        if _error(reply) != missing and not _is_interrupted(reply):
-            raise Loss(_broken(reply))
-        return None
+            if _error(reply) == missing or _is_interrupted(reply):
+                return answer
+        if answer is None:
+            told = ": ".join(filter(None, _error(reply)))[:_TOLD_CHARS] or "cannot be read"
+            raise Loss(
+                "was ended, because it was restarted by somebody else, or code broke the "
+                f"executor's side of it (its answer: {told})"
+            )
+        return answer
 
     def _reply(self, code: str, expression: str, seconds: float | None) -> dict[str, Any]:
         """The reply to one request. Raises ``Loss`` and ``Disconnected``."""
@@ -303,10 +268,8 @@ class RemoteClient(threading.Thread):
             if job.told is not None:
                 for question in kernel.questions():
                     kernel.tell(job.told(question))
-            # What a dead kernel had sent may still be under way.
-            for kind, content in kernel.heard(0 if reply or how is None else _DRAIN_S):
+            if kernel.speaks():
                 begun = min(begun, time.monotonic())
-                job.heard.hear(kind, content)
             if reply is not None:
                 return reply
             if how is not None:
@@ -341,31 +304,8 @@ def _error(reply: dict[str, Any]) -> tuple[str, str]:
     return str(wrong.get("ename", "")), str(wrong.get("evalue", ""))
 
 
-def _is_stranger(reply: dict[str, Any]) -> bool:
-    """Whether the kernel does not know us: it is not the one that we opened."""
-    name, text = _error(reply)
-    return name == "KeyError" and _BOOTSTRAP in text
-
-
 def _is_interrupted(reply: dict[str, Any]) -> bool:
     return reply.get("status") == "aborted" or _error(reply)[0] in _INTERRUPTIONS
-
-
-def _broken(reply: dict[str, Any]) -> str:
-    name, text = _error(reply)
-    told = f"{name}: {text}"[:_TOLD_CHARS] if name else "its answer cannot be read"
-    return f"was ended, because code broke the kernel's side of the executor ({told})"
-
-
-def _no_side(name: str, text: str) -> str:
-    if name in ("ModuleNotFoundError", "ImportError"):
-        what, how = "cannot import parsimony_kernel", "it there: pip install parsimony-kernel"
-    elif name == "RuntimeError":
-        what = "has another version of parsimony_kernel"
-        how = "the same one there: pip install --upgrade parsimony-kernel"
-    else:
-        return f"The kernel cannot be used: {name}: {text}. It must be a Python kernel of IPython."
-    return f"The kernel's environment {what} ({text}); install {how}"
 
 
 _threads: set[RemoteClient] = set()
@@ -384,8 +324,8 @@ class RemoteExecutor(CellExecutor):
     The environment of the kernel has parsimony_kernel installed. ``variables()`` holds small plain
     values as they are and a ``RemoteValue`` for everything else, both as of the end of the last
     call. A kernel that is gone is an ``ExceptionObject`` with ``state_lost``, once, whose message
-    names what is gone; in the ledger these names are dropped and the runs of cells stay. Of code
-    that ends its process at once (``os._exit``, a crash) the last prints may be lost.
+    names what is gone; in the ledger these names are dropped and the runs of cells stay. What the
+    code had printed is gone with its kernel, too.
 
     With its kernel end the processes that its code has started, see ``execution.children``.
     Behind a server that is the server's part, and what began a session of its own lives on there.
@@ -455,8 +395,7 @@ class RemoteExecutor(CellExecutor):
             self._forget()
             error = _lost(loss, self._gone, seconds)
             self._gone = ()
-            outputs = (*loss.heard.outputs, error)
-            return loss.heard.model_copy(update={"outputs": outputs}), set()
+            return KernelOutput(outputs=(error,)), set()
         except RemoteKernelError as exc:
             error = ExceptionObject(name="RemoteKernelError", message=str(exc))
             return KernelOutput(outputs=(error,)), set()
@@ -472,23 +411,20 @@ class RemoteExecutor(CellExecutor):
         Raises ``NotADirectoryError`` when it is none there, ``RemoteKernelError`` when there is
         no kernel.
         """
-        try:
-            answer = await asyncio.wrap_future(
-                self._client.submit(Job({"do": "set_cwd", "cwd": cwd}))
-            )
-        except Loss:
-            answer = INTERRUPTED
-        if "error" in answer:
-            is_none = answer["error"]["name"] == "NotADirectoryError"
-            raise (NotADirectoryError if is_none else OSError)(answer["error"]["message"])
+        answer = await self._chore("set_cwd", cwd)
         if "cwd" not in answer:
-            raise RemoteKernelError(f"The kernel did not change to {cwd!r}; try again.")
+            error = answer.get("error", STOPPED)
+            is_none = error["name"] == "NotADirectoryError"
+            raise (NotADirectoryError if is_none else OSError)(error["message"])
         self._cwd = answer["cwd"]
 
     async def clear_namespace(self) -> None:
-        await asyncio.wrap_future(self._client.submit(Job(CLEAR)))
+        # Nothing is needed of a kernel that is gone, or that code has broken.
+        with suppress(RemoteKernelError):
+            await self._chore("clear", None)
+        self._client.untold = None
         self.origin_ledger.clear()
-        self._forget()
+        self._variables.clear()
         self._gone = ()
 
     def variables(self) -> dict[str, Any]:
@@ -514,6 +450,15 @@ class RemoteExecutor(CellExecutor):
         await self.shutdown()
 
     # Calls
+
+    async def _chore(self, do: str, cwd: str | None) -> dict[str, Any]:
+        """The answer to a request that is no cell of code. Raises ``RemoteKernelError``."""
+        try:
+            job = self._client.submit(Job({"do": do, "cwd": cwd}))
+            answer: dict[str, Any] = await asyncio.wrap_future(job)
+        except Loss as loss:
+            raise RemoteKernelError(f"The kernel {loss}; try again.") from loss
+        return answer
 
     async def _answer(
         self, request: Request, permit: Permit | None, seconds: float | None
@@ -597,6 +542,7 @@ def _lost(loss: Loss, names: tuple[str, ...], seconds: float | None) -> Exceptio
     shown = ", ".join(names[:_NAMES_TOLD])
     more = f" and {len(names) - _NAMES_TOLD} more" if len(names) > _NAMES_TOLD else ""
     gone = f"gone with it: {shown}{more}" if names else "it held no variables"
+    gone += ", and what this code had printed" if loss.ran else ""
     return ExceptionObject(
         name=name,
         message=f"{what}; {gone}. The next code has a fresh kernel: make again what it needs",

@@ -87,10 +87,9 @@ class Kernel(ABC):
         message = next(self._read(self.client.get_shell_msg, seconds), None)
         return message and message["content"]
 
-    def heard(self, seconds: float = 0.0) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The type and content of what it said meanwhile, until it says nothing for ``seconds``."""
-        for message in self._read(self.client.get_iopub_msg, seconds):
-            yield message["header"]["msg_type"], message["content"]
+    def speaks(self) -> bool:
+        """Whether it has said anything about what it runs since the last time."""
+        return bool(list(self._read(self.client.get_iopub_msg, 0)))
 
     def questions(self) -> Iterator[str]:
         """What its far side asks while it runs what was sent, each to be answered by ``tell``."""

@@ -41,8 +41,6 @@ EVENTS: Mapping[str, list[Any]] = _TABLE["events"]
 LISTS = {row: frozenset(text.split()) for row, text in _TABLE["lists"].items()}
 _WORKERS = LISTS["workers"]
 _UNPICKLERS = _WORKERS | LISTS["unpicklers"]
-# What a dry run may not do.
-_CHANGES = frozenset({"open", "database", "write", "touch", "remove", "move", "start", "fork"})
 
 _STANDARD = tuple(
     f"{os.path.realpath(sysconfig.get_path(each))}{os.sep}" for each in ("stdlib", "platstdlib")
@@ -92,7 +90,7 @@ class Judge:
         made: the paths that the notebook's code has made, added to.
         keep: keeps what a file of the workspace holds; whether it could.
         filename: that of the running cell.
-        is_dry: nothing may change, nothing may be started, and nothing else is judged.
+        is_dry: nothing in the workspace may change either.
     """
 
     workspace: Path
@@ -143,8 +141,6 @@ class Judge:
     def target(self, event: str, arguments: tuple[Any, ...], by: Caller) -> Target | None:
         """What one of ``EVENTS`` reaches; ``None`` for nothing."""
         does, *at = EVENTS[event]
-        if self.is_dry and does not in _CHANGES:
-            return None
         match does:
             case "open":
                 return self._opening(arguments[0], arguments[2], by)
@@ -152,12 +148,8 @@ class Judge:
                 return self._database(os.fsdecode(arguments[0]), by)
             case "write":
                 return self._writing(_path_at(arguments, *at), by)
-            case "touch":
-                return self._writing(_path_at(arguments, *at), by) if self.is_dry else None
             case "remove" | "move":
                 return self._removing(_path_at(arguments, *at), arguments, by, does)
-            case "start" | "fork" if self.is_dry:
-                return ReachKind.shell, event
             case "start":
                 return _starting(_command(*(arguments[each] for each in at)), by)
             case "fork":
@@ -194,8 +186,6 @@ class Judge:
             return None
         if isinstance(flags, int) and flags & WRITES:
             return self._writing(os.path.realpath(path), by)
-        if self.is_dry:
-            return None
         is_there = Path(path).exists()
         if PATTERNS["key_file"].search(path) and (by.is_own or is_there) and not by.is_importing:
             return self._found(ReachKind.secret, path)

@@ -48,47 +48,23 @@ class _Factory:
         coroutine: Coroutine[Any, Any, Any] | Generator[Any, None, Any],
         **given: Any,
     ) -> Any:
-        if _inside.get() and inspect.iscoroutine(coroutine):
-            coroutine = _Staying(coroutine)
-        if self.before is None:
-            return asyncio.Task(coroutine, loop=loop, **given)
-        return self.before(loop, coroutine, **given)
+        make: Callable[..., Any] = self.before or _task
+        if not (_inside.get() and inspect.iscoroutine(coroutine)):
+            return make(loop, coroutine, **given)
+        task = make(loop, _staying(coroutine), **given)
+        # One that is cancelled before it begins would never reach it.
+        task.add_done_callback(lambda _: coroutine.close())
+        return task
 
 
-class _Staying(Coroutine[Any, Any, Any]):
-    """A coroutine that raises ``TaskExit`` in place of ``SystemExit``, and else is ``inner``.
-
-    Not a coroutine around it: what one that has not begun is told would never reach ``inner``,
-    and a task would show the name and the frames of ours.
-    """
-
-    def __init__(self, inner: Coroutine[Any, Any, Any]) -> None:
-        self._inner = inner
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    def __repr__(self) -> str:
-        return repr(self._inner)
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        return self._inner.__await__()
-
-    def send(self, value: Any) -> Any:
-        return _step(self._inner.send, value)
-
-    def throw(self, *raised: Any) -> Any:
-        return _step(self._inner.throw, *raised)
-
-    def close(self) -> None:
-        self._inner.close()
+def _task(loop: asyncio.AbstractEventLoop, coroutine: Any, **given: Any) -> "asyncio.Task[Any]":
+    return asyncio.Task(coroutine, loop=loop, **given)
 
 
-def _step(resume: Callable[..., Any], *given: Any) -> Any:
-    # The context may be one that code has made anew.
-    _inside.set(True)
+async def _staying(inner: Coroutine[Any, Any, Any]) -> Any:
+    """What ``inner`` gives, with ``TaskExit`` in place of ``SystemExit``."""
     try:
-        return resume(*given)
+        return await inner
     except SystemExit as exc:
         # Anything else may have a repr that raises, out of the task and into the loop.
         code = f" with {exc.code!r}"[:200] if type(exc.code) in (int, str) else ""

@@ -72,16 +72,6 @@ async def test_clearing_forgets_variables_and_origins(executor: BaseCodeExecutor
     assert failure(await executor.execute("x")).name == "NameError"
 
 
-async def test_a_dry_run_leaves_no_binding_and_no_origin(executor: BaseCodeExecutor) -> None:
-    await executor.execute("x = 1", producer_notebook_path="nb.ipynb")
-    output = await executor.execute(
-        "x = 2\ny = 3\ndef f(): return x + y\nf()", dry_run=True, producer_notebook_path="nb"
-    )
-    assert text(output.outputs[0]) == "5"
-    assert executor.variables() == {"x": 1}
-    assert executor.origin_ledger.version("x") == 1
-
-
 async def test_eval_takes_one_expression(executor: BaseCodeExecutor) -> None:
     await executor.execute("x = 20")
     assert text((await executor.eval(" x + 1 ")).outputs[0]) == "21"

@@ -10,7 +10,7 @@ import pytest
 from parsimony_kernel.artifacts.codecs import encode_dataset
 from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry, SnapshotError
 from parsimony_kernel.execution.readers import load_dataset
-from parsimony_kernel.identity import ARTIFACT_FOLDER, content_sha
+from parsimony_kernel.identity import content_sha
 
 MAY = pd.DataFrame({"month": ["May"], "sold": [3]})
 JUNE = pd.DataFrame({"month": ["May", "June"], "sold": [3, 4]})
@@ -66,26 +66,6 @@ def test_a_chart_of_the_same_title_is_in_nobody_s_way(store: ArtifactStore) -> N
     publish(store, MAY)
     publish(store, MAY, kind="chart", logical_id="c" * 64)
     assert load_dataset("Monthly sales").equals(MAY)
-
-
-def test_a_name_that_nothing_has_is_answered_with_the_near_ones(store: ArtifactStore) -> None:
-    publish(store, MAY)
-    publish(store, MAY, title="Weather", variable="weather", logical_id="d" * 64)
-    with pytest.raises(LookupError, match=r"'monthly sale'.*'Monthly sales'"):
-        load_dataset("monthly sale")
-
-
-def test_a_name_that_several_have_is_answered_with_them(store: ArtifactStore) -> None:
-    publish(store, MAY)
-    publish(store, MAY, variable="again", logical_id="d" * 64)
-    with pytest.raises(LookupError, match=r"sales.*again.*give the id"):
-        load_dataset("Monthly sales")
-
-
-def test_where_nothing_is_published_it_says_so(store: ArtifactStore) -> None:
-    with pytest.raises(LookupError, match="nothing is published"):
-        load_dataset("sales")
-    assert not (store.root / ARTIFACT_FOLDER).exists()
 
 
 def test_a_damaged_snapshot_is_not_read(store: ArtifactStore) -> None:

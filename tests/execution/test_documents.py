@@ -1,10 +1,8 @@
-"""Excel, PDF and PowerPoint files: what they say, and what is refused before it is unpacked."""
+"""Excel, PDF and PowerPoint files: what they say, and what is said of those that say nothing."""
 
 import builtins
-import struct
 import sys
 import zipfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,6 @@ import pypdf
 import pytest
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
-from parsimony_kernel.execution import readers
 from parsimony_kernel.execution.readers import (
     DocumentError,
     read_excel,
@@ -95,19 +92,16 @@ def files(workbook: Path, slides: Path, paper: Path) -> dict[str, Path]:
     return {each.suffix: each for each in (workbook, slides, paper)}
 
 
-def packed(path: Path, members: dict[str, bytes]) -> Path:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as package:
-        for name, data in members.items():
-            package.writestr(name, data)
-    return path
-
-
 def changed(path: Path, **members: bytes) -> Path:
     """The package at ``path`` with these parts in place of its own, named with __ for a slash."""
     with zipfile.ZipFile(path) as package:
         parts = {name: package.read(name) for name in package.namelist()}
     given = {name.replace("__", "/") + ".xml": data for name, data in members.items()}
-    return packed(path.with_name(f"changed{path.suffix}"), parts | given)
+    made = path.with_name(f"changed{path.suffix}")
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as package:
+        for name, data in (parts | given).items():
+            package.writestr(name, data)
+    return made
 
 
 def test_a_sheet_is_a_frame_and_several_are_a_dict(workbook: Path) -> None:
@@ -150,17 +144,12 @@ class TestAFileThatIsNoSuchDocument:
         with pytest.raises(FileNotFoundError):
             READERS[suffix](tmp_path / f"none{suffix}")
 
-    def test_an_empty_file_is_called_empty(self, suffix: str, tmp_path: Path) -> None:
-        path = tmp_path / f"empty{suffix}"
-        path.touch()
-        with pytest.raises(DocumentError, match="is empty: save or download it again"):
-            READERS[suffix](path)
-
-    def test_another_kind_of_file_is_told(self, suffix: str, files: dict[str, Path]) -> None:
-        for other, path in files.items():
-            if other != suffix:
-                with pytest.raises(DocumentError, match=r"is not an? .*read it as what it is"):
-                    READERS[suffix](path)
+    def test_what_is_empty_old_or_of_another_kind_is_told(
+        self, suffix: str, files: dict[str, Path], tmp_path: Path
+    ) -> None:
+        others = [path.read_bytes() for other, path in files.items() if other != suffix]
+        for data in (b"", OLE, *others):
+            assert "cannot be read as a" in refusal(suffix, tmp_path / "other", data)
 
     def test_a_file_cut_anywhere_is_one_error(self, suffix: str, files: dict[str, Path]) -> None:
         data = files[suffix].read_bytes()
@@ -170,24 +159,6 @@ class TestAFileThatIsNoSuchDocument:
         ]
         # Of a PDF of which the end alone is missing something can be had.
         assert sum("cut" in each for each in told) >= 7
-
-    def test_a_file_with_a_flipped_byte_is_read_or_refused(
-        self, suffix: str, files: dict[str, Path]
-    ) -> None:
-        data = files[suffix].read_bytes()
-        for at in range(0, len(data), max(1, len(data) // 60)):
-            flipped = data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :]
-            told = refusal(suffix, files[suffix].with_name("flipped"), flipped)
-            assert not told or "flipped" in told
-
-    def test_a_file_beyond_the_limit_is_not_read_to_its_end(
-        self, suffix: str, tmp_path: Path
-    ) -> None:
-        path = tmp_path / f"large{suffix}"
-        with path.open("wb") as file:
-            file.truncate(readers.FILE_BYTES + 1)
-        with pytest.raises(DocumentError, match="larger than 200 MB"):
-            READERS[suffix](path)
 
     def test_it_is_opened_once_through_open(
         self, suffix: str, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
@@ -205,63 +176,17 @@ class TestAFileThatIsNoSuchDocument:
         assert opened.count(files[suffix]) == 1
 
 
+# How an encrypted workbook begins, and one of Office before 2007.
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(504)
 
 
 @pytest.mark.parametrize("suffix", [".xlsx", ".pptx"])
-class TestAnOfficeFile:
-    def test_an_encrypted_or_old_one_says_how_to_go_on(self, suffix: str, tmp_path: Path) -> None:
-        path = tmp_path / f"secret{suffix}"
-        path.write_bytes(OLE)
-        with pytest.raises(DocumentError, match=rf"is encrypted, or .* save it as {suffix}"):
-            READERS[suffix](path)
-
-    def test_what_says_that_it_unpacks_to_a_gigabyte_is_refused_unread(
-        self, suffix: str, tmp_path: Path
-    ) -> None:
-        """The packed bytes are no deflate stream at all: who unpacked them would say so."""
-        path = tmp_path / f"bomb{suffix}"
-        path.write_bytes(archive("xl/workbook.xml", b"\xff" * 1_000_000, declared=1 << 30))
-        with pytest.raises(DocumentError, match=r"unpacks to 1,073 MB, .*over the limit"):
-            READERS[suffix](path)
-
-    def test_what_unpacks_to_many_times_its_size_is_refused(
-        self, suffix: str, tmp_path: Path
-    ) -> None:
-        path = packed(tmp_path / f"bomb{suffix}", {"a.bin": bytes(30_000_000)})
-        with pytest.raises(DocumentError, match=r"unpacks to \d+,?\d* times its size"):
-            READERS[suffix](path)
-
-    def test_what_says_less_than_it_unpacks_to_is_not_unpacked_further(
-        self, suffix: str, tmp_path: Path
-    ) -> None:
-        deflate = zlib.compressobj(wbits=-15)
-        data = deflate.compress(b"<a>" + bytes(40_000_000)) + deflate.flush()
-        name = {".xlsx": "xl/workbook.xml", ".pptx": "ppt/presentation.xml"}[suffix]
-        path = tmp_path / f"liar{suffix}"
-        path.write_bytes(archive(name, data, declared=1_000))
-        with pytest.raises(DocumentError, match="cannot be read as"):
-            READERS[suffix](path)
-
-    def test_entities_are_never_expanded(self, suffix: str, files: dict[str, Path]) -> None:
-        part = {".xlsx": "xl__worksheets__sheet1", ".pptx": "ppt__slides__slide1"}[suffix]
-        laughs = "".join(f'<!ENTITY a{i} "{f"&a{i - 1};" * 10}">' for i in range(1, 12))
-        bomb = f'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a0 "ha">{laughs}]><x>&a11;</x>'
-        for text in (bomb, "<!--" + " " * 100_000 + "-->" + bomb.partition("?>")[2]):
-            for encoding in ("utf-8", "utf-16"):
-                broken = changed(files[suffix], **{part: text.encode(encoding)})
-                with pytest.raises(DocumentError, match="cannot be read as"):
-                    READERS[suffix](broken)
-
-
-def archive(name: str, data: bytes, *, declared: int) -> bytes:
-    """A zip file of one deflated member that says that it unpacks to ``declared`` bytes."""
-    path = name.encode()
-    fields = (20, 0, 8, 0, 0, 0, len(data), declared, len(path))
-    local = struct.pack("<4s5H3L2H", b"PK\x03\x04", *fields, 0) + path + data
-    central = struct.pack("<4s6H3L5H2L", b"PK\x01\x02", 20, *fields, 0, 0, 0, 0, 0, 0) + path
-    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 1, 1, len(central), len(local), 0)
-    return local + central + end
+def test_entities_are_never_expanded(suffix: str, files: dict[str, Path]) -> None:
+    part = {".xlsx": "xl__worksheets__sheet1", ".pptx": "ppt__slides__slide1"}[suffix]
+    laughs = "".join(f'<!ENTITY a{i} "{f"&a{i - 1};" * 10}">' for i in range(1, 12))
+    bomb = f'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a0 "ha">{laughs}]><x>&a11;</x>'
+    with pytest.raises(DocumentError, match="cannot be read as"):
+        READERS[suffix](changed(files[suffix], **{part: bomb.encode()}))
 
 
 def test_an_encrypted_pdf_asks_for_its_password(tmp_path: Path) -> None:
@@ -270,13 +195,6 @@ def test_an_encrypted_pdf_asks_for_its_password(tmp_path: Path) -> None:
         with pytest.raises(DocumentError, match=r"is encrypted: hand in the password"):
             read_pdf_text(path, password=password)
     assert read_pdf_text(path, password="open sesame") == ["hidden"]
-
-
-def test_a_pdf_stream_that_inflates_hugely_is_refused(tmp_path: Path) -> None:
-    path = pdf(tmp_path / "bomb.pdf", says("x") + b" " * 80_000_000)
-    assert path.stat().st_size < 200_000
-    with pytest.raises(DocumentError, match="unpacks to more than a part of it may"):
-        read_pdf_text(path)
 
 
 @pytest.mark.parametrize(

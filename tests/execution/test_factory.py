@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 
 from parsimony_kernel.core.outputs import (
-    DataFrameObject,
     ExceptionObject,
     FigureObject,
     PrimitiveObject,
@@ -133,14 +132,6 @@ def test_of_a_big_namespace_the_tables_are_kept_and_the_rest_is_counted() -> Non
     assert len(json.dumps(told)) <= SNAPSHOT_BYTES
 
 
-def test_a_chart_among_the_variables_does_not_carry_its_data() -> None:
-    chart = alt.Chart(pd.DataFrame({"x": range(9_000)})).mark_bar().encode(x="x")
-    told, _ = summarise({"chart": chart})
-    assert told == [
-        {"type": "figure", "title": "", "description": "bar chart of x", "name": "chart"}
-    ]
-
-
 def test_no_library_is_imported_to_look_at_a_value() -> None:
     program = (
         "import sys\n"
@@ -175,13 +166,6 @@ def test_one_object_that_cannot_be_looked_at_hides_no_other() -> None:
     assert kept[1]["text"] == "7"
     assert "raises SystemExit" in kept[2]["text"]
     assert ", 8]" in kept[2]["text"]
-
-
-def test_a_frame_of_such_objects_is_still_a_table() -> None:
-    table = FACTORY.convert(pd.DataFrame({"x": pd.Series([Exits()] * 2, dtype=object), "y": 1}))
-    assert isinstance(table, DataFrameObject)
-    assert table.preview == (("<Exits>", "1"), ("<Exits>", "1"))
-    assert [column.dtype for column in table.columns] == ["object", "int64"]
 
 
 def test_what_cannot_be_drawn_is_an_object_that_cannot_be_looked_at() -> None:

@@ -86,9 +86,8 @@ class TestDeath:
         await executor.execute("x = 1\ndf = [object()]", producer_notebook_path="nb.ipynb")
         output = await executor.execute("print('before')\nimport os\nos._exit(3)")
         error = lost(output)
-        assert "before\n".startswith(output.stdout)  # the last of it may be lost
         assert "exit status 3" in error.message
-        assert "gone with it: x, df." in error.message
+        assert "gone with it: x, df, and what this code had printed." in error.message
         assert executor.variables() == {}
         assert await text_of(executor, "1 + 1") == "2"
 
@@ -110,7 +109,7 @@ class TestDeath:
         error = first if first is not None and first.state_lost else second
         assert error is not None
         assert (error.name, error.state_lost) == ("KernelDied", True)
-        assert "code broke the kernel's side" in error.message
+        assert "code broke the executor's side" in error.message
         assert "gone with it: x" in error.message
         after = await executor.execute("print('x' in globals())")
         assert (after.stdout, after.error) == ("False\n", None)
@@ -145,17 +144,6 @@ class TestDeath:
         assert not (tmp_path / "ran").exists()
         assert (await executor.execute("print(1)")).stdout == "1\n"
 
-    async def test_a_kernel_that_does_not_know_us_any_more_has_lost_what_we_know(
-        self, executor: RemoteExecutor
-    ) -> None:
-        await executor.execute("x = 1")
-        # What a restart does to the modules of a kernel.
-        output = await executor.execute(
-            "import sys\nsys.modules.pop('parsimony_kernel.execution.remote_bootstrap')"
-        )
-        assert "restarted" in lost(output).message
-        assert (await executor.execute("print('x' in globals())")).stdout == "False\n"
-
     async def test_a_chore_that_finds_the_loss_leaves_it_to_the_next_code(
         self, executor: RemoteExecutor, tmp_path: Path
     ) -> None:
@@ -178,30 +166,13 @@ class TestEnding:
         self, executor: RemoteExecutor
     ) -> None:
         await executor.execute("x = 1\ny = 2", producer_notebook_path="nb.ipynb")
-        output = await executor.execute(
-            f"print('a')\nprint('b')\n{ENDLESS}", timeout_seconds=DEADLINE_S
-        )
+        output = await executor.execute(f"print('a')\n{ENDLESS}", timeout_seconds=DEADLINE_S)
         error = lost(output)
         assert (error.name, error.past_deadline) == ("TimeoutError", True)
         assert error.message.startswith("timeout: the code was stopped after 0.3 s; ")
-        assert "gone with it: x, y." in error.message
-        assert output.stdout == "a\nb\n"
+        assert "gone with it: x, y, and what this code had printed." in error.message
         assert executor.origin_ledger.get("x") is None
         assert await text_of(executor, "'x' in globals()") == "False"
-
-    async def test_of_endless_prints_the_head_and_the_newest_are_kept_when_the_kernel_ends(
-        self, executor: RemoteExecutor
-    ) -> None:
-        output = await executor.execute(
-            f"for i in range(20_000): print(i)\nimport time\ntime.sleep(0.2)\n{ENDLESS}",
-            timeout_seconds=4,
-        )
-        lost(output)
-        assert output.stdout.startswith("0\n1\n2\n")
-        assert output.stdout.endswith("19998\n19999\n")
-        assert "characters cut" in output.stdout
-        assert output.truncated
-        assert len(output.stdout) < 21_000
 
     async def test_a_cancel_ends_the_kernel_of_what_cannot_be_interrupted(
         self, executor: RemoteExecutor, tmp_path: Path
@@ -333,7 +304,7 @@ class TestVariables:
         pid = await pid_of(executor)
         os.kill(pid, signal.SIGKILL)
         assert ends(pid)
-        with pytest.raises(RemoteKernelError, match="'x' is gone"):
+        with pytest.raises(RemoteKernelError, match="no variable of the kernel is named 'x' now"):
             await asyncio.to_thread(value.fetch)
         lost(await executor.execute("x"))
 
@@ -376,7 +347,10 @@ class TestStarting:
     @pytest.mark.parametrize(
         ("module", "said"),
         [
-            ("raise ModuleNotFoundError('it is not there')", "pip install parsimony-kernel"),
+            (
+                "raise ModuleNotFoundError('it is not there')",
+                "pip install --upgrade parsimony-kernel",
+            ),
             (None, "while it started; `jupyter console --kernel odd` shows why"),
         ],
     )

@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import sys
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
@@ -30,38 +30,38 @@ async def answers() -> str:
     return "here"
 
 
-async def test_a_task_that_calls_sys_exit_ends_alone_and_says_so() -> None:
+async def stubborn() -> None:
+    try:
+        await asyncio.Event().wait()
+    finally:
+        sys.exit("no")
+
+
+class Unshown:
+    def __repr__(self) -> str:
+        raise SystemExit
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (leaves, "task with 3; the kernel goes on"),
+        (lambda: leaves(Unshown()), "ended this task; the kernel goes on$"),
+        (stubborn, "with 'no'"),
+    ],
+    ids=["code", "code-without-repr", "when-cancelled"],
+)
+async def test_a_task_that_calls_sys_exit_ends_alone_and_says_so(
+    code: Callable[[], Coroutine[Any, Any, None]], said: str
+) -> None:
     with staying(asyncio.get_running_loop()):
-        task = asyncio.create_task(leaves())
-    with pytest.raises(TaskExit, match="task with 3; the kernel goes on") as e:
+        task = asyncio.create_task(code())
+        await asyncio.sleep(0)
+    if code is stubborn:
+        task.cancel()
+    with pytest.raises(TaskExit, match=said) as e:
         await task
     assert isinstance(e.value.__cause__, SystemExit)
-
-
-async def test_a_task_that_answers_a_cancellation_with_sys_exit_stays_too() -> None:
-    async def stubborn() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            sys.exit("no")
-
-    with staying(asyncio.get_running_loop()):
-        task = asyncio.create_task(stubborn())
-        await asyncio.sleep(0)
-    task.cancel()
-    with pytest.raises(TaskExit, match="with 'no'"):
-        await task
-
-
-async def test_an_exit_code_that_cannot_be_shown_is_left_out() -> None:
-    class Code:
-        def __repr__(self) -> str:
-            raise SystemExit
-
-    with staying(asyncio.get_running_loop()):
-        task = asyncio.create_task(leaves(Code()))
-    with pytest.raises(TaskExit, match=r"ended this task; the kernel goes on$"):
-        await task
 
 
 async def test_a_task_that_outlives_the_cell_stays_and_so_does_what_it_starts() -> None:
@@ -93,21 +93,6 @@ async def test_a_task_that_is_cancelled_before_it_began_leaves_nothing_unawaited
             await task
     assert not begun
     assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
-
-
-async def test_a_task_looks_like_the_coroutine_that_it_was_made_of() -> None:
-    plain = asyncio.create_task(answers(), name="t")
-    with staying(asyncio.get_running_loop()):
-        kept = asyncio.create_task(answers(), name="t")
-    assert repr(kept) == repr(plain)
-    await asyncio.sleep(0)
-    assert repr(kept) == repr(plain)
-    shown: Any = kept.get_coro()
-    assert repr(shown).startswith("<coroutine object answers ")
-    assert (shown.__name__, shown.__qualname__) == ("answers", "answers")
-    assert inspect.getcoroutinestate(shown) == inspect.CORO_SUSPENDED
-    assert [frame.f_code for frame in kept.get_stack()] == [answers.__code__]
-    await asyncio.gather(plain, kept)
 
 
 def test_tasks_of_others_are_made_as_before(loop: asyncio.AbstractEventLoop) -> None:
