@@ -92,6 +92,7 @@ def _highlighted(part: Verbatim) -> Markup:
 
 VEGALITE_MIME = "application/vnd.vegalite.v5+json"
 _EMBEDDED = tomllib.loads(Path(__file__).with_name("chart.toml").read_text(encoding="utf-8"))
+_STOPGAP_SCALE = 0.5
 # Of more than this SVG takes seconds to be drawn.
 _SVG_CHARS = 200_000
 # A colour that is an address, and what can make one up: SVG would load it, a canvas does not.
@@ -152,7 +153,10 @@ def figure_bundle(figure: FigureBlock) -> Bundle:
         is_ours = len(text) <= _SVG_CHARS and not _MAY_LOAD.search(text)
         is_ours = is_ours and not any("background" in each for each in grounds)
         told = _EMBEDDED if is_ours else {"actions": _EMBEDDED["actions"]}
-        metadata[VEGALITE_MIME] = {"embed_options": told}
+        # JupyterLab makes a PNG of its own, twice as large as ours, and may save it before ours is
+        # there.
+        smaller = {} if png else {"scaleFactor": _STOPGAP_SCALE}
+        metadata[VEGALITE_MIME] = {"embed_options": told | smaller}
     if png:
         data["image/png"] = png
         metadata["image/png"] = {"alt": inline(alternative(figure))}
