@@ -34,6 +34,7 @@ $(VENV)/.test-installed: $(BIN)/python pyproject.toml
 install: $(VENV)/.installed ## the package and JupyterLab, in .venv
 
 demo: $(VENV)/.installed ## runs the quickstart notebook with the embedded offline model
+	@rm -rf notebooks/executed
 	@$(BIN)/jupyter parsimony demo notebooks/01_quickstart.ipynb
 
 lab: $(VENV)/.installed ## opens JupyterLab on the example notebooks

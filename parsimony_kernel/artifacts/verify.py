@@ -21,8 +21,7 @@ from parsimony_kernel.identity import ARTIFACT_FOLDER, ArtifactRef
 QUARANTINE = f"{ARTIFACT_FOLDER}/quarantine"
 _NO_LOG = "restore it from a backup, or publish again what it recorded"
 _UNNAMED = (
-    "is sound, and no log names it: its writer was stopped before the line, the line is gone, or "
-    "what it made was published before"
+    "is sound, and no log names it: its writer was stopped before the line, or the line is gone"
 )
 _UNWRITTEN = "holds no line, and the journal knows of none: its writer was stopped before the first"
 
@@ -107,7 +106,9 @@ def verify(
         problems = dict.fromkeys(_faults_of_log(store, log, lines_of_log, sound, named))
         findings += [Finding(log, problem) for problem in problems]
     findings += [*_gone(store, witnessed or {}), *_names(store)]
-    notes += [Finding(path, _UNNAMED) for path in sorted(sound - named)]
+    # The code of what was published before stays without a line.
+    code = identity.SNAPSHOT_SUFFIXES["notebook"]
+    notes += [Finding(path, _UNNAMED) for path in sorted(sound - named) if not path.endswith(code)]
     return Verification(snapshots, lines, tuple(findings), tuple(notes))
 
 
