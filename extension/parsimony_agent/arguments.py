@@ -76,7 +76,7 @@ def reader(row: Mapping[str, Any]) -> Reader:
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """``" Did you mean 'x'?"`` for the nearest of ``known``, or nothing when none is near."""
-    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.7)
     return f" Did you mean {found[0]!r}?" if found else ""
 
 

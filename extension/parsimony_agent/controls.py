@@ -88,7 +88,7 @@ class Prompt(Control):
             description="Or in your own words:" if choices else "Your answer:",
             tooltip="Enter sends these words as the answer",
             style={"description_width": "initial"},
-            layout={"width": "auto", "flex": "1 1 20em"},
+            layout={"width": "auto", "flex": "1 1 20em", "min_width": "0"},
         )
         self.send = widgets.Button(
             description="Send",

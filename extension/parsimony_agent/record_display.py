@@ -82,7 +82,7 @@ class Place:
             if not isinstance(each, hidden)
         ]
         segment = segment_of(told, echo=self._elsewhere, is_reply_told=self._goes_on)
-        head, figure, (work, about_work) = segment_bundles(segment)
+        head, figure, (work, about_work) = segment_bundles(segment, is_first=not self._goes_on)
         about_work = {**about_work, **facts} if ended else about_work
         control = [self.control.bundle()] if self.control is not None else []
         self.displays.show([head, figure, (work, about_work), *control])

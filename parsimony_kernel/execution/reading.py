@@ -9,7 +9,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import product
@@ -21,6 +21,14 @@ _LINES = 400
 # So many lines at most stand above the header.
 _TITLES = 20
 _BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_NAMES = {",": "commas", ";": "semicolons", ".": "points", "\t": "tabs", "|": "pipes"}
+_CLAUSES = {
+    "sep": "{} between columns",
+    "skiprows": "its header below line {}",
+    "encoding": "the encoding {} (it isn't UTF-8)",
+    "decimal": "decimal {}",
+    "thousands": "{} between thousands",
+}
 # Of the separator, the lines above the header and the encoding, what pandas finds by itself.
 _DEFAULTS = (",", 0, "utf-8", "utf-8-sig")
 _SIGNS = re.compile(r"[$€£¥%\s]|EUR|USD|GBP|CHF")
@@ -51,6 +59,20 @@ class Reading:
         signs = f"numbers with a sign in {', '.join(self.signed)}" if self.signed else ""
         comment = "; ".join(filter(None, (self.says, signs)))
         return f"{told}  # {comment}" if comment else told
+
+
+def in_words(options: Mapping[str, Any], signed: Sequence[str] = ()) -> str:
+    """How a file was read, such as ``semicolons between columns and decimal commas``."""
+    told = [
+        _CLAUSES[name].format(_NAMES.get(given, given))
+        for name, given in options.items()
+        if name in _CLAUSES
+    ]
+    for name, form in options.get("date_format", {}).items():
+        day = form.replace("%d", "day").replace("%m", "month").replace("%Y", "year")
+        told.append(f"{name} as {day.partition(' ')[0]}")
+    told += [f"{name} without its sign" for name in signed]
+    return " and ".join(filter(None, (", ".join(told[:-1]), *told[-1:])))
 
 
 def sniff(path: str) -> str:

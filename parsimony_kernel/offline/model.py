@@ -17,6 +17,7 @@ from rapidfuzz import fuzz
 
 from parsimony_kernel.core import chat
 from parsimony_kernel.core.text import counted
+from parsimony_kernel.execution.reading import in_words
 from parsimony_kernel.offline import code, words
 from parsimony_kernel.offline.reader import Reader
 from parsimony_kernel.offline.schema import Query, Table, read_table
@@ -212,10 +213,7 @@ class _Planner:
         reading = self._sniffed(path) if is_text and (table is None or _is_odd(table)) else {}
         if any(reading.values()):
             table, error = self._loaded(path, name, **reading)
-            ways = code.arguments(reading["options"])
-            ways += [f"{each} without its sign" for each in reading["signed"]]
-            latin = " is not UTF-8" * ("encoding" in reading["options"])
-            self.notes.append(f"{path}{latin}: read with {', '.join(ways)}.")
+            self.notes.append(f"Read {path} with {in_words(**reading)}.")
         if table is None:
             raise Unclear(f"{path} cannot be read. {error[:300] or 'It holds no table.'}")
         header = spoken(c.name for c in table.columns[:1])

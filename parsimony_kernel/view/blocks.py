@@ -63,7 +63,8 @@ class StepBlock(Block):
 
     ``code`` is whole, as it ran. ``shown`` is what it printed and displayed, and what became of
     variables; a chart stands in a block of its own, and here by its number. ``error`` is
-    why it failed, and where, ``made`` the variables that it made or changed.
+    why it failed, and where, ``made`` the variables that it made or changed, ``theirs`` those of
+    the changed that the person had bound or changed last.
     """
 
     number: int
@@ -76,6 +77,7 @@ class StepBlock(Block):
     state: StepState = "running"
     shown: tuple[Part, ...] = ()
     made: tuple[str, ...] = ()
+    theirs: tuple[str, ...] = ()
     note: str = ""
     error: str = ""
 

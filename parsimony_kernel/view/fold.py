@@ -302,15 +302,15 @@ def _end_step(view: RunView, event: ev.ToolEvent) -> None:
     view.activity = "Thinking"
     answer = envelope.get("result")
     if output is not None:
-        shown = tuple(_shown(view, output, is_noted=bool(step.note)))
-        view.put(step, shown=shown, made=cut_each(output.changed))
+        theirs = () if step.note else cut_each(output.overwritten)
+        shown = tuple(_shown(view, output))
+        view.put(step, shown=shown, made=cut_each(output.changed), theirs=theirs)
     elif event.tool_type == "function" and answer not in (None, {}, []):
         view.put(step, shown=(*step.shown, *_stream("Output", _as_text(answer))))
 
 
-def _shown(view: RunView, output: out.KernelOutput, *, is_noted: bool) -> Iterator[pt.Part]:
-    """What code printed and displayed, in the order in which it came, and what became of
-    variables, unless a note says it."""
+def _shown(view: RunView, output: out.KernelOutput) -> Iterator[pt.Part]:
+    """What code printed and displayed, in the order in which it came, and what it deleted."""
     before, *behind = _printed(output)
     yield from (*before, *_stream("Messages on stderr", output.stderr))
     for each, printed in zip_longest(output.shown, behind, fillvalue=()):
@@ -323,8 +323,6 @@ def _shown(view: RunView, output: out.KernelOutput, *, is_noted: bool) -> Iterat
                 yield pt.table_of(each)
         yield from printed
     yield from pt.names_note("Deleted: ", cut_each(output.deleted))
-    if not is_noted:
-        yield from pt.names_note("Changed, and yours: ", cut_each(output.overwritten))
 
 
 def _printed(output: out.KernelOutput) -> list[tuple[pt.Verbatim, ...]]:

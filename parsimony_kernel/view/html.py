@@ -36,13 +36,14 @@ _WITHOUT_LOOK = re.compile(r'<span class="pc-(?:n|nn|na|vm|o|p|w)">([^<]*)</span
 _PIXELS = re.compile(r'src="data:[^"]*"')
 
 
-def html_of(sections: Iterable[Section], summary: Sentence = ()) -> str:
-    """``sections`` as one element, which is a polite live region and has the style sheet; or,
-    under a ``summary``, put away in one closed fold, which stands below such an element."""
+def html_of(sections: Iterable[Section], summary: Sentence = (), *, is_first: bool = True) -> str:
+    """``sections`` as one element, which is a polite live region and, where it is the first of a
+    cell, has the style sheet; or, under a ``summary``, put away in one closed fold, which stands
+    below such an element."""
     template = _template()
     pieces = [str(template.section(each)) for each in sections]
     body = "".join(fit(pieces, lambda note: f'<p class="pk-note">{note}</p>', _weight))
-    sheet = "" if summary else style_sheet()
+    sheet = style_sheet() if is_first and not summary else ""
     return unbroken(str(template.record(Markup(body), summary, Markup(sheet))))
 
 
@@ -92,6 +93,7 @@ def _highlighted(part: Verbatim) -> Markup:
 
 VEGALITE_MIME = "application/vnd.vegalite.v5+json"
 _EMBEDDED = tomllib.loads(Path(__file__).with_name("chart.toml").read_text(encoding="utf-8"))
+_STOPGAP_SCALE = 0.5
 # Of more than this SVG takes seconds to be drawn.
 _SVG_CHARS = 200_000
 # A colour that is an address, and what can make one up: SVG would load it, a canvas does not.
@@ -104,13 +106,13 @@ Bundle = tuple[dict[str, Any], dict[str, Any]]
 NOTHING: dict[str, Any] = {"text/plain": " ", "text/html": " "}
 
 
-def segment_bundles(segment: Segment) -> tuple[Bundle, Bundle, Bundle]:
+def segment_bundles(segment: Segment, *, is_first: bool = True) -> tuple[Bundle, Bundle, Bundle]:
     """The three outputs of a segment: what is read first, the chart that answers, the work.
 
-    Each is its data and its metadata.
+    Each is its data and its metadata. The first segment of a cell has the style sheet of all.
     """
     return (
-        (bundle(segment.head) if segment.head else NOTHING, {}),
+        (bundle(segment.head, is_first=is_first) if segment.head else NOTHING, {}),
         figure_bundle(segment.figure) if segment.figure else (NOTHING, {}),
         (bundle(segment.work, segment.summary) if segment.work else NOTHING, {}),
     )
@@ -124,13 +126,15 @@ def record_html(blocks: Sequence[Block]) -> str:
     return html_of([*segment.head, *shown]) + work
 
 
-def bundle(sections: Sequence[Section], summary: Sentence = ()) -> dict[str, Any]:
+def bundle(
+    sections: Sequence[Section], summary: Sentence = (), *, is_first: bool = True
+) -> dict[str, Any]:
     """``text/plain``, ``text/markdown`` and ``text/html`` of one display, in a fold that is called
     ``summary`` if it has one."""
     return {
         "text/plain": text_of(sections, summary=summary) or " ",
         "text/markdown": markdown_of(sections, summary) or " ",
-        "text/html": html_of(sections, summary),
+        "text/html": html_of(sections, summary, is_first=is_first),
     }
 
 
@@ -152,7 +156,10 @@ def figure_bundle(figure: FigureBlock) -> Bundle:
         is_ours = len(text) <= _SVG_CHARS and not _MAY_LOAD.search(text)
         is_ours = is_ours and not any("background" in each for each in grounds)
         told = _EMBEDDED if is_ours else {"actions": _EMBEDDED["actions"]}
-        metadata[VEGALITE_MIME] = {"embed_options": told}
+        # JupyterLab makes a PNG of its own, twice as large as ours, and may save it before ours is
+        # there.
+        smaller = {} if png else {"scaleFactor": _STOPGAP_SCALE}
+        metadata[VEGALITE_MIME] = {"embed_options": told | smaller}
     if png:
         data["image/png"] = png
         metadata["image/png"] = {"alt": inline(alternative(figure))}

@@ -198,9 +198,7 @@ def _question(block: bl.QuestionBlock) -> Iterator[pt.Part]:
         if block.choices:
             choices = [f"{at}. {each}" for at, each in enumerate(block.choices, start=1)]
             yield pt.Verbatim("Answer without buttons", "\n".join((*choices, how)), put_away=True)
-        yield pt.note(
-            "If you ran all cells, Run All stopped here: answer, then run the cells below."
-        )
+        yield pt.note("Run All stops here until you answer.")
         return
     if block.choices:
         yield pt.Items(tuple(map(pt.spans_of, block.choices)), is_ordered=True)
@@ -309,12 +307,14 @@ def segment_of(
         work += [notes(*lines) for each in questions if (lines := _asked(each))]
     if work or outcome is not None:
         work += [outline(replace(each, words="")) for each in requests if each.shared]
+    where = " before the question" * (outcome is None and bool(answered))
+    where = " after your answer" if is_reply_told else where
     is_over = isinstance(outcome, bl.EndBlock)
     if is_over and any(each.tool_type == "code" and each.state == "done" for each in steps):
         work.append(notes(_COMMANDS))
     work += [outline(each) for each in _of(bl.FooterBlock, blocks) if each.model != OFFLINE]
     return Segment(
-        tuple(head), figure, tuple(work), _summary(blocks, behind, outcome) if work else ()
+        tuple(head), figure, tuple(work), _summary(blocks, behind, outcome, where) if work else ()
     )
 
 
@@ -369,12 +369,18 @@ def _notes(blocks: Sequence[bl.Block], is_reply_told: bool) -> Iterator[str]:
                 if not is_reply_told:
                     yield f"Your answer: {block.reply}"
                 if block.gone:
-                    gone = ", ".join(f"`{name}`" for name in block.gone)
-                    yield f"No longer in the notebook since the question: {gone}"
+                    yield f"No longer in the notebook since the question: {_listed(block.gone)}"
+            case bl.StepBlock() if block.theirs:
+                yield f"Changed your {_listed(block.theirs)}; `%agent undo` takes that back."
             case bl.RecoveryBlock():
                 yield from _recovered(block, is_under_way=block is settled[-1])
             case bl.BudgetBlock():
                 yield f"Most of the {block.guard.removesuffix('s')} budget is used."
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - pt.NAMED:,} more" if len(names) > pt.NAMED else ""
+    return ", ".join(f"`{name}`" for name in names[: pt.NAMED]) + more
 
 
 def _recovered(block: bl.RecoveryBlock, *, is_under_way: bool) -> Iterator[str]:
@@ -391,12 +397,13 @@ def _recovered(block: bl.RecoveryBlock, *, is_under_way: bool) -> Iterator[str]:
 
 
 def _summary(
-    blocks: Sequence[bl.Block], behind: Sequence[bl.Block], outcome: bl.Block | None
+    blocks: Sequence[bl.Block], behind: Sequence[bl.Block], outcome: bl.Block | None, where: str
 ) -> pt.Sentence:
-    """How much work is put away, and what it made, as far as the answer doesn't name it."""
+    """How much work is put away, ``where`` in the turn, and what it made, as far as the answer
+    doesn't name it."""
     steps = _of(bl.StepBlock, blocks)
     shown = {step.number for step in _of(bl.StepBlock, behind)}
-    told = counted(len(shown), "step") if shown else "Details"
+    told = counted(len(shown), "step") + where if shown else "Details"
     made = list(dict.fromkeys(name for step in steps for name in step.made))
     if isinstance(outcome, bl.EndBlock):
         if outcome.kind != "result":

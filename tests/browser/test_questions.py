@@ -133,12 +133,14 @@ def test_a_click_after_the_page_was_loaded_again_shows_the_record_in_the_widget(
 
 
 @pytest.mark.parametrize(
-    ("is_reloaded", "is_by_menu"),
-    # A page that was loaded again isn't told of a restart by another client.
-    [(False, True), (False, False), (True, True)],
+    ("is_reloaded", "end"),
+    [
+        *((False, end) for end in ("restart by menu", "restart by api")),
+        *((True, end) for end in ("restart by menu", "restart by api", "shutdown", "kill")),
+    ],
 )
-def test_after_a_restart_the_card_says_how_to_answer_and_has_no_dead_button(
-    lab: Lab, is_by_menu: bool, is_reloaded: bool
+def test_after_the_end_of_its_kernel_a_card_says_how_to_answer_and_has_no_dead_button(
+    lab: Lab, is_reloaded: bool, end: str
 ) -> None:
     """Lab drops what a kernel says once it is restarting, so the card says it from the start."""
     lab.new_notebook_with("asking(1)")
@@ -150,12 +152,19 @@ def test_after_a_restart_the_card_says_how_to_answer_and_has_no_dead_button(
         lab.reload()
         cell = lab.page.locator(".jp-Notebook .jp-Cell").nth(1)
         expect(cell.get_by_role("button", name="west")).to_be_enabled()
-    lab.restart_kernel(is_by_menu=is_by_menu)
+    if end == "shutdown":
+        lab.shut_down_kernel()
+    elif end == "kill":
+        lab.run("import os; os.kill(os.getpid(), 9)")
+        dialog = lab.page.locator(".jp-Dialog", has_text="Kernel Restarting")
+        dialog.get_by_role("button", name="Ok").click()
+    else:
+        lab.restart_kernel(is_by_menu=end == "restart by menu")
     expect(cell.get_by_role("button", name="west")).to_have_count(0)
     assert cell.locator(".jupyter-widgets").evaluate_all(_BROKEN_LINKS) == []
     away = cell.locator("summary", has_text="Answer without buttons")
     if away.count():
         away.click()
     expect(cell.get_by_text("%agent answer NUMBER").last).to_be_visible()
-    how = ("reloaded" if is_reloaded else "live", "menu" if is_by_menu else "api")
-    lab.picture(f"question-restarted-{'-'.join(how)}", cell)
+    lab.picture(f"question-{end.replace(' ', '-')}-{'reloaded' if is_reloaded else 'live'}", cell)
+    assert lab.complaints == []

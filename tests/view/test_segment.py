@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -298,6 +299,14 @@ def test_a_chart_has_the_ground_of_the_page_unless_it_says_another(
     options = metadata[VEGALITE_MIME]["embed_options"]
     assert ("config" in options, "renderer" in options) == (follows, follows)
     assert options["actions"]["editor"] is False
+
+
+def test_a_picture_that_the_front_end_makes_meanwhile_is_small() -> None:
+    """JupyterLab saves one of its own as long as there is none of ours."""
+    chart = FigureBlock(1, spec={"mark": "bar"})
+    painted = replace(chart, png_base64="iVBORw0KGgo=")
+    told = [figure_bundle(each)[1][VEGALITE_MIME]["embed_options"] for each in (chart, painted)]
+    assert [each.get("scaleFactor") for each in told] == [0.5, None]
 
 
 @pytest.mark.parametrize(

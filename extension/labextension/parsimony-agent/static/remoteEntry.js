@@ -1,5 +1,6 @@
 // Requests of agent cells are prose: below the magic's line, Python's colours are taken off.
-// A chart below them that is wider than its cell is drawn smaller.
+// A chart below them that is wider than its cell is drawn smaller. The buttons of a question are
+// hidden when their kernel ends: a page that was loaded again draws nothing that a kernel says of them.
 //
 // This is a container of webpack's module federation, written by hand so that nothing has to be
 // built: JupyterLab and Notebook 7 call `init` with the modules that they share, then `get`.
@@ -9,6 +10,7 @@
     .jp-RenderedVegaCommon5 { margin-left: 0 }
     svg.marks { max-width: 100%; height: auto }
   }`;
+  const ENDED = /^(starting|restarting|autorestarting|dead|terminating)$/;
   let shared = {};
 
   // A module that the front end shares. It holds one version of each of these.
@@ -16,6 +18,7 @@
 
   const plugin = async () => {
     const { EditorExtensionRegistry, IEditorExtensionRegistry } = await load('@jupyterlab/codemirror');
+    const { INotebookTracker } = await load('@jupyterlab/notebook');
     const { EditorView } = await load('@codemirror/view');
     const plain = { color: 'inherit !important', fontWeight: 'inherit !important', fontStyle: 'inherit !important' };
     const prose = [
@@ -27,10 +30,14 @@
     ];
     return {
       id: 'parsimony-agent:request',
-      description: 'Shows the requests of agent cells as prose, and their charts whole.',
+      description: 'Shows the requests of agent cells as prose, their charts whole, and no dead buttons.',
       autoStart: true,
-      requires: [IEditorExtensionRegistry],
-      activate: (_, registry) => {
+      requires: [IEditorExtensionRegistry, INotebookTracker],
+      activate: (_, registry, notebooks) => {
+        notebooks.widgetAdded.connect((_, { node, sessionContext }) => sessionContext.statusChanged.connect((_, status) => {
+          if (ENDED.test(status))
+            for (const each of node.querySelectorAll('.parsimony-record-controls')) each.style.display = 'none';
+        }));
         document.head.appendChild(document.createElement('style')).textContent = FITTING;
         registry.addExtension({
           name: 'parsimony-agent-request',
