@@ -13,18 +13,13 @@ from parsimony_kernel.execution.base import BaseCodeExecutor
 from tests.contracts.told import text
 
 
-async def test_a_trailing_expression(executor: BaseCodeExecutor) -> None:
-    output = await executor.execute("x = 20\nx * 2 + 2")
-    assert [text(each) for each in output.outputs] == ["42"]
-
-
-async def test_nothing_of_a_statement_or_after_a_semicolon(executor: BaseCodeExecutor) -> None:
+async def test_a_trailing_expression_is_shown_unless_it_is_quiet(
+    executor: BaseCodeExecutor,
+) -> None:
     for code in ("x = 1", "5;", "(5) ; # quiet", "None", "", "# only words"):
         assert (await executor.execute(code)).outputs == ()
-
-
-async def test_a_hash_with_a_semicolon_is_no_semicolon(executor: BaseCodeExecutor) -> None:
-    assert len((await executor.execute("5 # a;")).outputs) == 1
+    for code in ("x = 20\nx * 2 + 2", "42 # a;"):
+        assert [text(each) for each in (await executor.execute(code)).outputs] == ["42"]
 
 
 async def test_a_frame_and_what_display_is_given(executor: BaseCodeExecutor) -> None:
@@ -48,12 +43,42 @@ async def test_an_altair_chart(executor: BaseCodeExecutor) -> None:
     assert figure.spec is not None
 
 
-async def test_prints_of_either_stream(executor: BaseCodeExecutor) -> None:
-    output = await executor.execute(
-        "import sys\nprint('out ä∑😀')\nprint('err', file=sys.stderr)\n"
-        "sys.stdout.buffer.write(b'bytes')"
-    )
-    assert (output.stdout, output.stderr) == ("out ä∑😀\nbytes", "err\n")
+PRINTED = {
+    "unicode and bytes": (
+        "import sys\nprint('out ä∑😀')\nsys.stdout.buffer.write(b'bytes');",
+        "out ä∑😀\nbytes",
+    ),
+    "a thread": (
+        "import threading\nt = threading.Thread(target=print, args=('there',))\n"
+        "t.start()\nt.join()",
+        "there\n",
+    ),
+    "a progress bar": (
+        "print('1%\\r50%\\r\\x1b[32m100%\\x1b[0m\\r\\ndone')",
+        "100%\r\ndone\n",
+    ),
+    "a process that is awaited": (
+        "import asyncio\nprocess = await asyncio.create_subprocess_exec('echo', 'awaited')\n"
+        "await process.wait();",
+        "awaited\n",
+    ),
+    "a process of a thread": (
+        "import asyncio, subprocess\nawait asyncio.to_thread(subprocess.run, ['echo', 'aside']);",
+        "aside\n",
+    ),
+    "a fork": (
+        "import os\nchild = os.fork()\nif not child:\n    print('forked ä')\n    os._exit(0)\n"
+        "os.waitpid(child, 0);",
+        "forked ä\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", PRINTED)
+async def test_what_is_printed(executor: BaseCodeExecutor, what: str) -> None:
+    code, printed = PRINTED[what]
+    output = await executor.execute(code)
+    assert (output.stdout, output.shown, output.error) == (printed, (), None)
 
 
 async def test_printed_text_is_a_typed_value_and_told_once(executor: BaseCodeExecutor) -> None:
@@ -64,18 +89,6 @@ async def test_printed_text_is_a_typed_value_and_told_once(executor: BaseCodeExe
     told = str(output.for_model())
     assert (told.count("one"), output.model_dump_json().count("one")) == (1, 1)
     assert KernelOutput.model_validate(output.model_dump(mode="json")) == output
-
-
-async def test_what_a_thread_of_the_cell_prints(executor: BaseCodeExecutor) -> None:
-    output = await executor.execute(
-        "import threading\nt = threading.Thread(target=print, args=('there',))\nt.start()\nt.join()"
-    )
-    assert output.stdout == "there\n"
-
-
-async def test_info_of_a_frame(executor: BaseCodeExecutor) -> None:
-    output = await executor.execute("import pandas as pd\npd.DataFrame({'a': [1]}).info()")
-    assert "Non-Null Count" in output.stdout
 
 
 async def test_twenty_thousand_prints_keep_head_and_tail(executor: BaseCodeExecutor) -> None:
@@ -92,23 +105,6 @@ async def test_of_many_displays_the_first_and_last(executor: BaseCodeExecutor) -
     shown = [text(each) for each in output.outputs]
     assert shown == [str(i) for i in (*range(10), *range(40, 50))]
     assert output.truncated
-
-
-async def test_a_progress_bar_is_its_last_state(executor: BaseCodeExecutor) -> None:
-    output = await executor.execute("print('1%\\r50%\\r\\x1b[32m100%\\x1b[0m\\r\\ndone')")
-    assert output.stdout == "100%\r\ndone\n"
-
-
-async def test_a_matplotlib_figure(executor: BaseCodeExecutor) -> None:
-    output = await executor.execute(
-        "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 2])\n"
-        "ax.set(title='Sales', xlabel='day', ylabel='price')\nplt.close(fig)\nfig"
-    )
-    (figure,) = output.outputs
-    assert isinstance(figure, FigureObject)
-    assert (figure.title, figure.library) == ("Sales", "matplotlib")
-    assert figure.description == "matplotlib figure of price by day"
-    assert figure.png_base64
 
 
 async def test_what_is_drawn_is_shown_once_and_closed(executor: BaseCodeExecutor) -> None:
@@ -174,33 +170,6 @@ async def test_what_child_processes_print(executor: BaseCodeExecutor) -> None:
     assert output.stdout == "parent\nrun\nshell\nsystem\nhanded\n"
     assert output.stderr == "wrong\n"
     assert [text(each) for each in output.shown] == ["(3, 'caught\\n')"]
-
-
-async def test_what_a_process_prints_that_is_started_from_a_coroutine(
-    executor: BaseCodeExecutor,
-) -> None:
-    output = await executor.execute(
-        "import asyncio\nprocess = await asyncio.create_subprocess_exec('echo', 'awaited')\n"
-        "await process.wait()"
-    )
-    assert (output.stdout, [text(each) for each in output.shown]) == ("awaited\n", ["0"])
-
-
-async def test_what_a_process_prints_that_a_thread_starts_while_the_code_awaits(
-    executor: BaseCodeExecutor,
-) -> None:
-    output = await executor.execute(
-        "import asyncio, subprocess\nawait asyncio.to_thread(subprocess.run, ['echo', 'aside']);"
-    )
-    assert output.stdout == "aside\n"
-
-
-async def test_what_forked_processes_print(executor: BaseCodeExecutor) -> None:
-    output = await executor.execute(
-        "import os\nchild = os.fork()\nif not child:\n    print('forked ä')\n    os._exit(0)\n"
-        "os.waitpid(child, 0)[1]"
-    )
-    assert (output.stdout, [text(each) for each in output.shown]) == ("forked ä\n", ["0"])
 
 
 async def test_a_line_without_end_is_cut_in_the_middle(executor: BaseCodeExecutor) -> None:

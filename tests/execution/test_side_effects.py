@@ -44,12 +44,11 @@ class Desk:
         self.executor: InProcessExecutor = CodeExecutor(cwd=self.workspace)
         self.permit = self.new_permit()
 
-    def new_permit(self, *allowed: ReachKind, approved: str | None = None) -> Permit:
+    def new_permit(self, *allowed: ReachKind) -> Permit:
         return Permit(
             self.workspace,
             lambda reach, lines: reach.kind in allowed,
             lambda reach: reach.sentence,
-            approved,
         )
 
     async def run(self, code: str, *, seconds: float | None = 20) -> KernelOutput:
@@ -59,12 +58,6 @@ class Desk:
     async def held(self, code: str) -> Reach | None:
         await self.run(code)
         return self.permit.held
-
-    async def go_on(self, code: str) -> KernelOutput:
-        """Allow what was asked about, and nothing else."""
-        assert self.permit.held is not None
-        self.permit = self.new_permit(approved=self.permit.held.sentence)
-        return await self.run(code)
 
     def filled(self, code: str) -> str:
         return code.replace("OUTSIDE", str(self.outside)).replace("HOUSE", str(self.home))
@@ -226,30 +219,6 @@ class TestTheStatement:
         assert "n" not in desk.executor.variables()
         assert random.getstate() == state
         assert Path.cwd() != desk.workspace / "d"
-
-    async def test_it_goes_on_there_and_nothing_runs_twice(self, desk: Desk) -> None:
-        write = "with open('OUTSIDE/x', 'a') as f:\n    n = f.write('x')"
-        code = f"runs.append(1)\nprint('before')\n{write}\nruns.append(2)\nprint('after')"
-        desk.executor.namespace()["runs"] = []
-        assert await desk.held(code) is not None
-        output = await desk.go_on(code)
-        assert (output.error, output.stdout) == (None, "before\nafter\n")
-        assert {"n", "f"} <= set(output.changed)
-        assert desk.executor.variables()["runs"] == [1, 2]
-        assert (desk.outside / "x").read_text() == "x"
-
-    async def test_the_next_reach_is_asked_about_and_the_first_is_not_made_again(
-        self, desk: Desk
-    ) -> None:
-        code = "\n".join(
-            f"with open('OUTSIDE/{name}', 'a') as f:\n    f.write('x')" for name in "ab"
-        )
-        assert await desk.held(code) is not None
-        await desk.go_on(code)
-        assert desk.permit.held is not None
-        assert desk.permit.held.what.endswith("/b")
-        assert [each.name for each in desk.outside.iterdir()] == ["a"]
-        assert (desk.outside / "a").read_text() == "x"
 
     async def test_what_was_not_kept_is_not_run_again(self, desk: Desk) -> None:
         """Where nobody would expect it: a value that reaches when it is shown."""
