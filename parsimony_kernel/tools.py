@@ -162,8 +162,7 @@ class Tool:
         runs_code: it runs Python in an executor, which stops that code before it reaches outside.
 
     ``TypeError`` for a generator as its function or its ``reconcile``, and for a validator that
-    would have to be awaited; ``ValueError`` for a deadline that leaves no time, and for an effect
-    that is none of these.
+    would have to be awaited; ``ValueError`` for a deadline that leaves no time.
     """
 
     function: ToolFunction
@@ -196,11 +195,6 @@ class Tool:
                     f"{self.name}: the validator {validator!r} would have to be awaited; "
                     "make it a plain function"
                 )
-        if self.effect not in (None, "none", "idempotent", "write"):
-            raise ValueError(
-                f"{self.name}: the effect {self.effect!r} is not known; give 'none', 'idempotent' "
-                "or 'write', or leave it out"
-            )
         if self.timeout_s is not None and not self.timeout_s > 0:
             raise ValueError(
                 f"{self.name}: timeout_s={self.timeout_s!r} leaves no time; give more than 0, or "

@@ -42,10 +42,9 @@ def notebook_context(
         around: the date and the versions of what code may use.
         secrets: those of the process's environment by default.
         told: ``working_folder``, ``files``, ``variables``, ``more_variables`` (how many more there
-            are) and ``artifacts``; and where there is any: ``named_files``, the size and first
-            lines of files that the request names; ``replaceable``, names that the turn which this
-            one replaces has bound, free to bind again; ``kept_back``, what is not told, so that
-            nobody takes it for missing; ``answers``, which hold, by their questions.
+            are) and ``artifacts``; and where there is any: ``replaceable``, names that the turn
+            which this one replaces has bound, free to bind again; ``kept_back``, what is not told,
+            so that nobody takes it for missing; ``answers``, which hold, by their questions.
     """
     given = {name: value for name, value in told.items() if value}
     inventory = {**(around or {}), **_ALWAYS, **given}

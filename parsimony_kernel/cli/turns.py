@@ -82,23 +82,18 @@ def resume(arguments: argparse.Namespace) -> int:
 def _of_notebook(turns: Sequence[TurnRow], named: str | None) -> list[TurnRow]:
     """The turns of one notebook, or all where none is named.
 
-    A notebook goes by its path in the workspace, or by its file name where that is one only.
-    Raises ``SessionError`` when it is none or several.
+    A notebook goes by its path in the workspace. Raises ``SessionError`` where it has no turn.
     """
     if named is None:
         return list(turns)
-    known = sorted({turn.notebook for turn in turns})
-    name = PurePath(named).name
-    whole = [each for each in known if each == PurePath(named).as_posix()]
-    found = whole or [each for each in known if PurePath(each).name == name]
-    if len(found) == 1:
-        return [turn for turn in turns if turn.notebook == found[0]]
-    if found:
-        several = ", ".join(map(repr, found))
-        raise SessionError(f"{named!r} may be {several}: give the whole path.")
-    raise SessionError(
-        f"No turn of a notebook {named!r} is on record here.{nearest(named, known)} {_REMEDY}"
-    )
+    path = PurePath(named).as_posix()
+    found = [turn for turn in turns if turn.notebook == path]
+    if not found:
+        known = {turn.notebook for turn in turns}
+        raise SessionError(
+            f"No turn of a notebook {named!r} is on record here.{nearest(named, known)} {_REMEDY}"
+        )
+    return found
 
 
 def _described(turn: TurnRow) -> dict[str, Any]:

@@ -28,7 +28,7 @@ _CONTEXT = re.compile(r"<notebook_context>\n(.*?)\n</notebook_context>\n*", re.D
 _NEXT = re.compile(rf"\n?{re.escape(NEXT)}.*\Z|[ \n]?{re.escape(VALUES)}.*\)(?=\n|\Z)")
 _ADDENDUM = "<context_addendum>"
 # What of the inventory lies around the notebook.
-_KEYS_AROUND = "today versions working_folder files named_files artifacts replaceable"
+_KEYS_AROUND = "today versions working_folder files artifacts replaceable"
 _AROUND = frozenset(_KEYS_AROUND.split())
 
 _IN_A_LINE = 100

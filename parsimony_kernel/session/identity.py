@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -24,6 +24,8 @@ NAMELESS: Final = "untitled"
 LIFE: Final = uuid.uuid4().hex[:8]
 # Larger ones are not read for their cells.
 MAX_BYTES = 64 * 2**20
+# Of more files in a folder no other one is looked at.
+MAX_FILES = 200
 
 _OF_A_LIFE = re.compile(rf"(?P<name>(?:.*/)?{NAMELESS})#(?P<life>[0-9a-f]{{8}})", re.DOTALL)
 _REPEATED = re.compile(r"#\d+\Z")
@@ -145,7 +147,8 @@ def recognise(journal: SqliteJournal, workspace: Path, path: Path) -> Recognised
         turns = turns_of(name)
         heirs = []
         if not (_current(turns) & cells or is_open(name)):
-            beside = ((name_in(workspace, each), each) for each in path.parent.glob("*.ipynb"))
+            files = islice(path.parent.glob("*.ipynb"), MAX_FILES)
+            beside = ((name_in(workspace, each), each) for each in files)
             new = ((other, file) for other, file in beside if other not in names)
             heirs = [other for other, file in new if _have_in_common(turns, cells_of(file))]
         if len(heirs) != 1:

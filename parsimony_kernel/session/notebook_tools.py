@@ -181,7 +181,7 @@ def _made(variable: str, value: Any, reserved: Collection[str]) -> Tool:
     try:
         made = value if isinstance(value, Tool) else tool(value)
         json.dumps(made.to_llm(), allow_nan=False)
-        is_callable = made.arguments is not None and _NAME.fullmatch(made.name)
+        is_named = made.arguments and _NAME.fullmatch(made.name)
     except KeyboardInterrupt:
         raise
     except BaseException as exc:  # annotations, and the fields of a tool, are the person's code
@@ -190,14 +190,15 @@ def _made(variable: str, value: Any, reserved: Collection[str]) -> Tool:
             f"{variable!r} cannot become a tool ({said}): give each parameter "
             "a name and a type that JSON knows, such as str, int, float, bool, list or dict."
         ) from exc
-    if not is_callable:
-        raise SessionError(
-            f"{variable!r} cannot become a tool, for no provider takes its name: give it one of "
-            "1 to 64 letters from a to z, digits, '_' and '-', a function by def."
+    if not is_named:
+        wrong = (
+            "no provider takes its name: give it one of 1 to 64 letters from a to z, digits, '_' "
+            "and '-', a function by def"
         )
-    if made.name in reserved:
-        raise SessionError(
-            f"{variable!r} cannot become a tool, for {made.name!r} is a tool of every turn: give "
-            "yours another name."
-        )
-    return made
+    elif made.name in reserved:
+        wrong = f"{made.name!r} is a tool of every turn: give yours another name"
+    elif made.effect not in (None, "none", "idempotent", "write"):
+        wrong = "its effect is not known: write 'none', 'idempotent' or 'write', or leave it out"
+    else:
+        return made
+    raise SessionError(f"{variable!r} cannot become a tool, for {wrong}.")

@@ -74,7 +74,6 @@ class FakeTools(dict[str, Tool]):
     def __init__(self, session: "FakeSession") -> None:
         super().__init__()
         self._session = session
-        self.kept: dict[str, str] = {}
         self.servers = Servers(Path(), Path(), {})
 
     def added(self) -> Tools:

@@ -304,23 +304,6 @@ def test_a_function_becomes_a_tool_and_is_none_again(
     ]
 
 
-def test_a_tool_that_is_not_what_the_notebook_defines_now_is_listed_with_the_reason(
-    shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def area(width: float) -> float:
-        """The area."""
-        return width
-
-    session.variables["area"] = area
-    session.tools.add("area")
-    session.tools.kept = {"area": "'area' holds no function"}
-    shell.run_cell("%agent tools")
-    assert capsys.readouterr().out.strip().splitlines() == [
-        "tool  what it does  kept as it was, for",
-        "area  The area.     'area' holds no function",
-    ]
-
-
 def test_metrics_are_for_people(
     shell: Any, session: FakeSession, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,4 +1,4 @@
-"""What a turn is told to share: ``--share``, ``--context``, ``--no-context``, and the settings."""
+"""What a turn is told to share: ``--share``, and the settings."""
 
 import re
 from collections.abc import Iterator

@@ -3,7 +3,7 @@ before, and how turns are forgotten."""
 
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
@@ -33,6 +33,7 @@ from parsimony_kernel.storage.purge import purge
 from parsimony_kernel.storage.store import SqliteJournal, TurnRow
 from parsimony_kernel.testing.clock import START, ManualClock
 from parsimony_kernel.testing.scripted import ScriptedModel, call
+from tests.session.session_steps import gather
 
 Start = Callable[..., NotebookSession]
 
@@ -43,10 +44,6 @@ ASK = call("ask_user", question="Which region?", choices=["north", "south"])
 
 def run(code: str) -> Any:
     return call("run_code", code=code)
-
-
-async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
-    return [event async for event in events]
 
 
 async def turn(session: NotebookSession, cell: str, request: str = "go on") -> RunStarted:

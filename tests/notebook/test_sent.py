@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from parsimony_kernel.core.chat import ModelRequest
-from parsimony_kernel.core.events import AgentEvent, Handoff, RunCompleted, RunStarted, TextDelta
+from parsimony_kernel.core.events import Handoff, RunCompleted, RunStarted, TextDelta
 from parsimony_kernel.core.redaction import REDACTED
 from parsimony_kernel.llm.cassette_mode import CassetteMode
 from parsimony_kernel.llm.secrets import Secrets
@@ -22,8 +22,8 @@ from parsimony_kernel.session.turn_models import noting
 from parsimony_kernel.session.turns import TurnOptions
 from parsimony_kernel.storage.store import SqliteJournal
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
+from tests.session.session_steps import ENVIRON, gather
 
-ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}
 DONE = call("return_done", summary="It is done.")
 ASK = call("ask_user", question="Which region?", choices=["north", "south"])
 Start = Callable[..., NotebookSession]
@@ -35,10 +35,6 @@ def start(scripted: Start) -> Start:
         return scripted(*steps, model=model, environ={**ENVIRON, **environ})
 
     return build
-
-
-async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
-    return [event async for event in events]
 
 
 async def turn(session: NotebookSession, request: str = "go on", **options: Any) -> RunStarted:

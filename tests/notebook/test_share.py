@@ -1,7 +1,7 @@
 """How much of a notebook a model is told, of what, and what it is told instead of the rest."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -14,7 +14,6 @@ from parsimony_kernel.agent.hooks import RunHooks
 from parsimony_kernel.core import taxonomy as made
 from parsimony_kernel.core.chat import ModelRequest, ToolCall
 from parsimony_kernel.core.events import (
-    AgentEvent,
     Handoff,
     RunCompleted,
     RunStarted,
@@ -38,8 +37,8 @@ from parsimony_kernel.session.share import (
 from parsimony_kernel.session.turns import MENDING, TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, call
 from parsimony_kernel.testing.scripted import Step as Played
+from tests.session.session_steps import gather
 
-ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}
 DONE = call("return_done", summary="It is done.")
 Start = Callable[..., NotebookSession]
 
@@ -62,10 +61,6 @@ def start(tmp_path: Path, scripted: Start) -> Start:
         return session
 
     return build
-
-
-async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
-    return [event async for event in events]
 
 
 def asked_of(session: NotebookSession) -> list[ModelRequest]:

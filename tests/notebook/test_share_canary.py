@@ -6,7 +6,7 @@ back to it, and every request that it gets is searched to the letter.
 
 import json
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +25,8 @@ from parsimony_kernel.session.session import NotebookSession
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turns import TurnOptions
 from parsimony_kernel.testing.scripted import ScriptedModel, Step, call
+from tests.session.session_steps import ENVIRON, gather
 
-ENVIRON = {"PARSIMONY_SUSPENSION_SECRET": "a secret for tests"}
 # What is named nowhere in the script, so that only the notebook can have told it.
 HIDDEN = ("hidden_table", "hidden_column", "hidden_file", "hidden_title", "hidden_made")
 
@@ -181,10 +181,6 @@ def notebook(canaries: Canaries, steps: tuple[Step, ...]) -> Iterator[NotebookSe
             yield session
         finally:
             session.close()
-
-
-async def gather(events: AsyncIterator[AgentEvent]) -> list[AgentEvent]:
-    return [event async for event in events]
 
 
 async def all_the_ways(canaries: Canaries, share: Share) -> tuple[str, list[AgentEvent]]:

@@ -73,6 +73,7 @@ TYPES = "give each parameter a name and a type that JSON knows"
         (Tool(**{**FIT, "parameters_schema": None}), TYPES),
         (Tool(**{**FIT, "parameters_schema": OBJECT | {"x": object()}}), TYPES),
         (Tool(**{**FIT, "parameters_schema": OBJECT | {"x": float("nan")}}), TYPES),
+        (Tool(**{**FIT, "effect": "banana"}), "its effect is not known: write 'none'"),
         (named("plan", lambda: 3), "'plan' is a tool of every turn: give yours another name"),
         (leaving, r"\(SystemExit: 3\): give each parameter a name and a type"),
     ],
