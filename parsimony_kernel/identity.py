@@ -72,7 +72,7 @@ def _fault_in(name: str) -> str:
     for each in name:
         # Control, format and unassigned characters, and spaces of other kinds.
         if each in _BARRED or (each != " " and unicodedata.category(each)[0] in "CZ"):
-            return f"holds {each!r}, which no name may hold"
+            return f"holds {each!r}, which no part of a path may hold"
     if len(name.encode()) > MAX_NAME_BYTES:
         return f"is longer than {MAX_NAME_BYTES} bytes"
     if name.endswith((".", " ")) or name.startswith(" "):

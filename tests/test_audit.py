@@ -9,14 +9,9 @@ import pytest
 from parsimony_kernel.cli.main import main
 from parsimony_kernel.core.events import AgentError, LLMCallCompleted, RunCompleted, RunStarted
 from parsimony_kernel.core.kinds import Failure, FailureKind
-from parsimony_kernel.metrics import figures
 from parsimony_kernel.session.maintenance import (
-    RECENT_TURNS,
     journal_of,
-    recent_events,
-    verify_in,
 )
-from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.store import SqliteJournal
 from parsimony_kernel.storage.workspace import journal_path
 
@@ -39,25 +34,6 @@ def folder(tmp_path: Path) -> Path:
         journal.end_turn(run_id, "done", "ok")
     journal.close()
     return tmp_path
-
-
-def test_an_intact_journal_has_no_bad_entry_and_a_changed_one_is_named(folder: Path) -> None:
-    assert verify_in(folder)[0] is None
-    with journal_of(folder) as journal, journal.database.transaction() as db:
-        db.execute("UPDATE events SET body = replace(body, 'boom', 'fine') WHERE seq = 7")
-    assert verify_in(folder)[0] == (7, "the entry was changed after it was written")
-
-
-def test_recent_turns_are_counted(folder: Path) -> None:
-    with journal_of(folder) as journal:
-        found = figures.of_runs(recent_events(journal))
-    assert (found.executions, found.recovery_rate) == (3, 1.0)
-    assert RECENT_TURNS > 3
-
-
-def test_a_folder_without_a_journal_is_said(tmp_path: Path) -> None:
-    with pytest.raises(JournalError, match="--folder"):
-        verify_in(tmp_path)
 
 
 def test_the_command_line_verifies_and_counts(

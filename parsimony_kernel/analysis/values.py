@@ -64,6 +64,9 @@ def value_of(node: ast.expr, known: Known) -> Value | None:
             return _result(node, known)
         case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
             return tuple(_item(value_of(each, known)) for each in items[:_MAX_PARTS])
+        case ast.ListComp(elt=item, generators=made) | ast.GeneratorExp(elt=item, generators=made):
+            bound = names_in(*(each.target for each in made))
+            return (_item(value_of(item, {**known, **dict.fromkeys(bound)})),)
         case ast.NamedExpr() | ast.Await() | ast.FormattedValue():
             return value_of(node.value, known)
     return None
@@ -116,10 +119,8 @@ def _result(node: ast.Call, known: Known) -> Value | None:
     first = handed[0] if handed else None
     if isinstance(node.func, ast.Attribute):
         on = value_of(node.func.value, known)
-        if isinstance(on, Text) and on.path and node.func.attr in _LISTING:
-            return (_joined((on, *(handed or (Text(("*",)),))), path=True),)
         if isinstance(on, Text):
-            return on if on.path and node.func.attr in _SAME else None
+            return _of_path(on, node.func.attr, handed) if on.path else None
         called = _attribute(on, node.func.attr)
     else:
         called = value_of(node.func, known)
@@ -139,6 +140,15 @@ def _result(node: ast.Call, known: Known) -> Value | None:
     if any(each.arg == "transport" for each in node.keywords):
         return None
     return replace(called, name=f"{called.name}()")
+
+
+def _of_path(path: Text, method: str, handed: Sequence[Value | None]) -> Value | None:
+    """The meaning of a method call on a path."""
+    if method == "joinpath":
+        return _joined((path, *handed), path=True)
+    if method in _LISTING:
+        return (_joined((path, *(handed or (Text(("*",)),))), path=True),)
+    return path if method in _SAME else None
 
 
 # Whose object it is

@@ -359,10 +359,6 @@ class Visitor(State):
             if called in ("run_line_magic", "run_cell_magic"):
                 self._magic(node)
                 return
-            if called == "get" and is_namespace(function.value) and (key := _text(*node.args[:1])):
-                self.read(key)
-                self.visit(node.args[1:])
-                return
             self._method(node, function, handed)
         else:
             self.may_mutate(node)

@@ -211,7 +211,8 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
 def _like_columns(table: dict[str, Any]) -> str:
     """The columns of a table, as far as others may be the same; empty where it has none."""
     columns = [(c.get("name"), c.get("dtype"), c.get("missing")) for c in _columns(table)]
-    return json.dumps(columns, default=str) if columns else ""
+    more = table.get("more_columns"), table.get("columns_left_out")
+    return json.dumps([columns, more], default=str) if columns else ""
 
 
 def _size(table: dict[str, Any]) -> str:

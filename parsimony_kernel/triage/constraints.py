@@ -1,8 +1,8 @@
 """Whether what an agent did or said breaks a constraint that was put in words.
 
-A constraint is a sentence that forbids a name ("never call `delete_order`") or bounds the answer
-("at most 50 words"), a literal that must not occur ("DROP TABLE"), or a function of a step that
-says whether the step breaks it. Any other sentence is a reminder, and never broken.
+A constraint is a sentence that forbids what it quotes ("never call `delete_order`") or bounds the
+answer ("at most 50 words"), or a function of a step that says whether the step breaks it. Any other
+sentence is a reminder, and never broken.
 """
 
 import re
@@ -20,8 +20,7 @@ NEGATED = re.compile(
 )
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+|;\s")
 _FORBIDS = re.compile(
-    r"\b(?:never|do not|don[’']t|must not|mustn[’']t|may not|should not|shall not|cannot|can[’']t"
-    r"|avoid|without|no|forbidden to|not allowed to|prohibited to|not)\b(?: ever)?\s+(?P<what>.+)",
+    r"\b(?:never|not|don[’']t|mustn[’']t|cannot|can[’']t|avoid|without|no)\b(?P<what>.+)",
     re.IGNORECASE,
 )
 _AT_MOST = re.compile(
@@ -29,7 +28,6 @@ _AT_MOST = re.compile(
     re.IGNORECASE,
 )
 _LITERAL = re.compile(r"`([^`]+)`|\"([^\"]+)\"|(?<!\w)'([^']+)'(?!\w)")
-_IDENTIFIER = re.compile(r"\b[A-Za-z]+(?:[_./-][A-Za-z0-9]+)+\b|\b[A-Z]{2,}(?: [A-Z]{2,})*\b")
 
 
 def sentences(text: str) -> Iterator[str]:
@@ -60,18 +58,12 @@ def breaks(constraint: Constraint, steps: Sequence[Step]) -> bool:
     """Whether ``steps`` break a constraint."""
     if callable(constraint):
         return any(constraint(step) for step in steps)
-    named = constraint.casefold().strip(" .")
-    if named and steps and named in (steps[-1].error or "").casefold():
-        return True
     if limit := _AT_MOST.search(constraint):
         answer = next((step.llm_output for step in reversed(steps) if step.llm_output), "")
         return len(answer.split()) > int(limit["n"])
-    terms = [constraint]
-    if forbidden := _FORBIDS.search(constraint):
-        what = forbidden["what"]
-        quoted = [next(filter(None, groups)) for groups in _LITERAL.findall(what)]
-        clause = re.split(r"[.;,(]", what)[0]
-        terms = quoted or _IDENTIFIER.findall(what) or clause.split(None, 1)[-1:]
+    forbidden = _FORBIDS.search(constraint)
+    quoted = _LITERAL.findall(forbidden["what"]) if forbidden else []
+    terms = [next(filter(None, groups)) for groups in quoted]
     return any(holds(term, _said(step)) for term in terms for step in steps)
 
 

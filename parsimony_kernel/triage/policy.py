@@ -7,8 +7,6 @@ type, each a strategy or nothing. What it leaves out, and ``default`` does not c
 as document 004 says.
 """
 
-import functools
-import inspect
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -133,27 +131,10 @@ for _name, _action in ACTIONS.items():
 Strategy = Callable[[FailureContext], Awaitable[RecoveryAction]]
 
 
-def configurable(function: Callable[..., Awaitable[RecoveryAction]]) -> Callable[..., Any]:
-    """``function`` as a strategy, which called with settings alone gives a strategy with them.
-
-    ``TypeError``, at once, for settings that it does not have.
-    """
-    signature = inspect.signature(function)
-
-    @functools.wraps(function)
-    def strategy(*given: Any, **settings: Any) -> Any:
-        if given and isinstance(given[0], FailureContext):
-            return function(*given, **settings)
-        signature.bind(None, *given, **settings)
-        return functools.wraps(function)(lambda context: function(context, *given, **settings))
-
-    return strategy
+# Strategies: past its ``max_attempts`` each calls a person. ``functools.partial`` gives one with
+# other settings.
 
 
-# Strategies: past its ``max_attempts`` each calls a person.
-
-
-@configurable
 async def escalate(context: FailureContext, message: str = "") -> RecoveryAction:
     """Hand the task over, saying what failed last."""
     seen = _seen(context)
@@ -170,7 +151,6 @@ def _seen(context: FailureContext) -> BaseException | str | None:
     return context.raw_error or _failed(context).error
 
 
-@configurable
 async def retry_with_tool_manifest(
     context: FailureContext, tools: Iterable[str] = (), *, max_attempts: int = 2
 ) -> RecoveryAction:
@@ -187,7 +167,6 @@ async def retry_with_tool_manifest(
     return Retry(hint=hint, inject={"tools": known} if known else None)
 
 
-@configurable
 async def retry_with_schema_hint(
     context: FailureContext, *, max_attempts: int = 2
 ) -> RecoveryAction:
@@ -199,7 +178,6 @@ async def retry_with_schema_hint(
     return Retry(f"What was sent or returned{where} does not have the structure expected: {seen}")
 
 
-@configurable
 async def backoff_and_retry(
     context: FailureContext,
     *,
@@ -233,7 +211,6 @@ async def backoff_and_retry(
 _HINTS = column("replan")
 
 
-@configurable
 async def replan(
     context: FailureContext, hint: str | None = None, *, max_attempts: int = 2
 ) -> RecoveryAction:
@@ -249,7 +226,6 @@ async def replan(
     return Replan(hint or told)
 
 
-@configurable
 async def resume_from_subgoal(
     context: FailureContext, subgoal: str | None = None, *, max_attempts: int = 2
 ) -> RecoveryAction:
@@ -260,7 +236,6 @@ async def resume_from_subgoal(
     return Resume(subgoal or first)
 
 
-@configurable
 async def rollback_to_checkpoint(
     context: FailureContext, checkpoint_id: str | None = None, *, max_attempts: int = 1
 ) -> RecoveryAction:
@@ -324,28 +299,18 @@ class FailurePolicy:
             return action
         return Escalate(f"the strategy for {kind.name} gave {action!r}, which is no RecoveryAction")
 
-    @staticmethod
-    def sequence(*strategies: Strategy) -> Strategy:
-        """The first strategy for the first failure of a type, the second for the second, and so
-        on; after the last one a person. ``ValueError`` for none."""
-        if not strategies:
-            raise ValueError("a sequence needs at least one strategy")
 
-        async def sequence(context: FailureContext) -> RecoveryAction:
-            turn = context.attempts
-            chosen = strategies[turn] if turn < len(strategies) else escalate
-            return await chosen(context)
-
-        return sequence
+async def _replan_then_roll_back(context: FailureContext) -> RecoveryAction:
+    """Another plan; where the loop goes on after it, back to the newest state."""
+    again = context.attempts > 0
+    return await (rollback_to_checkpoint(context, max_attempts=2) if again else replan(context))
 
 
 # What document 004 says of each type, and of the deadline.
 _DEFAULTS: Mapping[FailureType, Strategy] = {
     FailureType.WRONG_TOOL_CALLED: retry_with_tool_manifest,
     FailureType.CONSTRAINT_IGNORED: replan,
-    FailureType.LOOP_DETECTED: FailurePolicy.sequence(
-        replan, rollback_to_checkpoint(max_attempts=2)
-    ),
+    FailureType.LOOP_DETECTED: _replan_then_roll_back,
     FailureType.HALLUCINATED_STATE: rollback_to_checkpoint,
     FailureType.PLAN_INCOMPLETE: resume_from_subgoal,
     FailureType.SCHEMA_MISMATCH: retry_with_schema_hint,

@@ -122,6 +122,12 @@ async def test_older_answer_keeps_beginnings_and_names() -> None:
     assert len(told) < len(as_text(envelope)) * 0.8
 
 
+async def test_tables_that_differ_in_their_last_columns_are_not_alike() -> None:
+    code = "one = pd.DataFrame({f'c{n}': [n] for n in range(50)})\ntwo = one.drop(columns='c49')"
+    told = as_text(await answer(code), ACTIONS).splitlines()
+    assert [line for line in told if "columns as" in line] == []
+
+
 def test_digests_are_not_rendered() -> None:
     path = f".ockham/charts/{'1d' * 32}/{'2e' * 32}.vl.json"
     digests = {"content_sha": "0f" * 32, "path": path, "reused": False}

@@ -1,20 +1,13 @@
-"""How well the rules do on the labelled corpus: ``python -m tests.triage.figures``.
+"""How well the rules do on the labelled corpus."""
 
-``python -m tests.triage.figures wrong`` lists the wrong answers on the parts that may be read.
-"""
-
-import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import get_args
 
 from parsimony_kernel.core.taxonomy import FailureType
 from parsimony_kernel.triage.classify import RulesClassifier
 
 from .labelled import Entry, Part, Shape, entries
-
-READABLE: tuple[Part, ...] = ("tuning", "opened")
 
 
 @dataclass(frozen=True)
@@ -83,20 +76,3 @@ def report(part: Part, shape: Shape) -> str:
             f"{_percent(f.precision):>11}{_percent(f.recall):>9}"
         )
     return "\n".join(lines)
-
-
-def main(arguments: list[str]) -> None:
-    if arguments == ["wrong"]:
-        for shape in get_args(Shape):
-            for part in READABLE:
-                for entry, said in answers(part, shape):
-                    if said is not entry.label:
-                        print(part, shape, "said", said, entry.facts)
-        return
-    for part in get_args(Part):
-        for shape in get_args(Shape):
-            print(report(part, shape))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

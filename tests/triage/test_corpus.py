@@ -8,7 +8,7 @@ import pytest
 
 from parsimony_kernel.core.taxonomy import FailureType
 
-from .figures import answers, by_type, main, of_decisions, report
+from .figures import answers, by_type, of_decisions, report
 from .labelled import FOLDER, Part, Shape, entries
 
 # The least precision of a part, and the least recall: what the rules cannot tell is unknown, which
@@ -31,12 +31,6 @@ def test_the_corpus_is_large_and_each_entry_stands_in_it_once() -> None:
     assert not [each for each, count in Counter(told).items() if count > 1]
 
 
-def test_the_seen_part_is_a_split_by_content_that_is_large_enough_to_measure() -> None:
-    tuning, seen = list(entries("tuning")), list(entries("seen"))
-    assert 0.33 < len(seen) / (len(tuning) + len(seen)) < 0.45
-    assert not any(entry.facts.get("tuned") for entry in seen)
-
-
 def test_the_blind_part_is_half_of_its_batch_and_lies_in_a_file_of_its_own() -> None:
     opened, blind = list(entries("opened")), list(entries("blind"))
     batch = opened + blind
@@ -44,15 +38,6 @@ def test_the_blind_part_is_half_of_its_batch_and_lies_in_a_file_of_its_own() -> 
     assert 0.4 < len(blind) / len(batch) < 0.6
     lines = (FOLDER / "sealed.jsonl").read_text(encoding="utf-8").splitlines()
     assert {entry.facts["id"] for entry in blind} == {json.loads(line)["id"] for line in lines}
-
-
-def test_the_mistakes_on_the_blind_part_are_never_listed(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    main(["wrong"])
-    listed = capsys.readouterr().out
-    assert listed
-    assert not [entry for entry in entries("blind") if repr(entry.facts["id"]) in listed]
 
 
 @pytest.mark.parametrize("shape", get_args(Shape))
@@ -78,8 +63,3 @@ def test_no_type_is_bought_with_the_precision_of_another(shape: Shape) -> None:
     for kind, figures in by_type(answers("seen", shape)).items():
         assert figures.precision is not None, f"{kind} is in the corpus and is never said"
         assert figures.precision >= 0.9 or kind is FailureType.UNKNOWN, report("seen", shape)
-
-
-def test_a_label_is_a_type_of_document_004_or_the_deadline() -> None:
-    labels = {entry.label for entry in entries()}
-    assert labels == set(FailureType)
