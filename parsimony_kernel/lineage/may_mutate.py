@@ -1,5 +1,6 @@
 """Names whose objects code may change in place: by its text, and through the functions it calls."""
 
+import dis
 import functools
 import linecache
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -7,12 +8,14 @@ from dataclasses import dataclass
 from types import BuiltinFunctionType, CodeType, FunctionType, GeneratorType, MethodType
 from typing import Any
 
+from parsimony_kernel.analysis.calls import MUTATES
 from parsimony_kernel.analysis.cell import Cell, Names
 from parsimony_kernel.analysis.read import read_function
 from parsimony_kernel.lineage.classes import is_theirs
 from parsimony_kernel.lineage.copies import changes_arguments, is_bound
 from parsimony_kernel.lineage.object_graph import around
 
+_STORES = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_ATTR", "DELETE_ATTR"})
 _MOST_FUNCTIONS = 200
 
 
@@ -106,7 +109,9 @@ def _changed_by(code: CodeType) -> tuple[Set[str], bool]:
     parameters."""
     names = _names_of_body(code)
     if names is None:
-        return frozenset(code.co_names), True  # as far as anybody knows
+        stores = any(each.opname in _STORES for each in dis.get_instructions(code))
+        changes = stores or not MUTATES.isdisjoint(code.co_names)
+        return (frozenset(code.co_names) if changes else frozenset()), changes
     parameters = frozenset(code.co_varnames) | frozenset(code.co_freevars)
     changed = names.mutated | names.reached
     if code.co_name == "__init__" and code.co_varnames:
