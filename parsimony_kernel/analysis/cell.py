@@ -151,11 +151,6 @@ class Names:
         """The names on which, or on a part of which, a method is called."""
         return {call.root for call in self.calls if call.name not in ("", call.root)}
 
-    @property
-    def imports(self) -> set[str]:
-        """The names that import statements bind."""
-        return self.modules.keys() & self.writes
-
 
 NOTHING = Names()
 

@@ -138,7 +138,6 @@ def shown(names: Collection[str]) -> tuple[str, ...]:
 
 # Why a name is left that was neither changed nor bound anew itself.
 _SHARES = "holds a part of what is left, so left too"
-_OF_A_TURN = "a later turn bound it to the same object, so left"
 _UNSEEN = "used since, and whether that changed it cannot be seen, so left"
 
 
@@ -314,10 +313,6 @@ def _since(place: "Checkpoints", change: Change, now: Bindings) -> _Since:
         if ref.version == change.versions.get(ref.name)
     }
     since.leave({name for name in used & made.keys() if is_opaque(made[name])}, _UNSEEN)
-    origins = {name: place.ledger.get(name) for name in holds.keys() - names}
-    since.leave(
-        {name for name, each in origins.items() if each and each.actor == "agent"}, _OF_A_TURN
-    )
     held_by = {name: was.held | holds.get(name, set()) for name, was in change.before.items()}
     held_by = holds | held_by
     more: set[str] = since.later

@@ -28,9 +28,6 @@ from parsimony_kernel.lineage.buffers import frame_bytes, is_array, plain_array,
 _STATE_OF, OUTSIDE = (
     frozenset(classes.FACTS["packages"][each].split()) for each in ("state", "outside")
 )
-# Attributes in which instances keep what can be worked out again; those of these packages keep
-# there what their properties gave.
-_FILLED, _FILLING = frozenset({"_cache", "_item_cache"}), frozenset({"pandas", "statsmodels"})
 # Attributes of a frame that are not set back with the others.
 _OF_FRAMES = frozenset({"_mgr", "_item_cache", "_is_copy"})
 # Flags of types: made by a class statement or the like; attributes and weak references are kept
@@ -172,7 +169,9 @@ def _copied_manager(manager: Any) -> Any:
 
 
 def _put_manager(value: Any, manager: Any) -> None:
-    classes.attributes_of(value)["_mgr"] = _copied_manager(manager)
+    own = classes.attributes_of(value)
+    own["_mgr"] = _copied_manager(manager)
+    own.get("_item_cache", {}).clear()  # the columns that older versions of pandas have given out
 
 
 def _same_managers(one: Any, other: Any) -> bool:
@@ -413,7 +412,6 @@ class Kind:
         then = {name: each for name, each in fields.items() if name not in self.members}
         if self.native is _FRAME:
             then |= {name: own[name] for name in self.skipped & own.keys()}
-        then |= {name: {} for name in self.skipped & own.keys() & _FILLED}
         _MAPPING.put(own, then)
 
 
@@ -456,7 +454,7 @@ def _kind(kind: type) -> Kind | None:
         base,
         native,
         (*named, *slots) if is_plain else (_CLASS_OF, *named, *slots),
-        frozenset() if classes.is_theirs(kind) else _caches(kind),
+        frozenset(),
         kind.__dictoffset__ != 0,
         not is_plain,
     )
@@ -534,17 +532,6 @@ def _slots_of(kind: type) -> list[Any]:
     own = vars(kind)
     named = own.values() if "__slots__" in own else ()
     return [each for each in named if type(each) is types.MemberDescriptorType]
-
-
-def _caches(kind: type) -> frozenset[str]:
-    """The attributes in which instances keep what they can work out again."""
-    names = {
-        name
-        for each in kind.__mro__
-        for name, made in vars(each).items()
-        if type(made) is functools.cached_property
-    }
-    return frozenset(names | {"_cache"} if classes.package_of(kind) in _FILLING else names)
 
 
 # Copies of objects, within a room for a cell and one for all of a run

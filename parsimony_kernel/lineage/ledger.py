@@ -288,13 +288,12 @@ def stamp_effect(
     inputs = tuple(InputRef(name=name, version=ledger.version(name)) for name in sorted(reads))
     # A value that equals the old one by identity is no change, but its origin is known only now.
     bound = {name for name in effect.bound if not ledger.version(name)}
-    imported = {name for name, home in effect.modules if home != _home(ledger.get(name), name)}
     sha = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()
     cell = read(code)
     tables = filter(is_table, cell.writes | cell.mutated)  # which its queries make or change
     made = tuple(
         InputRef(name=name, version=ledger.next_version(name))
-        for name in sorted({*effect.changed, *bound, *imported, *tables})
+        for name in sorted({*effect.changed, *bound, *tables})
     )
     derived = _derived(cell, inputs, made, effect.in_place, stopped_at)
     number = ledger.next_cell_run()
@@ -325,11 +324,6 @@ def stamp_effect(
             stopped_at=stopped_at,
         )
     )
-
-
-def _home(origin: VariableOrigin | None, name: str) -> str:
-    """What the code of ``origin`` imports as ``name``."""
-    return read(origin.code).modules.get(name, "") if origin is not None else ""
 
 
 def _derived(

@@ -125,10 +125,10 @@ class Holding:
         add(values)
         while few or many:
             value = (few or many).popleft()
-            parts = self._parts_of(value, left)
-            left -= len(parts)
-            self._parts[id(value)] = list(map(id, parts))
-            add(parts)
+            if parts := self._parts_of(value, left):
+                left -= len(parts)
+                self._parts[id(value)] = list(map(id, parts))
+                add(parts)
 
     def held(self) -> dict[int, Any]:
         """What others hold, by id."""
@@ -192,9 +192,11 @@ class Holding:
         copy = self._copies.by_id.get(id(value))
         held = _now_held(value, self._most_of_one) if copy is None else copy.parts
         keys = copy.held.items if copy and isinstance(copy.held.items, dict) else ()
-        base = [value.base] if buffers.is_array(value) and value.base is not None else []
-        changing = (part for part in chain(held, keys, base) if id(type(part)) not in ATOM_IDS)
-        return [*islice(changing, most)]
+        parts = [part for part in chain(held, keys) if id(type(part)) not in ATOM_IDS]
+        is_array = id(type(value)) not in COMMON_IDS and buffers.is_array(value)
+        if is_array and value.base is not None:
+            parts.append(value.base)
+        return parts[:most]
 
     def _views_of(self, targets: Mapping[int, Any]) -> dict[int, list[int]]:
         """The ids of targets by that of arrays that lie in their memory, or have it in theirs."""
@@ -295,13 +297,24 @@ def names_of(
     others = {
         name: value
         for name, value in after.items()
-        if id(type(value)) not in leaves and name not in found
+        if id(type(value)) not in leaves and name not in found and not _is_plain(value)
     }
     owners = (buffers.owner(array) for arrays in written.values() for array, _ in arrays)
     changed = (*touched.values(), *owners, *(after[name] for name in found))
     most = MOST_OF_A_CELL + len(others)
     holding = Holding(others.values(), most=most, leaves=CALLABLES)
     return found | holding.holders(others, {id(each): each for each in changed}).keys()
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether ``value`` is a small container of values that cannot change, or a table of such."""
+    kind = type(value)
+    if id(kind) in COMMON_IDS:
+        parts = gc.get_referents(value) if len(value) <= _MANY else [value]
+        return ATOM_IDS.issuperset(map(id, map(type, parts)))
+    is_other = kind is memoryview or classes.is_theirs(kind)
+    arrays = None if is_other else buffers.arrays_of(value)
+    return arrays is not None and not any(array.dtype.hasobject for array in arrays)
 
 
 def _is_written(value: Any, written: Mapping[int, Sequence[tuple[Any, int]]]) -> bool:

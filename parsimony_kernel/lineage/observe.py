@@ -197,10 +197,9 @@ class CellEffect:
 
     Args:
         reads: the variables that it used, with what its functions used of the notebook.
-        asked: other names that it used: imports, builtins, and what there was not.
+        asked: other names that it used, which may be tables of a database.
         in_place: those of ``changed`` that still have the object they had.
         bound: the names that it bound, though perhaps to what they were bound to before.
-        modules: the names that it imported, each with what it is bound to.
         files: what those of ``sources`` that are paths were when it had ended.
     """
 
@@ -211,7 +210,6 @@ class CellEffect:
     asked: tuple[str, ...] = ()
     in_place: tuple[str, ...] = ()
     bound: tuple[str, ...] = ()
-    modules: tuple[tuple[str, str], ...] = ()
     files: tuple[SourceState, ...] = ()
 
 
@@ -257,13 +255,6 @@ def observe_cell(
         touched, after, (before, values), looked.namespace, shown, looked.columns_only
     )
     reads = names.reads | names.mutated | names.reached | looked.used | in_place
-    modules = tuple(
-        (name, home)
-        for name, home in names.modules.items()
-        if name in names.imports
-        and name not in after
-        and (not looked.namespace or name in looked.namespace)
-    )
     paths_handed = tuple(_handed(names, after))
     sources = (*sources_in(names.literals, cwd, paths_handed), *sources_in(opened, cwd))
     paths = (source for source in dict.fromkeys(sources) if "://" not in source)
@@ -275,7 +266,6 @@ def observe_cell(
         asked=tuple(sorted(reads - before.keys())),
         in_place=tuple(sorted(in_place - set(found.changed))),
         bound=tuple(sorted(names.writes & after.keys())),
-        modules=modules,
         files=tuple(source_state(path, cwd) for path in paths),
     )
 

@@ -102,7 +102,6 @@ def why(
     chain = list(ledger.ancestry(name))
     if not chain:
         return _unexplained(ledger, name, present)
-    chain = [each for each in chain if each.name == name or not _is_import(each)]
     chain.sort(key=lambda each: (-each.cell_run, each.name != name, each.name, -each.version))
     stale = frozenset(ledger.stale(name, chain, MOST_STEPS))
     places = _places(ledger, turns or {})
@@ -127,12 +126,7 @@ def _inputs(
     return tuple(
         Input(ref.name, ref.version, ledger.version(ref.name), ref in stale)
         for ref in origin.inputs
-        if (made := ledger.at_version(ref)) is None or not _is_import(made)
     )
-
-
-def _is_import(origin: VariableOrigin) -> bool:
-    return "import" in origin.code and origin.name in read(origin.code).imports
 
 
 def _unexplained(ledger: OriginLedger, name: str, present: Collection[str]) -> Explanation:

@@ -173,17 +173,6 @@ async def test_a_persons_alias_does_not_stop_an_undo(desk: Desk, alias: str) -> 
         assert held["x"].tolist() == [2]
 
 
-async def test_what_a_later_turn_bound_to_the_same_object_is_why_it_waits(desk: Desk) -> None:
-    await desk.mine("L = [1]")
-    await desk.turn("one", "L.append(2)")
-    await desk.turn("two", "M = L")
-    back = desk.undo("one")
-    assert back == PutBack(kept=("L", "M"))
-    assert back.reasons["M"] == "a later turn bound it to the same object, so left"
-    desk.undo("two")
-    assert desk.undo("one") == PutBack(restored=("L",))
-
-
 async def test_new_objects_that_hold_each_other_are_left_together(desk: Desk) -> None:
     await desk.mine("import matplotlib\nmatplotlib.use('agg')\nimport matplotlib.pyplot as plt")
     await desk.turn("t", "fig, ax = plt.subplots(); other = 1")
