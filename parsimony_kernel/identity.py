@@ -47,9 +47,7 @@ class LiveNameCollisionError(Exception):
             f"The {kind} name {live_name!r} belongs to {owner!r}: read that {kind} first and then "
             "publish again, or publish under another name."
         )
-        self.kind = kind
-        self.live_name = live_name
-        self.owner = owner
+        self.kind, self.live_name, self.owner = kind, live_name, owner
 
 
 def checked_name(name: str, what: str = "name") -> str:

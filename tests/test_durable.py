@@ -4,7 +4,6 @@ import errno
 import os
 import stat
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,17 +12,7 @@ from parsimony_kernel.storage import durable
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.durable import StorageError
 from parsimony_kernel.storage.store import SqliteJournal
-
-
-class _Noon:
-    def monotonic(self) -> float:
-        return 0.0
-
-    def now(self) -> datetime:
-        return datetime(2026, 1, 1, 12, tzinfo=UTC)
-
-    async def sleep(self, seconds: float) -> None:
-        raise AssertionError(seconds)
+from parsimony_kernel.testing.clock import START, ManualClock
 
 
 def _names(folder: Path) -> list[str]:
@@ -214,18 +203,18 @@ def test_reading_what_is_not_there_is_a_storage_error(tmp_path: Path) -> None:
 
 
 def test_old_strays_are_swept_and_young_ones_and_strangers_stay(tmp_path: Path) -> None:
-    noon = _Noon().now().timestamp()
+    noon = START.timestamp()
     folder = tmp_path / "deep" / "er"
     folder.mkdir(parents=True)
     for name, age in [(".parsimony-1-a.tmp", 7200), (".parsimony-2-b.tmp", 60), ("mine.tmp", 7200)]:
         (folder / name).write_bytes(b"")
         os.utime(folder / name, (noon - age, noon - age))
-    assert durable.sweep_temporary(tmp_path, clock=_Noon()) == 1
+    assert durable.sweep_temporary(tmp_path, clock=ManualClock()) == 1
     assert _names(folder) == [".parsimony-2-b.tmp", "mine.tmp"]
 
 
 def test_sweeping_a_folder_that_is_not_there_does_nothing(tmp_path: Path) -> None:
-    assert durable.sweep_temporary(tmp_path / "nothing", clock=_Noon()) == 0
+    assert durable.sweep_temporary(tmp_path / "nothing", clock=ManualClock()) == 0
 
 
 def _no_links(_old: object, _new: object) -> None:

@@ -222,7 +222,7 @@ class ArtifactStore:
             gate = ""
         newest = self.latest(entry.kind, entry.logical_id)
         reused = newest is not None and newest.ref == entry.ref and self.is_whole(entry.ref)
-        snapshots = {entry.ref: data}
+        snapshots = {} if reused else {entry.ref: data}
         if code is not None and entry.code_ref is not None:
             snapshots[entry.code_ref] = code
         files = {ref.workspace_file_path: kept for ref, kept in snapshots.items()}

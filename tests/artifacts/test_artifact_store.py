@@ -16,7 +16,6 @@ from parsimony_kernel.artifacts.store import (
     parse_reference,
     reference,
 )
-from parsimony_kernel.artifacts.verify import verify
 from parsimony_kernel.identity import (
     ARTIFACT_FOLDER,
     SNAPSHOT_KINDS,
@@ -24,7 +23,6 @@ from parsimony_kernel.identity import (
     LiveNameCollisionError,
     snapshot_sha,
 )
-from parsimony_kernel.storage.durable import StorageError
 
 
 def _folder(store: ArtifactStore) -> Path:
@@ -195,12 +193,6 @@ def test_a_digest_that_is_not_that_of_the_data_is_a_bug_of_the_caller(tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_workspace_that_is_a_file_gets_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(StorageError, match="choose another folder"):
-        ArtifactStore(tmp_path / "file").publish(_entry(b"one"), b"one")
-
-
 def test_a_name_of_a_sibling_is_refused_in_any_spelling(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     store.claim("dataset", "Sales", "a.ipynb")
@@ -208,23 +200,6 @@ def test_a_name_of_a_sibling_is_refused_in_any_spelling(tmp_path: Path) -> None:
     store.claim("chart", "Sales", "b.ipynb")
     with pytest.raises(LiveNameCollisionError, match=r"'SALES' belongs to 'a\.ipynb'"):
         store.claim("dataset", "SALES", "b.ipynb")
-
-
-def test_a_name_that_is_given_up_passes_on_and_stays_there(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path)
-    store.claim("dataset", "Sales", "a.ipynb")
-    store.claim("dataset", "Sales", "b.ipynb", gives_up=lambda owner: owner == "a.ipynb")
-    store.claim("dataset", "Sales", "b.ipynb")
-    with pytest.raises(LiveNameCollisionError, match=r"b\.ipynb"):
-        store.claim("dataset", "Sales", "a.ipynb")
-
-
-def test_a_collision_writes_no_snapshot(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path)
-    store.publish(_entry(b"one", live_name="n", notebook="a.ipynb"), b"one")
-    with pytest.raises(LiveNameCollisionError):
-        store.publish(_entry(b"two", live_name="n", notebook="b.ipynb", logical_id="other"), b"two")
-    assert not (_folder(store) / "datasets" / "other").exists()
 
 
 def test_a_reference_to_nothing_published_is_missing(tmp_path: Path) -> None:
@@ -395,28 +370,6 @@ def test_of_eight_processes_that_publish_one_content_there_is_one_snapshot_and_e
     assert sorted(entry.title for entry in entries) == sorted(said)
     assert len({entry.content_sha for entry in entries}) == 1
     assert len(store.read(entries[0].ref)) == 80_000
-
-
-_APPENDS = """
-from parsimony_kernel.artifacts.store import ArtifactStore, LogEntry
-from parsimony_kernel.identity import snapshot_sha
-store = ArtifactStore(Path(place))
-wait()
-for number in range(6):
-    data = f"{me}-{number}".encode()
-    sha = snapshot_sha("dataset", data)
-    store.publish(LogEntry(kind="dataset", logical_id="df", content_sha=sha, title=me), data)
-"""
-
-
-@pytest.mark.slow
-def test_no_line_of_writers_at_once_is_lost(
-    tmp_path: Path, race: Callable[[str, Path], list[str]]
-) -> None:
-    race("from pathlib import Path\n" + _APPENDS, tmp_path)
-    store = ArtifactStore(tmp_path)
-    found = verify(store)
-    assert (found.findings, found.lines) == ((), 48)
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("nowhere")])

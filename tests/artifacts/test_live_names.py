@@ -1,6 +1,5 @@
 """Who may write under a name, with real publishers and real processes."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -8,7 +7,6 @@ import pytest
 
 from parsimony_kernel.artifacts.publish import Published, Publisher
 from parsimony_kernel.artifacts.store import ArtifactStore
-from parsimony_kernel.artifacts.verify import verify
 from parsimony_kernel.identity import LiveNameCollisionError
 from parsimony_kernel.lineage.ledger import VariableOrigin
 
@@ -97,54 +95,3 @@ def test_a_renamed_notebook_starts_afresh_and_what_it_published_stays(tmp_path: 
     assert store.read(before.ref) == store.read(after.ref)
     assert store.find(before.path).notebook == "draft.ipynb"
     assert {entry.ref for entry in store.list()} == {before.ref, after.ref}
-
-
-def test_the_first_version_published_again_is_the_latest(tmp_path: Path) -> None:
-    publisher = _publisher(tmp_path, "work.ipynb")
-    frames = [FRAME, FRAME.assign(v=[3, 4]), FRAME]
-    first, second, third = (_publish(publisher, "work.ipynb", frame) for frame in frames)
-    assert third.ref == first.ref != second.ref
-    history = publisher.store.history("dataset", first.ref.logical_id)
-    assert [entry.ref for entry in history] == [first.ref, second.ref, first.ref]
-    assert publisher.find("df").ref == first.ref
-
-
-_RACER = """
-from pathlib import Path
-from parsimony_kernel.artifacts.publish import Publisher
-from parsimony_kernel.artifacts.store import ArtifactStore
-from parsimony_kernel.identity import LiveNameCollisionError
-root = Path(place)
-notebook = root / me / "work.ipynb"
-notebook.parent.mkdir()
-notebook.write_text("{}")
-publisher = Publisher(ArtifactStore(root), notebook_path=f"{me}/work.ipynb")
-wait()
-try:
-    PUBLISH
-    print("won")
-except LiveNameCollisionError as exc:
-    print("lost to", exc.owner)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "publish"),
-    [
-        ("notebook", 'publisher.publish("notebook", f"x = {me!r}", title="clean", run_id=me)'),
-        ("report", 'publisher.publish("report", f"By {me}.", title="Clean", run_id=me)'),
-    ],
-)
-def test_of_eight_notebooks_that_publish_one_name_one_wins_and_the_others_know_to_whom(
-    tmp_path: Path, race: Callable[[str, Path], list[str]], kind: str, publish: str
-) -> None:
-    said = race(_RACER.replace("PUBLISH", publish), tmp_path)
-    winner = said.index("won")
-    assert set(said) == {"won", f"lost to n{winner}/work.ipynb"}
-    assert said.count("won") == 1
-    store = ArtifactStore(tmp_path)
-    (entry,) = store.list()
-    assert (entry.kind, entry.run_id) == (kind, f"n{winner}")
-    assert f"n{winner}".encode() in store.read(entry.ref)
-    assert verify(store).ok

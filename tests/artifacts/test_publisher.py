@@ -3,7 +3,6 @@
 import base64
 import io
 import platform
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from parsimony_kernel.artifacts.codecs import encode_dataset
 from parsimony_kernel.artifacts.provenance import producing_code
 from parsimony_kernel.artifacts.publish import Kind, Published, Publisher, PublishError
 from parsimony_kernel.artifacts.store import ArtifactStore
@@ -24,23 +22,7 @@ from parsimony_kernel.identity import (
     content_sha,
 )
 from parsimony_kernel.lineage.ledger import InputRef, OriginLedger, VariableOrigin
-
-
-class _Ticking:
-    """Every look at this clock is a second later."""
-
-    def __init__(self) -> None:
-        self._now = datetime(2026, 1, 1, tzinfo=UTC)
-
-    def monotonic(self) -> float:
-        return 0.0
-
-    def now(self) -> datetime:
-        self._now += timedelta(seconds=1)
-        return self._now
-
-    async def sleep(self, seconds: float) -> None:
-        raise AssertionError(seconds)
+from parsimony_kernel.testing.clock import ManualClock
 
 
 def _origin(
@@ -94,7 +76,7 @@ def store(tmp_path: Path) -> ArtifactStore:
 
 
 def _publisher(store: ArtifactStore, notebook: str = "notebooks/work.ipynb") -> Publisher:
-    return Publisher(store, notebook_path=notebook, clock=_Ticking())
+    return Publisher(store, notebook_path=notebook, clock=ManualClock())
 
 
 def _publish(publisher: Publisher, kind: Kind, **told: Any) -> Published:
@@ -118,7 +100,7 @@ def test_a_dataset_is_published_with_its_code_and_its_sources(store: ArtifactSto
     entry = store.latest("dataset", published.ref.logical_id)
     assert entry is not None
     assert (entry.title, entry.description, entry.variable) == ("Cars", "one row a car", "df")
-    assert (entry.run_id, entry.published_at) == ("r1", "2026-01-01T00:00:01+00:00")
+    assert (entry.run_id, entry.published_at) == ("r1", "2026-01-01T00:00:00+00:00")
     assert entry.notebook == "notebooks/work.ipynb"
     assert entry.inputs == (InputRef(name="df", version=1), InputRef(name="raw", version=1))
     source = entry.sources[0]
@@ -129,15 +111,6 @@ def test_a_dataset_is_published_with_its_code_and_its_sources(store: ArtifactSto
     assert code == ("# %% user\nraw = read('data/cars.csv')\n\n# %% agent\ndf = raw.dropna()\n")
     sha = Path(entry.code_path).stem
     assert store.read(ArtifactRef("notebook", "work", sha)).decode() == code
-
-
-def test_a_script_stands_for_the_cells_where_it_is_given(store: ArtifactStore) -> None:
-    script = "import pandas as pd\n\ndf = pd.read_csv('data/cars.csv').dropna()\n"
-    published = _publish(_publisher(store), "dataset", script=script)
-    entry = store.latest("dataset", published.ref.logical_id)
-    assert entry is not None
-    assert (store.root / entry.code_path).read_text() == script
-    assert _publisher(store).code_of(entry) == script
 
 
 def test_the_log_says_where_and_with_what_the_code_ran(store: ArtifactStore) -> None:
@@ -151,23 +124,6 @@ def test_the_log_says_where_and_with_what_the_code_ran(store: ArtifactStore) -> 
         "altair": alt.__version__,
         "numpy": np.__version__,
     }
-
-
-def test_the_script_that_is_kept_runs_again_in_the_folder_that_is_kept(
-    store: ArtifactStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _publish(
-        _publisher(store),
-        "dataset",
-        value=pd.read_csv(store.root / "notebooks" / "data" / "cars.csv"),
-        script="import pandas\ndf = pandas.read_csv('data/cars.csv')\n",
-    )
-    (entry,) = store.list()
-    monkeypatch.chdir(store.root / entry.folder)
-    namespace: dict[str, object] = {}
-    exec(_publisher(store).code_of(entry), namespace)
-    again = encode_dataset(namespace[entry.variable], entry.variable)
-    assert again == store.read(entry.ref)
 
 
 def test_a_folder_outside_the_workspace_is_kept_whole(
@@ -198,14 +154,6 @@ def test_a_chart_without_a_picture_is_published_and_says_so(store: ArtifactStore
     assert published.figure.png_base64 is None
     assert published.note.startswith("The chart could not be drawn:")
     assert store.read(published.ref)
-
-
-def test_publishing_the_same_again_is_the_same_snapshot(store: ArtifactStore) -> None:
-    publisher = _publisher(store)
-    first, again = (_publish(publisher, "dataset", run_id=run) for run in ("r1", "r2"))
-    assert again.reused is True
-    assert again.ref == first.ref
-    assert len(store.history("dataset", first.ref.logical_id)) == 1
 
 
 def test_publishing_the_same_again_puts_lost_code_back(store: ArtifactStore) -> None:

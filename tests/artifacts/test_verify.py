@@ -137,23 +137,6 @@ def test_a_damaged_snapshot_is_found_and_left_where_it_is(
     assert files(store) == before
 
 
-def test_publishing_again_mends_what_was_damaged(store: ArtifactStore) -> None:
-    path = sorted(_folder(store).glob("datasets/*/*.parquet"))[0]
-    newest = next(entry for entry in store.list() if entry.kind == "dataset").content_sha
-    path = path.with_name(f"{newest}.parquet")
-    path.write_bytes(b"")
-    assert not verify(store).ok
-    Publisher(store, notebook_path="a.ipynb").publish(
-        "dataset",
-        pd.DataFrame({"x": [1, 2]}),
-        variable="t",
-        title="T",
-        lineage=[ORIGIN],
-        run_id="r1",
-    )
-    assert verify(store).ok
-
-
 def _torn(store: ArtifactStore) -> None:
     log = snapshot(store, "datasets/*/log.jsonl")
     log.write_bytes(log.read_bytes()[:-20])

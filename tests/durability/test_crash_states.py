@@ -138,6 +138,8 @@ def _seam(root: Path) -> Seam:
 
 
 def _calls(act: acts.Act, root: Path) -> int:
+    # The first of all makes the folders of the user's data, outside of its workspace.
+    act(_seam(root.with_name("first")).root, lambda _word: None)
     seam = _seam(root)
     with seam.recorded():
         act(root, seam.announce)

@@ -59,35 +59,16 @@ def opened(place: Path, keyring: Keyring) -> Iterator[SqliteJournal]:
 
 
 TAMPERINGS = {
-    "a request": "UPDATE turns SET request = 'subtract' WHERE run_id = 'a'",
-    "a summary": "UPDATE turns SET summary = 'All well.' WHERE run_id = 'b'",
-    "how a turn ended": "UPDATE turns SET status = 'cancelled' WHERE run_id = 'a'",
-    "when a turn began": "UPDATE turns SET started_at = '2020-01-01' WHERE run_id = 'a'",
-    "the model of a turn": "UPDATE turns SET model = 'other' WHERE run_id = 'a'",
-    "whose turns they are": "UPDATE turns SET notebook = 'other'",
-    "a turn that went": "DELETE FROM turns WHERE run_id = 'b'",
     "a turn that came": (
         "INSERT INTO turns (run_id, notebook, cell_key, ordinal, request, model, status, "
         "started_at) VALUES ('c', 'n', 'c', 9, '', 'm', 'done', '')"
     ),
-    "all turns": "DELETE FROM turns",
-    "an entry": "UPDATE events SET body = '{}' WHERE seq = 2",
-    "an entry that went": "DELETE FROM events WHERE seq = 3",
     "the newest entries, counted down": (
         "DELETE FROM events WHERE seq > 4; UPDATE sqlite_sequence SET seq = 4"
     ),
     "all entries, counted down": "DELETE FROM events; UPDATE sqlite_sequence SET seq = 0",
     "an entry that was emptied": "UPDATE events SET run_id = '', body = '' WHERE seq = 2",
-    "what a question may do": 'UPDATE suspensions SET record = \'{"approve": "auto"}\'',
-    "a question that went": "DELETE FROM suspensions",
-    "a question that waits again": "UPDATE suspensions SET state = 'leased'",
     "a question that came": _QUESTION.replace("'q'", "'r'"),
-    "a write that happened": "UPDATE effects SET state = 'committed'",
-    "a write that went": "DELETE FROM effects WHERE run_id = 'a'",
-    "to which model": "UPDATE sent SET model = 'local'",
-    "a request that went": "DELETE FROM sent WHERE run_id = 'b'",
-    "what was sent": "UPDATE sent SET request = '{}'",
-    "a line of a log that went": "DELETE FROM log_lines",
     "a line of a log that came": "INSERT INTO log_lines VALUES ('l', 'forged')",
     "no text any more": "UPDATE turns SET request = x'ff00' WHERE run_id = 'a'",
     "two rows swapped": (

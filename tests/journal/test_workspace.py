@@ -102,7 +102,7 @@ def test_without_a_table_of_mounts_everything_is_local(monkeypatch: pytest.Monke
     assert is_on_network(Path("/home/me")) is False
 
 
-IGNORED = {"journal.sqlite*", "keys/", "replaced/", "quarantine/", ".parsimony-*.tmp"}
+IGNORED = {"journal.sqlite*", "keys/", "replaced/", ".parsimony-*.tmp"}
 
 
 def test_a_journal_that_is_made_is_kept_from_git_before_anything_is_published(
@@ -120,7 +120,7 @@ def test_git_takes_what_is_published_and_nothing_of_the_journal(tmp_path: Path) 
         pytest.fail("git is needed to say what it takes")
     journal = SqliteJournal(journal_path(tmp_path))
     journal.append("a", TextDelta(content="a log and its memory lie beside the file"))
-    for name in ("keys/key.json", "replaced/x", "quarantine/x", "datasets/a/log.jsonl"):
+    for name in ("keys/key.json", "replaced/x", "datasets/a/log.jsonl"):
         path = tmp_path / ".ockham" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"x")

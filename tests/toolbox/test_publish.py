@@ -118,15 +118,6 @@ async def test_a_chart_is_announced_with_its_picture(tmp_path: Path) -> None:
     assert figure.spec == CHART.to_dict()
 
 
-async def test_the_same_again_is_reused(tmp_path: Path) -> None:
-    events: list[AgentEvent] = []
-    tools = _tools(tmp_path, events)
-    first = await _call(tools, "return_dataset", variable="sales", title="Sales")
-    again = await _call(tools, "return_dataset", variable="sales", title="Sales")
-    assert again.data == {**first.data, "reused": True}
-    assert [getattr(event, "reused", None) for event in events] == [False, True]
-
-
 @pytest.mark.parametrize(
     ("tool", "variable", "title", "cause", "words"),
     [

@@ -411,55 +411,6 @@ def steps_of(program: str, place: Path, what: str) -> int:
 
 
 # Revokes the newest key from elsewhere right before each file in turn that a question opens.
-_REVOKED_MEANWHILE = """
-import sys
-from pathlib import Path
-from parsimony_kernel.storage.keyring import Keyring
-
-place, question = Path(sys.argv[1]), sys.argv[2]
-left, revoked = 0, []
-
-def count(event, arguments):
-    global left
-    if event == "open" and left:
-        left -= 1
-        if not left:
-            newest = elsewhere.keys()[0].key_id
-            elsewhere.revoke(newest)
-            revoked.append(newest)
-
-sys.addaudithook(count)
-for step in range(1, 100):
-    folder = place / str(step)
-    elsewhere, keyring = Keyring.open(folder, {}), Keyring.open(folder, {})
-    first = elsewhere.current()
-    revoked.clear()
-    left = step
-    if question == "keys":
-        assert [info.state for info in keyring.keys()] in (["current"], [])
-    elif question == "why_not":
-        why = keyring.why_not(first.key_id)
-        assert not why or "was revoked" in why, why
-    elif question == "get":
-        assert keyring.get(first.key_id) in (first, None)
-    else:
-        key = getattr(keyring, question)()
-        assert key.secret
-        assert key == first or revoked
-    left = 0
-    if not revoked:
-        break
-    assert keyring.get(revoked[0]) is None
-    assert keyring.current().key_id != revoked[0]
-print(step)
-"""
-
-
-@pytest.mark.parametrize("question", ["current", "get", "keys", "why_not"])
-def test_a_key_that_is_revoked_at_any_step_of_a_question_is_not_taken_for_a_damaged_one(
-    tmp_path: Path, question: str
-) -> None:
-    assert 1 < steps_of(_REVOKED_MEANWHILE, tmp_path, question) < 99  # a look opens it once
 
 
 # Ends a child of its own at each step on the disk in turn, until one gets through.
