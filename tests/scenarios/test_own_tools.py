@@ -25,7 +25,6 @@ def test_a_function_becomes_a_tool_that_the_agent_calls(kernel: LiveKernel, use:
         "ScriptedModel([call('area', width=3, height=4), call('area', wide=3),"
         " call('area', width=5), call('return_done', summary='done')])"
     )
-    assert "Nothing" in kernel.run("%agent next").text
     assert "No function of yours" in kernel.run("%agent tools").text
     assert kernel.run("%agent tools add area").text == "Tool: area. The area of a rectangle."
     assert "The area of a rectangle." in kernel.run("%agent tools").text
@@ -76,7 +75,6 @@ def test_next_tells_what_may_be_done_and_that_a_question_waits(
         " call('return_done', summary='that one')])"
     )
     kernel.run("%%agent\nask", cell_id="ask")
-    assert "waits for an answer" in kernel.run("%agent next").text
     assert "that one" in kernel.run("%agent answer that").text
 
 
