@@ -184,19 +184,12 @@ def chosen_model(name: str, variables: Mapping[str, Any]) -> str | ChatModel:
 
     A name that is known as a model's always means that model, whatever the notebook holds. Every
     other name means a variable if there is one. ``TurnError`` when the variable holds no model, or
-    one whose name cannot be shown, or when both could be meant.
+    one whose name cannot be shown.
     """
-    if name not in variables:
+    if name not in variables or name == OFFLINE or provider_of(name) is not None:
         return name
     value = variables[name]
     called = _model_name(value)
-    if name == OFFLINE or provider_of(name) is not None:
-        if called is None:
-            return name
-        raise TurnError(
-            f"{name!r} is the name of a model and also a variable that holds one. "
-            "Give the variable another name."
-        )
     if called is None:
         raise TurnError(
             f"The variable {name!r} holds no model but {type(value).__name__!r}. Name a model, "

@@ -159,20 +159,6 @@ def first_line(description: str) -> str:
     return description.partition("\n")[0]
 
 
-def next_actions(magics: AgentMagics) -> Told:
-    """What the newest turn may do next."""
-    session = magics.session
-    if session.pending():
-        return f"The run waits for an answer: {magics.name} answer"
-    running = [turn for turn in session.turns()[-1:] if turn.status == "running"]
-    events = session.events(running[0].run_id) if running else ()
-    answers = [result for event in events if (result := getattr(event, "result", None))]
-    actions = answers[-1].get("valid_next_actions") if answers else None
-    if not actions:
-        return "Nothing: no run of this notebook can go on."
-    return "May be done next: " + ", ".join(map(str, actions))
-
-
 def metrics(magics: AgentMagics) -> Told:
     """How the recent turns went, in figures, and the alerts that they call for."""
     session = magics.session

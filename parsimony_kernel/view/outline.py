@@ -307,7 +307,8 @@ def segment_of(
         work += [notes(*lines) for each in questions if (lines := _asked(each))]
     if work or outcome is not None:
         work += [outline(replace(each, words="")) for each in requests if each.shared]
-    where = " before the question" * (outcome is None and bool(answered))
+    is_answered = isinstance(outcome, bl.QuestionBlock) and outcome.reply is not None
+    where = " before the question" if is_answered else ""
     where = " after your answer" if is_reply_told else where
     is_over = isinstance(outcome, bl.EndBlock)
     if is_over and any(each.tool_type == "code" and each.state == "done" for each in steps):

@@ -60,32 +60,6 @@ def test_a_turn_is_seen_as_it_goes_and_ends_as_it_is_kept(lab: Lab, server: Serv
     assert lab.complaints == []
 
 
-def test_what_goes_wrong_and_how_it_is_mended_is_told_in_the_cell(lab: Lab) -> None:
-    lab.new_notebook_with("troubled()")
-    cell = lab.run("%%agent\nadd up the sales")
-    result = cell.get_by_role("region", name="Result")
-    expect(result).to_contain_text("The sales are 7 in all.")
-    lab.wait_until_idle()
-
-    expect(cell.locator(".pk-notes").first).to_contain_text("Retried once")
-    expect(cell.get_by_role("region", name="Recovery").first).not_to_be_visible()
-    lab.picture("recovery", cell)
-    cell.locator("details.pk-fold > summary").click()
-    failed = cell.get_by_role("region", name="Step 2", exact=True)
-    expect(failed).to_contain_text("failed")
-    expect(failed).to_contain_text("ValueError")
-    expect(failed).to_contain_text("in line 1")
-    mended = cell.get_by_role("region", name="Step 3", exact=True)
-    expect(mended).to_contain_text("sales['sum']")
-    names = cell.locator(".pk-fold > section").evaluate_all(
-        "sections => sections.map(each => each.ariaLabel)"
-    )
-    told = [name for name in names if name in ("Recovery", "Step 1", "Step 2", "Step 3")]
-    assert told == ["Recovery", "Step 1", "Step 2", "Recovery", "Step 3"]
-    lab.picture("recovery-opened", cell)
-    assert lab.complaints == []
-
-
 def test_a_first_sign_comes_as_soon_as_print_gives_one_on_a_fresh_kernel(lab: Lab) -> None:
     took: dict[str, list[float]] = {"print(1)": [], "%%agent\nmake me a sandwich": []}
     for _ in range(3):

@@ -61,16 +61,20 @@ def test_a_request_is_not_coloured_as_python(lab: Lab, first: str, is_prose: boo
     assert lab.complaints == []
 
 
-@pytest.mark.parametrize(("width", "zoom"), [(1280, 2), (700, 1)])
-def test_nothing_is_cut_off_in_little_room(lab: Lab, width: int, zoom: int) -> None:
+@pytest.mark.parametrize(
+    ("width", "zoom", "is_alone"), [(1280, 2, True), (700, 1, True), (700, 1, False)]
+)
+def test_nothing_is_cut_off_in_little_room(lab: Lab, width: int, zoom: int, is_alone: bool) -> None:
     cell = ask(lab)
-    lab.toggle_file_browser()
+    if is_alone:
+        lab.toggle_file_browser()
     lab.look_through(width, zoom=zoom)
     expect(cell.get_by_role("button", name="January")).to_be_visible()
     found = overflowing(cell.locator(".jp-OutputArea"))
-    lab.picture(f"width-{width}-zoom-{zoom}", cell)
+    lab.picture(f"width-{width}-zoom-{zoom}-{'alone' if is_alone else 'beside-files'}", cell)
     lab.look_through(1280)
-    lab.toggle_file_browser()
+    if is_alone:
+        lab.toggle_file_browser()
     assert found == []
     assert lab.complaints == []
 

@@ -122,12 +122,17 @@ def test_a_cell_can_say_every_mode_of_sharing_that_there_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"), [("anwser", "answer"), ("rewind", "undo"), ("clear", "reset")]
+    ("name", "meant"),
+    [
+        *(("anwser", "answer"), ("hist", "history"), ("rewind", "undo"), ("clear", "reset")),
+        *((far, "") for far in ("foo", "plot", "list", "run")),
+    ],
 )
-def test_an_unknown_sub_command_gets_the_nearest_name(name: str, meant: str) -> None:
+def test_an_unknown_sub_command_gets_a_name_that_is_near(name: str, meant: str) -> None:
     with pytest.raises(Misuse) as caught:
         parse_command(f"{name} 2")
-    assert f"no sub-command {name!r}. Did you mean {meant!r}?" in str(caught.value)
+    near = f" Did you mean {meant!r}?" if meant else ""
+    assert f"no sub-command {name!r}.{near} %agent help lists them." in str(caught.value)
 
 
 def test_an_empty_line_names_no_sub_command_and_help_has_three_spellings() -> None:

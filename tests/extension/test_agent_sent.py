@@ -16,7 +16,7 @@ from parsimony_agent.extension import install, uninstall
 from parsimony_agent.overview import message_words, sent
 from parsimony_agent.pending import TurnError
 from parsimony_kernel.core.chat import ModelRequest
-from parsimony_kernel.core.events import RunCompleted, RunStarted
+from parsimony_kernel.core.events import RunStarted
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.session.turns import SessionError
 from parsimony_kernel.storage.sent import SentRequest
@@ -155,24 +155,6 @@ def shell(shell: Any) -> Iterator[Any]:
     shell.config.pop("ParsimonyAgent", None)
 
 
-def test_a_shell_shows_the_newest_turn_or_the_one_named(
-    shell: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    session = FakeSession([RunCompleted(summary="Done.")], [RunCompleted(summary="Done.")])
-    install(shell, session_factory=lambda _: session)
-    for _ in range(2):
-        assert shell.run_cell("%%agent\nlook").success
-    for turn, words in zip(session.turns(), ("the first", "the second"), strict=True):
-        session.sent_by_turn[turn.run_id] = [went(1, {"role": "user", "content": words})]
-    capsys.readouterr()
-    assert shell.run_cell("%agent sent").success
-    assert "the second" in capsys.readouterr().out
-    assert shell.run_cell("%agent sent --request 1 1").success
-    assert "the first" in capsys.readouterr().out
-    assert not shell.run_cell("%agent sent --request 2").success
-    assert "Turn 2 has 1 request: there is no request 2." in capsys.readouterr().out
-
-
 def real(shell: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Install the extension into ``shell`` with a session of its own."""
     monkeypatch.chdir(folder)
@@ -213,19 +195,3 @@ def test_all_that_a_model_was_asked_is_told(
     assert shell.run_cell("%agent sent").success
     shown = capsys.readouterr().out
     assert shown.startswith(f"Turn 1, --share {share}: 4 requests.")
-
-
-def test_of_the_offline_model_a_shell_says_that_nothing_left(
-    shell: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    real(shell, tmp_path, monkeypatch)
-    (tmp_path / "rain.csv").write_text("day,mm\n1,4\n2,6\n")
-    assert shell.run_cell("%%agent --model offline\nload rain.csv and show the mean mm").success
-    capsys.readouterr()
-    assert shell.run_cell("%agent sent").success
-    shown = capsys.readouterr().out
-    assert "Nothing left this machine: offline is the model that is built in." in shown
-    assert "load rain.csv and show the mean mm" in shown

@@ -68,26 +68,6 @@ def test_a_chain_goes_through_the_cells_of_both(notebook: Callable[..., Said]) -
         assert part.casefold() in told.casefold()
 
 
-def test_what_is_out_of_date_is_said(notebook: Callable[..., Said]) -> None:
-    said = notebook(*turn(GROUP))
-    said(LOAD)
-    said("%%agent\nsum by town")
-    assert "is at version" not in said("%agent why by_town")
-    said("sales = sales.head(1)")
-    assert "sales" in said("%agent why by_town").split("is at version")[0]
-
-
-def test_a_slice_is_a_script_that_makes_the_same(notebook: Callable[..., Said], shell: Any) -> None:
-    said = notebook(*turn(GROUP))
-    said(LOAD + "\nnoise = 1")
-    said("%%agent\nsum by town")
-    script = said("%agent slice by_town")
-    assert "noise" not in script
-    again: dict[str, Any] = {}
-    exec(script, again)
-    assert again["by_town"].equals(shell.user_ns["by_town"])
-
-
 def test_a_slice_is_written_into_a_new_file_and_never_over_another(
     notebook: Callable[..., Said],
     shell: Any,
@@ -161,12 +141,8 @@ def test_the_history_tells_of_it(notebook: Callable[..., Said]) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("why", "required: NAME"),
-        ("slice", "required: NAME"),
         ("redo", "No turn was taken back"),
         ("diff", "No turn of this kernel's life"),
-        ("refresh", "required: NAME"),
-        ("verify now", "unrecognized arguments: now"),
         ("refresh nothing like it", "nothing like it"),
     ],
 )

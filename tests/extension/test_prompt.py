@@ -126,15 +126,6 @@ def test_words_of_others_are_cleaned_and_no_formulas() -> None:
     assert not any(map(typesets, prompt.widget.children))
 
 
-def test_leave_is_given_or_refused_by_its_buttons_alone() -> None:
-    replies: list[str] = []
-    prompt = Prompt(("Allow", "Refuse"), replies.append, free_words=False)
-    assert [each.description for each in prompt.buttons] == ["Allow", "Refuse"]
-    assert controls(prompt.widget) == prompt.buttons
-    click(prompt.buttons[1])
-    assert replies == ["2"]
-
-
 @pytest.mark.parametrize(
     ("choices", "text"),
     [

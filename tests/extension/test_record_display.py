@@ -237,14 +237,6 @@ async def test_a_turn_with_a_chart_takes_less_than_80_kilobytes() -> None:
     assert len(json.dumps(outputs)) < 80_000
 
 
-async def test_volatile_facts_are_metadata_of_the_last_static_display() -> None:
-    area = OutputArea()
-    await TurnRecord(static(area)).follow(stream(RUN))
-    assert area.displays[-1].metadata["parsimony"]["prompt_tokens"] == 30
-    assert "30" not in area.displays[-1].text
-    assert "parsimony" not in area.displays[0].metadata
-
-
 async def test_a_stream_is_drawn_at_a_steady_pace_and_its_tail_without_another_event() -> None:
     clock, feed = ManualClock(auto=False), Feed()
     area = TimedArea(clock)
@@ -392,16 +384,6 @@ async def test_below_a_question_four_outputs_look_empty_until_it_goes_on() -> No
     assert work.text.index("x = 1") < work.text.index("x = 2")
     assert control.text == " "
     assert "x = 1" not in "\n".join(each.text for each in area.displays[:shown])
-
-
-async def test_a_long_run_has_three_outputs_and_is_all_there() -> None:
-    area = OutputArea()
-    events = [STARTED, *(step(each, done=done) for each in range(1, 100) for done in (False, True))]
-    record = TurnRecord(live(area), clock=ManualClock())
-    await record.follow(stream([*events, ev.RunCompleted(summary="There it is.")]))
-    assert len(area.displays) == 3
-    order = [area.text.index(f"x = {number}\n") for number in range(1, 99)]
-    assert order == sorted(order)
 
 
 async def test_trouble_in_drawing_does_not_end_the_run_and_its_words_are_not_logged(

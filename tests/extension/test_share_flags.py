@@ -68,16 +68,6 @@ def test_a_cell_shares_samples_of_everything_until_it_says_otherwise(
     assert asked(shell, session, "%%agent --share schema").share is Share.schema
 
 
-def test_the_settings_hold_for_every_cell_that_says_nothing(
-    shell: Any, session: FakeSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PARSIMONY_SHARE", "none")
-    assert asked(shell, session, "%%agent").share is Share.none
-    assert shell.run_cell("%config ParsimonyAgent.share = 'schema'").success
-    assert asked(shell, session, "%%agent").share is Share.schema
-    assert asked(shell, session, "%%agent --share full").share is Share.full
-
-
 def test_a_preview_honours_flags_and_settings_as_the_turn_does(
     shell: Any, session: FakeSession
 ) -> None:

@@ -13,17 +13,6 @@ def click(button: StopButton) -> None:
     button.widget._handle_button_msg(button.widget, {"event": "click"}, [])
 
 
-def test_a_click_asks_the_turn_to_stop_and_nothing_else() -> None:
-    request = CancellationRequest()
-    button = StopButton(request.set)
-    before = button.widget.get_state()
-    click(button)
-    assert request.is_set
-    assert request.reason == "stopped by the user"
-    assert button.widget.get_state() == before
-    click(button)
-
-
 def test_it_says_what_it_does_and_what_does_it_where_no_widget_is_drawn() -> None:
     button = StopButton(lambda: None)
     assert button.widget.description == "Stop"

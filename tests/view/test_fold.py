@@ -69,10 +69,6 @@ def test_keys_are_unique_and_stay_with_their_block(name: str) -> None:
             assert seen.setdefault(block.key, type(block)) is type(block)
 
 
-def test_prose_is_one_block_up_to_the_next_step() -> None:
-    assert only(replay(RUNS["done"]), bl.ProseBlock).text == "I look first."
-
-
 def test_a_chart_that_is_shown_and_then_published_is_one_figure() -> None:
     shown = only(replay(RUNS["done"]), bl.FigureBlock)
     assert shown.png_base64
@@ -153,6 +149,13 @@ def test_a_figure_that_was_published_stays_mentioned_when_its_step_ends() -> Non
     ended = begun.model_copy(update={"completed": True, "ok": True, "result": {"result": {}}})
     step = only(replay([started(), begun, shown, ended]), bl.StepBlock)
     assert "Shown as figure 1" in text_of([outline(step)])
+
+
+def test_what_was_changed_of_the_persons_is_one_note_and_how_to_get_it_back() -> None:
+    work = code(changed=["sales", "x"], overwritten=["sales"])
+    text = record_of(replay([started(), *work, ev.RunCompleted(summary="ok")]).blocks)
+    assert text.count("sales") == 1
+    assert "Changed your sales; %agent undo takes that back." in text
 
 
 def test_what_a_tool_of_ones_own_answers_is_shown() -> None:
@@ -274,25 +277,22 @@ def test_several_artifacts_are_listed_once_each_and_the_newest_stands() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "is_listed"),
+    ("facts", "words", "is_listed"),
     [
-        ("Published the chart 'My chart'.", False),
-        ("I have not published My chart.", True),
-        ("Published the dataset 'My chart'.", True),
+        ({}, "Published the chart 'My chart'.", False),
+        ({}, "I have not published My chart.", True),
+        ({}, "Published the dataset 'My chart'.", True),
+        ({"reused": True}, "Published the chart 'My chart'.", True),
+        ({"reused": True}, "Published the chart 'My chart' (unchanged).", False),
+        ({"page": "x/a/b.html"}, "Published the chart 'My chart': a/b.html.", False),
+        ({"page": "x/a/b.html"}, "Published the chart 'My chart'.", True),
     ],
 )
 def test_what_was_published_is_listed_unless_the_answer_says_it(
-    words: str, is_listed: bool
+    facts: dict[str, Any], words: str, is_listed: bool
 ) -> None:
-    view = replay([started(), published(), ev.RunCompleted(summary=words)])
-    assert bool(only(view, bl.EndBlock).published) is is_listed
-
-
-@pytest.mark.parametrize(("said", "is_listed"), [("", True), (" (unchanged)", False)])
-def test_that_nothing_new_was_published_is_said_once(said: str, is_listed: bool) -> None:
-    again = published().model_copy(update={"reused": True})
-    words = f"Published the chart 'My chart'{said}."
-    view = replay([started(), again, ev.RunCompleted(summary=words)])
+    event = published().model_copy(update=facts)
+    view = replay([started(), event, ev.RunCompleted(summary=words)])
     assert bool(only(view, bl.EndBlock).published) is is_listed
 
 

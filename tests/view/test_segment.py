@@ -90,7 +90,9 @@ def test_a_fold_names_what_its_own_steps_made() -> None:
             [started(), *asked, started(reply="1"), *code("b = 1", "c2", changed=["b"]), done]
         ).blocks
     )
-    assert text_of([], summary=segment_of(blocks[3:]).summary) == "1 step · b"
+    before, after = segment_of(blocks[:3]), segment_of(blocks[3:], is_reply_told=True)
+    assert text_of([], summary=before.summary) == "1 step before the question · a"
+    assert text_of([], summary=after.summary) == "1 step after your answer · b"
     assert text_of([], summary=segment_of(blocks).summary) == "2 steps · a, b"
 
 
@@ -98,20 +100,6 @@ def test_what_was_read_from_the_notebook_is_told_of_a_cell_that_only_asks() -> N
     read = started(shared=("variables with samples: df",))
     found = segment_of(lasting(replay([read, asked_model(), question()]).blocks))
     assert "Read from your notebook: variables with samples: df" in words(found)[1]
-
-
-def test_what_is_not_found_in_a_result_is_a_note_under_the_answer() -> None:
-    answered = ev.ToolEvent(
-        tool_name="return_done",
-        tool_call_id="d",
-        tool_type="termination",
-        arguments={"summary": DONE.summary},
-        completed=True,
-        ok=True,
-        result={"not_found": ["5,076"]},
-    )
-    shown = segment_bundles(segment(answered, DONE))[0][0]
-    assert '<p class="pk-note">Not found in a result: 5,076</p>' in str(shown["text/html"])
 
 
 def test_a_chart_answers_in_the_place_of_a_table() -> None:
@@ -195,7 +183,10 @@ def test_no_line_is_said_twice() -> None:
 def test_a_turn_has_three_outputs_and_one_style_sheet() -> None:
     """In place stands what a page needs that takes no style sheet of a notebook, nothing else."""
     for events in RUNS.values():
-        outputs = segment_bundles(segment_of(lasting(replay(events).blocks)))
+        found = segment_of(lasting(replay(events).blocks))
+        below = segment_bundles(found, is_first=False)
+        assert "<style" not in "".join(str(data.get("text/html", "")) for data, _ in below)
+        outputs = segment_bundles(found)
         markup = "".join(str(data.get("text/html", "")) for data, _ in outputs)
         parsed = Parsed(markup)
         assert len(parsed.all("style")) == 1
@@ -331,22 +322,6 @@ def test_what_was_chosen_is_told_once(summary: str, told: str | None) -> None:
     found = segment_of(lasting(replay(asked).blocks))
     assert words(found)[0].splitlines()[0] == (told or summary)
     assert "→ rain (you chose)" in words(found)[0]
-
-
-@pytest.mark.parametrize(
-    ("summary", "is_told"),
-    [
-        ("Published the report 'Rain': .ockham/reports/rain.html.", False),
-        ("Published the report 'Rain'.", True),
-        ("Rain is common: reports/rain.html.", True),
-    ],
-)
-def test_what_the_answer_says_was_published_is_not_listed_again(
-    summary: str, is_told: bool
-) -> None:
-    report = {"kind": "report", "title": "Rain", "page": "x/reports/rain.html", "figure": None}
-    events = [published().model_copy(update=report), ev.RunCompleted(summary=summary)]
-    assert ("Published: report Rain" in words(segment(*events))[0]) is is_told
 
 
 @pytest.mark.parametrize("said", ["KeyError: 'a' at line 1: df['a']", "Something else"])

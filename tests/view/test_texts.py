@@ -121,12 +121,6 @@ def test_an_absurd_number_of_a_provider_is_null_in_the_metadata(absurd: float) -
     assert (facts["cost_usd"], facts["elapsed_s"]) == (0.00002, 3.3)
 
 
-def test_the_same_run_gives_the_same_bytes() -> None:
-    for name, events in RUNS.items():
-        first, again = (bundle(sections(lasting(replay(events).blocks))) for _ in range(2))
-        assert first == again, name
-
-
 def test_a_chart_alone_is_drawn_by_the_front_end_with_pixels_and_words_beside_it() -> None:
     (chart,) = [b for b in replay(RUNS["done"]).blocks if isinstance(b, FigureBlock)]
     data, metadata = figure_bundle(chart)

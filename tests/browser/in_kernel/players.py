@@ -222,13 +222,6 @@ def reaching() -> ScriptedModel:
     return ScriptedModel([code(source, "Fetch the rates"), DONE], name="reaching")
 
 
-def reaching_twice() -> ScriptedModel:
-    """Wants to start the same program for two files, one step after the other."""
-    source = "import subprocess\n\nsubprocess.run(['touch', '{}'], check=True)"
-    steps = [code(source.format(name), f"Make {name}") for name in ("one.txt", "two.txt")]
-    return ScriptedModel([*steps, DONE], name="reaching-twice")
-
-
 def averaging() -> ScriptedModel:
     """Shows a table of twelve rows and says what is in it."""
     source = (
