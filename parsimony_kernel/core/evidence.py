@@ -4,11 +4,12 @@ Reading only; what it means is in ``error_table``. Classes are told apart by nam
 cause chain, so no client library is imported.
 """
 
+import builtins
 import errno
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -94,10 +95,10 @@ def evidence_of(step: Step) -> Evidence:
     facts = step.metadata
     named = [str(name) for name in facts.get("names", ())]
     if step.exception_type:
-        named.append(step.exception_type)
+        named.extend(_with_bases(step.exception_type))
     text = _terminal(str(step.error or ""))
     while prefix := _TEXT["class"].match(text):
-        named.append(prefix["name"].rpartition(".")[2])
+        named.extend(_with_bases(prefix["name"]))
         text = text[prefix.end() :]
     names = frozenset(named) - _TOO_GENERAL
     if text in names:
@@ -223,6 +224,14 @@ def _errno(exc: BaseException) -> str | None:
 
 
 # A text.
+
+
+def _with_bases(name: str) -> Sequence[str]:
+    last = name.rpartition(".")[2]
+    known = getattr(builtins, last, None)
+    if isinstance(known, type) and issubclass(known, BaseException):
+        return [each.__name__ for each in known.__mro__]
+    return [last]
 
 
 def _terminal(text: str) -> str:
