@@ -30,6 +30,8 @@ _ODD = re.compile(r"[-$€£ ]*\d[\d.,]*[ ]?[€$£%]?|\d{1,2}[./-]\d{1,2}[./-]\
 _EMPTY = re.compile(
     r"Empty DataFrame\nColumns: .*\nIndex: .*|\b(?:nan|NaN|NaT|None|<NA>)(?=$)", re.MULTILINE
 )
+# What is suggested where there is neither a table nor a file.
+_NO_FILE = ["load FILE.csv", "mean COLUMN by COLUMN in FILE.csv"]
 _CHART = re.compile("(?i)chart|plot|graph")
 _ODD_NAME = re.compile(r"[;\t|]|^Unnamed:")
 
@@ -122,36 +124,24 @@ class _Planner:
     def _suggestions(self) -> list[str]:
         """Two requests that would work, of the person's own columns, near to what was said."""
         for each in filter(None, (self.turn.tables().get(self.subject), *self._originals())):
-            reader = self.reader if self.reader and self.reader.table == each else None
-            query, said = (reader.query, reader.said) if reader else (Query(), [])
+            said = self.reader.said if self.reader and self.reader.table == each else []
             values = [c for c in (*said, *each.measures) if c.is_measure]
             kinds = [c for c in (*said, *sorted(each.texts, key=lambda c: c.is_code))
                      if c.kind == "text"]  # fmt: skip
             if not (values and kinds):
                 return [f"describe {each.name}", f"show the first 5 rows of {each.name}"]
             value, kind = (words.quoted(listed[0].name) for listed in (values, kinds))
-            near: Mapping[str, str] = words.table()["near"]
-            other = "chart" if query.chart else "share" if query.share else "top"
-            both = (near.get(query.agg, near["mean"]), near.get(query.do, near[other]))
-            return [n.format(table=each.name, value=value, kind=kind) for n in both]
-        return [f"load {each}" for each in self.files[:2]] or words.table()["near"]["no_file"]
+            return [f"mean {value} by {kind}", f"top 5 {each.name} by {value}"]
+        return [f"load {each}" for each in self.files[:2]] or _NO_FILE
 
     # -- the turn ----------------------------------------------------------------------------
 
     def plan(self) -> str:
         """Give the summary, once everything is done."""
         request = self.turn.request
-        # A listed file is one token, whatever is in its name.
-        for file in sorted((f for f in self.files if re.search(r"[^\w.\-/~\"]", f)), key=len):
-            request = re.sub(rf"(?<![\w\"'/]){re.escape(file)}", f'"{file}"', request)
         no_if(not request, "empty")
         no_if(len(request) > MAX_REQUEST, "long", len(request), MAX_REQUEST)
         no_if(clause("fix", request), "fix")
-        # What has gone with its kernel is loaded again, where its file is known.
-        for file in self.files:
-            name = _named(file)
-            if name in self.turn.gone and name in request:
-                self._load_file(file, name, set())
         for part in _clauses(tokenize(request)):
             self.previous = self._do(part) or self.previous
         told = [made.told or f"{made.purpose}." for made in self.made]
@@ -304,7 +294,7 @@ class _Planner:
             try:
                 found.append(reader.read())
             except Unclear as why_not:
-                left.append((reader, self._sensible(why_not, part, about, self.turn)))
+                left.append((reader, self._leads(why_not, part, about, self.turn)))
             if about in first and (found or left[-1][1].choices):
                 break
         if not found:
@@ -318,22 +308,19 @@ class _Planner:
         wide = [name for name in fit if all(names[name] >= each for each in names.values())]
         return fit[wide[-1] if wide else self.turn.choose("Which table do you mean?", list(fit))]
 
-    def _sensible(
-        self, unclear: Unclear, part: Sequence[Token], about: Table, turn: Transcript
-    ) -> Unclear:
-        """The question, or the refusal that each of its answers ends in."""
-        end = unclear
-        for choice in unclear.choices:
-            replied = replace(turn, replies={**turn.replies, unclear.text: choice})
+    def _leads(self, on: Unclear, part: Sequence[Token], about: Table, turn: Transcript) -> Unclear:
+        """The question ``on``, or the refusal that each of its answers ends in."""
+        end = on
+        for choice in on.choices:
+            replied = replace(turn, replies={**turn.replies, on.text: choice})
             try:
                 Reader(part, about, replied, self._looked, self._before).read()
-            except Step:
-                return unclear
             except Unclear as then:
-                end = self._sensible(then, part, about, replied)
-                if not end.choices:
+                if not (end := self._leads(then, part, about, replied)).choices:
                     continue
-            return unclear
+            except Step:
+                pass
+            return on
         return end
 
     def _before(self, about: Table) -> Query | None:
@@ -380,18 +367,13 @@ class _Planner:
         if made := [m for m in self.made if (m.chart if is_drawn else m.table)]:
             return made[-1]
         known = self.turn.figures() if is_drawn else [*self.turn.tables()]
-        saved = [[name for name in names if name in known] for names in self.saved]
-        names = (saved or [[]])[-1]
-        if is_drawn:
-            # "The chart" is the newest, whenever it was made.
-            newest = names or [n for each in saved for n in each if _CHART.search(said)]
-            names = newest[-1:] or known
-        names = names or [self.subject] * bool(self.subject and not is_drawn)
+        saved = [name for names in self.saved for name in names if name in known]
+        # "The chart" is the newest, whenever it was made; "it" is what the last turn has made.
+        last = [name for name in (self.saved or [[]])[-1] if name in known]
+        names = last or (saved[-1:] if is_drawn and _CHART.search(said) else [])
+        names = names or [self.subject] * bool(self.subject and not is_drawn) or known * is_drawn
         no_if(not names, "made", "chart" if is_drawn else "table")
-        question = "Which one do you mean?"
-        # Of what was asked about, the one that was chosen may have gone.
-        is_open = len(names) > 1 or question in self.turn.replies
-        name = self.turn.choose(question, names[::-1]) if is_open else names[0]
+        name = self.turn.choose("Which one do you mean?", names) if names[1:] else names[0]
         return code.Cell("", _capital(name), *(("", name) if is_drawn else (name,)))
 
     def _publish(self, kind: str, given: dict[str, str | None]) -> None:

@@ -19,7 +19,7 @@ from parsimony_kernel.offline import words as english
 from parsimony_kernel.offline.code import text as code
 from parsimony_kernel.offline.schema import CODES, Column, Filter, Query, Table, part_of
 from parsimony_kernel.offline.transcript import Transcript, Unclear, no_if
-from parsimony_kernel.offline.words import Token, canonical, fold, singular, spoken
+from parsimony_kernel.offline.words import Token, canonical, clause, fold, singular, spoken
 
 _DATED = {"after": ">", "since": ">=", "from": ">=", "before": "<", "until": "<="}
 _DATED |= dict.fromkeys(("in", "for", "of", "during", "on", "only"), "==")
@@ -102,11 +102,7 @@ class Reader:
     def _plain(self, token: Token) -> str:
         if token.kind == "number":
             value = float(token.text.replace(",", ""))
-            if re.fullmatch(r"-?[1-9]\d{0,2}\.\d{3}", token.text):
-                whole = token.text.replace(".", ",")
-                question = f"Is {token.text} a whole number or one with decimals?"
-                texts = (f"{whole}", f"{value:g}")
-                value = float(self.turn.choose(question, texts).replace(",", ""))
+            no_if(re.fullmatch(r"-?[1-9]\d{0,2}\.\d{3}", token.text), "decimals", token.text)
             return self.mark("N", int(value) if value.is_integer() else value, token.text)
         if token.kind in ("quoted", "date"):
             return self.mark(token.kind[0].upper(), token.bare)
@@ -146,13 +142,14 @@ class Reader:
 
     def _name(self, text: str, is_quoted: bool, behind: str, after: str) -> str:
         words = fold(text)
-        low = " ".join(words)
+        low, parts = " ".join(words), english.table()["parts"].items()
+        found = [part for part, row in parts if re.fullmatch(row.get("words", ""), low)]
         exact = [c for c in self.table.columns if _is_name(words, c)]
         is_name = is_quoted or (text.isupper() and len(text) > 1)
         is_key = low in english.keywords() and not is_name
         is_column = any(fold(c.name) == words for c in exact) and "rows" not in self.raw
         is_own = text.casefold() == self.table.name.casefold() and not is_column
-        if is_own or (self._is_rows(words, exact) and not is_key and not is_quoted):
+        if is_own or (self._is_rows(words, exact, bool(found)) and not is_key and not is_quoted):
             return self.mark("T", self.table.name, text)
         # The total of a column, where a column is called total as well.
         is_counted = low == "count" and after in ("the", "of", "rows", "all")
@@ -162,8 +159,7 @@ class Reader:
             others = [c.name for c, v in self.values if v == text and is_own and c not in exact]
             no_if(others, "value", text, *others[:1], f"the column {exact[0].name}")
             return self.mark("C", exact, text)
-        parts = english.table()["parts"].items()
-        if found := [p for p, row in parts if re.fullmatch(row.get("words", ""), low)]:
+        if found:
             return self.mark("P", found[-1], text)
         same = (text.casefold(), singular(text.casefold()))
         values = [pair for pair in self.values if pair[1].casefold() in same]
@@ -172,28 +168,18 @@ class Reader:
         if is_key:
             values = [p for p in values if p[1] == text]
             is_value = behind[:1] == "C" or behind == "is" or not values
-            no_if(
-                not is_value and text != low,
-                "value",
-                text,
-                *(c.name for c, _ in values[:1]),
-                "a word",
-            )
+            owner = [c.name for c, _ in values[:1]]
+            no_if(not is_value and text != low, "value", text, *owner, "a word")
             values = values if is_value else []
         partly = [] if is_key or is_quoted else self._columns_of(words)
         measures = [c.name for c in partly if c.is_measure]
         is_both = values and measures and not english.aggregate(behind)
-        no_if(
-            is_both,
-            "value",
-            text,
-            *(c.name for c, _ in values[:1]),
-            f"the column {spoken(measures, 'or')}",
-        )
+        owner = [c.name for c, _ in values[:1]]
+        no_if(is_both, "value", text, *owner, f"the column {spoken(measures, 'or')}")
         month = next((i for i, m in enumerate(_MONTHS) if low in (m, m[:3])), 0)
         is_date = self.table.times[:1] and self.table.times[0].kind == "date"
         is_month = month and is_date and (low != "may" or behind in english.filler("months"))
-        no_if(is_month and values, "value", text, *(c.name for c, _ in values[:1]), "a month")
+        no_if(is_month and values, "value", text, *owner, "a month")
         if values and not measures:
             return self.mark("V", values, text)
         if is_month:
@@ -202,7 +188,7 @@ class Reader:
             return self.mark("C", partly, text)
         return ""
 
-    def _is_rows(self, words: tuple[str, ...], exact: Sequence[Column]) -> bool:
+    def _is_rows(self, words: tuple[str, ...], exact: Sequence[Column], is_part: bool) -> bool:
         """Whether ``words`` are what the rows are called: the table, or what its ids number."""
         mine, named = tuple(map(singular, words)), tuple(map(singular, fold(self.table.name)))
         ids = [fold(c.name) for c in self.table.columns[:1] if c.is_code]
@@ -211,7 +197,8 @@ class Reader:
             return not exact and mine in (named, named[-1:])
         column = self.table.columns[0]
         look = f"json.dumps(bool({column.of(self.table.name)}.is_unique))"
-        return self.look(look, f"Look whether each {column.label} has one row") is True
+        why = f"Look whether each {column.label} has one row"
+        return is_part or self.look(look, why) is True
 
     def _columns_of(self, words: tuple[str, ...]) -> list[Column]:
         """Find the columns of whose names all ``words`` are a part, or nearly the whole."""
@@ -330,9 +317,7 @@ class Reader:
         run = [[*words] for is_word, words in groupby(unknown, bool) if is_word][:1]
         no_if(run, "unused", " ".join(self.raw.get(word, word) for words in run for word in words))
         for mark in (word for word in left if word in self.marks and word[0] != "T"):
-            is_group = mark[0] == "P" and re.search(
-                "l(?:y|)$|year .* year|month .* month", self.raw[mark]
-            )
+            is_group = mark[0] == "P" and clause("adjective", self.raw[mark])
             no_if(not is_group and mark[0] != "C", "unused", self.raw[mark])
             self.query.groups += self._groups(mark) if is_group else []
             self.bare += [self.pick(mark)] if mark[0] == "C" else []
@@ -365,26 +350,19 @@ class Reader:
         if not (is_year or "c" in said):
             return False
         column = self.pick(said["c"]) if "c" in said else self.time(self.raw[marks[0]])
-        no_if(
-            "percent" in said and column.unit != "%" and not _is_large(column),
-            "percent",
-            column.name,
-        )
+        no_if("percent" in said and column.unit != "%", "percent", column.name)
         if column.is_time and (len(parts) > 1 or not is_year):
             return False
         if "b" in said and not column.is_time and self.table.times and is_year:
             # "total sales from 2022 to 2023" may be about the time; one of dates always is.
-            question = f"Which column is from {values[0]} to {values[-1]}?"
-            if parts != {"year"} or self.one_of(question, [column, *self.table.times]).is_time:
-                return False
+            no_if(parts == {"year"}, "span", column.name)
+            return False
         if column.kind == "date":
             column = part_of(column, *parts) if parts else column
         elif marks:
             what, kinds = ("numbers", ("number", "year")) if parts == {"year"} else ("dates", ())
             no_if(column.kind not in kinds, "kind", column.name, what)
         op = english.operators().get(word) or _DATED.get(word, word)
-        if column.kind == "text" and op in ("true", "false"):
-            op, values = "in", (column.flags[op == "false"],)
         self._filter(Filter(column, op, values))
         return True
 
@@ -408,6 +386,8 @@ class Reader:
 
     def _filter(self, new: Filter) -> None:
         """Add a filter; a column is not to be two values at once."""
+        if new.column.kind == "text" and new.op in ("true", "false"):
+            new = Filter(new.column, "in", (new.column.flags[new.op == "false"],))
         ops = [f.op for f in (*self.query.filters, new) if f.column == new.column]
         no_if(len(ops) > 1 and not {*ops} <= {">", ">=", "<", "<="}, "parts")
         self.query.filters.append(new)
@@ -415,14 +395,13 @@ class Reader:
     # -- what the slots come to ----------------------------------------------------------------
 
     def _is_short(self) -> bool:
-        """Whether there is a chart, groups, or "only" with filters alone: more of the last one."""
+        """Whether there are groups, filters or a chart alone: more of the last one."""
         query = self.query
-        own = (query.filters, query.groups, query.chart, query.any_of, query.notes)
-        more = Query(query.table, "", *own[:1], own[3], own[1], chart=own[2], notes=own[4])
-        is_kept = query.filters and (before := self.before(self.table)) and before.do == "aggregate"
-        is_alone = query == more and not (self.bare or self._names_rows())
-        is_only = bool(query.filters) and self.text.startswith(("only", "just", "now only"))
-        return is_alone and (is_only or is_kept or not query.filters) and any(own[:3])
+        rest = replace(query, filters=[], any_of=False, groups=[], chart="", notes=[])
+        if self.bare or self._names_rows() or rest != Query(query.table):
+            return False
+        before = self.before(self.table) if query.filters else None
+        return bool(query.groups or query.chart or (before and before.do == "aggregate"))
 
     def _names_rows(self) -> bool:
         return bool(re.search(r"\bT\d|\brows?\b", self.text))
@@ -460,8 +439,7 @@ class Reader:
             bare = [c for c in bare if c.is_measure or c not in used]
         for column in bare:
             if column.flags:
-                yes = (column.flags[0],) if column.kind == "text" else ()
-                self._filter(Filter(column, "in" if yes else "true", yes))
+                self._filter(Filter(column, "true"))
         bare = [c for c in bare if not c.flags]
         no_if(query.any_of and len(query.filters) != 2, "parts")
         numbers, others = ([c for c in bare if c.is_measure is kind] for kind in (True, False))
@@ -477,10 +455,7 @@ class Reader:
             no_if(query.chart != "auto", "chart")
             query.do, query.columns, query.groups = "histogram", numbers, compared
         else:
-            is_shown = re.match(
-                "(?:please |can you |could you )*(?:show|list|give|display|print|see|get)",
-                self.text,
-            )
+            is_shown = re.match(english.table()["clauses"]["shows"], self.text)
             no_if(bare and not is_shown, "unused", *(c.name for c in bare[:1]))
             query.do, query.columns = "rows", query.columns or bare
         self._check()
@@ -550,10 +525,9 @@ class Reader:
             no_if(query.window and not query.agg, "unused", query.window)
             is_said = self._names_rows() or query.filters or query.agg or self.bare
             no_if(not is_said, "nothing", self.table.name)
-            is_amount = {*fold(self.table.name)} & english.filler("amounts") and not query.agg
-            no_if(is_amount and not query.filters, "amount", self.table.name)
-            measures = [g.name for g in query.groups if g.is_measure and not query.agg]
-            no_if(measures, "measure", *measures[:1])
+            is_amount = {*fold(self.table.name)} & english.filler("amounts")
+            no_if(is_amount and not (query.agg or query.filters), "amount", self.table.name)
+            no_if(any(g.is_measure for g in query.groups) and not query.agg, "counted")
             query.agg = query.agg or "count"
             no_if(query.agg != "count", "parts")
         elif not query.agg and (query.share or query.window == "cumulative"):
@@ -608,8 +582,3 @@ def _is_name(words: tuple[str, ...], column: Column) -> bool:
     mine, own = [*map(singular, words)], fold(column.name)
     names = ([*map(singular, own)], [*map(singular, fold(column.plain))])
     return bool(words) and (mine in names or "".join(words) == "".join(own))
-
-
-def _is_large(column: Column) -> bool:
-    """Whether a column may hold percents: shares are at most 1."""
-    return any(float(each) > 1 for each in column.samples if each[:1].isdigit())
