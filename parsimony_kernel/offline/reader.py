@@ -87,9 +87,8 @@ class Reader:
         words = [t.bare if t.kind in ("word", "quoted") else "" for t in self.tokens]
         others = english.keywords() | {name.casefold() for name in self.turn.tables()}
         # "Max" may be somebody's name, save at the beginning.
-        known = [not word or word in others or (not at and word.casefold() in others)
-                 for at, word in enumerate(words)]  # fmt: skip
-        unknown = [at for at, is_known in enumerate(known) if not is_known]
+        known = ({word, word.casefold()} if at == 0 else {word} for at, word in enumerate(words))
+        unknown = [at for at, each in enumerate(known) if words[at] and not each & others]
         unknown = [i for i in unknown if not self._columns_of(fold(words[i]))]
         texts = {c.name: c for c in self.table.texts}
         if not (unknown and texts):
@@ -147,34 +146,31 @@ class Reader:
         exact = [c for c in self.table.columns if _is_name(words, c)]
         is_name = is_quoted or (text.isupper() and len(text) > 1)
         is_key = low in english.keywords() and not is_name
-        is_column = any(fold(c.name) == words for c in exact) and "rows" not in self.raw
-        is_own = text.casefold() == self.table.name.casefold() and not is_column
+        is_named = any(fold(c.name) == words for c in exact)
+        is_own = text.casefold() == self.table.name.casefold()
+        is_own = is_own and not (is_named and "rows" not in self.raw)
         if is_own or (self._is_rows(words, exact, bool(found)) and not is_key and not is_quoted):
             return self.mark("T", self.table.name, text)
         # The total of a column, where a column is called total as well.
         is_counted = low == "count" and after in ("the", "of", "rows", "all")
         is_total = is_key and english.aggregate(low) and self._columns_of(fold(after))
         if exact and not (is_counted or is_total):
-            is_own = any(fold(c.name) == words for c in exact)
-            others = [c.name for c, v in self.values if v == text and is_own and c not in exact]
+            others = [c.name for c, v in self.values if v == text and is_named and c not in exact]
             no_if(others, "value", text, *others[:1], f"the column {exact[0].name}")
             return self.mark("C", exact, text)
         if found:
             return self.mark("P", found[-1], text)
         same = (text.casefold(), singular(text.casefold()))
         values = [pair for pair in self.values if pair[1].casefold() in same]
-        if len(text) < 3:
+        if is_key or len(text) < 3:
             values = [pair for pair in values if pair[1] == text]
-        if is_key:
-            values = [p for p in values if p[1] == text]
-            is_value = behind[:1] == "C" or behind == "is" or not values
-            owner = [c.name for c, _ in values[:1]]
-            no_if(not is_value and text != low, "value", text, *owner, "a word")
-            values = values if is_value else []
+        owner = [c.name for c, _ in values[:1]]
+        if is_key and behind[:1] != "C" and behind != "is":
+            no_if(values and text != low, "value", text, *owner, "a word")
+            values = []
         partly = [] if is_key or is_quoted else self._columns_of(words)
         measures = [c.name for c in partly if c.is_measure]
         is_both = values and measures and not english.aggregate(behind)
-        owner = [c.name for c, _ in values[:1]]
         no_if(is_both, "value", text, *owner, f"the column {spoken(measures, 'or')}")
         month = next((i for i, m in enumerate(_MONTHS) if low in (m, m[:3])), 0)
         is_date = self.table.times[:1] and self.table.times[0].kind == "date"
@@ -223,9 +219,8 @@ class Reader:
         question = f"Which column of `{self.table.name}` do you mean by {words!r}?"
         column = self.one_of(question, fit, holds=True)
         if canonical(fold(words)) != canonical(fold(column.name)):
-            again = ", as before" * (
-                len(fit) > 1 and not any(question in e for e in self.turn.replies)
-            )
+            is_new = len(fit) < 2 or any(question in e for e in self.turn.replies)
+            again = "" if is_new else ", as before"
             self.query.notes.append(f"Read {words!r} as {column.name}{again}")
         return column
 
@@ -321,8 +316,7 @@ class Reader:
             no_if(not is_group and mark[0] != "C", "unused", self.raw[mark])
             self.query.groups += self._groups(mark) if is_group else []
             self.bare += [self.pick(mark)] if mark[0] == "C" else []
-        is_listed = re.search(r"(?:T\d+|C\w\d+) (?:, )?(?:and|,) ~|~ (?:, )?(?:and|,) [CT]", text)
-        no_if(is_listed or re.search(r"T\d+ (?:and|,) C|C\w\d+ (?:and|,) T", text), "parts")
+        no_if(re.search(english.table()["clauses"]["listed"], text), "parts")
         is_either = bool(re.search(r"(?:~|Cb\d+) or (?:~|Cb\d+)", " ".join(left)))
         no_if("or" in left and (not is_either or "~ and ~" in text), "parts")
         self.query.any_of = self.query.any_of or is_either
@@ -353,10 +347,9 @@ class Reader:
         no_if("percent" in said and column.unit != "%", "percent", column.name)
         if column.is_time and (len(parts) > 1 or not is_year):
             return False
-        if "b" in said and not column.is_time and self.table.times and is_year:
-            # "total sales from 2022 to 2023" may be about the time; one of dates always is.
-            no_if(parts == {"year"}, "span", column.name)
-            return False
+        # "total sales from 2022 to 2023" may be about the time.
+        is_open = "b" in said and not column.is_time and self.table.times and is_year
+        no_if(is_open, "span", column.name)
         if column.kind == "date":
             column = part_of(column, *parts) if parts else column
         elif marks:
@@ -483,8 +476,7 @@ class Reader:
         query.columns = query.columns or numbers
         groups = len(query.groups)
         is_of_all = bool(groups) != bool(kept) and (kept < 2 or query.any_of)
-        is_one = not others or (groups == 1 and " T" not in f" {self.text}")
-        is_clear = is_of_all and is_one and query.agg in ("", "count", "sum")
+        is_clear = is_of_all and not others and query.agg in ("", "count", "sum")
         no_if(query.share and not is_clear, "share")
 
     def _check(self) -> None:
@@ -509,7 +501,6 @@ class Reader:
             size = len(value) if isinstance(value, list) else bool(value)
             no_if(size > kind.get(slot, 0), kind.get("no", "parts"))
         no_if(query.chart and len(query.groups) > 2, "parts")
-        no_if(query.any_of and len(query.filters) > 2, "parts")
         is_undrawn = any(g.is_time or g.made_of for g in query.groups)
         no_if(query.do in ("histogram", "box", "scatter") and is_undrawn, "parts")
         no_if(query.do == "rename" and query.text in [c.name for c in self.table.columns], "parts")
@@ -548,10 +539,9 @@ class Reader:
         """The function that a request does not name."""
         column, groups = self.query.columns[0], self.query.groups
         no_if(not column.is_measure, "compute", column.name)
-        if {*fold(column.name)} & english.filler("totals") and not column.made_of:
-            return "sum"
         # "Total price" is a total, whether that is the column's name or the function's.
-        if english.aggregate(fold(column.name)[0]) == "sum":
+        is_total = english.aggregate(fold(column.name)[0]) == "sum"
+        if is_total or ({*fold(column.name)} & english.filler("totals") and not column.made_of):
             return "sum"
         of = f"of each {groups[0].label}?" if groups else "do you mean?"
         kinds = {"mean": "mean", "total": "sum", "median": "median"}
