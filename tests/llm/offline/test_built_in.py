@@ -188,6 +188,12 @@ async def test_values_set_side_by_side_are_not_pooled_in_a_chart(notebook: Noteb
     assert encodings(notebook[name])["color"][0] == "department"
 
 
+async def test_groups_that_tie_are_all_told(notebook: Notebook) -> None:
+    await notebook.run("import pandas as pd\nshop = pd.DataFrame({'city': list('AB'), 'cost': 5})")
+    turn = await done(notebook, "which city has the highest total cost")
+    assert turn.summary.startswith("Highest total cost: A, 5. B 5.")
+
+
 async def test_growth_behind_a_gap_is_none(notebook: Notebook) -> None:
     await notebook.run(
         "import pandas as pd\n"
