@@ -77,7 +77,7 @@ class Reader:
         self.values = list(dict.fromkeys([*samples, *self._looked_up()]))
         said, at = list[str](), 0
         while at < len(self.tokens):
-            mark, size = self._named(at, said[-1] if said else "")
+            mark, size = self._named(at, " ".join(said[-2:]))
             said += [mark] * bool(mark)
             at += size
         return " ".join(said)
@@ -140,7 +140,7 @@ class Reader:
         return self._plain(self.tokens[at]), 1
 
     def _name(self, text: str, is_quoted: bool, behind: str, after: str) -> str:
-        words = fold(text)
+        words, (before, _, behind) = fold(text), behind.rpartition(" ")
         low, parts = " ".join(words), english.table()["parts"].items()
         found = [part for part, row in parts if re.fullmatch(row.get("words", ""), low)]
         exact = [c for c in self.table.columns if _is_name(words, c)]
@@ -148,7 +148,9 @@ class Reader:
         is_key = low in english.keywords() and not is_name
         is_named = any(fold(c.name) == words for c in exact)
         is_own = text.casefold() == self.table.name.casefold()
-        is_own = is_own and not (is_named and "rows" not in self.raw)
+        # Behind "temp_max of", "weather" is the table, whatever its columns are called.
+        is_of = before[:1] == "C" and behind in ("of", "in", "from")
+        is_own = is_own and (is_of or not is_named or "rows" in self.raw)
         if is_own or (self._is_rows(words, exact, bool(found)) and not is_key and not is_quoted):
             return self.mark("T", self.table.name, text)
         # The total of a column, where a column is called total as well.
