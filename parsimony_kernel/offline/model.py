@@ -28,7 +28,11 @@ MAX_REQUEST = 2_000
 REAL_MODEL = words.table()["no"]["model"]
 # What a number or a date looks like in text: such a file may be written in another way.
 _ODD = re.compile(r"[-$€£ ]*\d[\d.,]*[ ]?[€$£%]?|\d{1,2}[./-]\d{1,2}[./-]\d{4}.*")
-_EMPTY = re.compile(r"Empty DataFrame\nColumns: .*\nIndex: .*")
+_EMPTY = re.compile(
+    r"Empty DataFrame\nColumns: .*\nIndex: .*|\b(?:nan|NaN|NaT|None|<NA>)(?=$)", re.MULTILINE
+)
+# What is suggested where there is neither a table nor a file.
+_NO_FILE = ["load FILE.csv", "mean COLUMN by COLUMN in FILE.csv"]
 _CHART = re.compile("(?i)chart|plot|graph")
 _ODD_NAME = re.compile(r"[;\t|]|^Unnamed:")
 
@@ -121,40 +125,29 @@ class _Planner:
     def _suggestions(self) -> list[str]:
         """Two requests that would work, of the person's own columns, near to what was said."""
         for each in filter(None, (self.turn.tables().get(self.subject), *self._originals())):
-            reader = self.reader if self.reader and self.reader.table == each else None
-            query, said = (reader.query, reader.said) if reader else (Query(), [])
+            said = self.reader.said if self.reader and self.reader.table == each else []
             values = [c for c in (*said, *each.measures) if c.is_measure]
             kinds = [c for c in (*said, *sorted(each.texts, key=lambda c: c.is_code))
                      if c.kind == "text"]  # fmt: skip
             if not (values and kinds):
                 return [f"describe {each.name}", f"show the first 5 rows of {each.name}"]
             value, kind = (words.quoted(listed[0].name) for listed in (values, kinds))
-            near: Mapping[str, str] = words.table()["near"]
-            other = "chart" if query.chart else "share" if query.share else "top"
-            both = (near.get(query.agg, near["mean"]), near.get(query.do, near[other]))
-            return [n.format(table=each.name, value=value, kind=kind) for n in both]
-        return [f"load {each}" for each in self.files[:2]] or words.table()["near"]["no_file"]
+            return [f"mean {value} by {kind}", f"top 5 {each.name} by {value}"]
+        return [f"load {each}" for each in self.files[:2]] or _NO_FILE
 
     # -- the turn ----------------------------------------------------------------------------
 
     def plan(self) -> str:
         """Give the summary, once everything is done."""
         request = self.turn.request
-        # A listed file is one token, whatever is in its name.
-        for file in sorted((f for f in self.files if re.search(r"[^\w.\-/~\"]", f)), key=len):
-            request = re.sub(rf"(?<![\w\"'/]){re.escape(file)}", f'"{file}"', request)
         no_if(not request, "empty")
         no_if(len(request) > MAX_REQUEST, "long", len(request), MAX_REQUEST)
         no_if(clause("fix", request), "fix")
-        # What has gone with its kernel is loaded again, where its file is known.
-        for file in self.files:
-            name = _named(file)
-            if name in self.turn.gone and name in request:
-                self._load_file(file, name, set())
         for part in _clauses(tokenize(request)):
             self.previous = self._do(part) or self.previous
         told = [made.told or f"{made.purpose}." for made in self.made]
         told += [*self.loads, *self.saves, *self.published, *dict.fromkeys(self.notes)]
+        no_if(not told, "empty")
         return " ".join(told)
 
     def _do(self, part: list[Token]) -> Query | None:
@@ -193,7 +186,7 @@ class _Planner:
             self._load_file(self._path(path), name, {t.low for t in part})
             left, path, name = _apart(left)
         names = {t.name.casefold() for t in self.loaded}
-        said = {t.low for t in left if t.kind == "word"} - names
+        said = {t.low for t in left if t.kind != "sign"} - names
         return [] if self.loaded and all(clause("loading", word) for word in said) else left
 
     def _load_file(self, path: str, name: str, said: set[str]) -> None:
@@ -299,7 +292,7 @@ class _Planner:
             try:
                 found.append(reader.read())
             except Unclear as why_not:
-                left.append((reader, why_not))
+                left.append((reader, self._leads(why_not, part, about, self.turn)))
             if about in first and (found or left[-1][1].choices):
                 break
         if not found:
@@ -312,6 +305,21 @@ class _Planner:
         names = {name: {c.name for c in known[name].columns} for name in fit}
         wide = [name for name in fit if all(names[name] >= each for each in names.values())]
         return fit[wide[-1] if wide else self.turn.choose("Which table do you mean?", list(fit))]
+
+    def _leads(self, on: Unclear, part: Sequence[Token], about: Table, turn: Transcript) -> Unclear:
+        """The question ``on``, or the refusal that each of its answers ends in."""
+        end = on
+        for choice in on.choices:
+            replied = replace(turn, replies={**turn.replies, on.text: choice})
+            try:
+                Reader(part, about, replied, self._looked, self._before).read()
+            except Unclear as then:
+                if not (end := self._leads(then, part, about, replied)).choices:
+                    continue
+            except Step:
+                pass
+            return on
+        return end
 
     def _before(self, about: Table) -> Query | None:
         """The request before, where another may go on from it."""
@@ -335,6 +343,8 @@ class _Planner:
         if len(self._originals()) > 1 and about.name != self.subject:
             self.notes.append(f"Used `{about.name}`.")
         printed = _EMPTY.sub("none", str(result.get("stdout") or ""))
+        is_none = not (cell.table or cell.chart) and printed.endswith(": none\n")
+        no_if(is_none, "value_of", *(c.name for c in query.columns))
         dates = [c for c in (*query.groups, *query.columns) if c.kind == "date"]
         periods = {each.part or each.name.casefold() for each in dates}
         lines = [line for line in printed.splitlines() if line.strip()]
@@ -355,18 +365,13 @@ class _Planner:
         if made := [m for m in self.made if (m.chart if is_drawn else m.table)]:
             return made[-1]
         known = self.turn.figures() if is_drawn else [*self.turn.tables()]
-        saved = [[name for name in names if name in known] for names in self.saved]
-        names = (saved or [[]])[-1]
-        if is_drawn:
-            # "The chart" is the newest, whenever it was made.
-            newest = names or [n for each in saved for n in each if _CHART.search(said)]
-            names = newest[-1:] or known
-        names = names or [self.subject] * bool(self.subject and not is_drawn)
+        saved = [name for names in self.saved for name in names if name in known]
+        # "The chart" is the newest, whenever it was made; "it" is what the last turn has made.
+        last = [name for name in (self.saved or [[]])[-1] if name in known]
+        names = last or (saved[-1:] if is_drawn and _CHART.search(said) else [])
+        names = names or [self.subject] * bool(self.subject and not is_drawn) or known * is_drawn
         no_if(not names, "made", "chart" if is_drawn else "table")
-        question = "Which one do you mean?"
-        # Of what was asked about, the one that was chosen may have gone.
-        is_open = len(names) > 1 or question in self.turn.replies
-        name = self.turn.choose(question, names[::-1]) if is_open else names[0]
+        name = self.turn.choose("Which one do you mean?", names) if names[1:] else names[0]
         return code.Cell("", _capital(name), *(("", name) if is_drawn else (name,)))
 
     def _publish(self, kind: str, given: dict[str, str | None]) -> None:
@@ -387,6 +392,7 @@ class _Planner:
         charts = [m for m in self.made if m.chart] if self.made else self.turn.figures()
         is_drawn = kind != "dataset" and bool(charts)
         made = self._latest(said, is_drawn=is_drawn)
+        no_if(not is_drawn and (given.get("chart") or _CHART.search(said)), "made", "chart")
         as_kind, variable = ("chart", made.chart) if is_drawn else ("dataset", made.table)
         own = made.purpose if kind == "report" else title or made.purpose
         result = self._done(f"return_{as_kind}", {"variable": variable, "title": own})

@@ -11,19 +11,18 @@ import re
 from calendar import month_name
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import groupby
 from typing import Any
-
-from rapidfuzz import fuzz
 
 from parsimony_kernel.core.fuzzy import alike
 from parsimony_kernel.offline import words as english
 from parsimony_kernel.offline.code import text as code
 from parsimony_kernel.offline.schema import CODES, Column, Filter, Query, Table, part_of
 from parsimony_kernel.offline.transcript import Transcript, Unclear, no_if
-from parsimony_kernel.offline.words import Token, canonical, fold, singular, spoken
+from parsimony_kernel.offline.words import Token, canonical, clause, fold, singular, spoken
 
 _DATED = {"after": ">", "since": ">=", "from": ">=", "before": "<", "until": "<="}
-_DATED |= dict.fromkeys(("in", "for", "of", "during", "on"), "==")
+_DATED |= dict.fromkeys(("in", "for", "of", "during", "on", "only"), "==")
 _KINDS = {"date": "t", "year": "t", "boolean": "b"}
 _SLOTS = {each.name for each in fields(Query)}
 _MONTHS = [name.lower() or "-" for name in month_name]
@@ -65,8 +64,7 @@ class Reader:
         for pattern, row in english.rows():
             text = self._taken(pattern, row, text)
         self._left(text)
-        says = query.do or query.agg or query.groups or query.filters or self.bare
-        if query.goes_on or (query.chart and not says):
+        if query.goes_on or self._is_short():
             self._go_on()
         self._complete()
         return query
@@ -79,7 +77,7 @@ class Reader:
         self.values = list(dict.fromkeys([*samples, *self._looked_up()]))
         said, at = list[str](), 0
         while at < len(self.tokens):
-            mark, size = self._named(at, said[-1] if said else "")
+            mark, size = self._named(at, " ".join(said[-2:]))
             said += [mark] * bool(mark)
             at += size
         return " ".join(said)
@@ -88,7 +86,9 @@ class Reader:
         """Look for the words in the texts of the table that are nothing else."""
         words = [t.bare if t.kind in ("word", "quoted") else "" for t in self.tokens]
         others = english.keywords() | {name.casefold() for name in self.turn.tables()}
-        unknown = [i for i, word in enumerate(words) if word and word.casefold() not in others]
+        # "Max" may be somebody's name, save at the beginning.
+        known = ({word, word.casefold()} if at == 0 else {word} for at, word in enumerate(words))
+        unknown = [at for at, each in enumerate(known) if words[at] and not each & others]
         unknown = [i for i in unknown if not self._columns_of(fold(words[i]))]
         texts = {c.name: c for c in self.table.texts}
         if not (unknown and texts):
@@ -101,11 +101,12 @@ class Reader:
     def _plain(self, token: Token) -> str:
         if token.kind == "number":
             value = float(token.text.replace(",", ""))
+            no_if(re.fullmatch(r"-?[1-9]\d{0,2}\.\d{3}", token.text), "decimals", token.text)
             return self.mark("N", int(value) if value.is_integer() else value, token.text)
         if token.kind in ("quoted", "date"):
             return self.mark(token.kind[0].upper(), token.bare)
         if token.kind == "sign":
-            return "" if token.text in "?.!:" else token.text
+            return "" if token.text in "?.!:$€£" else token.text
         self.raw.setdefault(token.low, token.text)
         return token.low
 
@@ -117,7 +118,9 @@ class Reader:
                 time or any other.
         """
         if letter == "C":
-            kinds = {"m" if c.is_measure else _KINDS.get(c.kind, "k") for c in value}
+            kinds = {
+                "m" if c.is_measure else "b" if c.flags else _KINDS.get(c.kind, "k") for c in value
+            }
             letter = f"C{kinds.pop() if len(kinds) == 1 else 'k'}"
         mark = f"{letter}{len(self.marks) + 1}"
         self.marks[mark] = value
@@ -137,44 +140,63 @@ class Reader:
         return self._plain(self.tokens[at]), 1
 
     def _name(self, text: str, is_quoted: bool, behind: str, after: str) -> str:
-        words = fold(text)
-        low = " ".join(words)
+        words, (before, _, behind) = fold(text), behind.rpartition(" ")
+        low, parts = " ".join(words), english.table()["parts"].items()
+        found = [part for part, row in parts if re.fullmatch(row.get("words", ""), low)]
         exact = [c for c in self.table.columns if _is_name(words, c)]
         is_name = is_quoted or (text.isupper() and len(text) > 1)
         is_key = low in english.keywords() and not is_name
-        is_own = text == self.table.name and (not exact or "rows" in self.raw)
-        if is_own or (self._is_rows(words, exact) and not is_key and not is_quoted):
+        is_named = any(fold(c.name) == words for c in exact)
+        is_own = text.casefold() == self.table.name.casefold()
+        # Behind "temp_max of", "weather" is the table, whatever its columns are called.
+        is_of = before[:1] == "C" and behind in ("of", "in", "from")
+        is_own = is_own and (is_of or not is_named or "rows" in self.raw)
+        if is_own or (self._is_rows(words, exact, bool(found)) and not is_key and not is_quoted):
             return self.mark("T", self.table.name, text)
         # The total of a column, where a column is called total as well.
-        if exact and not (is_key and english.aggregate(low) and self._columns_of(fold(after))):
+        is_counted = low == "count" and after in ("the", "of", "rows", "all")
+        is_total = is_key and english.aggregate(low) and self._columns_of(fold(after))
+        if exact and not (is_counted or is_total):
+            others = [c.name for c, v in self.values if v == text and is_named and c not in exact]
+            no_if(others, "value", text, *others[:1], f"the column {exact[0].name}")
             return self.mark("C", exact, text)
-        parts = english.table()["parts"].items()
-        if found := [p for p, row in parts if re.fullmatch(row.get("words", ""), low)]:
+        if found:
             return self.mark("P", found[-1], text)
         same = (text.casefold(), singular(text.casefold()))
         values = [pair for pair in self.values if pair[1].casefold() in same]
-        if is_key:
-            values = [p for p in values if p[1] == text and (behind[:1] == "C" or behind == "is")]
+        if is_key or len(text) < 3:
+            values = [pair for pair in values if pair[1] == text]
+        owner = [c.name for c, _ in values[:1]]
+        if is_key and behind[:1] != "C" and behind != "is":
+            no_if(values and text != low, "value", text, *owner, "a word")
+            values = []
         partly = [] if is_key or is_quoted else self._columns_of(words)
         measures = [c.name for c in partly if c.is_measure]
         is_both = values and measures and not english.aggregate(behind)
-        no_if(is_both, "value", text, spoken(c.name for c, _ in values[:1]), spoken(measures))
-        if values and not measures:
-            return self.mark("V", values, text)
+        no_if(is_both, "value", text, *owner, f"the column {spoken(measures, 'or')}")
         month = next((i for i, m in enumerate(_MONTHS) if low in (m, m[:3])), 0)
         is_date = self.table.times[:1] and self.table.times[0].kind == "date"
-        if month and is_date and (low != "may" or behind in english.filler("months")):
-            return self.mark("V", [(part_of(self.time(text), "month_name"), month)], text)
+        is_month = month and is_date and (low != "may" or behind in english.filler("months"))
+        no_if(is_month and values, "value", text, *owner, "a month")
+        if values and not measures:
+            return self.mark("V", values, text)
+        if is_month:
+            return self.mark("M", [(part_of(self.time(text), "month_name"), month)], text)
         if partly:
             return self.mark("C", partly, text)
         return ""
 
-    def _is_rows(self, words: tuple[str, ...], exact: Sequence[Column]) -> bool:
+    def _is_rows(self, words: tuple[str, ...], exact: Sequence[Column], is_part: bool) -> bool:
         """Whether ``words`` are what the rows are called: the table, or what its ids number."""
         mine, named = tuple(map(singular, words)), tuple(map(singular, fold(self.table.name)))
         ids = [fold(c.name) for c in self.table.columns[:1] if c.is_code]
         numbered = [tuple(singular(w) for w in each if w not in CODES) for each in ids]
-        return mine in numbered or (not exact and mine in (named, named[-1:]))
+        if mine not in numbered:
+            return not exact and mine in (named, named[-1:])
+        column = self.table.columns[0]
+        look = f"json.dumps(bool({column.of(self.table.name)}.is_unique))"
+        why = f"Look whether each {column.label} has one row"
+        return is_part or self.look(look, why) is True
 
     def _columns_of(self, words: tuple[str, ...]) -> list[Column]:
         """Find the columns of whose names all ``words`` are a part, or nearly the whole."""
@@ -199,9 +221,8 @@ class Reader:
         question = f"Which column of `{self.table.name}` do you mean by {words!r}?"
         column = self.one_of(question, fit, holds=True)
         if canonical(fold(words)) != canonical(fold(column.name)):
-            again = ", as before" * (
-                len(fit) > 1 and not any(question in e for e in self.turn.replies)
-            )
+            is_new = len(fit) < 2 or any(question in e for e in self.turn.replies)
+            again = "" if is_new else ", as before"
             self.query.notes.append(f"Read {words!r} as {column.name}{again}")
         return column
 
@@ -231,7 +252,8 @@ class Reader:
             # A name that stands for one slot in several branches is numbered.
             said = {re.sub(r"\d$", "", k): v for k, v in found.groupdict().items() if v}
             if found[0].strip() and self._take({**row, **said}):
-                text = f"{text[: found.start()].rstrip()} ~ {text[found.end() :].lstrip()}".strip()
+                around = text[: found.start()].split(), text[found.end() :].split()
+                text = " ".join([*around[0], *row.get("says", "~").split(), *around[1]])
                 at = 0
             else:
                 at = found.end() + 1
@@ -285,26 +307,21 @@ class Reader:
 
     def _left(self, text: str) -> None:
         """Account for what no pattern took."""
-        left = [word for word in text.split() if word not in english.filler("words")]
-        if unknown := [w for w in left if w not in (*self.marks, "and", "or", *"~,&()/+*-")]:
-            self._unknown(unknown)
+        left = [word for word in text.split() if word not in english.filler("silent")]
+        unknown = [w if w not in (*self.marks, "and", "or", "~") else "" for w in left]
+        for word in unknown:
+            no_if(word and word not in english.keywords(), "unknown", self.raw.get(word, word))
+        run = [[*words] for is_word, words in groupby(unknown, bool) if is_word][:1]
+        no_if(run, "unused", " ".join(self.raw.get(word, word) for words in run for word in words))
         for mark in (word for word in left if word in self.marks and word[0] != "T"):
-            no_if(mark[0] not in "CP", "unused", self.raw[mark])
-            self.query.groups += self._groups(mark) if mark[0] == "P" else []
+            is_group = mark[0] == "P" and clause("adjective", self.raw[mark])
+            no_if(not is_group and mark[0] != "C", "unused", self.raw[mark])
+            self.query.groups += self._groups(mark) if is_group else []
             self.bare += [self.pick(mark)] if mark[0] == "C" else []
-        self.query.any_of = self.query.any_of or "or" in left
-        no_if("or" in left and "~ and ~" in text, "parts")
-
-    def _unknown(self, words: list[str]) -> None:
-        """Ask which column is meant by the one unknown word, else name a word and give up."""
-        word = next((each for each in words if each not in english.keywords()), words[0])
-        numbers, agg = {c.name: c for c in self.table.measures}, english.aggregate(words[0])
-        is_column = words[1:] == [word] and not (self.query.agg or self.query.columns)
-        why = "unused" if word in english.keywords() else "unknown"
-        no_if(not (agg and is_column and numbers), why, self.raw.get(word, word))
-        question = f"`{self.table.name}` has no column {word!r}. Which one do you mean?"
-        near = sorted(numbers, key=lambda name: -fuzz.partial_ratio(word, name.casefold()))
-        self.query.agg, self.query.columns = agg, [numbers[self.turn.choose(question, near)]]
+        no_if(re.search(english.table()["clauses"]["listed"], text), "parts")
+        is_either = bool(re.search(r"(?:~|Cb\d+) or (?:~|Cb\d+)", " ".join(left)))
+        no_if("or" in left and (not is_either or "~ and ~" in text), "parts")
+        self.query.any_of = self.query.any_of or is_either
 
     def _groups(self, text: str) -> list[Column]:
         """The groups that marks stand for: columns, and parts of a date."""
@@ -322,18 +339,19 @@ class Reader:
         """Keep rows by a number, a year, a month, a day, or a span of them."""
         marks = [said[name] for name in "ab" if name in said]
         values = tuple(self.marks[mark] for mark in marks)
-        column = self.pick(said["c"]) if "c" in said else self.time(self.raw[marks[0]])
         word = str(said.get("op", "between"))
         # How much of a date is given: its year, its month or its day.
         parts = {"year" if m[0] == "N" else "MD"[self.marks[m].count("-") - 1] for m in marks}
         is_year = parts != {"year"} or all(1500 <= each <= 2100 for each in values)
+        if not (is_year or "c" in said):
+            return False
+        column = self.pick(said["c"]) if "c" in said else self.time(self.raw[marks[0]])
+        no_if("percent" in said and column.unit != "%", "percent", column.name)
         if column.is_time and (len(parts) > 1 or not is_year):
             return False
-        if "b" in said and not column.is_time and self.table.times and is_year:
-            # "total sales from 2022 to 2023" may be about the time; one of dates always is.
-            question = f"Which column is from {values[0]} to {values[-1]}?"
-            if parts != {"year"} or self.one_of(question, [column, *self.table.times]).is_time:
-                return False
+        # "total sales from 2022 to 2023" may be about the time.
+        is_open = "b" in said and not column.is_time and self.table.times and is_year
+        no_if(is_open, "span", column.name)
         if column.kind == "date":
             column = part_of(column, *parts) if parts else column
         elif marks:
@@ -347,14 +365,14 @@ class Reader:
         """Keep the rows with a value, or drop them; several set side by side are groups."""
         owners = self.marks.get(said.get("c", ""), [])
         meant: dict[Column, list[str]] = {}
-        for mark in re.findall(r"V\d+", said["v"]):
+        for mark in re.findall(r"[VM]\d+", said["v"]):
             pairs = dict(p for p in self.marks[mark] if p[0] in owners or not owners)
             if not pairs:
                 return False
             question = f"{self.raw[mark]!r} stands in several columns. Which one?"
             column = self.one_of(question, list(pairs))
             meant.setdefault(column, []).append(pairs[column])
-        either = bool(re.search(r"V\d+ (?:, )?or ", said["v"]))
+        either = bool(re.search(r"[VM]\d+ (?:, )?or ", said["v"]))
         self.query.any_of |= len(meant) > 1 and either and "not" not in said
         for column, values in meant.items():
             self._filter(Filter(column, "not in" if "not" in said else "in", tuple(values)))
@@ -363,11 +381,25 @@ class Reader:
 
     def _filter(self, new: Filter) -> None:
         """Add a filter; a column is not to be two values at once."""
+        if new.column.kind == "text" and new.op in ("true", "false"):
+            new = Filter(new.column, "in", (new.column.flags[new.op == "false"],))
         ops = [f.op for f in (*self.query.filters, new) if f.column == new.column]
-        no_if(len([op for op in ops if op in ("==", "in")]) > 1, "parts")
+        no_if(len(ops) > 1 and not {*ops} <= {">", ">=", "<", "<="}, "parts")
         self.query.filters.append(new)
 
     # -- what the slots come to ----------------------------------------------------------------
+
+    def _is_short(self) -> bool:
+        """Whether there are groups, filters or a chart alone: more of the last one."""
+        query = self.query
+        rest = replace(query, filters=[], any_of=False, groups=[], chart="", notes=[])
+        if self.bare or self._names_rows() or rest != Query(query.table):
+            return False
+        before = self.before(self.table) if query.filters else None
+        return bool(query.groups or query.chart or (before and before.do == "aggregate"))
+
+    def _names_rows(self) -> bool:
+        return bool(re.search(r"\bT\d|\brows?\b", self.text))
 
     def _go_on(self) -> None:
         """Take from the request before what this one does not say anew."""
@@ -392,27 +424,34 @@ class Reader:
 
     def _complete(self) -> None:
         """Give the columns that no row took their part, check that all fits, ask what is open."""
-        query = self.query
+        query, compared = self.query, self.compared
         used = {c.base for c in (*query.groups, *(f.column for f in query.filters))}
-        bare = [c for c in self.bare if (c.is_measure or c not in used) and c != query.sort]
-        # What the rows are named by means all of them.
-        bare = [] if bare == [*self.table.columns[:1]] and query.filters else bare
-        query.filters += [Filter(c, "true") for c in bare if c.kind == "boolean"]
-        bare = [c for c in bare if c.kind != "boolean"]
-        query.any_of = query.any_of and len(query.filters) > 1
+        bare = [c for c in self.bare if c != query.sort]
+        is_group = query.agg or query.groups or query.window or query.share or query.do
+        if is_group or query.chart or len(bare) == 1:
+            # Beside a value its column says nothing; what rows are called means all of them.
+            used |= {*self.table.columns[:1]} if query.filters else set()
+            bare = [c for c in bare if c.is_measure or c not in used]
+        for column in bare:
+            if column.flags:
+                self._filter(Filter(column, "true"))
+        bare = [c for c in bare if not c.flags]
+        no_if(query.any_of and len(query.filters) != 2, "parts")
         numbers, others = ([c for c in bare if c.is_measure is kind] for kind in (True, False))
+        is_open = len(bare) == 1 and numbers and (query.filters or numbers[0].made_of)
         is_drawn = query.chart == "line" or (query.chart and others)
-        is_kept = numbers and (query.filters or numbers[0].made_of)
-        is_open = is_kept and not (query.sort or query.chart or others)
-        if query.do:
+        if query.do not in ("", "aggregate"):
             no_if(query.columns and bare, "unused", *(c.name for c in bare[:1]))
             query.columns = query.columns or bare
-        elif any((query.agg, query.groups, query.window, query.share, is_drawn, is_open)):
+            query.groups = [*(c for c in compared if c not in query.groups), *query.groups]
+        elif is_group or is_drawn or (is_open and not (query.sort or query.chart)):
             self._group(numbers, others)
         elif query.chart:
             no_if(query.chart != "auto", "chart")
-            query.do, query.columns = "histogram", numbers
+            query.do, query.columns, query.groups = "histogram", numbers, compared
         else:
+            is_shown = re.match(english.table()["clauses"]["shows"], self.text)
+            no_if(bare and not is_shown, "unused", *(c.name for c in bare[:1]))
             query.do, query.columns = "rows", query.columns or bare
         self._check()
         if query.do == "aggregate":
@@ -421,6 +460,8 @@ class Reader:
     def _group(self, numbers: list[Column], others: list[Column]) -> None:
         """Numbers by groups, or of everything; or their share, which must be clear of what."""
         query, kept = self.query, len(self.query.filters)
+        no_if(query.do and not (query.agg or query.columns or numbers), "nothing", self.table.name)
+        no_if(others and (query.groups or not query.chart), "unused", *(c.name for c in others[:1]))
         query.do = "aggregate"
         if query.window or (query.chart == "line" and not (query.groups or others)):
             # It runs along the time, for each of the other groups.
@@ -437,8 +478,7 @@ class Reader:
         query.columns = query.columns or numbers
         groups = len(query.groups)
         is_of_all = bool(groups) != bool(kept) and (kept < 2 or query.any_of)
-        is_one = not others or (groups == 1 and " T" not in f" {self.text}")
-        is_clear = is_of_all and is_one and query.agg in ("", "count", "sum")
+        is_clear = is_of_all and not others and query.agg in ("", "count", "sum")
         no_if(query.share and not is_clear, "share")
 
     def _check(self) -> None:
@@ -448,6 +488,8 @@ class Reader:
         kind = english.table()["kinds"][name if query.do == "aggregate" else query.do]
         most = kind.get("draws", len(query.columns))
         no_if(len(query.columns) != most, "draw", most)
+        texts = [c.name for c in query.columns if c.kind not in ("number", "year")]
+        no_if("draws" in kind and query.do != "rename" and texts, "compute", *texts[:1])
         is_ranked = query.sort or (query.do == "aggregate" and (query.agg or query.columns))
         no_if(query.limit and query.do in ("rows", "aggregate") and not is_ranked, "rank")
         no_if(query.limit and query.sort and query.sort.kind in ("text", "boolean"), "rank")
@@ -461,13 +503,11 @@ class Reader:
             size = len(value) if isinstance(value, list) else bool(value)
             no_if(size > kind.get(slot, 0), kind.get("no", "parts"))
         no_if(query.chart and len(query.groups) > 2, "parts")
-        no_if(query.any_of and len(query.filters) > 2, "parts")
         is_undrawn = any(g.is_time or g.made_of for g in query.groups)
         no_if(query.do in ("histogram", "box", "scatter") and is_undrawn, "parts")
         no_if(query.do == "rename" and query.text in [c.name for c in self.table.columns], "parts")
         nothing = query.do == "rows" and not (query.columns or query.filters or query.sort)
-        shows = re.match(r"(?:show|list|display|print|see|give|get|use|take)\b|T\d+$", self.text)
-        no_if(nothing and not shows, "nothing", self.table.name)
+        no_if(nothing and not self._names_rows(), "nothing", self.table.name)
 
     def _compute(self) -> None:
         """Find the function, by what there is in the table or by asking."""
@@ -476,6 +516,11 @@ class Reader:
             self._check_rolling()
         elif not query.columns:
             no_if(query.window and not query.agg, "unused", query.window)
+            is_said = self._names_rows() or query.filters or query.agg or self.bare
+            no_if(not is_said, "nothing", self.table.name)
+            is_amount = {*fold(self.table.name)} & english.filler("amounts")
+            no_if(is_amount and not (query.agg or query.filters), "amount", self.table.name)
+            no_if(any(g.is_measure for g in query.groups) and not query.agg, "counted")
             query.agg = query.agg or "count"
             no_if(query.agg != "count", "parts")
         elif not query.agg and (query.share or query.window == "cumulative"):
@@ -496,10 +541,14 @@ class Reader:
         """The function that a request does not name."""
         column, groups = self.query.columns[0], self.query.groups
         no_if(not column.is_measure, "compute", column.name)
-        if {*fold(column.name)} & english.filler("totals"):
+        # "Total price" is a total, whether that is the column's name or the function's.
+        is_total = english.aggregate(fold(column.name)[0]) == "sum"
+        if is_total or ({*fold(column.name)} & english.filler("totals") and not column.made_of):
             return "sum"
         of = f"of each {groups[0].label}?" if groups else "do you mean?"
         kinds = {"mean": "mean", "total": "sum", "median": "median"}
+        if self.query.limit:
+            kinds |= {"lowest": "min"} if self.query.ascending else {"highest": "max"}
         options = {f"{word} {column.name}": agg for word, agg in kinds.items()}
         return options[self.turn.choose(f"Which {column.name} {of}", list(options))]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from parsimony_kernel.core.events import Handoff, RunCompleted, UserInputRequested, is_terminal
+from parsimony_kernel.core.events import Handoff, RunCompleted, is_terminal
 from parsimony_kernel.execution.private import CodeExecutor
 from parsimony_kernel.session.session import NotebookSession
 
@@ -67,11 +67,12 @@ async def test_non_utf8_file_is_read_and_noted(session: NotebookSession) -> None
 
 
 @pytest.mark.parametrize("request_", ["load good.csv and plot the mean profit by region"])
-async def test_missing_column_is_asked_about(session: NotebookSession, request_: str) -> None:
+async def test_missing_column_is_named_and_never_substituted(
+    session: NotebookSession, request_: str
+) -> None:
     last = await last_of(session, request_)
-    assert isinstance(last, UserInputRequested)
-    assert "profit" in last.question
-    assert "amount" in last.choices
+    assert isinstance(last, Handoff)
+    assert "profit" in last.rationale
     assert set(session.executor.variables()) == {"good"}
 
 

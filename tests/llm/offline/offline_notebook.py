@@ -5,7 +5,7 @@ would see in a run.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,11 +60,7 @@ class Notebook:
         self.tools = [{"type": "function", "function": {"name": name}} for name in tools]
         self.earlier: list[dict[str, Any]] = []
         self.messages: list[dict[str, Any]] = []
-        self.requests: list[ModelRequest] = []
         self.turn = Turn()
-        self.more_files: list[str] = []
-        self.kept_back = ""
-        self.replaceable: list[str] = []
 
     async def run(self, code: str) -> None:
         """A cell of the person's own."""
@@ -74,30 +70,14 @@ class Notebook:
     def __getitem__(self, name: str) -> Any:
         return self.executor.variables()[name]
 
-    @property
-    def names(self) -> set[str]:
-        return set(self.executor.variables())
-
     def context(self) -> str:
-        return self.context_with()
-
-    def context_with(self, artifacts: Iterable[Mapping[str, str]] = ()) -> str:
         files = sorted(
             p.relative_to(self.folder).as_posix() for p in self.folder.rglob("*") if p.is_file()
         )
         variables, more = summarise(self.executor.variables())
-        if self.kept_back:
-            files, variables = [], []
-        context = notebook_context(
-            working_folder="",
-            files=[*files, *self.more_files],
-            variables=variables,
-            more_variables=more,
-            artifacts=artifacts,
-            kept_back=self.kept_back,
+        return notebook_context(
+            working_folder="", files=files, variables=variables, more_variables=more
         )
-        given = f'{{"replaceable": {json.dumps(self.replaceable)}, "working_folder"'
-        return context.replace('{"working_folder"', given, 1) if self.replaceable else context
 
     async def ask(self, request: str) -> Turn:
         """Play a request up to its end or its question."""
@@ -110,10 +90,6 @@ class Notebook:
                 {"role": "assistant", "content": turn.summary},
             ]
         return turn
-
-    def renew_context(self) -> None:
-        """Describe the notebook anew, as is done after a restart."""
-        self.messages[len(self.earlier)] = opening("", self.context())[0]
 
     async def reply(self, text: str, *, gone: list[str] | None = None) -> Turn:
         """Answer the question; ``gone`` are the variables that were lost meanwhile."""
@@ -154,7 +130,6 @@ class Notebook:
             messages=IncrementalRenderer("You are an agent.").render(state, in_text=False),
             tools=self.tools,
         )
-        self.requests.append(request)
         completion, text = await complete(request)
         assert text == (completion.message.content or "")
         return completion.message
@@ -223,29 +198,6 @@ async def complete(request: ModelRequest) -> tuple[Completion, str]:
             found.append(piece)
     assert len(found) == 1
     return found[0], text
-
-
-def model_request(messages: list[dict[str, Any]], tools: tuple[str, ...] = TOOLS) -> ModelRequest:
-    """A request of a run, with the tools that it has."""
-    schemas = [{"type": "function", "function": {"name": name}} for name in tools]
-    return ModelRequest(messages=messages, tools=schemas)
-
-
-def assistant_message(calls: list[tuple[str, str, str]]) -> dict[str, Any]:
-    """What the model said: calls of (id, tool, arguments)."""
-    return {
-        "role": "assistant",
-        "content": "",
-        "tool_calls": [
-            {"id": i, "type": "function", "function": {"name": n, "arguments": a}}
-            for i, n, a in calls
-        ],
-    }
-
-
-def tool_message(call_id: str, envelope: dict[str, Any]) -> dict[str, Any]:
-    """The answer of a tool."""
-    return {"role": "tool", "tool_call_id": call_id, "content": json.dumps(envelope)}
 
 
 def spec(chart: Any) -> dict[str, Any]:
