@@ -27,7 +27,9 @@ MAX_REQUEST = 2_000
 REAL_MODEL = words.table()["no"]["model"]
 # What a number or a date looks like in text: such a file may be written in another way.
 _ODD = re.compile(r"[-$€£ ]*\d[\d.,]*[ ]?[€$£%]?|\d{1,2}[./-]\d{1,2}[./-]\d{4}.*")
-_EMPTY = re.compile(r"Empty DataFrame\nColumns: .*\nIndex: .*")
+_EMPTY = re.compile(
+    r"Empty DataFrame\nColumns: .*\nIndex: .*|\b(?:nan|NaN|NaT|None|<NA>)(?=$)", re.MULTILINE
+)
 _CHART = re.compile("(?i)chart|plot|graph")
 _ODD_NAME = re.compile(r"[;\t|]|^Unnamed:")
 
@@ -154,6 +156,7 @@ class _Planner:
             self.previous = self._do(part) or self.previous
         told = [made.told or f"{made.purpose}." for made in self.made]
         told += [*self.loads, *self.saves, *self.published, *dict.fromkeys(self.notes)]
+        no_if(not told, "empty")
         return " ".join(told)
 
     def _do(self, part: list[Token]) -> Query | None:
@@ -192,7 +195,7 @@ class _Planner:
             self._load_file(self._path(path), name, {t.low for t in part})
             left, path, name = _apart(left)
         names = {t.name.casefold() for t in self.loaded}
-        said = {t.low for t in left if t.kind == "word"} - names
+        said = {t.low for t in left if t.kind != "sign"} - names
         return [] if self.loaded and all(clause("loading", word) for word in said) else left
 
     def _load_file(self, path: str, name: str, said: set[str]) -> None:
@@ -301,7 +304,7 @@ class _Planner:
             try:
                 found.append(reader.read())
             except Unclear as why_not:
-                left.append((reader, why_not))
+                left.append((reader, self._sensible(why_not, part, about, self.turn)))
             if about in first and (found or left[-1][1].choices):
                 break
         if not found:
@@ -314,6 +317,24 @@ class _Planner:
         names = {name: {c.name for c in known[name].columns} for name in fit}
         wide = [name for name in fit if all(names[name] >= each for each in names.values())]
         return fit[wide[-1] if wide else self.turn.choose("Which table do you mean?", list(fit))]
+
+    def _sensible(
+        self, unclear: Unclear, part: Sequence[Token], about: Table, turn: Transcript
+    ) -> Unclear:
+        """The question, or the refusal that each of its answers ends in."""
+        end = unclear
+        for choice in unclear.choices:
+            replied = replace(turn, replies={**turn.replies, unclear.text: choice})
+            try:
+                Reader(part, about, replied, self._looked, self._before).read()
+            except Step:
+                return unclear
+            except Unclear as then:
+                end = self._sensible(then, part, about, replied)
+                if not end.choices:
+                    continue
+            return unclear
+        return end
 
     def _before(self, about: Table) -> Query | None:
         """The request before, where another may go on from it."""
@@ -337,6 +358,8 @@ class _Planner:
         if len(self._originals()) > 1 and about.name != self.subject:
             self.notes.append(f"Used `{about.name}`.")
         printed = _EMPTY.sub("none", str(result.get("stdout") or ""))
+        is_none = not (cell.table or cell.chart) and printed.endswith(": none\n")
+        no_if(is_none, "value_of", *(c.name for c in query.columns))
         dates = [c for c in (*query.groups, *query.columns) if c.kind == "date"]
         periods = {each.part or each.name.casefold() for each in dates}
         lines = [line for line in printed.splitlines() if line.strip()]
@@ -389,6 +412,7 @@ class _Planner:
         charts = [m for m in self.made if m.chart] if self.made else self.turn.figures()
         is_drawn = kind != "dataset" and bool(charts)
         made = self._latest(said, is_drawn=is_drawn)
+        no_if(not is_drawn and (given.get("chart") or _CHART.search(said)), "made", "chart")
         as_kind, variable = ("chart", made.chart) if is_drawn else ("dataset", made.table)
         own = made.purpose if kind == "report" else title or made.purpose
         result = self._done(f"return_{as_kind}", {"variable": variable, "title": own})

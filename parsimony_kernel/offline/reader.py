@@ -11,9 +11,8 @@ import re
 from calendar import month_name
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import groupby
 from typing import Any
-
-from rapidfuzz import fuzz
 
 from parsimony_kernel.core.fuzzy import alike
 from parsimony_kernel.offline import words as english
@@ -23,7 +22,7 @@ from parsimony_kernel.offline.transcript import Transcript, Unclear, no_if
 from parsimony_kernel.offline.words import Token, canonical, fold, singular, spoken
 
 _DATED = {"after": ">", "since": ">=", "from": ">=", "before": "<", "until": "<="}
-_DATED |= dict.fromkeys(("in", "for", "of", "during", "on"), "==")
+_DATED |= dict.fromkeys(("in", "for", "of", "during", "on", "only"), "==")
 _KINDS = {"date": "t", "year": "t", "boolean": "b"}
 _SLOTS = {each.name for each in fields(Query)}
 _MONTHS = [name.lower() or "-" for name in month_name]
@@ -65,8 +64,7 @@ class Reader:
         for pattern, row in english.rows():
             text = self._taken(pattern, row, text)
         self._left(text)
-        says = query.do or query.agg or query.groups or query.filters or self.bare
-        if query.goes_on or (query.chart and not says):
+        if query.goes_on or self._is_short():
             self._go_on()
         self._complete()
         return query
@@ -88,7 +86,10 @@ class Reader:
         """Look for the words in the texts of the table that are nothing else."""
         words = [t.bare if t.kind in ("word", "quoted") else "" for t in self.tokens]
         others = english.keywords() | {name.casefold() for name in self.turn.tables()}
-        unknown = [i for i, word in enumerate(words) if word and word.casefold() not in others]
+        # "Max" may be somebody's name, save at the beginning.
+        known = [not word or word in others or (not at and word.casefold() in others)
+                 for at, word in enumerate(words)]  # fmt: skip
+        unknown = [at for at, is_known in enumerate(known) if not is_known]
         unknown = [i for i in unknown if not self._columns_of(fold(words[i]))]
         texts = {c.name: c for c in self.table.texts}
         if not (unknown and texts):
@@ -101,11 +102,16 @@ class Reader:
     def _plain(self, token: Token) -> str:
         if token.kind == "number":
             value = float(token.text.replace(",", ""))
+            if re.fullmatch(r"-?[1-9]\d{0,2}\.\d{3}", token.text):
+                whole = token.text.replace(".", ",")
+                question = f"Is {token.text} a whole number or one with decimals?"
+                texts = (f"{whole}", f"{value:g}")
+                value = float(self.turn.choose(question, texts).replace(",", ""))
             return self.mark("N", int(value) if value.is_integer() else value, token.text)
         if token.kind in ("quoted", "date"):
             return self.mark(token.kind[0].upper(), token.bare)
         if token.kind == "sign":
-            return "" if token.text in "?.!:" else token.text
+            return "" if token.text in "?.!:$€£" else token.text
         self.raw.setdefault(token.low, token.text)
         return token.low
 
@@ -117,7 +123,9 @@ class Reader:
                 time or any other.
         """
         if letter == "C":
-            kinds = {"m" if c.is_measure else _KINDS.get(c.kind, "k") for c in value}
+            kinds = {
+                "m" if c.is_measure else "b" if c.flags else _KINDS.get(c.kind, "k") for c in value
+            }
             letter = f"C{kinds.pop() if len(kinds) == 1 else 'k'}"
         mark = f"{letter}{len(self.marks) + 1}"
         self.marks[mark] = value
@@ -142,29 +150,54 @@ class Reader:
         exact = [c for c in self.table.columns if _is_name(words, c)]
         is_name = is_quoted or (text.isupper() and len(text) > 1)
         is_key = low in english.keywords() and not is_name
-        is_own = text == self.table.name and (not exact or "rows" in self.raw)
+        is_column = any(fold(c.name) == words for c in exact) and "rows" not in self.raw
+        is_own = text.casefold() == self.table.name.casefold() and not is_column
         if is_own or (self._is_rows(words, exact) and not is_key and not is_quoted):
             return self.mark("T", self.table.name, text)
         # The total of a column, where a column is called total as well.
-        if exact and not (is_key and english.aggregate(low) and self._columns_of(fold(after))):
+        is_counted = low == "count" and after in ("the", "of", "rows", "all")
+        is_total = is_key and english.aggregate(low) and self._columns_of(fold(after))
+        if exact and not (is_counted or is_total):
+            is_own = any(fold(c.name) == words for c in exact)
+            others = [c.name for c, v in self.values if v == text and is_own and c not in exact]
+            no_if(others, "value", text, *others[:1], f"the column {exact[0].name}")
             return self.mark("C", exact, text)
         parts = english.table()["parts"].items()
         if found := [p for p, row in parts if re.fullmatch(row.get("words", ""), low)]:
             return self.mark("P", found[-1], text)
         same = (text.casefold(), singular(text.casefold()))
         values = [pair for pair in self.values if pair[1].casefold() in same]
+        if len(text) < 3:
+            values = [pair for pair in values if pair[1] == text]
         if is_key:
-            values = [p for p in values if p[1] == text and (behind[:1] == "C" or behind == "is")]
+            values = [p for p in values if p[1] == text]
+            is_value = behind[:1] == "C" or behind == "is" or not values
+            no_if(
+                not is_value and text != low,
+                "value",
+                text,
+                *(c.name for c, _ in values[:1]),
+                "a word",
+            )
+            values = values if is_value else []
         partly = [] if is_key or is_quoted else self._columns_of(words)
         measures = [c.name for c in partly if c.is_measure]
         is_both = values and measures and not english.aggregate(behind)
-        no_if(is_both, "value", text, spoken(c.name for c, _ in values[:1]), spoken(measures))
-        if values and not measures:
-            return self.mark("V", values, text)
+        no_if(
+            is_both,
+            "value",
+            text,
+            *(c.name for c, _ in values[:1]),
+            f"the column {spoken(measures, 'or')}",
+        )
         month = next((i for i, m in enumerate(_MONTHS) if low in (m, m[:3])), 0)
         is_date = self.table.times[:1] and self.table.times[0].kind == "date"
-        if month and is_date and (low != "may" or behind in english.filler("months")):
-            return self.mark("V", [(part_of(self.time(text), "month_name"), month)], text)
+        is_month = month and is_date and (low != "may" or behind in english.filler("months"))
+        no_if(is_month and values, "value", text, *(c.name for c, _ in values[:1]), "a month")
+        if values and not measures:
+            return self.mark("V", values, text)
+        if is_month:
+            return self.mark("M", [(part_of(self.time(text), "month_name"), month)], text)
         if partly:
             return self.mark("C", partly, text)
         return ""
@@ -174,7 +207,11 @@ class Reader:
         mine, named = tuple(map(singular, words)), tuple(map(singular, fold(self.table.name)))
         ids = [fold(c.name) for c in self.table.columns[:1] if c.is_code]
         numbered = [tuple(singular(w) for w in each if w not in CODES) for each in ids]
-        return mine in numbered or (not exact and mine in (named, named[-1:]))
+        if mine not in numbered:
+            return not exact and mine in (named, named[-1:])
+        column = self.table.columns[0]
+        look = f"json.dumps(bool({column.of(self.table.name)}.is_unique))"
+        return self.look(look, f"Look whether each {column.label} has one row") is True
 
     def _columns_of(self, words: tuple[str, ...]) -> list[Column]:
         """Find the columns of whose names all ``words`` are a part, or nearly the whole."""
@@ -231,7 +268,8 @@ class Reader:
             # A name that stands for one slot in several branches is numbered.
             said = {re.sub(r"\d$", "", k): v for k, v in found.groupdict().items() if v}
             if found[0].strip() and self._take({**row, **said}):
-                text = f"{text[: found.start()].rstrip()} ~ {text[found.end() :].lstrip()}".strip()
+                around = text[: found.start()].split(), text[found.end() :].split()
+                text = " ".join([*around[0], *row.get("says", "~").split(), *around[1]])
                 at = 0
             else:
                 at = found.end() + 1
@@ -285,26 +323,24 @@ class Reader:
 
     def _left(self, text: str) -> None:
         """Account for what no pattern took."""
-        left = [word for word in text.split() if word not in english.filler("words")]
-        if unknown := [w for w in left if w not in (*self.marks, "and", "or", *"~,&()/+*-")]:
-            self._unknown(unknown)
+        left = [word for word in text.split() if word not in english.filler("silent")]
+        unknown = [w if w not in (*self.marks, "and", "or", "~") else "" for w in left]
+        for word in unknown:
+            no_if(word and word not in english.keywords(), "unknown", self.raw.get(word, word))
+        run = [[*words] for is_word, words in groupby(unknown, bool) if is_word][:1]
+        no_if(run, "unused", " ".join(self.raw.get(word, word) for words in run for word in words))
         for mark in (word for word in left if word in self.marks and word[0] != "T"):
-            no_if(mark[0] not in "CP", "unused", self.raw[mark])
-            self.query.groups += self._groups(mark) if mark[0] == "P" else []
+            is_group = mark[0] == "P" and re.search(
+                "l(?:y|)$|year .* year|month .* month", self.raw[mark]
+            )
+            no_if(not is_group and mark[0] != "C", "unused", self.raw[mark])
+            self.query.groups += self._groups(mark) if is_group else []
             self.bare += [self.pick(mark)] if mark[0] == "C" else []
-        self.query.any_of = self.query.any_of or "or" in left
-        no_if("or" in left and "~ and ~" in text, "parts")
-
-    def _unknown(self, words: list[str]) -> None:
-        """Ask which column is meant by the one unknown word, else name a word and give up."""
-        word = next((each for each in words if each not in english.keywords()), words[0])
-        numbers, agg = {c.name: c for c in self.table.measures}, english.aggregate(words[0])
-        is_column = words[1:] == [word] and not (self.query.agg or self.query.columns)
-        why = "unused" if word in english.keywords() else "unknown"
-        no_if(not (agg and is_column and numbers), why, self.raw.get(word, word))
-        question = f"`{self.table.name}` has no column {word!r}. Which one do you mean?"
-        near = sorted(numbers, key=lambda name: -fuzz.partial_ratio(word, name.casefold()))
-        self.query.agg, self.query.columns = agg, [numbers[self.turn.choose(question, near)]]
+        is_listed = re.search(r"(?:T\d+|C\w\d+) (?:, )?(?:and|,) ~|~ (?:, )?(?:and|,) [CT]", text)
+        no_if(is_listed or re.search(r"T\d+ (?:and|,) C|C\w\d+ (?:and|,) T", text), "parts")
+        is_either = bool(re.search(r"(?:~|Cb\d+) or (?:~|Cb\d+)", " ".join(left)))
+        no_if("or" in left and (not is_either or "~ and ~" in text), "parts")
+        self.query.any_of = self.query.any_of or is_either
 
     def _groups(self, text: str) -> list[Column]:
         """The groups that marks stand for: columns, and parts of a date."""
@@ -322,11 +358,18 @@ class Reader:
         """Keep rows by a number, a year, a month, a day, or a span of them."""
         marks = [said[name] for name in "ab" if name in said]
         values = tuple(self.marks[mark] for mark in marks)
-        column = self.pick(said["c"]) if "c" in said else self.time(self.raw[marks[0]])
         word = str(said.get("op", "between"))
         # How much of a date is given: its year, its month or its day.
         parts = {"year" if m[0] == "N" else "MD"[self.marks[m].count("-") - 1] for m in marks}
         is_year = parts != {"year"} or all(1500 <= each <= 2100 for each in values)
+        if not (is_year or "c" in said):
+            return False
+        column = self.pick(said["c"]) if "c" in said else self.time(self.raw[marks[0]])
+        no_if(
+            "percent" in said and column.unit != "%" and not _is_large(column),
+            "percent",
+            column.name,
+        )
         if column.is_time and (len(parts) > 1 or not is_year):
             return False
         if "b" in said and not column.is_time and self.table.times and is_year:
@@ -340,6 +383,8 @@ class Reader:
             what, kinds = ("numbers", ("number", "year")) if parts == {"year"} else ("dates", ())
             no_if(column.kind not in kinds, "kind", column.name, what)
         op = english.operators().get(word) or _DATED.get(word, word)
+        if column.kind == "text" and op in ("true", "false"):
+            op, values = "in", (column.flags[op == "false"],)
         self._filter(Filter(column, op, values))
         return True
 
@@ -347,14 +392,14 @@ class Reader:
         """Keep the rows with a value, or drop them; several set side by side are groups."""
         owners = self.marks.get(said.get("c", ""), [])
         meant: dict[Column, list[str]] = {}
-        for mark in re.findall(r"V\d+", said["v"]):
+        for mark in re.findall(r"[VM]\d+", said["v"]):
             pairs = dict(p for p in self.marks[mark] if p[0] in owners or not owners)
             if not pairs:
                 return False
             question = f"{self.raw[mark]!r} stands in several columns. Which one?"
             column = self.one_of(question, list(pairs))
             meant.setdefault(column, []).append(pairs[column])
-        either = bool(re.search(r"V\d+ (?:, )?or ", said["v"]))
+        either = bool(re.search(r"[VM]\d+ (?:, )?or ", said["v"]))
         self.query.any_of |= len(meant) > 1 and either and "not" not in said
         for column, values in meant.items():
             self._filter(Filter(column, "not in" if "not" in said else "in", tuple(values)))
@@ -364,10 +409,23 @@ class Reader:
     def _filter(self, new: Filter) -> None:
         """Add a filter; a column is not to be two values at once."""
         ops = [f.op for f in (*self.query.filters, new) if f.column == new.column]
-        no_if(len([op for op in ops if op in ("==", "in")]) > 1, "parts")
+        no_if(len(ops) > 1 and not {*ops} <= {">", ">=", "<", "<="}, "parts")
         self.query.filters.append(new)
 
     # -- what the slots come to ----------------------------------------------------------------
+
+    def _is_short(self) -> bool:
+        """Whether there is a chart, groups, or "only" with filters alone: more of the last one."""
+        query = self.query
+        own = (query.filters, query.groups, query.chart, query.any_of, query.notes)
+        more = Query(query.table, "", *own[:1], own[3], own[1], chart=own[2], notes=own[4])
+        is_kept = query.filters and (before := self.before(self.table)) and before.do == "aggregate"
+        is_alone = query == more and not (self.bare or self._names_rows())
+        is_only = bool(query.filters) and self.text.startswith(("only", "just", "now only"))
+        return is_alone and (is_only or is_kept or not query.filters) and any(own[:3])
+
+    def _names_rows(self) -> bool:
+        return bool(re.search(r"\bT\d|\brows?\b", self.text))
 
     def _go_on(self) -> None:
         """Take from the request before what this one does not say anew."""
@@ -392,27 +450,38 @@ class Reader:
 
     def _complete(self) -> None:
         """Give the columns that no row took their part, check that all fits, ask what is open."""
-        query = self.query
+        query, compared = self.query, self.compared
         used = {c.base for c in (*query.groups, *(f.column for f in query.filters))}
-        bare = [c for c in self.bare if (c.is_measure or c not in used) and c != query.sort]
-        # What the rows are named by means all of them.
-        bare = [] if bare == [*self.table.columns[:1]] and query.filters else bare
-        query.filters += [Filter(c, "true") for c in bare if c.kind == "boolean"]
-        bare = [c for c in bare if c.kind != "boolean"]
-        query.any_of = query.any_of and len(query.filters) > 1
+        bare = [c for c in self.bare if c != query.sort]
+        is_group = query.agg or query.groups or query.window or query.share or query.do
+        if is_group or query.chart or len(bare) == 1:
+            # Beside a value its column says nothing; what rows are called means all of them.
+            used |= {*self.table.columns[:1]} if query.filters else set()
+            bare = [c for c in bare if c.is_measure or c not in used]
+        for column in bare:
+            if column.flags:
+                yes = (column.flags[0],) if column.kind == "text" else ()
+                self._filter(Filter(column, "in" if yes else "true", yes))
+        bare = [c for c in bare if not c.flags]
+        no_if(query.any_of and len(query.filters) != 2, "parts")
         numbers, others = ([c for c in bare if c.is_measure is kind] for kind in (True, False))
+        is_open = len(bare) == 1 and numbers and (query.filters or numbers[0].made_of)
         is_drawn = query.chart == "line" or (query.chart and others)
-        is_kept = numbers and (query.filters or numbers[0].made_of)
-        is_open = is_kept and not (query.sort or query.chart or others)
-        if query.do:
+        if query.do not in ("", "aggregate"):
             no_if(query.columns and bare, "unused", *(c.name for c in bare[:1]))
             query.columns = query.columns or bare
-        elif any((query.agg, query.groups, query.window, query.share, is_drawn, is_open)):
+            query.groups = [*(c for c in compared if c not in query.groups), *query.groups]
+        elif is_group or is_drawn or (is_open and not (query.sort or query.chart)):
             self._group(numbers, others)
         elif query.chart:
             no_if(query.chart != "auto", "chart")
-            query.do, query.columns = "histogram", numbers
+            query.do, query.columns, query.groups = "histogram", numbers, compared
         else:
+            is_shown = re.match(
+                "(?:please |can you |could you )*(?:show|list|give|display|print|see|get)",
+                self.text,
+            )
+            no_if(bare and not is_shown, "unused", *(c.name for c in bare[:1]))
             query.do, query.columns = "rows", query.columns or bare
         self._check()
         if query.do == "aggregate":
@@ -421,6 +490,8 @@ class Reader:
     def _group(self, numbers: list[Column], others: list[Column]) -> None:
         """Numbers by groups, or of everything; or their share, which must be clear of what."""
         query, kept = self.query, len(self.query.filters)
+        no_if(query.do and not (query.agg or query.columns or numbers), "nothing", self.table.name)
+        no_if(others and (query.groups or not query.chart), "unused", *(c.name for c in others[:1]))
         query.do = "aggregate"
         if query.window or (query.chart == "line" and not (query.groups or others)):
             # It runs along the time, for each of the other groups.
@@ -448,6 +519,8 @@ class Reader:
         kind = english.table()["kinds"][name if query.do == "aggregate" else query.do]
         most = kind.get("draws", len(query.columns))
         no_if(len(query.columns) != most, "draw", most)
+        texts = [c.name for c in query.columns if c.kind not in ("number", "year")]
+        no_if("draws" in kind and query.do != "rename" and texts, "compute", *texts[:1])
         is_ranked = query.sort or (query.do == "aggregate" and (query.agg or query.columns))
         no_if(query.limit and query.do in ("rows", "aggregate") and not is_ranked, "rank")
         no_if(query.limit and query.sort and query.sort.kind in ("text", "boolean"), "rank")
@@ -466,8 +539,7 @@ class Reader:
         no_if(query.do in ("histogram", "box", "scatter") and is_undrawn, "parts")
         no_if(query.do == "rename" and query.text in [c.name for c in self.table.columns], "parts")
         nothing = query.do == "rows" and not (query.columns or query.filters or query.sort)
-        shows = re.match(r"(?:show|list|display|print|see|give|get|use|take)\b|T\d+$", self.text)
-        no_if(nothing and not shows, "nothing", self.table.name)
+        no_if(nothing and not self._names_rows(), "nothing", self.table.name)
 
     def _compute(self) -> None:
         """Find the function, by what there is in the table or by asking."""
@@ -476,6 +548,12 @@ class Reader:
             self._check_rolling()
         elif not query.columns:
             no_if(query.window and not query.agg, "unused", query.window)
+            is_said = self._names_rows() or query.filters or query.agg or self.bare
+            no_if(not is_said, "nothing", self.table.name)
+            is_amount = {*fold(self.table.name)} & english.filler("amounts") and not query.agg
+            no_if(is_amount and not query.filters, "amount", self.table.name)
+            measures = [g.name for g in query.groups if g.is_measure and not query.agg]
+            no_if(measures, "measure", *measures[:1])
             query.agg = query.agg or "count"
             no_if(query.agg != "count", "parts")
         elif not query.agg and (query.share or query.window == "cumulative"):
@@ -496,10 +574,15 @@ class Reader:
         """The function that a request does not name."""
         column, groups = self.query.columns[0], self.query.groups
         no_if(not column.is_measure, "compute", column.name)
-        if {*fold(column.name)} & english.filler("totals"):
+        if {*fold(column.name)} & english.filler("totals") and not column.made_of:
+            return "sum"
+        # "Total price" is a total, whether that is the column's name or the function's.
+        if english.aggregate(fold(column.name)[0]) == "sum":
             return "sum"
         of = f"of each {groups[0].label}?" if groups else "do you mean?"
         kinds = {"mean": "mean", "total": "sum", "median": "median"}
+        if self.query.limit:
+            kinds |= {"lowest": "min"} if self.query.ascending else {"highest": "max"}
         options = {f"{word} {column.name}": agg for word, agg in kinds.items()}
         return options[self.turn.choose(f"Which {column.name} {of}", list(options))]
 
@@ -525,3 +608,8 @@ def _is_name(words: tuple[str, ...], column: Column) -> bool:
     mine, own = [*map(singular, words)], fold(column.name)
     names = ([*map(singular, own)], [*map(singular, fold(column.plain))])
     return bool(words) and (mine in names or "".join(words) == "".join(own))
+
+
+def _is_large(column: Column) -> bool:
+    """Whether a column may hold percents: shares are at most 1."""
+    return any(float(each) > 1 for each in column.samples if each[:1].isdigit())

@@ -48,6 +48,15 @@ class Column:
         return f"pd.to_datetime({', '.join(filter(None, (text, self.dates)))})"
 
     @property
+    def flags(self) -> tuple[str, ...]:
+        """Its words for yes and no; empty where it holds anything else."""
+        if self.kind == "boolean":
+            return ("true", "false")
+        seen = {each.casefold(): each for each in self.samples if self.kind == "text"}
+        pairs = (pair.split("=") for pair in table()["spellings"]["flags"].split())
+        return next((tuple(seen[each] for each in p) for p in pairs if {*seen} == {*p}), ())
+
+    @property
     def is_computed(self) -> bool:
         """Whether code has to make it before it can use it by its name."""
         return bool(self.made_of) or self.dates is not None
@@ -134,12 +143,15 @@ class Table:
 def read_table(summary: Mapping[str, Any]) -> Table | None:
     """Read the table that a summary describes; ``None`` when it is not one."""
     listed, rows = summary.get("columns"), summary.get("rows")
-    if summary.get("type") != "dataframe" or not isinstance(listed, list):
+    is_table = summary.get("type") == "dataframe" and not summary.get("kind")
+    if not (is_table and isinstance(listed, list)):
         return None
-    more = [Column(str(each), "text") for each in summary.get("more_columns") or ()]
+    # What indexes the rows is no column.
+    columns = [_column(each) for each in listed if not each.get("index")]
+    columns += [Column(str(each), "text") for each in summary.get("more_columns") or ()]
     whole = rows if isinstance(rows, int) else None
     name, library = str(summary.get("name") or ""), str(summary.get("library") or "")
-    return Table(name, whole, (*map(_column, listed), *more), library)
+    return Table(name, whole, tuple(columns), library)
 
 
 def _column(summary: Mapping[str, Any]) -> Column:

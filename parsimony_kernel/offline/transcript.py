@@ -12,7 +12,7 @@ from typing import Any
 from parsimony_kernel.core import choices as choice
 from parsimony_kernel.core.conversation import request_in
 from parsimony_kernel.offline.schema import Table, read_table
-from parsimony_kernel.offline.words import table
+from parsimony_kernel.offline.words import fold, table
 
 _CONTEXT, _CHANGES, _REQUEST = "<notebook_context>", "<notebook_changes>", "<request>"
 _MOST = 4  # choices of a question
@@ -121,9 +121,9 @@ class Transcript:
 
 def _named(reply: str, choices: Sequence[str]) -> list[str]:
     """Those of ``choices`` that ``reply`` can mean."""
-    low = reply.strip().casefold().rstrip(".!")
-    whole = [c for c in choices if c.casefold() == low]
-    return whole or [c for c in choices if low and low in c.casefold()]
+    low, folded = " ".join(fold(reply)), {c: " ".join(fold(c)) for c in choices}
+    whole = [c for c in choices if c == reply.strip()] or [c for c in choices if folded[c] == low]
+    return whole or [c for c in choices if low and low in folded[c]]
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> Transcript:

@@ -78,7 +78,7 @@ def keywords() -> frozenset[str]:
     texts += [part.get("words", "") for part in table()["parts"].values()]
     plain = re.sub(r"\(\?P<\w+>|\{\w+\}|\\\w", " ", " ".join(texts))
     whole = re.findall(r"[a-z]{2,}", plain.replace("?", "") + " " + re.sub(r"\w\?", "", plain))
-    return frozenset(whole) | filler("words")
+    return frozenset(whole) | filler("stop")
 
 
 def aggregate(word: str) -> str:
