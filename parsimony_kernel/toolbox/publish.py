@@ -1,7 +1,7 @@
 """Tools that publish artifacts, read them and list them.
 
-Rule: an artifact that a run has read here counts as seen, and a run may only replace another
-notebook's artifact if it has seen it.
+Rule: an artifact that a run has read here counts as seen, and a run may only take over another
+notebook's artifact name if it has seen the artifact.
 """
 
 import asyncio
