@@ -1,1 +1,1 @@
-"""The one function through which every action of a run passes, and what it answers."""
+"""The gate: the single entry point for every action of a run, and the envelope it returns."""

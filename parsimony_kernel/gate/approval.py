@@ -1,7 +1,7 @@
-"""What a person has to allow before it runs.
+"""Approvals: actions that a person must allow before they run (human-in-the-loop).
 
-Allowed is exactly one action: its hash is sealed with the question and compared again when it
-runs, and an action that was changed is asked about anew.
+An approval covers exactly one action: its hash is sealed with the question and compared again when
+the action runs. A changed action needs a new approval.
 """
 
 import re
@@ -26,12 +26,11 @@ from parsimony_kernel.tools import Tool, ToolResult
 
 
 class Approval(StrEnum):
-    """When a person is asked: never (``auto``), where an action reaches outside (``guarded``), or
-    before each (``ask``).
+    """Approval mode: ``auto`` never asks, ``guarded`` asks before an action reaches outside the
+    notebook, ``ask`` asks before every action.
 
-    Before each that may change something: only a tool that says that it changes nothing, and one
-    that ends or suspends the run, are not asked about. What forgets the person's variables is
-    asked about in every mode.
+    ``ask`` skips only tools that declare no effect and tools that end or suspend the run. Deleting
+    the person's variables needs approval in every mode, and so do tools marked ``asks``.
     """
 
     auto = "auto"
@@ -39,19 +38,25 @@ class Approval(StrEnum):
     ask = "ask"
 
 
-# Why a person is asked about what does not reach outside.
+# The reason of a question about an action that doesn't reach outside.
 EVERY_STEP = "every step is to be allowed"
 
-# What code that reaches outside is called on record.
+# Name under which code that reaches outside is recorded in the effects.
 _CODE = "code"
 
 
 @dataclass
 class Granted:
-    """What a person has allowed in one run: targets by kind and name, and the reaches of code that
-    was read beforehand. ``made`` are the paths that the run has made, and ``files`` keeps what it
-    writes to. ``widened`` is the hash of the action that was allowed with all that is like it, and
-    ``alike`` what that is: kinds with a host, a program or a folder, tools, and plain steps."""
+    """Approvals given in one run.
+
+    Attributes:
+        targets: approved targets, by kind and name.
+        previewed: approved side effects of previewed code, by the code.
+        made: paths that the run created.
+        files: keeps the earlier content of files that the run writes to.
+        widened: hash of the action that was approved together with all similar ones.
+        alike: those similar ones: kinds with a host, program or folder; tools; plain steps.
+    """
 
     targets: set[tuple[ReachKind, str]] = field(default_factory=set)
     previewed: dict[str, tuple[Reach, ...]] = field(default_factory=dict)
@@ -63,19 +68,22 @@ class Granted:
 
 @dataclass(frozen=True)
 class Approving:
-    """When a person is asked in one run.
+    """Approval policy of one run.
 
-    Code that reaches outside, writes, and calls that say that they reach wait for a person. So
-    does a function that is called after something grave and does not say what it does. A write
-    that is on record does not run, and nobody is asked about it.
+    Code that reaches outside, writes, and calls that declare side effects wait for approval. So
+    does a function with a sensitive name that doesn't declare its effect. A recorded write is not
+    run again, so it needs no approval.
 
     Args:
-        reaches: says of a cell what it would do outside, as far as it can be read.
-        workspace: what code may write to; ``None`` where nothing watches it run, so that reading
-            it is all there is, and what does more than read is asked about before each.
-        effects: the record of what left the notebook, and ``run_id`` the run that asks.
-        paused: gives the hash under which code that was stopped may go on.
-        refuses: says why nobody can be asked about an action, if so.
+        mode: when to ask.
+        reaches: returns the side effects of a cell outside the notebook, by static analysis.
+        workspace: the folder that code may write to; ``None`` if no audit hook watches the code,
+            so that static analysis is the only check. All but reads then count as ``outside``.
+        granted: the approvals given so far.
+        effects: the write-ahead log of what left the notebook.
+        run_id: the run that asks.
+        paused: returns the hash under which paused code may continue.
+        refuses: returns a failure if nobody can be asked about an action.
     """
 
     mode: Approval
@@ -88,7 +96,7 @@ class Approving:
     refuses: Callable[[Attempt], Failure | None] = lambda attempt: None
 
     def stage(self, attempt: Attempt) -> Failure | None:
-        """What has to be allowed before the action begins."""
+        """Return the question to ask before the action may run, or ``None``."""
         tool, granted = attempt.tool, self.granted
         if attempt.approved and attempt.approved == self.paused():
             return None
@@ -118,7 +126,7 @@ class Approving:
         return None
 
     def _found(self, attempt: Attempt) -> tuple[Sequence[Reach], Sequence[str]]:
-        """What this call would do outside: where its code reaches, or in its tool's own words."""
+        """Return a call's side effects: those of its code, and sentences from its tool."""
         tool = attempt.tool
         if tool.tool_type == "code":
             return self.reaches(attempt.code), ()
@@ -133,7 +141,7 @@ class Approving:
         return any(kind == reach.kind and what in reach.what for kind, what in granted)
 
     def permit(self, attempt: Attempt) -> Permit | None:
-        """What the code of an action that begins may reach; ``None`` where nothing watches it."""
+        """Build the permit for an action's code; ``None`` if no audit hook watches it."""
         tool, granted = attempt.tool, self.granted
         if not (tool.tool_type == "code" or tool.runs_code) or self.workspace is None:
             return None
@@ -161,7 +169,10 @@ class Approving:
         return permit
 
     def held(self, attempt: Attempt, permit: Permit, result: ToolResult) -> ToolResult:
-        """What came of an action whose code was stopped before it reached outside: a question."""
+        """Turn the result of code that was held before a side effect into a question.
+
+        Any other result is returned unchanged.
+        """
         reach = permit.held
         self.granted.targets.update((each.kind, each.what) for each in permit.left)
         if self._is_widened(attempt):
@@ -184,15 +195,15 @@ class Approving:
 
 
 def cut_off(tool: Tool, result: ToolResult, outside: Sequence[str], key: str) -> ToolResult:
-    """``result``, as a question where the code was late and reaches ``outside``: nobody knows what
-    it has done.
+    """Turn the result of code that timed out or lost the state into a question.
 
-    ``key`` is the action's own; the answer is recorded under it.
+    The code reaches ``outside``, so its outcome is unknown. The answer is recorded under ``key``,
+    the action's idempotency key.
     """
     failure = result.failure
     if failure is None or failure.effect is Effect.committed:
         return result
-    # Code that cannot be stopped in time costs the state.
+    # Code that can't be stopped in time costs the kernel's state.
     is_lost = failure.kind is FailureKind.kernel_invalidated
     if failure.type is not FailureType.TIMEOUT and not is_lost:
         return result
@@ -204,9 +215,10 @@ def cut_off(tool: Tool, result: ToolResult, outside: Sequence[str], key: str) ->
 def on_record(
     effects: Effects, run_id: str, outside: list[str]
 ) -> tuple[Callable[[Reach, str, bool], str], Callable[[], None]]:
-    """``leaving`` and ``ended`` of a permit: what leaves stands in ``effects`` before it does.
+    """Return a permit's callbacks ``leaving`` and ``ended``, which log side effects write-ahead.
 
-    What does more than read is added to ``outside``, a sentence each.
+    Each effect is recorded in ``effects`` before it happens. A sentence for each one that does
+    more than read is appended to ``outside``.
     """
     begun: list[str] = []
 
@@ -229,7 +241,7 @@ def on_record(
     return leaving, ended
 
 
-# What a person has allowed with what was read beforehand, beside the same kind.
+# Kinds of side effect that the approval of a previewed kind also covers.
 _WITH = {
     ReachKind.installation: {ReachKind.shell, ReachKind.network, ReachKind.outside_write},
     ReachKind.shell: {ReachKind.installation, ReachKind.process},
@@ -246,7 +258,7 @@ def _covers(read: Reach, reach: Reach, lines: frozenset[int]) -> bool:
 _PLAIN_STEP = ("step", "")
 # A command without anything that chains, redirects or substitutes.
 _PLAIN_COMMAND = re.compile(r"[\w./:=@%+, -]+")
-# Whoever may start one of these may do anything by it.
+# Programs that can run any other: approving the program would approve everything.
 _RUNNERS = re.compile(
     r"(?:.*sh|python.*|perl.*|ruby.*|node.*|env|sudo|doas|su|xargs|find|nohup|nice|time.*|ssh|make)"
 )
@@ -254,8 +266,10 @@ _BY_FOLDER = frozenset({ReachKind.deletion, ReachKind.outside_write})
 
 
 def _alike(reach: Reach) -> tuple[str, str]:
-    """What is allowed with ``reach`` for the rest of a turn: the same host, the same program, or
-    files of the same folder; of everything else exactly this."""
+    """Return the key of side effects that are approved along with ``reach`` for the turn.
+
+    The key is the same program, or files of the same folder; otherwise exactly this target.
+    """
     program, _, _ = reach.what.partition(" ")
     if reach.kind is ReachKind.shell and _PLAIN_COMMAND.fullmatch(reach.what):
         is_runner = _RUNNERS.fullmatch(Path(program).name) is not None
@@ -266,8 +280,7 @@ def _alike(reach: Reach) -> tuple[str, str]:
 
 
 def _sha(attempt: Attempt, places: Sequence[str]) -> str:
-    """The hash of the action with what it reaches now: a name in it may mean another file when it
-    runs."""
+    """Hash the action with its current side effects: a name in it may mean another file later."""
     return action_sha(attempt.action, {**inputs_of(attempt.tool, attempt.inputs), "": places})
 
 
@@ -278,7 +291,7 @@ def _does_something(tool: Tool) -> bool:
 
 
 def _of_tool(tool: Tool) -> tuple[str, ...]:
-    """What every call of it would do, as the tool says or does not say."""
+    """Describe the side effect of any call of a tool, by its declaration or its name."""
     says = tool.effect is not None or tool.idempotent
     if tool.tool_type == "code":
         return ()

@@ -1,9 +1,9 @@
-"""The body of a tool: it runs under its deadline, and its end becomes one sound result.
+"""Tool bodies: run a body under its deadline and turn its outcome into a valid result.
 
-A body that is told to stop has a moment to unwind; Python is stopped wherever it is. One that goes
-on, in a call that blocks, is left behind: what it comes to reaches nothing. A body may raise
-anything and answer anything. Here it becomes data, or one ``Failure`` that everything behind the
-gate can rely on.
+A body that is stopped gets a short grace period to unwind; Python code is interrupted wherever it
+is. A body that keeps running in a blocking call is abandoned, and its result is discarded. A body
+may raise or return anything; the result is data, or one well-formed ``Failure`` that everything
+behind the gate can rely on.
 """
 
 import asyncio
@@ -25,27 +25,27 @@ from parsimony_kernel.gate.envelope import plain
 from parsimony_kernel.tools import AROUND, THREADS, Tool, ToolResult
 
 _GRACE_S = 0.25
-# Code and publishing stop their own work, in less than this, and tell what came of it.
+# Code and publishing stop their own work in less than this, and report its outcome.
 _OWN_GRACE_S = 0.48
-# The key of a failure's metadata with what its error shows beyond its text, and the row that it
-# has in the table of errors: an error is read once, here.
+# Metadata key of a failure: facts of the exception beyond its text, and its row in the error table.
+# An exception is inspected once, here.
 FACTS = "facts"
 
 _MAX_FACT = 200
 _MAX_FACTS = 40
 
-# Rows of the table of errors that say of a request that it was turned away before it was done.
+# Rows of the error table for requests that were rejected before they took effect.
 _TURNED_AWAY = (error_table.ROWS["rate_limit"], error_table.ROWS["unreached"])
-# What of a failure's metadata everything behind the gate takes for granted.
+# Metadata types of a failure that everything behind the gate relies on.
 _SHAPES: Any = {"envelope": dict, "question": str, "choices": list | tuple, "remedy": str}
 
 
-# The bodies that were left behind, by any gate of this process.
+# Abandoned bodies that still run, from all gates of this process.
 _left: "list[_Body]" = []
 
 
 def goes_on(key: str) -> bool:
-    """Whether a body that was run under ``key`` was left behind and has not ended yet."""
+    """Whether an abandoned body that ran under ``key`` is still running."""
     return any(body.key == key and body.goes_on for body in _left)
 
 
@@ -60,18 +60,18 @@ async def run_body(
     """Run the body of a tool for at most ``seconds``.
 
     Args:
-        tool: whose function is called, on the event loop or in a thread.
+        tool: the tool; its function is called on the event loop or in a thread.
         inputs: its arguments.
         seconds: the deadline.
-        cancellation: stops the body when it is set.
-        key: names the call for ``goes_on``.
+        cancellation: stops the body when set.
+        key: identifies the call for ``goes_on``.
 
     Returns:
-        What it answered, with every way of failing as a ``failure`` in it.
+        The result; every kind of failure is a ``failure`` in it.
 
     Raises:
-        Cancelled: the run was stopped meanwhile, with what the body made of that.
-        KeyboardInterrupt: as the body raised it.
+        Cancelled: the run was stopped; the message says how the body ended.
+        KeyboardInterrupt: raised by the body.
     """
     body = _Body(tool, inputs, key)
     waiting = asyncio.wait({body.task}, timeout=seconds)
@@ -95,7 +95,7 @@ class _Body:
     def __init__(self, tool: Tool, inputs: Mapping[str, Any], key: str) -> None:
         self.key = key
         self.is_stopped = False
-        # What code says of its own end when it is stopped.
+        # The executor's words on how stopped code ended.
         self.told = ""
         self._grace_s = _GRACE_S if tool.tool_type == "function" else _OWN_GRACE_S
         self._threads: list[Future[Any]] = []
@@ -104,11 +104,11 @@ class _Body:
 
     @property
     def goes_on(self) -> bool:
-        """Whether any of it is still running."""
+        """Whether its task or one of its threads is still running."""
         return not (self.task.done() and all(thread.done() for thread in self._threads))
 
     async def stop(self) -> None:
-        """Tell it to stop, once, and wait for a moment."""
+        """Stop the body, once, and wait for the grace period."""
         if self.is_stopped or self.task.done():
             return
         self.is_stopped = True
@@ -124,7 +124,7 @@ class _Body:
             _left[:] = [body for body in (*_left, self) if body.goes_on]
 
     async def _run(self, tool: Tool, inputs: Mapping[str, Any]) -> tuple[Any, BaseException | None]:
-        """What the function gives, or raises."""
+        """Return the function's value, or the exception it raised."""
         THREADS.set(self._threads)
         if tool.tool_type == "function":
             AROUND.set(self._guarded)
@@ -152,16 +152,16 @@ class _Body:
 
 async def _call(tool: Tool, inputs: Mapping[str, Any]) -> Any:
     parsed = tool.arguments.model_validate(dict(inputs))
-    extra = parsed.model_extra or {}  # whose names may be those of the model's own methods
+    extra = parsed.model_extra or {}  # its names may clash with pydantic's own methods
     given = {name: extra.get(name, getattr(parsed, name)) for name in parsed.model_fields_set}
     return await tool.function(**given)
 
 
-# -- what its end means
+# -- results and failures
 
 
 def _answered(tool: Tool, value: Any) -> ToolResult:
-    # By their real classes: what an object says of its own class is its own affair.
+    # ``type()``, not ``isinstance``: an object can lie about its ``__class__``.
     if not issubclass(type(value), ToolResult):
         return _data(tool, value)
     result: ToolResult = value
@@ -186,7 +186,7 @@ def _timed_out(tool: Tool, seconds: float, *, goes_on: bool) -> Failure:
 
 
 def refused_output(tool: Tool, reason: str, data: Any) -> ToolResult:
-    """The failure of a body that ended well and whose ``data`` nothing may rest on."""
+    """Return the failure of a body that completed but whose ``data`` a validator rejected."""
     cause = causes.RAISED_COMMITTED if tool.effect == "write" else causes.RAISED
     what = f"was done, but what it answered is refused: {reason}"
     error = ("OutputRefused", reason)
@@ -194,9 +194,9 @@ def refused_output(tool: Tool, reason: str, data: Any) -> ToolResult:
 
 
 def step_of_end(failure: Failure, action: str, *, index: int = 0, inputs: Any = None) -> Step:
-    """The step that ended with ``failure``, with all that a classifier can know of it."""
+    """Build the step that ended with ``failure``, with everything a classifier can use."""
     fields = failure.metadata.get("envelope", {}).items()
-    # A tool may have made them.
+    # A tool may have written these fields, so they can hold anything.
     said = {name: str(plain(each)) for name, each in fields if isinstance(each, str)}
     known = {"type": failure.type, "refusal": failure.refusal}
     return Step(
@@ -211,7 +211,7 @@ def step_of_end(failure: Failure, action: str, *, index: int = 0, inputs: Any = 
 
 
 def type_of_end(failure: Failure, action: str) -> FailureType:
-    """Why ``action`` ended with ``failure``: what is known, else what the table of errors says."""
+    """Return the type of ``failure``: its own, or that of the error table if its own is unknown."""
     step = step_of_end(failure, action)
     row = error_table.of_step(step)
     known = FailureType(step.metadata["type"])
@@ -221,9 +221,9 @@ def type_of_end(failure: Failure, action: str) -> FailureType:
 def _failed(
     tool: Tool, failure: Failure, partial_data: Any = None, *, named: Set[str] | None = None
 ) -> ToolResult:
-    """The failure with its row in the table of errors, and with what may be done about it.
+    """Add the error table's row and a suitable suggested action to a failure.
 
-    ``named`` are the classes of what was raised, where nobody says what was done outside.
+    ``named`` are the class names of the exception, where the external effect is unknown.
     """
     metadata, action = dict(failure.metadata), failure.suggested_action
     if failure.type is FailureType.UNKNOWN:
@@ -231,7 +231,7 @@ def _failed(
         row = error_table.of_tool(seen, of_program=tool.name in error_table.CODE_TOOLS)
         known = {error_table.KNOWN: "" if row is None else row.name}
         metadata[FACTS] = {**metadata.get(FACTS, {}), **known}
-        # Of a tool that does not say that it writes, a fetch that broke is tried again.
+        # Writes only: if a tool doesn't declare writes, a broken fetch may be retried.
         if named is not None and tool.effect == "write" and _broke_off(row, seen, named):
             metadata["effect"] = Effect.uncertain
     if metadata.get("effect") == Effect.uncertain:
@@ -246,7 +246,7 @@ def _failed(
 
 
 def _broke_off(row: error_table.Row | None, seen: Evidence, named: Set[str]) -> bool:
-    """Whether the request may have been done although its end is an error."""
+    """Whether the request may have taken effect although it ended in an error."""
     if error_table.IN_TRANSIT & (named | seen.names):
         return True
     if row is None or row.type is not FailureType.EXTERNAL_FAULT:
@@ -283,9 +283,9 @@ def _broken(
     named: Set[str] = frozenset(),
     **metadata: Any,
 ) -> ToolResult:
-    """The failure of a body that says nothing of what it did outside.
+    """Return the failure of a body that doesn't report its external effect.
 
-    ``error`` is the name and the words of the exception, and ``named`` are its classes.
+    ``error`` is the exception's name and message; ``named`` are its class names.
     """
     failure = cause.failure(
         f"{tool.name} {what}",
@@ -298,7 +298,8 @@ def _broken(
 
 
 def _facts(error: BaseException) -> dict[str, Any]:
-    """What ``error`` shows: JSON, capped, without secrets. A class that breaks shows nothing."""
+    """Return the facts of an exception as JSON, capped, without secrets; empty if it can't be
+    inspected."""
     facts = attempt(lambda: facts_of(error), lambda _: {})
     shown: dict[str, Any] = plain(facts, max_text=_MAX_FACT, max_items=_MAX_FACTS)
     if not isinstance(shown.get("retry_after_s", 0.0), int | float):
@@ -307,8 +308,11 @@ def _facts(error: BaseException) -> dict[str, Any]:
 
 
 def _known(tool: Tool, failure: Any, partial_data: Any) -> ToolResult:
-    """A failure that a tool made, without facts: those are what was seen, and what a tool knows of
-    its failure is its type. What cannot be read is none, and may have happened."""
+    """Return the result of a failure that a tool built itself.
+
+    Its facts are dropped: facts are observed, and a tool's own knowledge is the failure's type. A
+    malformed failure is replaced; if it named an effect, that effect counts as uncertain.
+    """
     is_open, words = False, failure
     if issubclass(type(failure), Failure):
         metadata = {key: value for key, value in failure.metadata.items() if key != FACTS}
@@ -321,6 +325,6 @@ def _known(tool: Tool, failure: Any, partial_data: Any) -> ToolResult:
 
 
 def _is_readable(failure: Failure) -> bool:
-    _ = failure.type, failure.refusal, failure.effect  # ``ValueError`` for what is none
+    _ = failure.type, failure.refusal, failure.effect  # ``ValueError`` if invalid
     said = ((failure.metadata.get(key), kind) for key, kind in _SHAPES.items())
     return all(value is None or isinstance(value, kind) for value, kind in said)

@@ -1,7 +1,7 @@
-"""Columns that code takes for granted, against the frames as they are.
+"""Column check: compare the columns that code looks up with those that the frames have.
 
-Reads syntax, column names and lengths, never rows. It speaks only of a frame that is bound now
-and that the code has not had a chance to change: when in doubt it says nothing.
+It reads syntax, column names and lengths, never rows. It judges only frames that are bound now and
+that the code can't have changed before the lookup; when in doubt it reports nothing.
 """
 
 import sys
@@ -20,13 +20,17 @@ from parsimony_kernel.gate.stages import Attempt, Stage
 
 MAX_NAMED = 40
 MAX_CHOICES = 8
-# The key of a failure's metadata which says that its words list what the notebook holds.
+# Metadata key of a failure whose message lists column names of the notebook.
 LISTS_COLUMNS = "lists_columns"
 
 
 @dataclass(frozen=True)
 class Frame:
-    """The column names of a table; ``levels`` are the names of its index, ``rows`` its length."""
+    """Column names of a table.
+
+    ``levels`` are the names of its index, ``depth`` the number of index levels, ``rows`` its
+    length and ``identity`` the ``id`` of the object.
+    """
 
     columns: Any
     levels: frozenset[str]
@@ -35,15 +39,15 @@ class Frame:
     identity: int
 
     def names(self) -> list[str]:
-        """The names that are text."""
+        """Return the column names that are text, each once."""
         return list(dict.fromkeys(each for each in self.columns if isinstance(each, str)))
 
 
 def frame_of(value: Any) -> Frame | None:
-    """The columns of a frame of pandas or polars; ``None`` for anything that is not plainly one."""
+    """Return the columns of a pandas or polars frame; ``None`` for anything else or a subclass."""
     pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
     if pandas is not None and type(value) is getattr(pandas, "DataFrame", None):
-        # Dates and tuples as labels are looked up by rules of their own.
+        # Date and tuple labels have their own lookup rules.
         if type(value.columns) is not pandas.Index:
             return None
         levels = frozenset(each for each in value.index.names if isinstance(each, str))
@@ -56,15 +60,15 @@ def frame_of(value: Any) -> Frame | None:
 def columns_exist(
     variables: Callable[[], Mapping[str, Any]], said: Callable[[], str] = lambda: ""
 ) -> Stage:
-    """A stage that refuses code which asks frames for columns that they don't have.
+    """Build a stage that refuses code which looks up columns that a frame doesn't have.
 
-    One near name is offered. Several are a question to the person where the name is the person's
-    own and none of the columns is; otherwise the model chooses among them. Nothing is ever
-    substituted.
+    One near name is offered as a hint. Among several near names the person chooses, if the missing
+    name is from the person's own words and none of the near ones is; otherwise the model chooses.
+    No name is substituted automatically.
 
     Args:
-        variables: the live namespace.
-        said: the person's own words; without any, several near names are a question.
+        variables: returns the live namespace.
+        said: returns the person's own words; if empty, several near names are a question.
     """
 
     def stage(attempt: Attempt) -> Failure | None:
@@ -81,12 +85,12 @@ def columns_exist(
 
 
 def _missing(cell: Cell, frames: Mapping[str, Frame]) -> Iterator[tuple[str, str]]:
-    """The frames, by name, and the columns that code looks up in them and that they don't have."""
+    """Yield (frame name, column) for each column that code looks up and the frame lacks."""
     for lookup in cell.columns if cell.error is None else ():
         frame = frames.get(lookup.frame)
         if frame is None or _is_doubted(frame, lookup.doubted, frames):
             continue
-        # Rows of several levels, and as many labels as rows, have rules of their own.
+        # MultiIndex rows, and lists as long as the frame (masks), have their own lookup rules.
         if lookup.method == "loc" and frame.depth > 1:
             continue
         if lookup.method and len(lookup.columns) == frame.rows:
@@ -98,7 +102,7 @@ def _missing(cell: Cell, frames: Mapping[str, Frame]) -> Iterator[tuple[str, str
 
 
 def _is_doubted(frame: Frame, doubted: frozenset[str], frames: Mapping[str, Frame]) -> bool:
-    """Whether one of the names for ``frame`` may have changed it by now."""
+    """Whether the code may have changed ``frame`` before the lookup, through any of its names."""
     parts = (each.partition(".") for each in doubted)
     return any(
         name in frames
@@ -116,7 +120,7 @@ def _refusal(
         frame, column = frames[name], cell(missed)
         near = near_columns(missed, frame.names())
         meant = [each for each in near if is_said(each, words)] if len(near) > 1 else near
-        # Whether the person spoke of the name, and of none of the columns that it may stand for.
+        # Whether the person used the missing name, and none of the near columns.
         is_theirs = is_said(missed, words) and not meant
         if len(near) > 1 and (is_theirs or not words.strip()):
             return _question(name, column, near[:MAX_CHOICES])

@@ -1,8 +1,8 @@
-"""The one answer of the gate, for success and refusal alike, and any value as JSON in it.
+"""The envelope: the gate's answer for success and refusal, and any value rendered as JSON.
 
-A plain dict: the model's tool result, the line in the record and the history are this same value.
-It is capped in size and scrubbed of secrets, and the model reads sentences in it, not tracebacks.
-Whatever a foreign object does in its own methods ends here: it is described instead.
+An envelope is a plain dict; the model's tool result, the record and the history share this value.
+It is capped in size, scrubbed of secrets, and holds sentences instead of tracebacks. A foreign
+object whose methods raise is described instead of rendered.
 """
 
 import json
@@ -23,24 +23,24 @@ from parsimony_kernel.llm.secrets import is_secret, name_of
 Envelope = dict[str, Any]
 T = TypeVar("T")
 
-# In bytes of the whole, and in characters of its parts.
+# Limits in bytes for the whole envelope, and in characters for its parts.
 MAX_BYTES = 24_000
 MAX_SENTENCE = 2_000
 _MAX_NAME = 200
 _MAX_BLOCKER = 500
-# How many of the fields that a failure brings, of the details in one, and of blockers.
+# Maximum number of a failure's own fields, of details in one of them, and of blockers.
 _MAX_MANY = 20
 _OWN = frozenset({"error", "requested", "message", "result", "state", "valid_next_actions"})
 _LISTS = frozenset({"known_actions", "valid_next_actions"})
 
-# In characters and items; ``MAX_TOTAL`` is of all texts and items together.
+# Limits in characters and items; ``MAX_TOTAL`` covers all texts and items together.
 MAX_TEXT = 4_000
 MAX_ITEMS = 1_000
 MAX_DEPTH = 20
 MAX_TOTAL = 200_000
 
 _MAX_BITS = 4_000
-# How much of either end of a long text is looked through for secrets, many times what is kept.
+# Characters at either end of a long text that are scanned for secrets; far more than is kept.
 _WINDOW = 50_000
 
 
@@ -53,15 +53,15 @@ def succeeded(
     note: str = "",
     not_found: Sequence[str] = (),
 ) -> Envelope:
-    """The envelope of an action that ran.
+    """Build the envelope of an action that succeeded.
 
     Args:
-        requested: the name of the tool, which exists.
-        result: what it answered, of any kind.
+        requested: the name of an existing tool.
+        result: its result, of any type.
         state: the state of the procedure; without one "running", "suspended", "done" …
-        valid_next_actions: what may be requested now.
-        note: what there is to say beside the result.
-        not_found: what the action said and no result supports.
+        valid_next_actions: actions that may be requested now.
+        note: a remark beside the result.
+        not_found: statements of the action that no result supports.
 
     Returns:
         At most ``MAX_BYTES`` of JSON, without secrets.
@@ -82,14 +82,14 @@ def succeeded(
 def refused(
     requested: str, failure: Failure, state: str, valid_next_actions: Sequence[str]
 ) -> Envelope:
-    """The envelope of an action that was refused, or that ran and failed.
+    """Build the envelope of an action that was refused, or that ran and failed.
 
     Args:
         requested: the name of the tool.
-        failure: why, as ``told`` gives it; its ``metadata["envelope"]`` holds the refusal's own
-            fields (``known_actions``, ``reason``, ``timeout_seconds`` …).
+        failure: the failure, sanitised by ``told``; its ``metadata["envelope"]`` holds the
+            refusal's own fields (``known_actions``, ``reason``, ``timeout_seconds`` …).
         state: as in ``succeeded``, or "over".
-        valid_next_actions: what may be requested now.
+        valid_next_actions: actions that may be requested now.
 
     Returns:
         At most ``MAX_BYTES`` of JSON, without secrets.
@@ -106,7 +106,7 @@ def refused(
 
 
 def told(failure: Failure) -> Failure:
-    """The failure as everyone reads it: its texts capped, without secrets."""
+    """Sanitise a failure: cap its texts and scrub secrets."""
 
     def cut(value: Any, most: int = MAX_SENTENCE) -> Any:
         return plain(value, max_text=most)
@@ -128,12 +128,12 @@ def told(failure: Failure) -> Failure:
 
 
 def to_text(envelope: Envelope) -> str:
-    """The envelope as the model reads it."""
+    """Serialise the envelope as the JSON text that the model reads."""
     return json.dumps(envelope, ensure_ascii=False, default=str)
 
 
 def bounded(envelope: Envelope) -> Envelope:
-    """The envelope within ``MAX_BYTES``, at the cost of its largest fields."""
+    """Shrink the envelope's largest fields, in place, until it fits ``MAX_BYTES``."""
 
     def size(value: Any) -> int:
         return len(to_text(value).encode())
@@ -158,21 +158,21 @@ def bounded(envelope: Envelope) -> Envelope:
 
 @lru_cache(maxsize=1)
 def _scrubber(environ: frozenset[tuple[str, str]]) -> Scrub:
-    """Takes out the secrets of an environment; that one seldom changes between two results."""
+    """Return the scrubber for an environment; memoised, as the environment seldom changes."""
     return scrubber(environ=dict(environ))
 
 
 def plain(value: Any, *, max_text: int = MAX_TEXT, max_items: int = MAX_ITEMS) -> Any:
-    """Render any value as JSON. Never raises, but for ``KeyboardInterrupt``.
+    """Render any value as JSON. Raises nothing except ``KeyboardInterrupt``.
 
     Args:
-        value: of any kind; an object is asked for ``for_model``, ``model_dump`` or ``str``, and
-            described where that breaks.
-        max_text: characters of one text; its middle is left out.
-        max_items: items of one collection; the rest is counted.
+        value: any value; an object is rendered by ``for_model``, ``model_dump`` or ``str``, and
+            described if that raises.
+        max_text: maximum characters of one text; the middle of a longer one is omitted.
+        max_items: maximum items of one collection; the rest is counted.
 
     Returns:
-        Dicts, lists, texts, finite numbers, truth values and ``None``, without secrets.
+        Dicts, lists, strings, finite numbers, booleans and ``None``, without secrets.
     """
     environ = frozenset((each, os.environ.get(each, "")) for each in os.environ)
     return _Renderer(max_text, max_items, _scrubber(environ)).any(value, 0)
@@ -180,7 +180,7 @@ def plain(value: Any, *, max_text: int = MAX_TEXT, max_items: int = MAX_ITEMS) -
 
 @dataclass
 class _Renderer:
-    """Renders one value; ``left`` is how much more of it may be shown."""
+    """Renderer of one value; ``left`` is the remaining budget of characters and items."""
 
     max_text: int
     max_items: int
@@ -197,7 +197,7 @@ class _Renderer:
         return self._text(f"a {type_name(value)} that cannot be shown ({type_name(exc)})")
 
     def _text(self, text: str) -> str:
-        """``text``, its middle left out when it is long."""
+        """Scrub ``text`` and omit its middle when it is long."""
         left_out = max(0, len(text) - 2 * _WINDOW)
         if left_out:
             text = text[:_WINDOW] + text[-_WINDOW:]
@@ -206,7 +206,7 @@ class _Renderer:
         return shown
 
     def _by_kind(self, value: Any, depth: int) -> Any:
-        # The methods of the base classes: a subclass may have put anything in their place.
+        # Base-class methods: a subclass may have overridden them with anything.
         if isinstance(value, str):
             return self._text(str.__str__(value))
         if isinstance(value, int):
@@ -227,7 +227,7 @@ class _Renderer:
         if isinstance(value, set | frozenset):
             return self._items(value, depth, in_order=False)
         for method, how in (("for_model", {}), ("model_dump", {"mode": "json"})):
-            # Asked of the class: a stand-in for anything has every attribute itself.
+            # Looked up on the class: a mock instance has every attribute.
             if getattr(type(value), method, None) is not None:
                 return self.any(getattr(value, method)(**how), depth + 1)
         return self._text(str.__str__(str(value)))
@@ -254,9 +254,9 @@ class _Renderer:
 
 
 def short(text: str, limit: int, left_out: int = 0) -> str:
-    """Head and tail of ``text`` when it is longer than ``limit`` characters.
+    """Return ``text``, or its head and tail when it is longer than ``limit`` characters.
 
-    ``left_out`` characters of its middle are gone already.
+    ``left_out`` characters were already removed from its middle.
     """
     if not left_out and len(text) <= limit:
         return text

@@ -1,7 +1,7 @@
-"""The one function through which every action passes.
+"""The gate: the single entry point for every action of a run.
 
-The stages before the body, the body under its deadline, one envelope after. Nothing that ends
-after its deadline changes what the gate has answered.
+An action passes the stages, its body runs under a deadline, and the gate returns one envelope. A
+body that ends after its deadline can't change the answer.
 """
 
 import hashlib
@@ -29,13 +29,13 @@ from parsimony_kernel.limits.breaker import PROBE_LEASE_S, Breakers, CircuitOpen
 from parsimony_kernel.tools import Tool, ToolResult, Tools
 
 _TROUBLE = frozenset({FailureType.EXTERNAL_FAULT, FailureType.TIMEOUT})
-# What a call may take beyond its deadline, to unwind and to be put on record.
+# Seconds a call may take beyond its deadline, to unwind and to be recorded.
 _GRACE_S = 60.0
 
 
 @dataclass(frozen=True)
 class StepOutcome:
-    """What one step came to. ``request`` is set when the tool ends or suspends the run."""
+    """Outcome of one step. ``request`` is set when the tool ends or suspends the run."""
 
     envelope: Envelope
     result: ToolResult
@@ -48,27 +48,27 @@ class StepOutcome:
 
     @property
     def is_guidance(self) -> bool:
-        """Whether the action was refused before its body ran, with what to send instead.
+        """Whether the action was refused before its body ran, with a remedy for the model.
 
-        Only what the model can mend counts; what the person has to say is not for it to guess.
+        Only refusals that the model can fix count; it must not guess the person's answer.
         """
         cause = None if self.failure is None else cause_of(self.failure)
         return cause is not None and cause.ladder[0] is Rung.refusal
 
 
 class Gate:
-    """Admits, runs and answers the actions of one run.
+    """Check, run and answer the actions of one run.
 
     Args:
-        tools: what may be called, by name.
-        timeout_s: seconds that a body may take, where its tool sets none.
-        stages: the checks before a body runs, in their order, behind those that the action exists
-            and is possible now; the first failure wins.
-        effects: the record of writes; a record of this process without one.
-        run_id: the run whose writes these are.
-        walker: where the run stands in its procedure, if it has one.
-        breakers: of the tools' services; those of the host outlive the run.
-        approvals: when a person is asked, if ever.
+        tools: the callable tools, by name.
+        timeout_s: deadline of a body in seconds, for tools that set none.
+        stages: checks before a body runs, in order; they follow the checks that the action exists
+            and is possible now. The first failure wins.
+        effects: the write-ahead log of writes; in memory if not given.
+        run_id: the run that makes the writes.
+        walker: the run's position in its procedure, if it has one.
+        breakers: circuit breakers of the tools' services; a host's breakers outlive the run.
+        approvals: the approval policy; without one nobody is asked.
     """
 
     def __init__(
@@ -94,12 +94,12 @@ class Gate:
 
     @property
     def valid_next_actions(self) -> tuple[str, ...]:
-        """What may be requested now; empty only when the run is over."""
+        """Names of the actions that may be requested now; empty only when the run is over."""
         return self._walker.valid_next_actions(self._tools)
 
     @property
     def place(self) -> str:
-        """The state of the run's procedure, for a record; empty without one."""
+        """State of the run's procedure, for the record; empty without a procedure."""
         return self._walker.place
 
     async def step(
@@ -110,21 +110,21 @@ class Gate:
         cancellation: CancellationRequest | None = None,
         approved: str | None = None,
     ) -> StepOutcome:
-        """Pass one action through every stage and, if it may run, run it.
+        """Pass one action through every stage and run it if all accept it.
 
         Args:
             action: the name of a tool.
             inputs: its arguments, as the model gave them.
-            cancellation: ends the step when it is set.
-            approved: the hash of the action that a person has allowed.
+            cancellation: stops the step when set.
+            approved: hash of the action that a person approved.
 
         Returns:
-            What came of it. Failures are values in it.
+            The outcome; failures are values in it.
 
         Raises:
-            Cancelled: the run was stopped meanwhile.
+            Cancelled: the run was stopped during the step.
         """
-        # What is on record of a write that was begun before.
+        # The recorded state of a write that was begun before.
         is_write = action in self._tools and self._tools[action].effect == "write"
         standing = self._writes.standing(self._tools[action], inputs) if is_write else None
         attempt = Attempt(action, inputs, self._tools, approved, recorded=standing is not None)
@@ -150,14 +150,14 @@ class Gate:
     async def _guarded(
         self, tool: Tool, inputs: Mapping[str, Any], cancellation: CancellationRequest | None
     ) -> ToolResult:
-        """Run ``tool`` behind its breaker, which code has none of, nor what ends a run.
+        """Run ``tool`` behind its circuit breaker; code and terminal tools have none.
 
-        A call that is stopped frees the place of a probe.
+        A stopped call releases its probe lease.
         """
         run = self._writes.run if tool.effect == "write" else self._run
         if tool.tool_type == "code" or tool.terminal:
             return await run(tool, inputs, cancellation)
-        # A write whose end is not known is looked up, under a deadline of its own.
+        # Doubled: a write whose outcome is unknown is reconciled under a second deadline.
         lease_s = max(PROBE_LEASE_S, 2 * self._deadline_s(tool) + _GRACE_S)
         breaker = self._breakers.of(service_of(tool), probe_lease_s=lease_s)
         try:
@@ -188,9 +188,9 @@ class Gate:
         return StepOutcome(envelope, result, request=request)
 
     def _refuse(self, action: str, failure: Failure) -> StepOutcome:
-        # Cleaned once, here: the envelope, the lessons and a handoff all tell it again.
+        # Scrubbed once, here: the envelope, the lessons and a handoff all repeat it.
         read, following = told(failure), self.valid_next_actions
-        if "breaker" in failure.metadata:  # its service is down; better than nothing all the same
+        if "breaker" in failure.metadata:  # its service is down; offered only if nothing else is
             following = tuple(name for name in following if name != action) or following
         state = "over" if self._walker.is_over else self._walker.state
         envelope = refused(action, read, state, following)
@@ -211,7 +211,7 @@ class Gate:
 
 
 def _asked(stage: Stage, attempt: Attempt) -> Failure | None:
-    """What the stage says; one that breaks has let nothing pass, and says so."""
+    """Run a stage and return its failure, if any; a stage that raises refuses the action."""
     try:
         return stage(attempt)
     except (Cancelled, KeyboardInterrupt):
@@ -229,36 +229,35 @@ def _asked(stage: Stage, attempt: Attempt) -> Failure | None:
 
 
 def _ended(request: TerminationRequest | SuspensionRequest) -> tuple[str, str]:
-    """The state of a run that a tool has ended or suspended, and what the model is told."""
+    """Return the state of an ended or suspended run, and the sentence for the model."""
     if isinstance(request, SuspensionRequest):
         told = "The question was put to the person; the answer follows as their next message."
         return "suspended", told
     return "done" if request.is_done else "handed_off", "The run has ended."
 
 
-# -- a tool whose service is down is left alone for a while
+# -- circuit breakers of the tools' services
 #
-# Five ends in a row that speak of a fault outside, or of no answer in time, open its breaker. What
-# the code of a tool or its arguments have done wrong says nothing about the service.
+# Five external faults or timeouts in a row open a tool's breaker. Errors in the tool's code or
+# arguments don't count: they say nothing about the service.
 
 
 def service_of(tool: Tool) -> str:
-    """The name of what stands behind ``tool``: another one when its function is defined otherwise.
+    """Return the breaker key of ``tool``: it changes when the tool's function is redefined.
 
-    It is the same in every process; of what the function closes over, and of the functions that it
-    calls, nothing is known.
+    The key is the same in every process. It ignores closed-over values and called functions.
     """
     function = inspect.unwrap(tool.function)
     code = getattr(getattr(function, "func", function), "__code__", None)
     given = (getattr(function, each, None) for each in ("__defaults__", "__kwdefaults__"))
-    # The second format doesn't depend on what else holds the same constants.
+    # Marshal format 2 has no references, so the bytes don't depend on who else holds a constant.
     bare = _placeless(code) if inspect.iscode(code) else None
     made_of = marshal.dumps(bare, 2) + repr((*given, tool.timeout_s)).encode()
     return f"tool:{tool.name}:{hashlib.sha256(made_of).hexdigest()[:16]}"
 
 
 def _placeless(made: Any) -> Any:
-    """Code, and the code in it, without its file and line; anything else in it as it is."""
+    """Remove file name and line number from a code object and the code objects nested in it."""
     if not inspect.iscode(made):
         return made
     consts = tuple(map(_placeless, made.co_consts))
@@ -266,8 +265,8 @@ def _placeless(made: Any) -> Any:
 
 
 def _is_of_service(tool: Tool, failure: Failure) -> bool:
-    """Whether a failure speaks against the service behind ``tool``; not where something of ours is
-    missing."""
+    """Whether a failure counts against the service behind ``tool``; our own capability gaps
+    don't."""
     is_gap = failure.kind is FailureKind.capability_gap
     return not is_gap and type_of_end(failure, tool.name) in _TROUBLE
 

@@ -1,8 +1,7 @@
-"""What a summary says, against what was seen and done in the run.
+"""Groundedness: check a summary's statements against the results and actions of the run.
 
-Numbers that no result supports are marked and shown; nothing is withheld for them. A name that
-exists nowhere, and a deed that was not done, is refused once: whatever has an innocent reading is
-neither.
+Numbers that no result supports are marked but shown. A name that exists nowhere, or a deed that
+was not done, refuses the summary once. Anything with an innocent reading passes.
 """
 
 import re
@@ -34,18 +33,18 @@ _FORMS = [
 
 @dataclass
 class Seen:
-    """What was seen and done in a run.
+    """Evidence of a run.
 
     Args:
-        results: what tools answered, the oldest first.
-        words: what the person wrote, and what earlier turns came to.
-        names: the variables and columns that exist.
-        code: the code that ran to its end.
-        earlier: what earlier turns came to, and what is published.
-        published: whether the run published something.
-        acted: whether a tool did something that its code does not show.
-        refused: whether a summary of this run has been refused already.
-        exists: whether a file of that name has come into the working folder since the run began.
+        results: tool results, the oldest first.
+        words: the person's messages, and the results of earlier turns.
+        names: existing variables and columns.
+        code: code that ran to its end; comments are removed.
+        earlier: results of earlier turns, and published outputs.
+        published: whether the run published an output.
+        acted: whether a tool had an effect that no code shows.
+        refused: whether a summary of this run was refused before.
+        exists: whether a file of that name appeared in the working folder since the run began.
     """
 
     results: Sequence[str]
@@ -62,7 +61,7 @@ class Seen:
         self.code = [re.sub(r"#[^\n]*", "", each) for each in self.code]
 
     def did(self, deed: str, sentence: str) -> bool:
-        """Whether the deed that ``sentence`` tells of may have been done."""
+        """Whether the deed that ``sentence`` reports may have been done."""
         named = [*chain(*(PATTERNS[kind].findall(sentence) for kind in ("span", "file", "quoted")))]
         code = "\n".join(self.code)
         calls = set(re.findall(r"([^\W\d]\w*)\s*\(", code))
@@ -80,11 +79,11 @@ class Seen:
 
 
 def groundedness(seen: Callable[[], Seen], *, strict: bool = False) -> Stage:
-    """A stage that marks what a summary, or a report, says and nothing supports.
+    """Build a stage that marks unsupported statements in a summary or a report.
 
     Args:
-        seen: gives what was seen and done in the run so far.
-        strict: whether numbers, too, are asked for once.
+        seen: returns the evidence of the run so far.
+        strict: whether unsupported numbers, too, refuse a summary once.
     """
 
     def stage(attempt: Attempt) -> Failure | None:
@@ -112,18 +111,18 @@ def groundedness(seen: Callable[[], Seen], *, strict: bool = False) -> Stage:
 
 
 def without_marks(answer: str) -> str:
-    """``answer`` without what the stage has marked, which a result does not show by that."""
+    """Remove the stage's marks from ``answer``: a marked statement is no evidence."""
     return re.sub(r'"not_found": ?\[[^\]]*\]', "", answer)
 
 
 def was_refused(answer: str) -> bool:
-    """Whether ``answer`` is that of the stage to a summary."""
+    """Whether ``answer`` is this stage's refusal of a summary."""
     is_refusal = answer.startswith('{"error"') and '"requested": "return_done"' in answer[:300]
     return is_refusal and '"not_found"' in answer
 
 
 def unknown_names(text: str, seen: Seen) -> Iterator[str]:
-    """The names of variables and columns in ``text`` that exist nowhere."""
+    """Yield the names of variables and columns in ``text`` that exist nowhere."""
     known = "\n".join((*seen.results, *seen.words, *seen.code))
     loaded = tuple(each for each in _LIBRARIES if each in sys.modules)
     for sentence in _stated(text, "setting"):
@@ -138,7 +137,7 @@ def unknown_names(text: str, seen: Seen) -> Iterator[str]:
 
 @lru_cache(maxsize=8)
 def _library_names(loaded: tuple[str, ...]) -> frozenset[str]:
-    """The functions, methods and parameters of the loaded libraries; nothing is imported."""
+    """Collect functions, methods and parameters of the loaded libraries, importing nothing."""
     modules = [sys.modules[each] for each in loaded]
     kinds = [vars(module)[kind] for module in modules for kind in _KINDS if kind in vars(module)]
     held = [(name, getattr_static(e, name, None)) for e in (*modules, *kinds) for name in dir(e)]
@@ -148,14 +147,17 @@ def _library_names(loaded: tuple[str, ...]) -> frozenset[str]:
 
 
 def undone_deeds(text: str, seen: Seen) -> Iterator[str]:
-    """The sentences of ``text`` that report a deed that was not done."""
+    """Yield the sentences of ``text`` that report a deed that was not done."""
     for sentence in _stated(text, "earlier"):
         if not all(seen.did(deed, sentence) for form, deed in _FORMS if form.search(sentence)):
             yield f"“{sentence[:80]}”"
 
 
 def _stated(text: str, unless: str) -> Iterator[str]:
-    """The sentences of ``text`` that neither deny nor suppose, and say nothing of a pattern."""
+    """Yield the sentences of ``text`` that assert something.
+
+    Negated and hypothetical sentences, and those that match the pattern ``unless``, are skipped.
+    """
     for sentence in sentences(text):
         plain = sentence.strip().lstrip("-*•#>_~ ✅✓")
         if not any(e.search(plain) for e in (NEGATED, PATTERNS["supposed"], PATTERNS[unless])):

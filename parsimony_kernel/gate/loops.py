@@ -1,10 +1,11 @@
-"""Whether a run goes round in a loop: calls and what they showed, judged together.
+"""Loop detection: judge calls together with their results.
 
-A call that would show again what is known is a loop; a call whose answer changes is not, however
-often it is made. Identifiers are compared exactly and only the words around them by likeness, so
-that three orders looked up in the same words stay three questions.
+A call that would only repeat a known result is a loop; a call whose result changes is not, however
+often it is made. Identifiers are compared exactly and only the words around them fuzzily, so three
+orders looked up in the same words stay three questions.
 
-A value: ``after`` gives another, ``before`` changes nothing, and ``to_json`` keeps all of it.
+``Repetition`` is immutable: ``after`` returns a new one, ``before`` only checks, and ``to_json``
+saves it completely.
 """
 
 import hashlib
@@ -21,7 +22,7 @@ from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.gate.stages import Attempt, Stage
 from parsimony_kernel.gate.support import TABLE
 
-# Two rounds of the longest cycle, and room for a streak that began before it.
+# Calls kept: two rounds of the longest cycle, and two more for a streak that began before it.
 KEPT = 8
 LONGEST_CYCLE = 3
 EQUAL_OBSERVATIONS = 3
@@ -29,18 +30,23 @@ MAX_SHOWN = 400
 _MAX_TEXT = 1_000
 _ALIKE = 90.0
 
-# The arguments that hold words for a reader. Whatever else a call has is compared exactly.
+# Names of free-text arguments. All other arguments are compared exactly.
 FREE_TEXT = frozenset(TABLE["loops"]["free_text"].split())
 
 
 class Call(NamedTuple):
-    """What a call is, for comparing, and what it showed once it was made; lists are sorted.
+    """Comparable form of a call, with its result; lists are sorted.
 
-    ``subjects`` are the identifiers in it, ``words`` the words of its free text, and ``exact`` is a
-    digest of everything that is not free text, and of the numbers and signs there; ``is_bare`` says
-    that this is nothing but identifiers. ``observation`` is a digest of what it showed, ``shown``
-    the beginning of that, and ``is_late`` says that it did not end in time, so that what it had
-    done by then would be done once more.
+    Attributes:
+        tool: name of the tool.
+        signature: digest of the whole call.
+        exact: digest of the arguments that are not free text, and of numbers and signs in it.
+        is_bare: whether ``exact`` covers nothing but identifiers.
+        subjects: the identifiers.
+        words: the words of the free text.
+        observation: digest of the result.
+        shown: beginning of the result.
+        is_late: whether it timed out, so that a repeat would redo what it had done by then.
     """
 
     tool: str
@@ -56,7 +62,7 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True)
 class Repetition:
-    """The last calls of a run and what they showed, oldest first."""
+    """The last calls of a run with their results, oldest first."""
 
     seen: tuple[Call, ...] = ()
 
@@ -69,19 +75,19 @@ class Repetition:
         is_late: bool = False,
         read: str | None = None,
     ) -> "Repetition":
-        """Add a call that was made.
+        """Add a completed call.
 
         Args:
             tool_name: the tool.
             args: its arguments.
-            observation: what it showed, free of secrets.
-            is_late: whether it ran out of time.
-            read: what the model read of the observation, where it was not all.
+            observation: its result, without secrets.
+            is_late: whether it timed out.
+            read: the part of the observation that the model read, if not all.
 
         Returns:
-            The last ``KEPT`` calls with this one.
+            The last ``KEPT`` calls, including this one.
         """
-        # The address of an object is another each time and tells nothing.
+        # Memory addresses differ each time and carry no information.
         whole = _ADDRESS.sub("0x…", observation.strip())
         told = whole if read is None else _ADDRESS.sub("0x…", read.strip())
         digest = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -93,12 +99,12 @@ class Repetition:
 
     @property
     def is_news(self) -> bool:
-        """Whether the newest call showed what the same call had not shown lately."""
+        """Whether the newest call gave a result that the same call had not given recently."""
         told = [(each.signature, each.observation) for each in self.seen]
         return bool(told) and told[-1] not in told[:-1]
 
     def before(self, tool_name: str, args: Mapping[str, Any]) -> Failure | None:
-        """The refusal of a call that would go round in a loop once more, quoting what is known."""
+        """Return the refusal of a call that would continue a loop, quoting the known result."""
         call = _call_of(tool_name, args)
         for each in self.seen:
             if each.is_late and each.signature == call.signature:
@@ -114,11 +120,13 @@ class Repetition:
         return None
 
     def _begins_again(self, call: Call, length: int) -> Call | None:
-        """The call that ``call`` repeats, where the last calls are two equal rounds of ``length``
-        and it would begin another."""
+        """Return the call that ``call`` repeats if it would begin a third equal round.
+
+        A round has ``length`` calls.
+        """
         first, second = self.seen[-2 * length : -length], self.seen[-length:]
         are_equal = _are_the_same if length == 1 else _are_alike
-        # One call whose answer goes to and fro is polled, not gone round in.
+        # A single call whose answer alternates is polling, not a cycle.
         is_round = length == 1 or len({each.signature for each in second}) > 1
         if len(first) < length or not is_round or not are_equal(second[0], call):
             return None
@@ -127,18 +135,21 @@ class Repetition:
         return second[0] if is_again else None
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Plain values; see ``from_json``."""
+        """Return JSON-compatible values; see ``from_json``."""
         return [each._asdict() for each in self.seen]
 
     @classmethod
     def from_json(cls, value: Sequence[Mapping[str, Any]]) -> "Repetition":
-        """What ``to_json`` gave, in another process; what an older release wrote is left out."""
+        """Restore the value of ``to_json``; calls in the format of another release are dropped."""
         return cls(tuple(Call(**each) for each in value if each.keys() == {*Call._fields}))
 
 
 def not_repeating(current: Callable[[], Repetition]) -> Stage:
-    """A stage that refuses what would go round in a loop. ``current`` gives the run's repetition
-    at that moment. A tool that ends or suspends the run passes."""
+    """Build a stage that refuses calls that continue a loop.
+
+    ``current`` returns the run's calls so far. Tools that end or suspend the run pass, and so do
+    approved actions.
+    """
 
     def stage(attempt: Attempt) -> Failure | None:
         if attempt.tools[attempt.action].terminal or attempt.approved is not None:
@@ -149,7 +160,7 @@ def not_repeating(current: Callable[[], Repetition]) -> Stage:
 
 
 def _refusal(kind: str, tool: str, known: str) -> Failure:
-    """The refusal of a call of ``tool`` for a reason, quoting what is ``known``."""
+    """Build the refusal of a call, quoting the ``known`` result."""
     count, reason = TABLE["loops"]["reasons"][kind]
     details = {"loop": kind, "count": count, "already_known": known}
     return LOOP.failure(
@@ -168,9 +179,9 @@ _SUBJECT = re.compile(
     | (?<![\w-])(?=[\w-]*[^\W\d])(?=[\w-]*\d)\w[\w-]*""",
     re.VERBOSE,
 )
-# Numbers and signs say which one of several things is meant: C or C++, order 1040.
+# Numbers and signs that distinguish similar things: C or C++, order 1040.
 _MARK = re.compile(r"\d+(?:[.,]\d+)*|[+#<>=!$€£%&*^|]+")
-# What says which part of a thing is meant, such as 2023 or Q1, not which thing.
+# Parts of a thing, such as 2023 or Q1, which don't identify the thing itself.
 _PART = re.compile(r"[\w.,-]{1,3}|\w{0,2}(?:19|20)\d\d\w{0,2}")
 _WORD = re.compile(r"[^\W\d_]+")
 _SAYS_LITTLE = frozenset(TABLE["loops"]["little"].split())
@@ -203,7 +214,7 @@ def _are_the_same(a: Call, b: Call) -> bool:
 
 
 def _are_alike(a: Call, b: Call) -> bool:
-    """Whether two calls ask the same in other words, or, of the same subject, another tool."""
+    """Whether two calls ask the same in other words, or ask different tools about one subject."""
     if a.tool != b.tool:
         return bool(a.subjects) and a.subjects == b.subjects and a.is_bare and b.is_bare
     is_same = (a.subjects, a.exact) == (b.subjects, b.exact)
@@ -212,7 +223,7 @@ def _are_alike(a: Call, b: Call) -> bool:
 
 
 def _say_the_same(a: Sequence[str], b: Sequence[str]) -> bool:
-    """Whether each word of either has one like it in the other. No words say nothing."""
+    """Whether each word of either list has a similar one in the other; false for empty lists."""
     return bool(a and b) and all(
         max(fuzz.ratio(word, other) for other in others) >= _ALIKE
         for words, others in ((a, b), (b, a))

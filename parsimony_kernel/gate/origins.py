@@ -1,7 +1,7 @@
-"""What a cell's references and strings mean where it runs, and which paths it may write to.
+"""Origins: resolve a cell's references and strings, and check the paths that it may write to.
 
-Names are resolved with the namespace, or by convention without one. Paths are compared as texts:
-links are not followed, and nothing asks the disk.
+Names are resolved in the namespace, or by convention if they are not bound. Paths are compared as
+text, without following links or touching the disk.
 """
 # ruff: noqa: PTH111, PTH118, PTH120
 
@@ -21,12 +21,12 @@ from parsimony_kernel.identity import ARTIFACT_FOLDER
 
 _MAX_TEXT = 20_000
 _MAX_NAME = 4_096
-# Where writing reaches nobody.
+# Paths where writing has no lasting effect.
 _NOWHERE = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/shm/")
 _PATHS = (PosixPath, WindowsPath, PurePosixPath, PureWindowsPath)
 _ROOT = re.compile(r"[^.(]*")
 _BUILTINS = frozenset({*vars(builtins), "display", "get_ipython"})
-# Other names for the same thing.
+# Aliases of the same object, normalised to one name.
 _SAME = (
     (re.compile(r"^(?:posix|nt)(?=\.)"), "os"),
     (re.compile(r"^(?:builtins|__builtins__)\."), ""),
@@ -38,7 +38,7 @@ _SAME = (
 
 @dataclass(frozen=True)
 class Said:
-    """A string or path: all of it if ``whole``, else how it begins."""
+    """The known text of a string or path: all of it if ``whole``, else a prefix."""
 
     text: str
     whole: bool = True
@@ -46,13 +46,13 @@ class Said:
 
 
 class Origins:
-    """Resolves references by what is bound before the cell runs."""
+    """Resolver of references by the bindings before the cell runs."""
 
     def __init__(self, namespace: Mapping[str, Any]) -> None:
         self._namespace = namespace
 
     def name(self, value: Value | None) -> str:
-        """The full name of a library's object; empty if it is none, or unknown."""
+        """Return the full name of a library object; empty if unknown or not of a library."""
         if not isinstance(value, Ref):
             return ""
         name = value.name
@@ -70,7 +70,7 @@ class Origins:
         return name
 
     def text(self, value: Value | None) -> Said | None:
-        """What is known of a string or a path, from the left; of several, the first."""
+        """Resolve a string or a path as far as it is known from the left; of several, the first."""
         match value:
             case (first, *_):
                 return self.text(first)
@@ -90,7 +90,7 @@ class Origins:
 
 
 def _origin_of(thing: Any) -> str:
-    """The full name of an object, found without running any code of its class."""
+    """Return an object's full name without running any code of its class."""
     kind = type(thing)
     if kind is functools.partial:
         return _origin_of(thing.func)
@@ -112,11 +112,11 @@ def _name_of(kind: type) -> str:
 
 
 class PathPolicy:
-    """What code may write to: a workspace, less its record ``.ockham``.
+    """Paths that code may write to: the workspace without its record ``.ockham``.
 
     Args:
         workspace: an absolute path.
-        folder: where relative paths begin, absolute; the code may change it on its way.
+        folder: the working folder, absolute; ``move`` changes it as the code does.
     """
 
     def __init__(self, workspace: str, folder: str) -> None:
@@ -126,7 +126,7 @@ class PathPolicy:
     def is_outside(self, said: Said) -> bool:
         """Whether a path lies outside the workspace, or in its record.
 
-        Of a name that is only known in part, what is known decides.
+        A partly known path is judged by its known folder.
         """
         known = said.text if said.whole else os.path.dirname(said.text)
         is_file_name = 0 < len(known) <= _MAX_NAME and "\n" not in known and "\0" not in known
@@ -141,7 +141,7 @@ class PathPolicy:
         return self._holds(known) and below.partition(os.sep)[0].casefold() == ARTIFACT_FOLDER
 
     def shown(self, said: Said) -> str:
-        """The path for a person: relative inside the workspace, else in full."""
+        """Render the path for a person: relative inside the workspace, else in full."""
         told = self.reached(said.text)
         if self._holds(told):
             told = os.path.relpath(told, self._workspace)
@@ -151,11 +151,11 @@ class PathPolicy:
         return told if said.whole else f"{told}…"
 
     def move(self, said: Said) -> None:
-        """Change the working folder."""
+        """Change the working folder, as ``os.chdir`` in the code would."""
         self._folder = self.reached(said.text)
 
     def reached(self, name: str) -> str:
-        """The absolute path of a name."""
+        """Return the absolute path of a name."""
         return os.path.normpath(os.path.join(self._folder, os.path.expanduser(name)))
 
     def _holds(self, path: str) -> bool:

@@ -1,8 +1,8 @@
-"""A preview of what a cell would do outside the notebook: the obvious cases, from its text.
+"""Preview of a cell's side effects outside the notebook: the obvious cases, by static analysis.
 
-It asks before the first line runs. What it doesn't see, the audit hook sees happen
-(``execution/guard``): values that travel through functions, computed paths, text that is run. So
-it errs towards saying nothing. Names of calls are in ``analysis/calls.toml``.
+It lets the gate ask before the first line runs. What it misses (values passed through functions,
+computed paths, generated code) the audit hook catches at run time (``execution/guard``). So when
+in doubt it reports nothing. The names of calls are in ``analysis/calls.toml``.
 """
 
 import re
@@ -28,7 +28,7 @@ _MODE = re.compile(r"[rwaxbtcn+]{1,3}")
 _CALLS = {name: kind for kind in ReachKind for name in names(kind, "calls")}
 _MODULES = {name: kind for kind in ReachKind for name in names(kind, "modules")}
 _MAGICS = {name: kind for kind in ReachKind for name in names(kind, "magics")}
-# What writes a file, and which of its arguments names that.
+# Calls that write a file, and the position of the argument that names it.
 _WRITERS = dict.fromkeys(names("outside_write", "first"), 0) | dict.fromkeys(
     names("outside_write", "second"), 1
 )
@@ -41,16 +41,17 @@ def preview(
     folder: Path | None = None,
     namespace: Mapping[str, Any] | None = None,
 ) -> tuple[Reach, ...]:
-    """Where ``code`` evidently reaches outside the notebook, in line order.
+    """Return the evident side effects of ``code`` outside the notebook, in line order.
 
-    Never raises. ``code`` may hold IPython's syntax, or be what IPython makes of it.
+    Never raises. ``code`` may contain IPython syntax, or be IPython's translation of it.
 
     Args:
-        workspace: what may be written to; an absolute path.
-        folder: where the code runs, absolute; ``workspace`` if not given. Paths are compared by
-            their names: links are not followed.
-        namespace: what is bound before the code runs, for names that it does not bind itself.
-            Without it, ``os``, ``pd`` and their like stand for what they usually do.
+        code: the source of the cell.
+        workspace: absolute path of the folder that may be written to.
+        folder: absolute path of the working folder; ``workspace`` if not given. Paths are compared
+            as text: links are not followed.
+        namespace: bindings before the code runs, for names that the code doesn't bind itself.
+            Without it, ``os``, ``pd`` and the like have their conventional meaning.
     """
     paths = PathPolicy(str(workspace), str(folder or workspace))
     reader = _Preview(code, paths, Origins(namespace or {}))
@@ -59,14 +60,14 @@ def preview(
 
 
 class _Preview:
-    """Reads a cell in line order; ``found`` collects what it reaches."""
+    """Reader of a cell, in line order; ``found`` collects the side effects."""
 
     def __init__(self, code: str, paths: PathPolicy, origins: Origins) -> None:
         self.found: list[Reach] = []
         self._lines = re.split(r"\r\n|\r|\n", code)  # as Python counts them
         self._paths = paths
         self._origins = origins
-        # Files that the code makes itself, by their full names.
+        # Absolute paths of files that the code itself creates.
         self._made: set[str] = set()
         self._strings: frozenset[str] = frozenset()
         self._line = 1
@@ -90,7 +91,7 @@ class _Preview:
         self.found.append(reach)
 
     def _link(self, address: str, by: str = "") -> None:
-        """Report an address, unless it is this machine's own."""
+        """Report a network address, unless it is a loopback address."""
         if not PATTERNS["loopback"].match(address):
             self._add(ReachKind.network, f"{by} {address}".strip())
 
@@ -104,7 +105,7 @@ class _Preview:
                     self._call(replace(call, name=each.name, origin=each, receiver=None, args=rest))
                     break
         name = self._origins.name(call.origin)
-        # A method is known by its own name, whatever it is called on.
+        # A method is matched by its own name, whatever object it is called on.
         last = name.rpartition(".")[2] if call.name == call.root else call.last
         match kind := _kind_of(name):
             case ReachKind.shell:
@@ -130,21 +131,22 @@ class _Preview:
                 self._show(last, text)
 
     def _text(self, call: Call, position: int, *keywords: str) -> Said | None:
-        """A call's argument, by position or by keyword."""
+        """Return a call's argument as text, by position or keyword."""
         return self._origins.text(_argument(call, position, *keywords))
 
     def _texts(self, values: Iterable[Value | None]) -> list[Said]:
         return [said for each in values if (said := self._origins.text(each)) is not None]
 
     def _command(self, call: Call) -> str:
-        """The command that is run, as far as it is known."""
+        """Render the shell command, with "…" for unknown parts."""
         value = _argument(call, 0, "args", "command", "cmd")
         parts = value if isinstance(value, tuple) else (value, *call.args[1:])
         said = [self._origins.text(each) for each in parts]
         return " ".join("…" if each is None else each.text for each in said) if any(said) else ""
 
     def _connect(self, name: str, last: str, call: Call, *, is_link: bool) -> None:
-        """Report the addresses that a call is given; what links anyway, without one too."""
+        """Report a call's address arguments; a call that always connects is reported without
+        any, too."""
         named = (each for key, each in call.keywords.items() if key in names("network", "named"))
         texts = [each.text for each in self._texts((*call.args[:2], *named)) if each.text]
         addresses = [*filter(PATTERNS["address"].match, texts)]
@@ -157,13 +159,13 @@ class _Preview:
 
     def _show(self, name: str, text: str) -> None:
         if image := PATTERNS["remote_image"].search(text):
-            # The browser fetches it, from the person's own servers too, and no hook sees that.
+            # The browser fetches it, even from private servers, and no audit hook sees that.
             self._add(ReachKind.network, f"{name} {image[1] or image[2]}")
 
     def _run(self, name: str, call: Call) -> None:
         first = call.args[0] if call.args else Text(())
         if isinstance(first, Text) and first.parts == call.texts[:1] and name in ("exec", "eval"):
-            return  # it has been read where it stands
+            return  # the literal was already read with its cell
         text = self._text(call, 0)
         if text is None or not text.whole or self._depth == _MAX_DEPTH:
             self._add(ReachKind.dynamic_code, f"{name}(…)")
@@ -224,7 +226,7 @@ class _Preview:
                 self._write(self._text(call, place, *names("outside_write", "named")))
 
     def _writes(self, call: Call, position: int, mode: str) -> bool:
-        """Whether a file is opened for writing; ``mode`` is the default."""
+        """Whether a call opens a file for writing; ``mode`` is the default mode."""
         given = (call.keywords.get("mode", call.keywords.get("flag")), *call.args[position:])
         modes = [each.text for each in self._texts(given) if _MODE.fullmatch(each.text)]
         return not set("wax+cn").isdisjoint(modes[0] if modes else mode)
@@ -241,7 +243,7 @@ class _Preview:
             self._made.add(self._paths.reached(said.text))
 
     def _remove(self, did: str, values: Iterable[Value | None], to: Said | None) -> None:
-        """Report files that are deleted, or moved ``to`` a place, unless the code made them."""
+        """Report files that are deleted or moved ``to`` a path, unless the code created them."""
         said = self._texts(values)
         gone = [each for each in said if self._paths.reached(each.text) not in self._made]
         if to is not None:
@@ -259,7 +261,7 @@ class _Preview:
         elif said is not None and said.whole:
             self._paths.move(said)
 
-    # Lines and cells of IPython
+    # IPython magics
 
     def _magic(self, magic: Magic) -> None:
         name, text, body = magic.name, magic.text, magic.body or ""
@@ -271,7 +273,7 @@ class _Preview:
                 self._add(_kind_of_command(text), f"!{text}")
             case "store", _ if ">" in text:
                 self._write(Said(text.rpartition(">")[2].strip(" '\""), path=True))
-            case "store", _ if text:  # to the home folder, and back
+            case "store", _ if text:  # writes to the home folder, or reads from it
                 is_read = text.startswith("-r")
                 self._add(ReachKind.dynamic_code if is_read else ReachKind.outside_write, said)
             case "cd", _:
@@ -299,7 +301,7 @@ class _Preview:
 
 
 def _kind_of(name: str) -> ReachKind | None:
-    """Where a call of this full name reaches, whatever its arguments."""
+    """Classify a call by its full name alone."""
     if name in _CALLS or not name:
         return _CALLS.get(name)
     owner, _, last = name.rpartition(".")
@@ -313,20 +315,20 @@ def _kind_of(name: str) -> ReachKind | None:
 
 
 def _home(name: str, modules: Container[str]) -> str:
-    """The one of ``modules`` that contains a name; empty if none does."""
+    """Return the first of ``modules`` that contains a name; empty if none does."""
     parts = [] if "(" in name else name.split(".")
     homes = (".".join(parts[:length]) for length in range(1, len(parts) + 1))
     return next((each for each in homes if each in modules), "")
 
 
 def _kind_of_command(text: str) -> ReachKind:
-    """Whether a command installs packages or only starts another program."""
+    """Classify a command: does it install packages, or only start another program?"""
     installs = PATTERNS["install"].search(text[:_MAX_COMMAND])
     return ReachKind.installation if installs else ReachKind.shell
 
 
 def _argument(call: Call, position: int, *keywords: str) -> Value | None:
-    """A call's argument, by position or by keyword."""
+    """Return a call's argument, by position or keyword."""
     named = (call.keywords[each] for each in keywords if each in call.keywords)
     return next(named, call.args[position] if len(call.args) > position else None)
 

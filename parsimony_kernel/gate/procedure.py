@@ -1,7 +1,8 @@
-"""What may be done after what: states, and the actions that lead from one to the next.
+"""Procedures: a state machine of a task, whose edges are the allowed actions.
 
-A procedure is checked whole when it is built. The agent can only walk its edges; a terminal tool
-that no edge names may be used anywhere. Actions of a procedure run one at a time.
+A procedure is validated as a whole when it is built. The agent can only follow its edges; plan
+tools and terminal tools that no edge names are allowed in any state. Actions of a procedure run one
+at a time.
 """
 
 import hashlib
@@ -20,12 +21,12 @@ from parsimony_kernel.tools import Tools, is_bool
 
 Guard = Callable[[], bool]
 
-# The key of a failure's metadata which says that its words quote what a guard raised.
+# Metadata key of a failure whose message quotes a guard's exception.
 QUOTES_A_GUARD = "quotes_a_guard"
 
 
 class ProcedureError(ValueError):
-    """A procedure that cannot be walked as it is written. ``problems`` has a sentence for each."""
+    """An invalid procedure. ``problems`` has a sentence for each problem."""
 
     def __init__(self, name: str, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
@@ -34,9 +35,9 @@ class ProcedureError(ValueError):
 
 @dataclass(frozen=True)
 class Edge:
-    """``action`` leads from ``source`` to ``target`` while its guard holds.
+    """Transition by ``action`` from ``source`` to ``target`` while its guard holds.
 
-    ``guard`` is a name in the procedure's ``guards``. ``place`` is where the edge is written.
+    ``guard`` is a name in the procedure's ``guards``. ``place`` is the edge's file and line.
     """
 
     action: str
@@ -48,18 +49,20 @@ class Edge:
 
 @dataclass(frozen=True)
 class Procedure:
-    """States, and edges between them.
+    """State machine of a task.
 
     Args:
-        start: the state in which a walk begins.
+        name: the procedure's name, for messages and the digest.
+        states: all states.
+        start: the initial state.
         final: the states in which the work is done, at least one.
-        edges: of several for one action in one state, the first whose guard holds is taken.
-        guards: functions without arguments that answer ``True`` or ``False``, by name. They are
-            asked before the action, and whenever somebody wants to know what is possible; each
-            has two seconds.
+        edges: transitions; of several for one action in one state, the first whose guard holds is
+            taken.
+        guards: functions without arguments that return ``True`` or ``False``, by name. They run
+            before the action, and whenever the possible actions are listed; each has two seconds.
 
     Raises:
-        ProcedureError: states that are unknown, no final one, guards that do not exist.
+        ProcedureError: unknown states, no final state, dead ends, or invalid guards.
     """
 
     name: str
@@ -78,13 +81,13 @@ class Procedure:
 
     @property
     def digest(self) -> str:
-        """A hash of the definition, names of the guards included."""
+        """Hash of the definition, including the names of the guards."""
         edges = [[edge.action, edge.source, edge.target, edge.guard] for edge in self.edges]
         written = json.dumps([self.name, self.states, self.start, self.final, edges])
         return hashlib.sha256(written.encode()).hexdigest()
 
     def check_actions(self, known: Collection[str]) -> None:
-        """``ProcedureError`` when an action is none of the ``known`` tools."""
+        """Raise ``ProcedureError`` if an action is none of the ``known`` tools."""
         self._refuse(
             _unknown(place, "tool", edge.action, known, "register it")
             for place, edge in _placed(self)
@@ -92,14 +95,16 @@ class Procedure:
         )
 
     def leading_on(self, state: str, action: str | None = None) -> tuple[Edge, ...]:
-        """The edges from ``state``, of ``action`` alone where it is given; closed ones too."""
+        """Return the edges from ``state``, only those of ``action`` if given; closed ones too."""
         return tuple(e for e in self.edges if e.source == state and action in (None, e.action))
 
     def is_open(self, edge: Edge) -> bool | str:
-        """Whether the edge can be taken now; why that cannot be told, where its guard is at fault.
+        """Evaluate the edge's guard.
 
-        One that may be open counts as open to whoever asks what is possible: asking for it says
-        what is wrong, and a state with a broken guard is not one in which all is done.
+        Returns:
+            Whether the edge can be taken now, or the reason why its guard gave no answer. That text
+            is truthy on purpose: the action stays listed as possible, requesting it reports the
+            broken guard, and the state doesn't look finished.
         """
         if edge.guard is None:
             return True
@@ -114,9 +119,9 @@ class Procedure:
 
 @dataclass
 class Walker:
-    """Where a run stands: in its procedure, if it has one, and whether it is over.
+    """Position of a run in its procedure, if it has one, and whether the run is over.
 
-    ``state`` is a ``place`` on record, or empty at the start.
+    ``state`` is a recorded ``place``, or empty at the start.
     """
 
     procedure: Procedure | None = None
@@ -128,10 +133,10 @@ class Walker:
         self.state = self.state or ("running" if self.procedure is None else self.procedure.start)
 
     def valid_next_actions(self, tools: Tools) -> tuple[str, ...]:
-        """What may be requested here; nothing only when the run is over.
+        """Return the actions that may be requested here; none only when the run is over.
 
-        In a procedure the actions that lead on, in the order of the edges, then the free tools:
-        those that end the run, and the plan.
+        In a procedure: the actions of open edges, in the order of the edges, then the tools that no
+        edge names and that plan or end the run.
         """
         if self.is_over or self.procedure is None:
             return () if self.is_over else tuple(tools)
@@ -140,9 +145,11 @@ class Walker:
         return (*dict.fromkeys(onward), *_free(self.procedure, tools))
 
     def stage(self, attempt: Attempt) -> Failure | None:
-        """The action is possible now: nothing runs after the run has ended, and in a procedure it
-        leads on from here. The first open edge is the one that ``advance`` takes, whatever the
-        action does to the guards meanwhile."""
+        """Refuse an action after the run has ended, or one without an open edge from this state.
+
+        The first open edge is stored for ``advance``, so the action can't change the outcome of the
+        guards.
+        """
         action, walked, self._admitted = attempt.action, self.procedure, None
         if self.is_over:
             return NOT_REACHABLE.failure(
@@ -176,7 +183,7 @@ class Walker:
 
     @property
     def place(self) -> str:
-        """The state, for a record; empty without a procedure."""
+        """State for the record; empty without a procedure."""
         return "" if self.procedure is None else self.state
 
 
@@ -202,7 +209,7 @@ def _broken(procedure: Procedure, edge: Edge, why: str) -> Failure:
     )
 
 
-# -- what is wrong with a procedure
+# -- validation of a procedure
 
 
 def _problems(procedure: Procedure) -> Iterator[str]:
@@ -227,7 +234,7 @@ def _problems(procedure: Procedure) -> Iterator[str]:
 
 
 def _placed(procedure: Procedure) -> list[tuple[str, Edge]]:
-    """The edges, each with where it stands."""
+    """Return the edges, each with its location for messages."""
     return [(e.place or f"edge {number}", e) for number, e in enumerate(procedure.edges, start=1)]
 
 

@@ -1,8 +1,8 @@
-"""What a task asks of each action before it runs: its contract, its rules, its plan and its goal.
+"""A task's checks of each action before it runs: contract, rules, plan and goal.
 
-No boundary against an attack: code has many names for one thing. What code reaches is watched. A
-plan is no business of a contract or a rule, nor is a tool that ends or suspends a run: there must
-be a way out.
+These are no security boundary: code can name one thing in many ways. The audit hook watches what
+code really does. Contracts and rules don't apply to plans, nor to tools that end or suspend a run:
+there must be a way out.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -23,10 +23,10 @@ from parsimony_kernel.triage.classify import changed_an_identifier
 from parsimony_kernel.triage.constraints import given, holds
 
 DONE = "return_done"
-# The errors of calls that began to run.
+# Errors of calls whose body began to run.
 _RAN = frozenset({RefusalError.action_error, RefusalError.action_timeout})
 
-# The steps of the run so far.
+# Returns the steps of the run so far.
 Made = Callable[[], Sequence[Step]]
 
 
@@ -35,8 +35,10 @@ def listed(value: Any) -> Any:
 
 
 def one_of(what: str, names: Collection[str] | None = None) -> AfterValidator:
-    """A validator that takes the ``names`` of a ``what`` and no others; without them those in the
-    context of the validation, where it has any."""
+    """Build a validator that accepts only ``names``, each the name of a ``what``.
+
+    Without ``names`` it uses those in the validation context; without a context it accepts any.
+    """
 
     def check(name: str, info: ValidationInfo) -> str:
         known = info.context if names is None else names
@@ -55,19 +57,19 @@ ToolNames = Annotated[tuple[ToolName, ...], BeforeValidator(listed)]
 
 
 class Fields(BaseModel, extra="forbid", frozen=True):
-    """Fields of a task's file; no others may stand there."""
+    """Fields of a task file; unknown fields are rejected."""
 
 
 class Rules(Fields):
-    """What a task forbids. Without a value a rule forbids nothing.
+    """Rules of a task. A rule without a value forbids nothing.
 
     Args:
         forbid_tools: tools that may not be called.
-        only_tools: those that may, and no others.
-        forbid_imports: modules that code may not import, nor what lies in them.
-        forbid_text: texts that may stand in no argument and no answer, in either case.
-        max_tool_calls: how many calls of tools the task may take, without plans and endings.
-        max_words: how many words the answer may have.
+        only_tools: the only tools that may be called.
+        forbid_imports: modules that code may not import, submodules included.
+        forbid_text: texts that no argument and no answer may contain; case is ignored.
+        max_tool_calls: maximum number of tool calls, not counting plans and endings.
+        max_words: maximum number of words in the answer.
     """
 
     forbid_tools: ToolNames = ()
@@ -81,13 +83,13 @@ class Rules(Fields):
         return bool(self.in_words())
 
     def in_words(self) -> tuple[str, ...]:
-        """A line for each rule: the key, and what it says."""
+        """Render each rule that is set as a line ``key: value``."""
         held = {name: getattr(self, name) for name in Rules.model_fields}
         told = {name: ", ".join(v) if isinstance(v, tuple) else v for name, v in held.items()}
         return tuple(f"{name}: {value}" for name, value in told.items() if value not in ("", None))
 
     def broken_by(self, attempt: Attempt, made: Made) -> Iterator[str]:
-        """The rules that an action breaks."""
+        """Yield the rules that an action breaks, as ``key: value``."""
         tool, said = attempt.tool, attempt.inputs.get("summary")
         if is_work(tool):
             said = given(dict(attempt.inputs))
@@ -120,8 +122,10 @@ NO_RULES = Rules()
 def task_stages(
     contract: ActionContract | None, rules: Rules = NO_RULES, made: Made = tuple
 ) -> tuple[Stage, ...]:
-    """The stages of a task's own terms, which stand behind the tools' validators: its contract,
-    its rules, and that the answer is to what was asked."""
+    """Return the stages of a task's contract (the goal check included) and of its rules.
+
+    They run after the tools' validators.
+    """
     stages: list[Stage] = []
     if contract is not None:
         stages.append(lambda attempt: _against_the_contract(contract, attempt, made))
@@ -131,7 +135,7 @@ def task_stages(
 
 
 def nothing_open(open_parts: Callable[[], Sequence[str]]) -> Stage:
-    """A stage that refuses ``return_done`` while ``open_parts`` has any, naming the first."""
+    """Build a stage that refuses ``return_done`` while the plan has open parts."""
 
     def stage(attempt: Attempt) -> Failure | None:
         waiting = list(open_parts()) if attempt.action == DONE else []
@@ -145,7 +149,7 @@ def nothing_open(open_parts: Callable[[], Sequence[str]]) -> Stage:
 
 
 def is_work(tool: Tool) -> bool:
-    """Whether a call of ``tool`` does something, and does not only plan, end or suspend the run."""
+    """Whether ``tool`` does work, rather than planning, ending or suspending the run."""
     return not tool.terminal and tool.tool_type != "plan"
 
 
@@ -183,7 +187,7 @@ def _against_the_contract(contract: ActionContract, attempt: Attempt, made: Made
 def _breaking(attempt: Attempt, terms: str, remedy: str, reason: str, **details: Any) -> Failure:
     return RULE_BROKEN.failure(
         f"{attempt.action} breaks {terms}. Nothing was run. {remedy}",
-        # The model may send another action; one that breaks a rule again goes to a person.
+        # The model may send another action; a second violation goes to a person.
         action=Action.retry,
         tool_name=attempt.action,
         envelope={"reason": reason, "details": details},
@@ -191,7 +195,7 @@ def _breaking(attempt: Attempt, terms: str, remedy: str, reason: str, **details:
 
 
 def _beside_the_goal(contract: ActionContract, attempt: Attempt, made: Made) -> Failure | None:
-    # Texts and numbers alone are written one way only.
+    # Only texts and numbers have a single spelling to look for.
     goal = {
         name: str(value)
         for name, value in contract.identifiers.items()

@@ -1,8 +1,8 @@
-"""The checks that an action passes: stages before it runs, and validators of what it answers.
+"""Checks of an action: stages before it runs, and validators of its output.
 
-Each stage is a plain function ``-> Failure | None``; the gate asks them in order and the first
-failure wins. A refusal tells what to send instead. What a host wrote, validators of tools and
-guards of procedures, runs on the event loop, where everything waits for it, and may do anything.
+Each stage is a plain function ``-> Failure | None``; the gate runs them in order and the first
+failure wins. A refusal says what to send instead. A host's own checks (tool validators, procedure
+guards) run on the event loop, block it, and may do anything; so they get a deadline.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ from parsimony_kernel.tools import Tool, ToolResult, Tools, is_bool
 
 T = TypeVar("T")
 
-# The longest that a check of a host may take, in seconds: the event loop waits for it.
+# Deadline of a host's check in seconds: it blocks the event loop.
 CHECK_S = 2.0
 _REFUSED = "a validator refused it"
 _GOT = 80
@@ -31,12 +31,12 @@ _GOT = 80
 
 @dataclass(frozen=True)
 class Attempt:
-    """One action as it was requested.
+    """One requested action.
 
-    ``approved`` is the hash of the one action that the person has allowed; ``recorded`` says of a
-    write that it was begun before, so that it is answered from its record and not run. The stages
-    add to ``outside`` what they find that the action would do outside the notebook, a sentence
-    each, and to ``not_found`` what it says and no result supports.
+    ``approved`` is the hash of the one action that the person approved. ``recorded`` marks a write
+    that was begun before: it is answered from its record and not run. The stages append to
+    ``outside`` a sentence for each side effect outside the notebook, and to ``not_found`` each
+    statement that no result supports.
     """
 
     action: str
@@ -49,12 +49,12 @@ class Attempt:
 
     @property
     def tool(self) -> Tool:
-        """The tool that it calls; ``KeyError`` where there is none."""
+        """The requested tool; ``KeyError`` if it doesn't exist."""
         return self.tools[self.action]
 
     @property
     def code(self) -> str:
-        """The code that it would run; empty without any."""
+        """The code to run; empty if there is none."""
         return str(self.inputs.get("code", ""))
 
 
@@ -62,15 +62,15 @@ Stage = Callable[[Attempt], Failure | None]
 
 
 class CheckError(Exception):
-    """A check gave no answer; says why, in words that follow its name."""
+    """A check gave no answer; the message is a clause that follows the check's name."""
 
 
-# What a validator has against a value: reasons by field, which is empty where it names none.
+# A validator's objections: reasons by field name; the name is empty if no field is named.
 Objections = Mapping[str, str]
 
 
 def known(attempt: Attempt) -> Failure | None:
-    """The action exists."""
+    """Refuse an action that doesn't exist."""
     if attempt.action in attempt.tools:
         return None
     names = list(attempt.tools)
@@ -84,7 +84,7 @@ def known(attempt: Attempt) -> Failure | None:
 
 
 def arguments(attempt: Attempt) -> Failure | None:
-    """The inputs fit the tool's whole signature; every bad field is named."""
+    """Refuse inputs that don't fit the tool's signature, naming every bad field."""
     if "_raw_args" in attempt.inputs:
         return _invalid(attempt, "the arguments are not a JSON object", [{"field": "arguments"}])
     try:
@@ -97,7 +97,7 @@ def arguments(attempt: Attempt) -> Failure | None:
 
 
 def _misfit(tool: Tool, error: Any) -> tuple[str, dict[str, Any]]:
-    """What is wrong with an argument, as a clause and as fields."""
+    """Describe one invalid argument, as a clause and as fields."""
     path = ".".join(map(str, error["loc"])) or "arguments"
     fields = {"field": path, "problem": error["msg"]}
     if error["type"] == "missing":
@@ -112,7 +112,7 @@ def _misfit(tool: Tool, error: Any) -> tuple[str, dict[str, Any]]:
 
 
 def _told(value: Any) -> Any:
-    """What was sent, as it stands in JSON and short."""
+    """Return a sent value for JSON: plain values as they are, others as a short ``repr``."""
     return value if value is None or isinstance(value, str | int | float) else repr(value)[:_GOT]
 
 
@@ -124,9 +124,9 @@ def _invalid(attempt: Attempt, reason: str, details: Sequence[Any]) -> Failure:
 
 
 def validators(attempt: Attempt) -> Failure | None:
-    """The tool's own checks have nothing against the inputs."""
+    """Refuse inputs that the tool's own validators reject."""
     inputs = attempt.inputs
-    # Without a name it is certain where there is only one.
+    # An unnamed objection to a single input can only mean that input.
     otherwise = next(iter(inputs)) if len(inputs) == 1 else "arguments"
     for validator in attempt.tool.validators:
         if against := objections(validator, inputs):
@@ -142,15 +142,15 @@ def _blamed(name: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
 STAGES: tuple[Stage, ...] = (arguments, validators)
 
 
-# -- what a host wrote
+# -- the host's checks
 
 
 def run_check(check: Callable[..., T], *arguments: Any) -> T:
     """Call ``check`` for at most ``CHECK_S`` seconds.
 
     Raises:
-        CheckError: it raised something, or was not done in time.
-        Cancelled: the person stopped it, whatever it made of that.
+        CheckError: it raised, or missed the deadline.
+        Cancelled: the person stopped it, whatever it raised or returned then.
     """
     guard = CodeGuard(CHECK_S)
     try:
@@ -170,7 +170,7 @@ def run_check(check: Callable[..., T], *arguments: Any) -> T:
 
 
 def objections(validator: Callable[[Any], Any], value: Any) -> Objections:
-    """What ``validator`` has against ``value``; nothing when it accepts it in time."""
+    """Return a validator's objections to ``value``; empty if it accepts it in time."""
     try:
         return run_check(_verdict, validator, value)
     except CheckError as exc:
@@ -198,10 +198,11 @@ def _in_words(against: Objections) -> str:
 
 
 def validated_output(tool: Tool, result: ToolResult) -> ToolResult:
-    """``result`` itself when every output validator accepts its data, in order; else a failure.
+    """Return ``result`` if every output validator accepts its data, else a failure.
 
-    The first refusal stops, and a validator that breaks has accepted nothing. Of a write they
-    judge what is on record, so that the word about it is the same each time it is told.
+    Validators run in order and the first refusal stops; a validator that raises counts as a
+    refusal. For a write they judge the recorded form, so that the verdict is the same each time it
+    is answered from the record.
     """
     if result.failure is not None or not tool.output_validators:
         return result

@@ -1,9 +1,10 @@
-"""Which numbers of a text the results of a run support.
+"""Numeric support: find the numbers of a text that no result of the run supports.
 
-A number is supported as it stands in a result, rounded, scaled or in another unit, and as what
-follows from one table, or from the numbers said beside it: sums, means, shares, differences,
-ratios and squares. One that stands only in another row or column than those named beside it is
-not. Separators are not assumed to be of one language: every reading that makes sense is given.
+A number is supported if it occurs in a result (rounded, scaled or in another unit), or can be
+derived from one table or from the numbers mentioned near it: sums, means, shares, differences,
+ratios, squares and square roots. A number that occurs only in other rows or columns than those
+named beside it is not supported. Decimal separators depend on the language, so every sensible
+reading is tried.
 """
 
 import re
@@ -17,18 +18,18 @@ from itertools import chain, combinations, groupby, islice, permutations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# Characters and lines of the newest results that are read as tables, and characters of all that
-# are read for numbers.
+# Characters and lines of the newest results that are parsed as tables, and characters of all
+# results that are scanned for numbers.
 MAX_READ, MAX_LINES, MAX_LOOSE = 12_000, 600, 60_000
-# Numbers of a sentence, the last ones said, and those of a text that are not found.
+# Maximum numbers per sentence, last numbers remembered, and unsupported numbers per text.
 MAX_NUMBERS, MAX_SAID, MAX_FOUND = 200, 6, 16
-# Numbers derived at once; values whose share is, and those that are compared and summed.
+# Maximum numbers derived at once, values whose shares are derived, and values that are combined.
 MAX_DERIVED, MANY, FEW = 6_000, 60, 8
 
 TABLE = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
 PATTERNS = {name: re.compile(pattern) for name, pattern in TABLE["patterns"].items()}
-# What a number beside a unit, or a scale, is multiplied with, and what is added, to be as it may
-# stand in a result; not mm to cm: ten times too much is the commonest slip.
+# Factor and offset that convert a number with a unit or scale to another one that a result may use.
+# Not mm to cm: a factor of ten is the commonest slip.
 _CONVERSIONS: dict[str, list[tuple[float, float]]] = TABLE["offsets"] | {
     word: [(float(size) / float(other), 0.0) for other in sizes if float(size) != float(other) / 10]
     for sizes in TABLE["units"].values()
@@ -36,18 +37,18 @@ _CONVERSIONS: dict[str, list[tuple[float, float]]] = TABLE["offsets"] | {
     for word in words.split()
 }
 
-# What parts columns, and what of a number is no digit of it.
+# Column separators, and the signs in a number that are no digits.
 _RULES, _GAP = dict.fromkeys(map(ord, "|│┆\t"), "  "), re.compile(r"\s{2,}")
 _MONTH = re.compile(r"(?:19|20)\d\d-(0[1-9]|1[0-2])")
 _SIGNS = str.maketrans("−", "-", ",$€£")
 
-# A row of a table, which is counted from 1, or a column, counted from the right and below 0. What
-# is no table, a line of words with numbers in it, is counted below 0.
+# (table, line): rows have line numbers from 0, columns negative ones, counted from the right.
+# Tables are numbered from 1; prose with numbers has a negative table number.
 Line = tuple[int, int]
 
 
 class Cell(NamedTuple):
-    """A number of a result, and where it stands."""
+    """A number of a result, and its position."""
 
     row: Line
     column: Line
@@ -55,16 +56,16 @@ class Cell(NamedTuple):
 
 
 class Mention(NamedTuple):
-    """Where a sentence names a row or a column."""
+    """A row or column that a sentence names at ``start``."""
 
     start: int
     line: Line
 
 
 class Numeral(NamedTuple):
-    """A number in a text: its readings, each with the worth of its last digit, the plain one first.
+    """A number in a text, with its readings: value and unit of the last digit; the plain one first.
 
-    ``is_claim`` says whether it is too exact to be anything but looked up or computed.
+    ``is_claim`` marks a number too exact to be anything but looked up or computed.
     """
 
     text: str
@@ -73,16 +74,16 @@ class Numeral(NamedTuple):
     is_claim: bool
 
 
-# The numbers of a sentence, and the cells that they are.
+# The numbers of a sentence, with their matching cells.
 Shown = dict[Numeral, list[Cell]]
 
 
 class Results:
-    """What a run has shown.
+    """Numbers in the results of a run.
 
     Args:
-        texts: what tools answered, the newest last.
-        words: what the person wrote and the code that ran, whose numbers count as shown.
+        texts: tool results, the newest last.
+        words: the person's messages and the code that ran; their numbers count as supported.
     """
 
     def __init__(self, texts: Sequence[str], words: Iterable[str] = ()) -> None:
@@ -96,7 +97,7 @@ class Results:
         self._elsewhere = sorted([*map(float, {*loose}), *_sizes(self._follow(cells))])
 
     def _read(self, text: str) -> None:
-        """Read the lines of printed text, alone or within JSON, that have numbers in them."""
+        """Parse the lines with numbers of printed text, also inside JSON, into cells and labels."""
         labels, header, table = list[tuple[str, Line]](), list[str](), 1
         lines = re.sub(r'\\n|": "|[{[]', "\n", text).replace("\\t", "\t").splitlines()
         for r, line in enumerate(lines[:MAX_LINES]):
@@ -112,7 +113,7 @@ class Results:
             words, numbers = parts[::2], parts[1::2]
             home = table if "  " in spaced.strip() else -table
             if home > 0 and not words[0] and len(numbers) > 1 and numbers[0].isdigit():
-                words.append(numbers.pop(0))  # the name of the row
+                words.append(numbers.pop(0))  # an index: the row's label
             labels += ((n, (home, r)) for part in words for n in _GAP.split(part))
             for at, number in enumerate(numbers, -len(numbers)):
                 if number:
@@ -123,27 +124,29 @@ class Results:
         self._labels = [each for each in named if not PATTERNS["no_label"].fullmatch(each[0])]
 
     def cells_of(self, n: Numeral) -> list[Cell]:
-        """The cells that ``n`` is when they are rounded, or cut off; some of no table where it is
-        another number of a result, or follows from a table."""
+        """Return the cells that equal ``n`` when rounded or truncated.
+
+        Without one, return placeholder cells of table 0 for equal numbers outside the tables or
+        derived from a table.
+        """
         cells = [self._by_size[at] for at in _among(self._shown, n)]
         found = [self._elsewhere[at] for at in _among(self._elsewhere, n)]
         return cells or [Cell((0, 0), (0, -1), value) for value in found]
 
     def part(self, mentions: Iterable[Mention]) -> set[Cell]:
-        """The cells of the rows and columns that are named, or where they cross."""
+        """Return the cells where the named rows and columns cross, else all cells of them."""
         named = {m.line for m in mentions}
         cells = {cell for line in named for cell in self._lines.get(line, ())}
         return {cell for cell in cells if cell.row in named and cell.column in named} or cells
 
     def follows(self, n: Numeral, said: Sequence[float], named: Collection[Mention]) -> bool:
-        """Whether ``n`` follows from what is ``named``, or from the numbers ``said`` last."""
+        """Whether ``n`` can be derived from the ``named`` lines or the last ``said`` numbers."""
         spoken = _derive(said or [0.0], sum(said) or 1.0)
         sources = (self._follow(self.part(named)), spoken, self._within(named))
         return any(_among(_sizes(source), n) for source in sources)
 
     def _within(self, named: Collection[Mention]) -> Iterator[float]:
-        """The shares, sum and mean of each column of the rows that bear one name, such as those of
-        a year."""
+        """Yield sum, mean and shares of each column over rows with one label, such as a year."""
         rows = sorted(mention for mention in named if mention.line[1] >= 0)
         for _, alike in groupby(rows, key=lambda row: row.start):
             cells = sorted(self.part(alike), key=lambda cell: cell.column)
@@ -154,7 +157,7 @@ class Results:
                     yield from (whole, whole / len(values), *(value / whole for value in values))
 
     def _follow(self, cells: Iterable[Cell]) -> Iterator[float]:
-        """What follows from ``cells``: by column, and by row."""
+        """Yield numbers derived from ``cells``, by column and by row."""
         lines: dict[Line, list[float]] = defaultdict(list)
         for cell in sorted(cells):
             lines[cell.column].append(cell.value)
@@ -162,13 +165,13 @@ class Results:
         for (table, at), values in [*lines.items()]:
             if at < 0:
                 lines[table, len(self._lines)].append(sum(values))
-        # Columns first: there are few of them, and what they sum up to is said most often.
+        # Columns first: there are few of them, and their sums are quoted most often.
         for line, values in sorted(lines.items(), key=lambda each: each[0][1]):
             whole = sum(cell.value for cell in self._lines.get(line, ()))
             yield from _derive(values, whole or sum(values) or 1.0)
 
     def mentions(self, text: str) -> Iterator[Mention]:
-        """Where a sentence names rows and columns."""
+        """Yield the rows and columns that a sentence names."""
         lower = text.casefold()
         for name, line in self._labels:
             if name[:3].strip("/.").casefold() in lower or _MONTH.fullmatch(name):
@@ -176,14 +179,14 @@ class Results:
 
 
 def unsupported(text: str, results: Results) -> list[str]:
-    """Find the numbers of a text that nothing supports.
+    """Find the numbers of a text that no result supports.
 
     Args:
         text: a summary or a report, in English, German, French or Spanish.
-        results: what the run has shown.
+        results: the results of the run.
 
     Returns:
-        The numbers, each once, in their order.
+        The numbers as written, each once, in order.
     """
     found, said = list[str](), list[float]()
     for words in PATTERNS["sentence"].split(text):
@@ -207,9 +210,11 @@ def unsupported(text: str, results: Results) -> list[str]:
 def _is_misplaced(
     n: Numeral, shown: Shown, mentions: list[Mention], said: list[float], results: Results
 ) -> bool:
-    """Whether ``n`` stands only in other columns than those named, or in other rows than those
-    named last before it and first behind it, and does not follow from them. Beside a number of
-    theirs it compares."""
+    """Whether ``n`` occurs only in other rows or columns than those named, and can't be derived.
+
+    The named rows are those last before it and first behind it. A number beside one that is in the
+    named part counts as a comparison and is fine.
+    """
     told: list[Any] = [*shown, *(m for m in mentions if m.line[1] >= 0)]
     in_order = groupby(sorted(told, key=lambda each: each.start), key=type)
     runs = [[], *(list(run) for _, run in in_order), []]
@@ -224,9 +229,9 @@ def _is_misplaced(
 
 
 def _numerals(text: str) -> Iterator[Numeral]:
-    """Find the amounts in a sentence: no years, durations, or parts of words.
+    """Find the amounts in a sentence, skipping years, durations and parts of words.
 
-    Each may be meant in any scale or unit that the sentence names, or as a share.
+    Each may be in any scale or unit that the sentence names, or a percentage.
     """
     bare = PATTERNS["away"].sub(lambda away: " " * len(away[0]), text)
     units = {*PATTERNS["unit"].findall(bare.lower())}
@@ -238,14 +243,14 @@ def _numerals(text: str) -> Iterator[Numeral]:
         is_percent = PATTERNS["percent"].match(bare, found.end()) is not None
         is_claim = digits > 2 or is_percent
         if given and (digits > 1 or is_percent):
-            # A short number is as likely a count: of 17 years, not 17 GWh.
+            # A short number may be a count (17 years), so no unit is applied to it.
             known = conversions if is_claim else conversions[:1]
             values = [(n * by + plus, worth * by) for by, plus in known for n, worth in given]
             yield Numeral(found[0], found.start(), tuple(values), is_claim)
 
 
 def _readings(token: str) -> Iterator[tuple[float, float]]:
-    """The ways to read ``token``, each with the worth of its last digit; none for a version."""
+    """Yield the readings of ``token``: value and unit of the last digit; none for a version."""
     for mark, point in (",.", ".,"):
         grouping = rf"[\s'’]|(?<!\b0)\{mark}(?=(?:\d\d\{mark})*\d{{3}}(?!\d))"
         whole, _, decimals = re.sub(grouping, "", token).partition(point)
@@ -256,7 +261,10 @@ def _readings(token: str) -> Iterator[tuple[float, float]]:
 
 @lru_cache(maxsize=2_000)
 def _form_of(label: str) -> re.Pattern[str]:
-    """``label`` with endings; of a name as code has it, and of a date, its first word, too."""
+    """Compile a pattern for ``label`` with inflections.
+
+    An identifier or a date is also matched by its first word, and a month by its name.
+    """
     words = [rf"{word}[^\W_]{{0,3}}" for word in re.findall(r"[^\W_]+", label)]
     short = rf"|{words[0]}" if re.match(r"[^\W_]{4,}_|(?:19|20)\d\d-\d\d", label) else ""
     if month := _MONTH.fullmatch(label):
@@ -266,7 +274,7 @@ def _form_of(label: str) -> re.Pattern[str]:
 
 
 def _derive(values: Sequence[float], whole: float) -> Iterator[float]:
-    """What follows from numbers of one kind, which are a part of ``whole``."""
+    """Yield numbers derived from values of one kind; ``whole`` is the total for shares."""
     for value in values[:MANY]:
         yield from (value / whole, value * value, abs(value) ** 0.5)
     sizes = range(2, len(values) + 1) if len(values) <= FEW else [len(values)]
@@ -282,7 +290,7 @@ def _sizes(values: Iterable[float]) -> list[float]:
 
 
 def _among(sizes: Sequence[float], n: Numeral) -> list[int]:
-    """Where in ``sizes``, which are sorted, are those that ``n`` is when rounded, or cut off."""
+    """Return the indices in sorted ``sizes`` of values that equal ``n`` rounded or truncated."""
     found: list[int] = []
     for number, unit in n.values:
         low = bisect_left(sizes, abs(number) * (1 - 1e-9) - unit / 2)

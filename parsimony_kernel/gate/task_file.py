@@ -1,6 +1,6 @@
-"""What a file says about a task: its procedure, its contract, its rules, and its recovery policy.
+"""Task files: the YAML definition of a task's procedure, contract, rules and recovery policy.
 
-The rules are enforced; ``constraints`` are reminders in words.
+The rules are enforced; ``constraints`` are only reminders to the model.
 
 Each part is optional. Every error names the line.
 
@@ -40,23 +40,23 @@ from parsimony_kernel.gate.rules import Fields, Name, Names, Rules, ToolName, li
 from parsimony_kernel.tools import Tools
 from parsimony_kernel.triage.policy import STRATEGIES, FailurePolicy
 
-# A file of a person's own is far smaller; one that is larger was not written by hand.
+# Far more than anyone writes by hand.
 MAX_CHARACTERS = 262_144
 
-# Where a value stands in the file: the keys and the places in lists that lead to it.
+# Location of a value in the file: the keys and list indices that lead to it.
 Path = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class Playbook:
-    """How a task is to be done, and what is done when it fails. What is not said is ``None``.
+    """Parsed task file.
 
     Args:
-        procedure: the states and the order of the actions.
-        contract: what the task allows.
-        rules: what it forbids; empty if not said.
-        constraints: reminders, which enforce nothing; empty if not said.
-        policy: what answers a failure, by its type.
+        procedure: states and the order of the actions; ``None`` if not given.
+        contract: the allowed tools and identifiers; ``None`` if not given.
+        rules: the prohibitions; empty if not given.
+        constraints: reminders that enforce nothing; empty if not given.
+        policy: recovery strategy by type of failure; ``None`` if not given.
     """
 
     procedure: Procedure | None = None
@@ -73,19 +73,20 @@ def from_yaml(
     guards: Mapping[str, Guard] | None = None,
     source: str = "task file",
 ) -> Playbook:
-    """Parse a task's file.
+    """Parse a task file.
 
     Args:
         text: YAML, at most ``MAX_CHARACTERS`` long.
-        tools: those of the run, against which names are checked; without them any name passes.
+        tools: the run's tools, against which names are checked; without them any name passes.
         guards: the functions that the procedure may name.
-        source: what errors call the text, such as the file's name.
+        source: name of the text in errors, such as the file's name.
 
     Returns:
-        What the file says of the task.
+        The parsed task.
 
     Raises:
-        ProcedureError: each problem with its line: those of shape, else those of the procedure.
+        ProcedureError: every problem with its line; problems of the procedure are looked for only
+            if the fields are valid.
     """
     written = _Written(text, source)
     try:
@@ -105,10 +106,10 @@ def from_yaml(
 
 
 class _Written:
-    """The ``value`` of a YAML text, and the line of each part of it.
+    """YAML text parsed to ``value``, with the line of each part.
 
-    Values are texts, lists and mappings, so that a state called ``no`` is one.
-    ``ProcedureError`` for what is no YAML, is too large, or stands there twice.
+    Scalars stay text, so a state may be called ``no``. Raises ``ProcedureError`` for invalid or
+    too large YAML, for duplicate keys and for repeated aliases.
     """
 
     def __init__(self, text: str, source: str) -> None:
@@ -127,13 +128,13 @@ class _Written:
             self._refuse(getattr(exc, "problem_mark", None), f"this is no YAML ({said}); mend it.")
 
     def line(self, at: Path) -> int:
-        """The line of the value at a path, or of the nearest around it; 0 where there is none."""
+        """Return the line of the value at a path, or of its nearest parent; 0 if there is none."""
         while at not in self._lines and at:
             at = at[:-1]
         return self._lines.get(at, 0)
 
     def place(self, line: int) -> str:
-        """The line for a person."""
+        """Render a line number for a person."""
         return f"{self.source}, line {line}" if line else self.source
 
     def _refuse(self, mark: Any, problem: str) -> NoReturn:
@@ -142,7 +143,7 @@ class _Written:
 
     def _read(self, node: Any, at: Path) -> Any:
         self._lines.setdefault(at, node.start_mark.line + 1)
-        if id(node) in self._met:  # few lines with aliases may stand for millions
+        if id(node) in self._met:  # a few nested aliases can expand to millions of values
             self._refuse(node.start_mark, "an alias (*) repeats this; write it out instead.")
         self._met.add(id(node))
         if isinstance(node, yaml.ScalarNode):
@@ -178,7 +179,7 @@ Reminder = Annotated[
 
 
 class EdgeFields(Fields):
-    """An edge of the procedure, or one from each of several states."""
+    """An edge of the procedure, or one edge from each of several states."""
 
     action: ToolName
     from_: Names = Field(alias="from")
@@ -194,7 +195,7 @@ def _allowed(names: frozenset[str], info: ValidationInfo) -> frozenset[str]:
 
 
 class ContractFields(Fields):
-    """What the task allows: tools, those of them that serve it, and what it is about."""
+    """The contract: allowed tools, those that serve the task's intent, and its identifiers."""
 
     tools: ToolSet | None = None
     intent_tools: Annotated[ToolSet, AfterValidator(_allowed)] | None = None
@@ -202,7 +203,7 @@ class ContractFields(Fields):
 
 
 class TaskFile(Rules):
-    """What may stand in the file."""
+    """Schema of a task file."""
 
     name: Name = ""
     start: Name = ""
@@ -221,7 +222,7 @@ _MODELS: Mapping[Any, type[Fields]] = {"contract": ContractFields, "edges": Edge
 
 
 def _in_words(error: Any) -> str:
-    """One of pydantic's errors, for who wrote the file."""
+    """Render a pydantic error for the author of the file."""
     at = error["loc"]
     name = next((each for each in reversed(at) if isinstance(each, str)), "the file")
     match error["type"]:
@@ -238,7 +239,7 @@ def _in_words(error: Any) -> str:
     return f"{name}: {error['msg']}."
 
 
-# -- what they say
+# -- from fields to a procedure
 
 
 def _procedure(written: _Written, task: TaskFile, guards: Mapping[str, Guard]) -> Procedure | None:

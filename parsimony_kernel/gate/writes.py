@@ -1,8 +1,9 @@
-"""Writes: each is done once in a run.
+"""Idempotent writes: each write is done at most once in a run.
 
-What is committed is told again, what is uncertain is looked up or asked, and so is what another
-run began and never ended. An intent is on record before the body runs. The inputs of a call are
-spelled one way: that is what an approval and an idempotency key are made of.
+The intent is logged before the body runs (write-ahead). A committed write is answered from the
+record; an uncertain one is reconciled, or the person is asked, and so is one that another run began
+and never ended. Inputs are normalised to one spelling, from which approvals and idempotency keys
+are made.
 """
 
 import inspect
@@ -30,7 +31,7 @@ _NOT_RUN = "was not run, for its record fails"
 _ON_RECORD = "It was done before, and not again: this is its answer from the record."
 
 
-# Runs a body under its deadline; everything but a stop is in the result.
+# Runs a body under its deadline. Only a stop raises; failures are in the result.
 Run = Callable[..., Awaitable[ToolResult]]
 
 
@@ -43,11 +44,14 @@ class Writes:
         self._run = run
 
     def key(self, tool: Tool, inputs: Inputs) -> str:
-        """The idempotency key of this write in this run."""
+        """Return the idempotency key of this write in this run."""
         return self._identity(tool, inputs)[0]
 
     def standing(self, tool: Tool, inputs: Inputs) -> Standing | None:
-        """Where the write stands; ``None`` too when the record fails, as ``run`` will say."""
+        """Return the recorded state of the write, or ``None``.
+
+        ``None`` also if the record can't be read; ``run`` then reports it.
+        """
         return _tried(lambda: self._effects.standing(*self._identity(tool, inputs)))[0]
 
     async def run(self, tool: Tool, inputs: Inputs, stop: Stop) -> ToolResult:
@@ -65,10 +69,10 @@ class Writes:
         return await self._look_up(tool, inputs, stop, Standing("intended"), failure)
 
     async def tell(self, tool: Tool, inputs: Inputs, stop: Stop, standing: Standing) -> ToolResult:
-        """What a write that was begun before came to, without running it."""
+        """Return the outcome of a write that was begun before, without running it."""
         if standing.state == "committed":
             return replace(ToolResult.from_data(standing.answer), note=_ON_RECORD)
-        # So that what becomes known of this run's write settles the other runs' as well.
+        # An intent of this run, so that the outcome also settles the other runs' writes.
         _, trouble = _tried(lambda: self._effects.intend(*self._identity(tool, inputs)))
         if trouble is not None:
             return _unrecorded(tool, _NOT_RUN, trouble)
@@ -77,12 +81,12 @@ class Writes:
         return await self._look_up(tool, inputs, stop, standing, begun)
 
     def _identity(self, tool: Tool, inputs: Inputs) -> tuple[str, str, dict[str, Any]]:
-        """The key of the write, and what it is."""
+        """Return the write's idempotency key, tool name and normalised inputs."""
         kept = inputs_of(tool, inputs)
         return action_sha(tool.name, kept, run_id=self._run_id), tool.name, kept
 
     def _begun(self, tool: Tool, inputs: Inputs) -> Standing | None:
-        """Where the write stands if it was begun before. Else it is on record from now on."""
+        """Return the state of a write that was begun before; else log its intent."""
         write = self._identity(tool, inputs)
         if self._effects.intend(*write):
             return None
@@ -91,13 +95,13 @@ class Writes:
     async def _look_up(
         self, tool: Tool, inputs: Inputs, stop: Stop, standing: Standing, failure: Failure
     ) -> ToolResult:
-        """Ask the source of truth whether the write happened, else the person."""
+        """Ask the tool's ``reconcile`` function whether the write happened, else the person."""
         key = self.key(tool, inputs)
         if tool.reconcile is None:
             return asked(failure, tool, key)
         look = replace(tool, function=tool.reconcile, effect="none", name=f"{tool.name}.reconcile")
         found = await self._run(look, inputs, stop)
-        # A body that runs on may still do what cannot be found yet.
+        # A body that is still running may yet do the write.
         is_open = standing.may_go_on or any(map(goes_on, (key, *standing.others)))
         happened = found.ok and _says_done(tool.reconcile, found.data)
         if not found.ok or (is_open and not happened):
@@ -115,7 +119,7 @@ class Writes:
         return self._settle(tool, key, ToolResult.from_failure(undone))
 
     def _settle(self, tool: Tool, key: str, result: ToolResult) -> ToolResult:
-        """Put on record what is known now."""
+        """Record the outcome: commit a write that happened, withdraw any other."""
         failure, effects = result.failure, self._effects
         happened = failure is None or failure.effect is Effect.committed
         _, trouble = _tried(
@@ -130,7 +134,7 @@ class Writes:
 
 
 def _tried(step: Callable[[], T]) -> tuple[T | None, str | None]:
-    """What the record gives, and in words what it raised."""
+    """Call the record; return its answer and the message of its exception, if any."""
     try:
         return step(), None
     except Exception as exc:  # boundary: tool - the record is a host's, on a disk that may fail
@@ -138,7 +142,7 @@ def _tried(step: Callable[[], T]) -> tuple[T | None, str | None]:
 
 
 def _says_done(reconcile: ToolFunction, found: Any) -> bool:
-    """Whether what was looked up says that the write happened."""
+    """Whether the answer of ``reconcile`` says that the write happened."""
     is_yes_or_no = inspect.signature(reconcile).return_annotation in (bool, "bool")
     return bool(found) if is_yes_or_no or is_bool(found) else found is not None
 
@@ -160,7 +164,7 @@ def _unrecorded(
 
 
 def asked(failure: Failure, tool: Tool, key: str, question: str = "") -> ToolResult:
-    """The failure, as a question to the person: nobody else can say what happened."""
+    """Turn a failure with an unknown outcome into a question to the person."""
     question = question or f"Did {tool.name} take effect?"
     asked = replace(
         failure,
@@ -172,11 +176,10 @@ def asked(failure: Failure, tool: Tool, key: str, question: str = "") -> ToolRes
 
 
 def inputs_of(tool: Tool, inputs: Inputs) -> dict[str, Any]:
-    """``inputs`` as the body understands them, with its defaults, as JSON: ``"10"`` is 10 where a
-    number is asked for.
+    """Normalise ``inputs`` as the body parses them, with defaults, as JSON.
 
-    What does not come out the same each time, or says less as JSON, stays as it was sent, and so
-    does all of what does not fit.
+    For instance ``"10"`` becomes 10 for a number. A field that doesn't parse the same each time, or
+    that JSON can't represent fully, stays as sent; if the inputs don't parse, all of them do.
     """
     try:
         model = tool.arguments
@@ -191,6 +194,6 @@ def inputs_of(tool: Tool, inputs: Inputs) -> dict[str, Any]:
 
 
 def _number(text: str) -> int | float:
-    """The number of JSON, the same with and without a fraction of nothing."""
+    """Parse a JSON number so that 10.0 and 10 are the same."""
     number = float(text)
     return int(number) if number.is_integer() else number

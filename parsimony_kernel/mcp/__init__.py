@@ -1,1 +1,1 @@
-"""A running notebook as an MCP server: ``server`` for the client, ``notebook`` in the kernel."""
+"""MCP server for a running notebook: ``server`` faces the client, ``notebook`` is in the kernel."""

@@ -1,7 +1,7 @@
-"""What an MCP client may do in a notebook, inside that notebook's kernel.
+"""Actions of an MCP client in a notebook, run inside the notebook's kernel.
 
-The rule of the place: a client is told what a model would be told (``--share``), a turn of its asks
-before every step, and what reaches outside is allowed in the notebook and nowhere else.
+Rule: a client sees only what a model would see (``--share``), its turns ask before every step, and
+side effects outside the notebook can be approved in the notebook only.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -40,9 +40,15 @@ Answer = dict[str, Any]
 
 
 async def serve(action: str, client: str, given: Mapping[str, str]) -> None:
-    """Do what ``client`` asks, and display the answer as JSON for it.
+    """Run an action for ``client`` and display the answer as JSON.
 
-    ``TurnError`` says in one sentence what cannot be done.
+    Args:
+        action: a method of ``_Visit``.
+        client: the client's name.
+        given: the action's arguments.
+
+    Raises:
+        TurnError: the action is impossible; the message is one sentence.
     """
     from IPython.display import display
 
@@ -58,7 +64,7 @@ async def serve(action: str, client: str, given: Mapping[str, str]) -> None:
 
 
 class _Visit:
-    """A client in a notebook."""
+    """The actions of a client in a notebook."""
 
     def __init__(self, magics: "AgentMagics", client: str) -> None:
         self._magics = magics
@@ -95,11 +101,11 @@ class _Visit:
         return {"text": str(commands.undo(self._magics, turn or None))}
 
     async def why(self, name: str) -> Answer:
-        """Where a variable comes from."""
+        """Explain the provenance of a variable."""
         return self._told(lambda: self._session.past.why(name).text(), Share.schema)
 
     async def variables(self) -> Answer:
-        """The variables, files and artifacts, as a model is told of them."""
+        """List variables, files and artifacts as a model's context does."""
         share, session = self._options().share, self._session
         told, _ = notebook_in_words(
             session.executor,
@@ -112,17 +118,17 @@ class _Visit:
         return {"text": told}
 
     async def record(self, turn: str = "") -> Answer:
-        """The record of a turn, the newest by default."""
+        """Return the record of a turn, the newest by default."""
         return self._turn(resolve_turn(self._session.turns(), turn or None).run_id)
 
     async def artifacts(self) -> Answer:
-        """What is published."""
+        """List the published artifacts."""
         found = self._session.artifacts()
         lines = [f"{each.kind} {each.title!r}: {each.path}" for each in found]
         return self._told(lambda: "\n".join(lines) or "Nothing is published yet.", Share.schema)
 
     def _turn(self, turn_id: str) -> Answer:
-        """How far a turn is: its record, and its question if it asks."""
+        """Return a turn's status and record, and its question if it waits for one."""
         turn = resolve_turn(self._session.turns(), turn_id)
         asking = [each for each in self._session.pending() if each.turn.run_id == turn_id]
         blocks = lasting(replay(self._session.events(turn_id)).blocks)
@@ -146,7 +152,7 @@ class _Visit:
         return f"This is allowed in the notebook only: {self._magics.name} answer"
 
     def _told(self, tell: Callable[[], str], least: Share) -> Answer:
-        """What ``tell`` gives, where as much as ``least`` may be told."""
+        """Return the text of ``tell`` if the privacy setting allows ``least``, else a refusal."""
         share, order = self._options().share, list(Share)
         if order.index(share) > order.index(least):
             return {"text": KEPT_OF_A_STEP[share]}
@@ -154,7 +160,7 @@ class _Visit:
 
 
 async def _through(events: AsyncIterator[AgentEvent]) -> None:
-    """Let a turn run to its end or its next question; the journal has what happens."""
+    """Run a turn to its end or its next question; the journal records the events."""
     async for _ in events:
         pass
 

@@ -1,7 +1,7 @@
-"""``jupyter parsimony mcp``: a running notebook, served to an MCP client over stdio.
+"""``jupyter parsimony mcp``: serve a running notebook to an MCP client over stdio.
 
-This process holds nothing: each call finds the notebook's kernel and is carried there, so that the
-notebook may be opened, restarted and closed meanwhile.
+This process is stateless: each call finds the notebook's kernel and runs there, so the notebook may
+be opened, restarted and closed at any time.
 """
 
 import asyncio
@@ -42,12 +42,12 @@ reaches outside of the notebook is allowed there only."""
 
 
 class Kernel:
-    """The kernel of the notebook that is served, found anew for each call.
+    """Kernel of the served notebook, looked up anew for each call.
 
     Args:
-        folder: where the notebook lies, or a folder above.
-        notebook: its path in there, if several are running.
-        connection_file: names the kernel instead, e.g. of a console.
+        folder: the notebook's folder, or one above.
+        notebook: its path in ``folder``, if several are running.
+        connection_file: identifies the kernel instead, e.g. that of a console.
     """
 
     def __init__(self, folder: Path, notebook: str = "", connection_file: Path | None = None):
@@ -56,7 +56,7 @@ class Kernel:
         self._connection_file = connection_file
 
     def _find(self) -> str:
-        """The connection file. ``ToolError`` where no kernel, or more than one, is meant."""
+        """Return the connection file. ``ToolError`` if no kernel, or more than one, matches."""
         if self._connection_file is not None:
             return str(self._connection_file)
         running = {
@@ -73,7 +73,11 @@ class Kernel:
         raise ToolError(f"{what} is running in {self._folder}: open it, or run a cell of it.")
 
     async def act(self, action: str, client_name: str, **given: str) -> Answer:
-        """What the notebook answers. ``ToolError`` says why it does not."""
+        """Run an action in the notebook and return its answer.
+
+        Raises:
+            ToolError: no kernel was found, it is busy, or the action failed.
+        """
         client = AsyncKernelClient(connection_file=self._find())
         client.load_connection_file()
         client.start_channels()
@@ -89,7 +93,7 @@ class Kernel:
             elif "evalue" in content:
                 problems.append(str(content["evalue"]))
 
-        # As data, in ASCII: whatever is asked, it stays a word and becomes no code.
+        # ``!a`` quotes the arguments as ASCII literals, so they can't inject code.
         code = (
             "await __import__('parsimony_kernel.mcp.notebook', fromlist=['serve'])"
             f".serve({action!a}, {client_name!a}, {given!a})"
@@ -113,9 +117,10 @@ class Kernel:
 
 
 def _running(folder: Path) -> Iterator[tuple[str, PurePath]]:
-    """The notebooks that run in or below ``folder``: the connection file of each, and its path.
+    """Yield the connection file and path of each notebook running in or below ``folder``.
 
-    A Jupyter server writes down whose a kernel is; of others, the turns on record tell.
+    A Jupyter server records the notebook in the connection file; for other kernels the recorded
+    turns name it.
     """
     for path in Path(jupyter_runtime_dir()).glob("kernel-*.json"):
         with suppress(OSError, ValueError):
@@ -129,7 +134,10 @@ def _running(folder: Path) -> Iterator[tuple[str, PurePath]]:
 
 
 def server_of(kernel: Kernel) -> MCPServer[Any]:
-    """The MCP server of a notebook."""
+    """Build the MCP server of a notebook.
+
+    The docstrings of its tools are the descriptions that clients read.
+    """
     server: MCPServer[Any] = MCPServer(
         "parsimony", instructions=_INSTRUCTIONS, version=__version__, log_level="ERROR"
     )
@@ -180,7 +188,7 @@ def server_of(kernel: Kernel) -> MCPServer[Any]:
 async def _asking(
     kernel: Kernel, context: Context[Any, Any], action: str, **given: str
 ) -> str | InputRequiredResult:
-    """What came of a turn, each of its questions put to whoever sits at the client."""
+    """Run an action, put the turn's questions to the client's user, and return the result."""
     client, capabilities = _client(context), context.client_capabilities
 
     async def answered(turn: str, reply: Any) -> Answer:
@@ -210,7 +218,7 @@ async def _asking(
 
 
 def _client(context: Context[Any, Any]) -> str:
-    """What the client calls itself."""
+    """Return the client's own name."""
     known = context.session.client_params
     return known.client_info.name[:_MOST_NAME] if known is not None else "a client of MCP"
 
@@ -223,7 +231,7 @@ def _form(choices: list[str]) -> dict[str, Any]:
 
 
 def _text(answer: Answer) -> str:
-    """The answer as text, with how to answer where the turn asks."""
+    """Render the answer as text, with instructions for the reply if the turn asks a question."""
     question = answer.get("question")
     if question is None:
         return str(answer["text"])
@@ -233,5 +241,5 @@ def _text(answer: Answer) -> str:
 
 
 def serve(kernel: Kernel) -> None:
-    """Serve until the client goes away."""
+    """Serve over stdio until the client disconnects."""
     server_of(kernel).run()

@@ -1,1 +1,1 @@
-"""Document 003's mechanisms as a library. A run does not import it."""
+"""Library of document 003's patterns for custom agent loops; a run doesn't import it."""

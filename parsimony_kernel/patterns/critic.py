@@ -1,7 +1,6 @@
-"""A contract's verdict on an action, and a critic's word beside it.
+"""Critic: a contract's verdict on an action, with a critic's remark.
 
-The contract is deterministic and the last word: a critic is asked only about an action that keeps
-it, and what it says is a remark.
+The contract is deterministic and decides; a critic comments only on actions that keep the contract.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -22,8 +21,11 @@ class ActionMismatch(Exception):
 
 @dataclass(frozen=True)
 class Review:
-    """``verdict`` is ``admitted`` or the violation; ``remark`` is the critic's, who is not asked
-    about a violation and cannot lift one."""
+    """Verdict on an action.
+
+    ``verdict`` is ``admitted`` or the violation. ``remark`` is the critic's, who isn't asked about
+    a violation and can't overrule one.
+    """
 
     verdict: str
     remark: str = ""
@@ -39,7 +41,7 @@ def review(
     tool_args: Mapping[str, Any],
     critic: Critic | None = None,
 ) -> Review:
-    """The contract's verdict on an action, and a critic's remark beside it."""
+    """Check an action against the contract, and ask the critic if it passes."""
     broken = contract.violation(tool_name, tool_args)
     if broken is not None:
         return Review(broken)
@@ -54,11 +56,20 @@ def validate_action_contract(
     *,
     tools_by_intent: Mapping[str, Collection[str]] = TOOLS_BY_INTENT,
 ) -> str:
-    """``"admitted"``, or ``ActionMismatch`` with what is wrong.
+    """Validate an action against a task contract.
 
     Args:
-        task_contract: ``intent`` and the identifiers of the task, whose names end in ``_id``.
-        tools_by_intent: which tools serve an intent; one that is not named asks for none.
+        task_contract: the task's ``intent``, and its identifiers, whose names end in ``_id``.
+        tool_name: the tool to call.
+        tool_args: its arguments.
+        allowed_tools: the tools that the task may use.
+        tools_by_intent: tools that serve an intent; an intent not listed doesn't restrict tools.
+
+    Returns:
+        ``"admitted"``.
+
+    Raises:
+        ActionMismatch: the action breaks the contract; the message says how.
     """
     serving = tools_by_intent.get(str(task_contract.get("intent")))
     contract = ActionContract(

@@ -1,7 +1,7 @@
-"""When a person must decide, and that what they approved is what runs.
+"""Human-in-the-loop: decide when to escalate to a person, and enforce exact approvals.
 
-An approval belongs to one request, is bound to the hash of the exact action, and is spent by the
-one execution that it allows.
+An approval belongs to one request, is bound to the hash of the exact action, and allows a single
+execution.
 """
 
 import json
@@ -29,7 +29,7 @@ class EscalationReason(Enum):
     MAX_STEPS_EXCEEDED = "max_steps_exceeded"
 
 
-# The priority of a review, and what the reviewer is asked to do.
+# Priority of a review, and its instruction to the reviewer.
 _REVIEWS = {
     EscalationReason.SAFETY_CHECK: (1, "Approve this very action before it runs, or refuse it"),
     EscalationReason.REPEATED_FAILURES: (2, "Look at the failed attempts and say how to go on"),
@@ -39,7 +39,7 @@ _REVIEWS = {
 
 @dataclass(frozen=True)
 class EscalationRequest:
-    """What the reviewer gets. ``priority`` runs from 1, critical, to 5."""
+    """Request to a reviewer. ``priority`` runs from 1 (critical) to 5."""
 
     reason: EscalationReason
     context: dict[str, object]
@@ -55,12 +55,12 @@ async def _nobody(_: EscalationRequest) -> Mapping[str, str]:
 
 
 class HumanInTheLoop:
-    """Decides when a person is asked, and asks.
+    """Escalation to a person.
 
     Args:
         review_threshold: a policy score below it is reviewed.
-        max_retries: failures in a row from which on a person is asked.
-        reviewer: awaits the person's decision; without one it is pending.
+        max_retries: number of failures in a row that escalates.
+        reviewer: awaits the person's decision; without one every decision is pending.
     """
 
     def __init__(
@@ -82,10 +82,12 @@ class HumanInTheLoop:
         failure_count: int = 0,
         policy_score: float | None = None,
     ) -> EscalationRequest | None:
-        """The most severe reason to ask a person, if there is any.
+        """Return an escalation for the most severe reason, or ``None``.
 
-        ``agent_state["action_type"]`` is what is about to be done. A score that is no number is
-        below every threshold.
+        Args:
+            agent_state: its ``action_type`` is the action about to be done.
+            failure_count: failures in a row.
+            policy_score: the policy's score; NaN counts as below every threshold.
         """
         if is_sensitive(agent_state.get("action_type")):
             reason = EscalationReason.SAFETY_CHECK
@@ -113,17 +115,18 @@ class HumanInTheLoop:
 
 
 def action_hash(tool_name: str, args: Mapping[str, Any]) -> str:
-    """The SHA-256 of exactly this action, in hex.
+    """Return the SHA-256 of exactly this action, in hex.
 
-    ``TypeError`` or ``ValueError`` for arguments that JSON cannot hold: two of them could look
-    the same.
+    Raises:
+        TypeError, ValueError: JSON can't represent an argument, so two different ones could get the
+            same hash.
     """
     json.dumps(dict(args), allow_nan=False)
     return action_sha(tool_name, args)
 
 
 class ApprovalError(Exception):
-    """The action may not run. Its text says why and what to do."""
+    """The action may not run; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,7 @@ class _Asked:
 
 
 class Approvals:
-    """Requests for approval and what became of each. ``max_age_s`` counts from the request."""
+    """Approval requests and their states. ``max_age_s`` is counted from the request."""
 
     def __init__(self, *, max_age_s: float = MAX_AGE_S, clock: Clock = SYSTEM_CLOCK) -> None:
         self._max_age_s = max_age_s
@@ -142,13 +145,13 @@ class Approvals:
         self._asked: dict[str, _Asked] = {}
 
     def ask(self, tool_name: str, args: Mapping[str, Any]) -> str:
-        """Ask for one execution of exactly this action; gives the id of the request."""
+        """Request approval for one execution of exactly this action; return the request's id."""
         request_id = secrets.token_hex(16)
         self._asked[request_id] = _Asked(action_hash(tool_name, args), self._clock.monotonic())
         return request_id
 
     def decide(self, request_id: str, *, approved: bool) -> bool:
-        """Enter the person's decision. Only the first one counts; gives whether this was it."""
+        """Record the person's decision; only the first counts. Return whether this was it."""
         asked = self._asked.get(request_id)
         if asked is None or asked.state != "pending":
             return False
@@ -156,10 +159,10 @@ class Approvals:
         return True
 
     def spend(self, request_id: str, tool_name: str, args: Mapping[str, Any]) -> None:
-        """Use the approval up, immediately before the action runs.
+        """Use up the approval, immediately before the action runs.
 
-        ``ApprovalError`` when there is none, when it is too old or used, or when the action is
-        not the one that was approved.
+        Raises:
+            ApprovalError: there is no approval, it is too old or used, or it is for another action.
         """
         asked = self._asked.get(request_id)
         if asked is None or asked.state in ("pending", "denied"):

@@ -1,7 +1,7 @@
-"""Ways to answer a task, from the most capable to the simplest.
+"""Fallback chain: strategies to answer a task, from the most capable to the simplest.
 
-The first valid answer wins. What only the world knows is never answered by a model's own words or
-by a fixed text.
+The first valid answer wins. A task that needs live data is never answered by a model alone or by a
+fixed text.
 """
 
 import logging
@@ -20,8 +20,11 @@ _UNFOUNDED = frozenset({"direct_generation", "static_fallback"})
 
 @dataclass(frozen=True)
 class Answer:
-    """``strategy`` is the one that answered, ``None`` when all failed; ``failures`` is what each
-    one before it came to, in order."""
+    """Answer to a task.
+
+    ``strategy`` is the one that answered, ``None`` if all failed. ``failures`` are the earlier
+    strategies, each with the reason it failed, in order.
+    """
 
     text: str
     strategy: str | None
@@ -29,14 +32,15 @@ class Answer:
 
 
 class FallbackChain:
-    """Tries ``primary_agent``, ``backup_agent``, ``direct_generation`` and ``static_fallback``.
+    """Chain of ``primary_agent``, ``backup_agent``, ``direct_generation`` and ``static_fallback``.
 
     Args:
-        classify: gives the kind of a task, which chooses the fixed text.
-        accept: whether an answer of a strategy will do, after it was seen not to be empty.
-        on_fallback: told the name of each strategy that is tried after another has failed.
-
-    A strategy that is ``None`` is left out.
+        primary_agent: the first strategy; any strategy that is ``None`` is skipped.
+        backup_agent: the second strategy.
+        direct_generation: the model alone, without live data.
+        classify: returns the kind of a task, which selects the fixed text.
+        accept: whether a strategy's non-empty answer is valid.
+        on_fallback: called with the name of each strategy that is tried after another failed.
     """
 
     FALLBACK_RESPONSES: ClassVar[Mapping[str, str]] = {
@@ -70,13 +74,13 @@ class FallbackChain:
         self._strategies = {name: each for name, each in strategies.items() if each is not None}
 
     async def execute(self, task: str, requires_live_data: bool = False) -> str:
-        """The text of ``answer``."""
+        """Return the text of ``answer``."""
         return (await self.answer(task, requires_live_data)).text
 
     async def answer(self, task: str, requires_live_data: bool = False) -> Answer:
-        """The first valid answer, or one that says that there is none and what to do.
+        """Return the first valid answer, or a text that says there is none and what to do.
 
-        With ``requires_live_data`` the strategies that look at nothing are not even tried.
+        With ``requires_live_data``, the strategies without live data are skipped.
         """
         failures: list[tuple[str, str]] = []
         for name, strategy in self._strategies.items():

@@ -1,4 +1,4 @@
-"""What one worker hands to the next passes its validators first."""
+"""Validated handoff: check one worker's output before the next worker gets it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ P = TypeVar("P")
 
 @dataclass(frozen=True)
 class ValidationResult:
-    """The word of one validator; ``reason`` says what is wrong."""
+    """Result of one validator; ``reason`` says what is wrong."""
 
     valid: bool
     reason: str = ""
@@ -21,11 +21,11 @@ Validator = Callable[[dict[str, object]], ValidationResult]
 def validated_handoff(
     output: dict[str, object], validators: Sequence[Validator]
 ) -> dict[str, object]:
-    """``output`` itself when every validator accepts it.
+    """Return ``output`` if every validator accepts it.
 
-    Else a dict with ``status``, ``error`` (the reason of the first that does not) and
-    ``fallback``; later validators are not asked. A validator that raises is not caught: what it
-    would have said is not known.
+    Otherwise return a dict with ``status``, ``error`` (the first rejection's reason) and
+    ``fallback``; later validators don't run. An exception of a validator propagates: its verdict is
+    unknown.
     """
     rejected = rejection(output, validators)
     if rejected is None:
@@ -40,6 +40,6 @@ def validated_handoff(
 def rejection(
     proposal: P, validators: Sequence[Callable[[P], ValidationResult]]
 ) -> ValidationResult | None:
-    """The result of the first validator that does not accept ``proposal``, if any does not."""
+    """Return the result of the first validator that rejects ``proposal``, or ``None``."""
     results = (validator(proposal) for validator in validators)
     return next((result for result in results if not result.valid), None)

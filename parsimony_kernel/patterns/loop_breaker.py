@@ -1,8 +1,8 @@
-"""A loop breaker that looks at calls alone: a library for loops of one's own.
+"""Loop breaker that looks at calls alone, for custom agent loops.
 
-The thresholds count the current attempt, and a call that trips is not kept. It knows nothing of
-what came back, so three different orders looked up in a row are a loop to it; what a run uses is
-``gate.loops``, which judges call and observation together.
+The thresholds include the current call, and a call that trips is not remembered. It ignores
+results, so three different orders looked up in a row are a loop to it. A run uses ``gate.loops``
+instead, which judges calls together with their results.
 """
 
 import hashlib
@@ -12,12 +12,12 @@ from difflib import SequenceMatcher
 from itertools import takewhile
 from typing import Any, TypedDict
 
-# The arguments whose words say what a call is about.
+# Arguments whose words say what a call is about.
 _INTENT_FIELDS = ("query", "prompt", "text", "task")
 
 
 class PastCall(TypedDict):
-    """One call as it is remembered."""
+    """Remembered form of a call."""
 
     tool: str
     args_hash: str
@@ -25,13 +25,13 @@ class PastCall(TypedDict):
 
 
 class LoopBreaker:
-    """Says of each call, before it is made, whether it would go round in a loop.
+    """Detector that checks each call, before it is made, for a loop.
 
     Args:
-        max_steps: calls that may be made at all.
-        max_identical: how many equal calls, or calls with nearly the same words, are a loop.
-        same_tool_streak: how many calls of one tool in a row are a loop.
-        semantic_threshold: from which likeness on, 0 to 1, words are nearly the same.
+        max_steps: maximum number of calls.
+        max_identical: number of equal or similar calls that make a loop.
+        same_tool_streak: number of consecutive calls of one tool that make a loop.
+        semantic_threshold: similarity, 0 to 1, from which two texts count as similar.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class LoopBreaker:
         self.tool_call_history: list[PastCall] = []
 
     def check(self, tool_name: str, args: Mapping[str, Any]) -> bool:
-        """Whether this call would be one too many. A call that is not is kept in the history."""
+        """Whether this call would be a loop; if not, add it to the history."""
         call = PastCall(
             tool=tool_name,
             args_hash=_hash_of(tool_name, args),

@@ -1,7 +1,7 @@
-"""A prompt whose few pinned constraints always come last.
+"""Pinned constraints: a prompt that always ends with a few constraints.
 
-A reminder where a model reads best, and no enforcement: what must not happen is refused by the
-gate, see ``gate.rules``.
+They are a reminder where a model pays most attention, not an enforcement: the gate enforces rules,
+see ``gate.rules``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,10 +20,11 @@ CRITICAL_CONSTRAINTS = (
 
 
 def pinned_block(constraints: Sequence[str]) -> str:
-    """The constraints, numbered, under their heading.
+    """Render the constraints as a numbered list under a heading.
 
-    ``ValueError`` unless there are three to five, each a line of text: more of them, or longer
-    ones, weaken each other.
+    Raises:
+        ValueError: there are not three to five, or one is empty. More of them, or longer ones,
+            would weaken each other.
     """
     lines = [" ".join(each.split()) for each in constraints]
     if not FEWEST <= len(lines) <= MAX_PINNED or not all(lines):
@@ -36,8 +37,11 @@ def pinned_block(constraints: Sequence[str]) -> str:
 
 
 class PinnedConstraintsAgent:
-    """Builds prompts; ``constraints`` as for ``pinned_block``, whose text for those that are used
-    by default is ``CRITICAL_CONSTRAINTS``."""
+    """Builder of prompts that end with pinned constraints.
+
+    ``constraints`` are as for ``pinned_block``. The class attribute ``CRITICAL_CONSTRAINTS`` is the
+    rendered text of the default ones.
+    """
 
     CRITICAL_CONSTRAINTS: ClassVar[str] = pinned_block(CRITICAL_CONSTRAINTS)
 
@@ -50,7 +54,7 @@ class PinnedConstraintsAgent:
     def build_prompt(
         self, conversation_history: Sequence[Mapping[str, Any]], current_task: str
     ) -> str:
-        """The prompt for ``current_task``: base, the last ten messages, task, constraints."""
+        """Build the prompt: base prompt, the last ten messages, ``current_task``, constraints."""
         recent = conversation_history[-RECENT_MESSAGES:]
         return "\n".join(
             [

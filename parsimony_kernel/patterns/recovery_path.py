@@ -1,18 +1,21 @@
-"""Which way on after a failure: again, from a checkpoint, or only after reconciling."""
+"""Recovery path after a failure: retry, resume from a checkpoint, reconcile first, or stop."""
 
 _TRANSIENT = frozenset({"429", "502", "503", "timeout"})
 
 
 def recovery_path(error: str, side_effect_status: str, checkpoint_valid: bool) -> str:
-    """One of four ways.
+    """Choose one of four recovery paths.
+
+    An uncertain effect takes precedence: however transient the error looks, the source of truth is
+    checked before anything is repeated. Any unknown case stops or escalates.
 
     Args:
         error: a status code as text, ``timeout``, ``worker_restarted`` or any other word.
         side_effect_status: ``none``, ``uncertain`` or ``committed``, as in ``Effect``.
-        checkpoint_valid: whether the last checkpoint still describes the world.
+        checkpoint_valid: whether the last checkpoint still matches the real state.
 
-    An uncertain effect comes before everything: however transient the error looks, the source of
-    truth is asked before anything is done again. Whatever is not known stops.
+    Returns:
+        "reconcile before replay", "resume checkpoint", "retry with backoff" or "stop or escalate".
     """
     if side_effect_status == "uncertain":
         return "reconcile before replay"

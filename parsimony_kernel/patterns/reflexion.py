@@ -1,6 +1,6 @@
-"""Generate, criticise, refine (Shinn et al., 2023), with the validators having every last word.
+"""Reflexion: generate, criticise, refine (Shinn et al., 2023), with validators as the judges.
 
-A critique is a proposal like any other: it may change the next attempt and never its verdict.
+A critique is only a suggestion: it may change the next attempt, never its verdict.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,7 +19,7 @@ Ending = Literal["accepted", "attempts_used", "nothing_new", "effect_not_exclude
 
 @dataclass(frozen=True)
 class Trial(Generic[P]):
-    """One proposal, what a validator had against it, and what the critic then said."""
+    """One proposal, the validator's reason for rejecting it, and the critique."""
 
     proposal: P
     reason: str = ""
@@ -28,7 +28,7 @@ class Trial(Generic[P]):
 
 @dataclass(frozen=True)
 class Reflection(Generic[P]):
-    """All trials, oldest first, and why they ended."""
+    """All trials, oldest first, and the reason the loop ended."""
 
     trials: tuple[Trial[P], ...]
     ending: Ending
@@ -40,7 +40,7 @@ class Reflection(Generic[P]):
 
     @property
     def proposal(self) -> P:
-        """The last one."""
+        """The last proposal."""
         return self.trials[-1].proposal
 
 
@@ -53,16 +53,21 @@ async def reflect(
     max_attempts: int = MAX_ATTEMPTS,
     effect: Callable[[P], Effect] = lambda _: Effect.none,
 ) -> Reflection[P]:
-    """Propose until the validators accept.
+    """Propose and refine until the validators accept.
+
+    A refined proposal that equals a rejected one ends the loop, too.
 
     Args:
-        critique: from a proposal and the reason of its rejection, what to do about it.
-        refine: from the same and the critique, the next proposal.
-        validators: asked in order about every proposal, up to the first that rejects it.
-        effect: what a rejected proposal may have done outside; anything but none ends the
-            reflection, for what has happened is reconciled and not proposed again.
+        generate: returns the first proposal.
+        critique: takes a proposal and the reason of its rejection; returns a critique.
+        refine: takes the proposal, the reason and the critique; returns the next proposal.
+        validators: run in order on every proposal, up to the first that rejects it.
+        max_attempts: maximum number of proposals.
+        effect: returns the external effect of a rejected proposal; any but none ends the loop, as
+            it must be reconciled and not proposed again.
 
-    A refined proposal that equals a rejected one carries nothing new and ends it too.
+    Returns:
+        The trials, and how they ended.
     """
     trials: list[Trial[P]] = []
     proposal = await generate()

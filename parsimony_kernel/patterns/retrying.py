@@ -1,7 +1,7 @@
-"""Trying a call again, for loops of one's own; in a run this is the funnel's.
+"""Retries of model calls, for custom agent loops; in a run the funnel retries.
 
-For calls without an effect only. What is tried again is weather: limits of the rate, timeouts,
-short outages. A request that is wrong, a key, a missing package stay what they are.
+Only for calls without side effects. Transient faults are retried: rate limits, timeouts, short
+outages. A wrong request, a bad key or a missing package is not.
 """
 
 import logging
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 ATTEMPTS = 3
 MIN_WAIT_S = 1.0
 MAX_WAIT_S = 30.0
-# Who asks for more is not waited for: a caller that can wait so long knows better what to do.
+# A longer ``Retry-After`` is raised at once: the caller can plan such a wait better.
 MAX_RETRY_AFTER_S = 120.0
 TIMEOUT_S = 30
 
@@ -29,11 +29,11 @@ T = TypeVar("T")
 
 
 class RetryableModelError(Exception):
-    """A fault that may be gone a moment later."""
+    """A transient fault."""
 
 
 class RateLimitExceeded(RetryableModelError):
-    """Too many requests, or tokens, in too short a time."""
+    """The rate limit of requests or tokens was exceeded."""
 
 
 class UpstreamTimeout(RetryableModelError):
@@ -41,10 +41,10 @@ class UpstreamTimeout(RetryableModelError):
 
 
 class UpstreamUnavailable(RetryableModelError):
-    """Down, restarting, overloaded or unreachable."""
+    """The service is down, restarting, overloaded or unreachable."""
 
 
-# By the row of the table of errors; any other weather means that the service is down.
+# Fault by row of the error table; any other transient fault is ``UpstreamUnavailable``.
 _FAULTS: dict[str, type[RetryableModelError]] = {
     "rate_limit": RateLimitExceeded,
     "no_answer": UpstreamTimeout,
@@ -53,9 +53,10 @@ _FAULTS: dict[str, type[RetryableModelError]] = {
 
 
 def normalize_provider_error(exc: Exception) -> Exception:
-    """The retryable fault that ``exc`` is, or ``exc`` itself.
+    """Convert a provider's exception to a ``RetryableModelError``; return others unchanged.
 
-    Statuses, classes and causes come first; the text is read only where they say nothing.
+    Status codes, exception classes and causes are checked first; the message only if they say
+    nothing.
     """
     if isinstance(exc, RetryableModelError):
         return exc
@@ -81,10 +82,10 @@ async def with_retry(
 ) -> T:
     """Await ``call()`` until it succeeds, at most ``attempts`` times.
 
-    Between two attempts it waits 1 to 30 s, at random and longer each time, and never less than
-    the provider asked for with ``Retry-After``. ``wait`` replaces the random part.
+    Between attempts it backs off exponentially with jitter, 1 to 30 s, and at least for the
+    provider's ``Retry-After``. ``wait`` replaces the random part.
 
-    Raises what the last attempt raised, as it was. A fault that is not retryable, or whose
+    Raises the last attempt's exception unchanged. A fault that is not retryable, or whose
     ``Retry-After`` is more than two minutes, is raised at once.
     """
     retrying = tenacity.AsyncRetrying(
@@ -99,7 +100,7 @@ async def with_retry(
         reraise=True,
     )
 
-    async def attempt() -> T:  # tenacity awaits only what is written as a coroutine function
+    async def attempt() -> T:  # tenacity awaits only coroutine functions
         return await call()
 
     return await retrying(attempt)
@@ -120,8 +121,10 @@ async def call_llm_with_retry(
 
 
 class _AsAsked(wait_base):
-    """The provider's ``Retry-After`` and, on top, what the random wait has above its minimum, so
-    that those who were told the same do not come back at the same moment."""
+    """Wait of the provider's ``Retry-After`` plus the random wait's excess over its minimum.
+
+    The jitter keeps clients with the same ``Retry-After`` from coming back at the same moment.
+    """
 
     def __init__(self, random: wait_base) -> None:
         self._random = random

@@ -1,19 +1,19 @@
-"""A budget of tokens and dollars for a loop of one's own.
+"""Budget of tokens and dollars for custom agent loops.
 
-Over means strictly more. ``consume`` counts what was spent and can only notice; ``reserve`` asks
-before, so that a call that would go over is never made.
+A budget is exceeded by strictly more than its limit. ``consume`` counts a call afterwards and can
+only detect the excess; ``reserve`` checks beforehand, so that the call is never made.
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-# From here on a run stops exploring and comes to its end.
+# Share of the budget from which a run should stop exploring and finish.
 SOFT_SHARE = 0.8
 
 
 class _Default(float):
-    """A limit that nobody has set."""
+    """A default limit, told apart from one that the caller set."""
 
 
 _MAX_COST_USD = _Default(1.0)
@@ -25,7 +25,7 @@ class BudgetExhausted(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Reservation:
-    """What is held for one call until it is settled or released."""
+    """Tokens and cost reserved for one call until it is settled or released."""
 
     tokens: int
     cost: float
@@ -33,16 +33,18 @@ class Reservation:
 
 
 class TokenBudget:
-    """What a run may use up.
+    """Token and cost budget of a run.
+
+    A model without a price is refused if the caller set a cost limit, which couldn't be enforced.
+    Otherwise its cost counts as zero.
 
     Args:
-        max_tokens: input and output together.
-        max_cost_usd: US dollars; ``None`` is no limit.
-        pricing: by model, US dollars a million ``input`` and ``output`` tokens.
+        max_tokens: limit of input and output tokens together.
+        max_cost_usd: limit in US dollars; ``None`` is no limit.
+        pricing: by model, US dollars per million ``input`` and ``output`` tokens.
 
-    A model without a price is refused when a cost limit was given, for it could not be kept.
-    When none was given, its cost counts as nothing. ``ValueError`` for a limit or a price that
-    is negative or no number.
+    Raises:
+        ValueError: a limit or a price is negative or NaN.
     """
 
     def __init__(
@@ -65,28 +67,31 @@ class TokenBudget:
 
     @property
     def is_near(self) -> bool:
-        """Past the soft limit: time to stop exploring and to bring the work to its end.
+        """Whether the soft limit is exceeded: time to stop exploring and finish.
 
-        What may be shortened then is what was validated and what is pending. Writes, approvals
-        and idempotency keys are no part of a summary.
+        A summary may then shorten validated and pending work, but must not drop writes, approvals
+        and idempotency keys.
         """
         spent, paid = self._totals(0, 0.0)
         return spent > SOFT_SHARE * self.max_tokens or paid > SOFT_SHARE * self.max_cost
 
     def consume(self, input_tokens: int, output_tokens: int, model: str) -> None:
-        """Count what a call has used. ``BudgetExhausted`` once it is too much.
+        """Count the usage of a call; it stays counted even if the budget is exceeded.
 
-        What is counted stays counted. ``ValueError`` for a number of tokens that is none.
+        Raises:
+            BudgetExhausted: the budget is exceeded.
+            ValueError: a number of tokens is invalid.
         """
         self.used_tokens += _tokens(input_tokens, output_tokens)
         self.estimated_cost += self._cost(input_tokens, output_tokens, model)
         self._refuse_if_over(0, 0.0)
 
     def reserve(self, input_tokens: int, output_tokens: int, model: str) -> Reservation:
-        """Hold what a call may use at most, before it is made.
+        """Reserve the maximum usage of a call before it is made.
 
-        ``BudgetExhausted`` when that would be too much together with what is used and held; then
-        nothing is held. ``ValueError`` as for ``consume``.
+        Raises:
+            BudgetExhausted: used and reserved amounts would exceed the budget; nothing is reserved.
+            ValueError: a number of tokens is invalid.
         """
         asked = Reservation(
             _tokens(input_tokens, output_tokens),
@@ -103,10 +108,11 @@ class TokenBudget:
         input_tokens: int | None = None,
         output_tokens: int | None = None,
     ) -> None:
-        """Put what a call has used in the place of what was held for it.
+        """Replace a reservation by the call's actual usage; all of it if the usage is unknown.
 
-        What is not told counts as all that was held. ``BudgetExhausted`` when the call took more
-        than it said and that was too much; ``ValueError`` when nothing is held any more.
+        Raises:
+            BudgetExhausted: the call used more than reserved, and the budget is exceeded.
+            ValueError: the reservation was settled or released before, or a number is invalid.
         """
         if input_tokens is None or output_tokens is None:
             self.release(reservation)
@@ -118,13 +124,17 @@ class TokenBudget:
             self.consume(input_tokens, output_tokens, reservation.model)
 
     def release(self, reservation: Reservation) -> None:
-        """Give back what was held for a call that was not made. ``ValueError`` if nothing is."""
+        """Release the reservation of a call that was not made.
+
+        Raises:
+            ValueError: it was settled or released before.
+        """
         if reservation not in self._held:
             raise ValueError("nothing is held by this reservation: it was settled or released")
         self._held.discard(reservation)
 
     def _totals(self, tokens: int, cost: float) -> tuple[int, float]:
-        """What is used and held, with ``tokens`` and ``cost`` more."""
+        """Add up used and reserved amounts, plus ``tokens`` and ``cost``."""
         held_tokens = sum(each.tokens for each in self._held)
         held_cost = sum(each.cost for each in self._held)
         return self.used_tokens + held_tokens + tokens, self.estimated_cost + held_cost + cost

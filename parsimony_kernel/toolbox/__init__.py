@@ -1,1 +1,1 @@
-"""The tools that the agent has, each thin over the part that does the work."""
+"""The agent's tools, each a thin layer over the module that does the work."""

@@ -1,4 +1,4 @@
-"""The tools that run code: for good, and to try it."""
+"""Tools that run code: ``run_code``, and ``dry_execute_code``, which leaves no trace."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from parsimony_kernel.execution.base import BaseCodeExecutor
 from parsimony_kernel.execution.run_scope import RunScope, run_scope
 from parsimony_kernel.tools import ToolResult, Tools, tool
 
-# The gate's deadline lies behind the executor's, which knows how to stop code and say so.
+# The gate's deadline is later than the executor's, which can stop code and report it.
 _MARGIN_S = 10.0
 
 
@@ -21,10 +21,13 @@ def code_tools(
     scope: Callable[[], RunScope | None] = lambda: None,
     seen: set[tuple[str, str]] | None = None,
 ) -> Tools:
-    """``run_code`` and ``dry_execute_code`` on ``executor``.
+    """Build ``run_code`` and ``dry_execute_code``.
 
-    What ``run_code`` binds is stamped with the scope that ``scope`` gives. ``seen`` are the kinds
-    and live names that the run has read; added to by what its code reads.
+    Args:
+        executor: runs the code.
+        timeout_s: seconds that the code may take.
+        scope: returns the scope that ``run_code`` stamps on its bindings.
+        seen: kinds and live names that the run has read; the code's reads are added.
     """
 
     async def execute(code: str, **how: Any) -> ToolResult:

@@ -1,7 +1,7 @@
-"""The tools for text files that a host keeps in a ``FileStore``: read and write.
+"""Tools that read and write text files in a host's ``FileStore``.
 
-In a notebook code reads and writes files; these are for a run that has no folder of its own. A
-file that is replaced was read first, is still what was read, and is kept as it was.
+In a notebook, code reads and writes files; these tools are for runs without a folder. An existing
+file must be read before it is replaced, must not have changed since, and its old content is kept.
 """
 
 from contextlib import suppress
@@ -16,14 +16,14 @@ MAX_WRITTEN = 2**20
 
 
 class FileRefused(ValueError):
-    """A file cannot be read or written this way. ``str()`` is one sentence with the remedy."""
+    """A refused file access. ``str()`` is one sentence with the remedy."""
 
 
 def stored_file_tools(store: FileStore | None) -> Tools:
-    """``read_file`` and ``write_file`` on the files of ``store``; none without a store."""
+    """Build ``read_file`` and ``write_file`` on ``store``; no tools without a store."""
     if not isinstance(store, FileStore):
         return Tools()
-    # The digests of the files that this run has read or written, as it knows them.
+    # Digests of the files as this run last read or wrote them.
     known: dict[str, str] = {}
 
     @tool(description="Lines of a text file, at most 16 KiB.", effect="none", parallelizable=True)

@@ -1,7 +1,7 @@
-"""Tools from MCP servers: one event loop in a thread of its own, and on it one task per server.
+"""MCP client: tools from MCP servers, with one task per server on an event loop in its own thread.
 
-The rule of the place: nothing of a server runs on the kernel's event loop, and it is trusted no
-further than its command line. Its answers are data; its hints only choose when a person is asked.
+Rule: nothing of a server runs on the kernel's event loop, and a server is trusted no further than
+its command line. Its answers are data; its hints only decide when a person is asked.
 """
 
 import asyncio
@@ -28,48 +28,49 @@ from parsimony_kernel.toolbox.mcp_servers import Server, ServerError, servers_of
 from parsimony_kernel.tools import REPLY, Tool, ToolResult, Tools, tool
 
 _STARTS_WITHIN_S = 60.0
-# What the package takes to end a server that does not want to, and a little more.
+# Slightly more than the MCP package needs to kill a server that doesn't exit.
 _ENDS_WITHIN_S = 7.0
 _MOST_WORDS = 1_000
 _LAST_WORDS = 300
 _DECLINE = "Decline"
-# Errors of the protocol after which nobody knows what a call has done.
+# Protocol errors after which the outcome of a call is unknown.
 _CLOSED = -32000
 _BROKEN: Mapping[int | None, str] = {
     _CLOSED: "ended before it answered",
     -32600: "no longer knows this connection",
     -32603: "failed inside",
 }
-# On Linux a server ends with the thread that started it, even where the kernel is killed and the
-# server does not mind the end of its input.
+# prctl(PR_SET_PDEATHSIG, SIGKILL): on Linux a server dies with the thread that started it, even if
+# the kernel is killed and the server ignores the end of its input.
 _TIED = "import ctypes,os,sys;ctypes.CDLL(None).prctl(1,9);os.execvp(sys.argv[1],sys.argv[1:])"
 
 T = TypeVar("T")
 
 
 class ToolFailed(Exception):
-    """A tool of a server failed, in the server's words."""
+    """Failure of a server's tool, in the server's words."""
 
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """The event loop of all servers, until the process ends."""
+    """Return the event loop of all servers; it runs until the process ends."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="parsimony-mcp", daemon=True).start()
     return loop
 
 
 def _submit(work: Coroutine[Any, Any, T]) -> Future[T]:
-    """Run ``work`` on the servers' loop; cancelling the future cancels it there."""
+    """Run ``work`` on the servers' loop; cancelling the future cancels the work."""
     return asyncio.run_coroutine_threadsafe(work, _loop())
 
 
 class Servers:
-    """The MCP servers of a notebook that the person has added.
+    """MCP servers that the person added to a notebook.
 
     Args:
-        folder: the notebook's; ``workspace`` bounds where settings are looked for.
-        environ: the values of the variables that settings name.
+        folder: the notebook's folder.
+        workspace: the top folder in which settings are looked for.
+        environ: values of the environment variables that settings name.
     """
 
     def __init__(self, folder: Path, workspace: Path, environ: Mapping[str, str]) -> None:
@@ -78,7 +79,11 @@ class Servers:
         self._added: dict[str, _Connection] = {}
 
     def find(self, name: str) -> Server:
-        """The server that settings call ``name``. ``ServerError`` lists those that exist."""
+        """Return the server called ``name`` in the settings.
+
+        Raises:
+            ServerError: there is none; the message lists those that exist.
+        """
         known = servers_of(*self._places)
         if name not in known:
             there = ", ".join(known) or "none"
@@ -86,21 +91,22 @@ class Servers:
         return known[name]
 
     def listing(self) -> list[tuple[str, str, str]]:
-        """Each server that settings name: its name, its command line, whether it runs."""
+        """List the servers of the settings as (name, command line, state)."""
         ended = "ended, is started again when it is called"
         states = {name: "running" if each.is_open else ended for name, each in self._added.items()}
         known = servers_of(*self._places).items()
         return [(name, each.line, states.get(name, "not started")) for name, each in known]
 
     def start(self, name: str) -> Future[Tools]:
-        """Start a server that the person has allowed; turns have its tools from then on.
+        """Start a server that the person allowed; its tools are available to turns from then on.
 
         Returns:
-            The tools it brings, or ``ServerError`` where it ends, cannot be reached or says nothing
-            for 60 s. Cancelling the future ends the server.
+            A future of the server's tools. It fails with ``ServerError`` if the server exits, can't
+            be reached or is silent for 60 s. Cancelling the future ends the server.
 
         Raises:
-            ServerError: it is not known or not allowed, or something of it is missing.
+            ServerError: the server is unknown or not allowed, or its settings or program are
+                incomplete.
         """
         server = self.find(name)
         if not server.is_allowed:
@@ -119,7 +125,7 @@ class Servers:
         return Tools(connection.tools())
 
     def remove(self, *names: str) -> bool:
-        """End servers and take their tools away; whether any was there."""
+        """End servers and remove their tools; return whether any of them was added."""
         is_known = not self._added.keys().isdisjoint(names)
         if is_known:
             with suppress(TimeoutError):
@@ -135,9 +141,10 @@ class Servers:
         self.remove(*self._added)
 
     def tools(self) -> Tools:
-        """The tools of all servers, and one that reads their resources.
+        """Return the tools of all servers, and one that reads their resources.
 
-        They stay as they were when the person added the server, who is asked again for others.
+        The tools stay those of the time when the person added the server; getting others takes
+        another approval.
         """
         made = [each for connection in self._added.values() for each in connection.tools()]
         reading = {name: each for name, each in self._added.items() if each.has_resources}
@@ -155,17 +162,20 @@ class Servers:
 
 @dataclass
 class _Call:
-    """A request to a server. ``news`` gets its questions, each answered by one of ``replies``, and
-    at last the result or an exception."""
+    """A request to a server.
+
+    ``news`` receives its questions and finally the result or an exception; each question is
+    answered by an item of ``replies``.
+    """
 
     news: asyncio.Queue[Any] = field(default_factory=asyncio.Queue)
     replies: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
 
 
 class _Connection:
-    """A server, started again when it is called after its end. Coroutines run on the loop.
+    """Connection to a server; a call restarts a server that has ended.
 
-    One task owns the server and its calls, which end with it.
+    Coroutines run on the servers' loop. One task owns the server and its calls, which end with it.
     """
 
     def __init__(self, server: Server) -> None:
@@ -176,18 +186,18 @@ class _Connection:
         self._client: Any = None
         self._heard: Any = None
         self._listed: list[Any] = []
-        # The newest call, and those that wait for the person, by what was called.
+        # The newest call, and the calls that wait for the person, by ``_key``.
         self._call = _Call()
         self._waiting: dict[str, _Call] = {}
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be called. Nobody writes to what is heard of a program that has ended."""
+        """Whether the server can be called. An exited program's stream has no open sender."""
         statistics = getattr(self._heard, "statistics", None)
         return self._client is not None and (not statistics or statistics().open_send_streams > 0)
 
     async def client(self) -> Any:
-        """The connected client of the package; starts the server where it does not run."""
+        """Return the MCP package's connected client; start the server if it isn't running."""
         if not self.is_open:
             self.end()
             started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -202,7 +212,7 @@ class _Connection:
         return self._client
 
     def end(self) -> "asyncio.Task[None] | None":
-        """End the server and whatever waits for it; the task that does it."""
+        """End the server and its waiting calls; return the task that is shutting it down."""
         task, self._task, self._client = self._task, None, None
         self._waiting.clear()
         if task is not None:
@@ -223,7 +233,7 @@ class _Connection:
                     self._client = client
                     started.set_result(None)
                     try:
-                        await asyncio.Event().wait()  # until it is ended, or ends
+                        await asyncio.Event().wait()  # until this task is cancelled
                     finally:
                         self._client = None
             except Exception as exc:  # boundary: tool - whatever a server does
@@ -232,7 +242,7 @@ class _Connection:
 
     @asynccontextmanager
     async def _transport(self) -> AsyncGenerator[Any, None]:
-        """The streams from and to the server."""
+        """Open the streams from and to the server."""
         from mcp import StdioServerParameters, stdio_client
 
         server = self._server
@@ -253,10 +263,10 @@ class _Connection:
             self._heard, write = await stack.enter_async_context(opened)
             yield self._heard, write
 
-    # -- what turns ask of it
+    # -- calls from turns
 
     def tools(self) -> list[Tool]:
-        """What the server offers, as tools."""
+        """Return the server's tools."""
         return [self._tool(each) for each in self._listed]
 
     def _tool(self, told: Any) -> Tool:
@@ -270,7 +280,7 @@ class _Connection:
             return (f"{name} does not say whether it changes something outside the notebook",)
 
         async def call(**arguments: Any) -> Any:
-            called.append(name)  # allowed by now, for the rest of the turn
+            called.append(name)  # approved by now, for the rest of the turn
             answer = self._answer(told.name, arguments, REPLY.get())
             return await asyncio.wrap_future(_submit(answer))
 
@@ -286,8 +296,10 @@ class _Connection:
         )
 
     async def _answer(self, name: str, arguments: dict[str, Any], reply: str | None) -> Any:
-        """What a tool answers. A question of its server is the person's, and the call waits for it:
-        it is made again with their reply."""
+        """Call a tool and return its answer, or the server's question to the person.
+
+        A call that asked is kept waiting; the same call made again with a reply continues it.
+        """
         key = _key(name, arguments)
         call = self._waiting.pop(key, None)
         if reply is None:
@@ -303,7 +315,7 @@ class _Connection:
         return _data(came)
 
     async def read(self, uri: str) -> Any:
-        """A resource as text, or without ``uri`` what there is."""
+        """Read a resource as text, or list the resources without ``uri``."""
         if uri:
             read = await self._next(await self._begin("read_resource", uri))
             return "\n".join(map(_text, read.contents))
@@ -334,8 +346,11 @@ class _Connection:
         return error
 
     async def _next(self, call: _Call) -> Any:
-        """What comes of ``call`` next. One that is stopped or late ends its server: that may hang,
-        and nothing of it is to go on."""
+        """Wait for the next question or result of ``call``.
+
+        Cancelling the wait (a stop or a timeout) ends the server: it may hang, and nothing of the
+        call may go on.
+        """
         try:
             came = await call.news.get()
         except asyncio.CancelledError:
@@ -346,8 +361,10 @@ class _Connection:
         return came
 
     async def _elicit(self, context: Any, params: Any) -> Any:
-        """Put a question to the person for each field of a form, in the place of the newest call:
-        its required fields, else all, else a plain yes."""
+        """Ask the person for the fields of a server's form, on behalf of the newest call.
+
+        Asks for the required fields, else for all, else for a plain yes.
+        """
         result, call = import_module("mcp_types").ElicitResult, self._call
         form = params.requested_schema if params.mode == "form" else {}
         fields, content = form.get("properties", {}), dict[str, Any]()
@@ -380,7 +397,7 @@ class _Connection:
         return ToolResult.from_failure(failure)
 
     def _broken(self, what: str) -> ServerError:
-        """With what the server printed last to its standard error."""
+        """Build an error with the last words of the server's standard error."""
         words = ""
         with suppress(OSError, ValueError):  # closed
             self._errors.seek(0)
@@ -399,12 +416,12 @@ async def _tools_of(client: Any) -> list[Any]:
 
 
 def _key(name: str, arguments: Mapping[str, Any]) -> str:
-    """By which a call is known when it is made again."""
+    """Return the key that identifies a call when it is made again."""
     return json.dumps([name, dict(arguments)], sort_keys=True, default=str)
 
 
 def _reason(exc: BaseException) -> str:
-    """Why a server does not start, out of the groups of exceptions around it."""
+    """Say why a server doesn't start, from the innermost exception of nested groups."""
     while isinstance(exc, BaseExceptionGroup):
         exc = exc.exceptions[0]
     if isinstance(exc, ImportError):
@@ -413,7 +430,7 @@ def _reason(exc: BaseException) -> str:
 
 
 def _value(kind: str, reply: str) -> Any:
-    """What a person's words are as the value of a field. ``ValueError`` where they do not fit."""
+    """Parse a person's reply as a field's value. ``ValueError`` if it doesn't fit."""
     if kind == "array":
         return [each.strip() for each in reply.split(",")]
     kinds: Mapping[str, Any] = {"boolean": bool, "integer": int, "number": float}
@@ -421,7 +438,7 @@ def _value(kind: str, reply: str) -> Any:
 
 
 def _effect(hints: Any) -> Literal["none", "idempotent", "write"] | None:
-    """What a tool does outside, as its server says; ``None`` where it does not."""
+    """Return a tool's declared external effect; ``None`` if the server declares none."""
     if hints is None or (hints.read_only_hint, hints.destructive_hint) == (None, None):
         return None
     if hints.read_only_hint:
@@ -430,9 +447,9 @@ def _effect(hints: Any) -> Literal["none", "idempotent", "write"] | None:
 
 
 def _wrong_fields(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, str] | None:
-    """What is wrong with arguments, by field."""
+    """Validate arguments against a tool's schema; return the errors by field, if any."""
     import jsonschema  # type: ignore[import-untyped]
-    from referencing import Registry  # an empty one: nothing that a schema names is fetched
+    from referencing import Registry  # left empty, so that remote references aren't fetched
 
     validator = jsonschema.Draft202012Validator(schema, registry=Registry())
     wrong = validator.iter_errors(dict(arguments))
@@ -440,16 +457,16 @@ def _wrong_fields(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> di
 
 
 def _data(result: Any) -> Any:
-    """What a tool answered: its data, else its text. ``ToolFailed`` where it failed."""
+    """Return a tool's structured data, else its text. ``ToolFailed`` if it failed."""
     text, data = "\n".join(map(_text, result.content)), result.structured_content
     if result.is_error:
         raise ToolFailed(text)
-    # The official package wraps whatever is no object.
+    # The MCP package wraps a value that is no JSON object in {"result": …}.
     return text if data is None else data.get("result", data) if len(data) == 1 else data
 
 
 def _text(part: Any) -> str:
-    """A part of an answer as text; of what is none, its kind."""
+    """Return a part of an answer as text; for other content a note of its kind."""
     inner = getattr(part, "resource", part)
     what = getattr(inner, "uri", "") or getattr(inner, "mime_type", "") or "data"
     return getattr(inner, "text", None) or f"[{what}, not text]"

@@ -1,7 +1,7 @@
-"""The MCP servers that settings files name, and those that the person has allowed to start.
+"""MCP server settings: the servers in settings files, and the person's permissions to start them.
 
-Nothing is started here. Allowed is one exact command line or address: the yes is kept outside the
-workspace under its hash, so that a file which somebody else changed asks again.
+Nothing is started here. A permission covers one exact command line or address: it is stored outside
+the workspace under the hash of the entry, so a changed settings file needs a new permission.
 """
 
 import hashlib
@@ -24,16 +24,16 @@ _JUPYTERS = ("mcp_settings.json", "mcp_servers.json")
 
 
 class ServerError(ConnectionError):
-    """Why a server cannot be used, in one sentence with the remedy."""
+    """A server can't be used; the message is one sentence with the remedy."""
 
 
 class Server(BaseModel):
     """One entry of a settings file.
 
-    ``command`` with ``args`` runs in ``folder``, or ``url`` is the address. The server gets the
-    variables of ``env`` beside the few that say where home and programs are. Anywhere in these,
-    ``${NAME}`` and ``${NAME:-default}`` stand for a variable of the kernel. ``timeout`` is what a
-    call may take, in seconds.
+    ``command`` with ``args`` runs in ``folder``, or ``url`` is the address. The server's
+    environment is ``env`` plus the few variables for home and program paths. In all of these,
+    ``${NAME}`` and ``${NAME:-default}`` stand for an environment variable of the kernel.
+    ``timeout`` is the deadline of a call in seconds.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -51,24 +51,24 @@ class Server(BaseModel):
     @field_validator("env", "headers", mode="before")
     @classmethod
     def _from_pairs(cls, given: Any) -> Any:
-        """A mapping in ``.mcp.json`` is a list of pairs in Jupyter's own files."""
+        """Convert the list of name/value pairs of Jupyter's own files to a mapping."""
         return {e["name"]: e["value"] for e in given} if isinstance(given, list) else given
 
     @property
     def program(self) -> str:
-        """What is run: ``python`` is the kernel's own, as in the specification of a kernel."""
+        """The program to run; ``python`` is the kernel's own, as in a Jupyter kernelspec."""
         return sys.executable if self.command == "python" else self.command
 
     @property
     def line(self) -> str:
-        """What is started or reached, without the values of variables and headers."""
+        """Command line or address for a person, without the values of variables and headers."""
         what = self.url or shlex.join((self.command, *self.args))
         names = ", ".join((*self.env, *self.headers))
         return f"{what} (with {names})" if names else what
 
     @property
     def permission(self) -> Path:
-        """The file that keeps a yes, named by the hash of all that decides what is started."""
+        """Permission file, named by the hash of every setting that decides what is started."""
         from jupyter_core.paths import jupyter_data_dir  # deferred: few notebooks have a server
 
         decides = self.model_dump_json(exclude={"name", "source", "timeout"})
@@ -77,11 +77,11 @@ class Server(BaseModel):
 
     @property
     def is_allowed(self) -> bool:
-        """Whether this user said yes to exactly this."""
+        """Whether this user allowed exactly this entry."""
         return self.permission.is_file()
 
     def allow(self) -> None:
-        """Keep the person's yes. ``ServerError`` where it cannot be kept."""
+        """Store the person's permission. ``ServerError`` if it can't be written."""
         try:
             durable.make_folder(self.permission.parent, mode=0o700)
             durable.create(self.permission, f"{self.line}\n".encode(), mode=0o600)
@@ -89,7 +89,7 @@ class Server(BaseModel):
             raise ServerError(str(exc)) from exc
 
     def filled(self, environ: Mapping[str, str]) -> "Server":
-        """The same with the values of variables. ``ServerError`` names one that is not set."""
+        """Substitute environment variables. ``ServerError`` names one that is not set."""
 
         def value(found: re.Match[str]) -> str:
             name, default = found.groups()
@@ -104,11 +104,13 @@ class Server(BaseModel):
 
 
 def servers_of(folder: Path, workspace: Path) -> dict[str, Server]:
-    """The servers by name; of two with one name the nearer counts.
+    """Read the servers of all settings files, by name; of two with one name the nearer wins.
 
-    From ``folder`` upward within ``workspace`` these are ``.mcp.json``, and
-    ``.jupyter/mcp_settings.json`` as jupyter-ai has it; then the files of jupyter-mcp-manager in
-    Jupyter's configuration folders. ``ServerError`` where one cannot be read.
+    The files are ``.mcp.json`` and jupyter-ai's ``.jupyter/mcp_settings.json``, from ``folder`` up
+    to ``workspace``, then those of jupyter-mcp-manager in Jupyter's configuration folders.
+
+    Raises:
+        ServerError: a file can't be read.
     """
     from jupyter_core.paths import jupyter_config_path  # deferred, as above
 

@@ -1,4 +1,4 @@
-"""The tool with which the model says what a request consists of."""
+"""The ``plan`` tool, with which the model lists the parts of a request."""
 
 from pydantic import BaseModel, ConfigDict
 
@@ -8,7 +8,7 @@ MAX_PARTS = 20
 
 
 class Plan(BaseModel):
-    """The parts of a request in order, and those of them that are done."""
+    """Parts of a request in order, and the parts that are done."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -1,7 +1,7 @@
-"""The tools that publish, and those that look at what is published.
+"""Tools that publish artifacts, read them and list them.
 
-Rule: what a run has read here it has seen, and only what it has seen may it take
-over from another notebook.
+Rule: an artifact that a run has read here counts as seen, and a run may only take over another
+notebook's artifact name if it has seen the artifact.
 """
 
 import asyncio
@@ -42,16 +42,19 @@ def publish_tools(
     seen: set[LiveName] | None = None,
     script: Callable[[str], str | None] = lambda variable: None,
 ) -> Tools:
-    """The tools for what is published from ``executor``'s variables and for reading it again.
+    """Build the tools that publish ``executor``'s variables and read what is published.
 
-    Each that publishes emits ``ArtifactPublished`` once the snapshot is on the disk, and answers
-    ``kind``, ``logical_id``, ``content_sha``, ``path`` and ``reused``; one for a report, ``page``
-    too.
+    A publishing tool emits ``ArtifactPublished`` once the snapshot is on disk. It returns ``kind``,
+    ``logical_id``, ``content_sha``, ``path`` and ``reused``, and ``page`` for a report.
 
     Args:
-        seen: the kinds and live names that the run has read or written; added to.
-        script: the code that makes a variable from its sources; ``None`` for the cells of its
-            lineage.
+        executor: holds the variables.
+        publisher: writes and finds artifacts.
+        emit: receives the events.
+        run_id: returns the id of the current run.
+        seen: kinds and live names that the run has read or written; extended here.
+        script: returns the code that makes a variable from its sources, or ``None`` to use the
+            cells of its lineage.
     """
     known = set() if seen is None else seen
 
@@ -64,7 +67,7 @@ def publish_tools(
         try:
             published = await asyncio.shield(writing)
         except asyncio.CancelledError:
-            # The thread goes on; what it has on the disk a moment later is still told.
+            # The thread can't be stopped; a snapshot it completes in time is still announced.
             await asyncio.wait({writing}, timeout=_LAST_MOMENT_S)
             if writing.done() and writing.exception() is None:
                 emit(_event(writing.result()))
@@ -188,7 +191,7 @@ def publish_tools(
 
 
 def _cells_of(executor: BaseCodeExecutor, run_id: str) -> str:
-    """The cells that the agent ran in the run ``run_id``, oldest first."""
+    """Join the cells that the agent ran in the run ``run_id``, oldest first."""
     cells = [
         cell.code.strip()
         for cell in executor.origin_ledger.cell_runs()
@@ -198,7 +201,7 @@ def _cells_of(executor: BaseCodeExecutor, run_id: str) -> str:
 
 
 def announcement(entry: LogEntry, **more: Any) -> ArtifactPublished:
-    """The event that tells of the snapshot of ``entry``, which is on the disk."""
+    """Build the event for ``entry``, whose snapshot is on disk."""
     told = ("kind", "logical_id", "content_sha", "path", "title", "variable", "live_name")
     return ArtifactPublished(**{name: getattr(entry, name) for name in told}, **more)
 
@@ -232,7 +235,7 @@ def _line(entry: LogEntry) -> dict[str, str]:
 
 
 def _content(publisher: Publisher, entry: LogEntry, start: int) -> dict[str, Any]:
-    """What the snapshot of ``entry`` holds, in few words, and where it came from."""
+    """Summarise the content of an artifact and its provenance."""
     data = publisher.store.read(entry.ref)
     answer: dict[str, Any] = {**_line(entry), "path": entry.path}
     answer["id"] = entry.logical_id

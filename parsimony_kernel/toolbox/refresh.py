@@ -1,7 +1,7 @@
-"""The tool that makes a published artifact again.
+"""The ``refresh`` tool, which rebuilds a published artifact.
 
-The code on record is a file that anybody who can write to the workspace can write as well. So it
-is watched while it runs, as the code of a cell is.
+Anybody who can write to the workspace can change the recorded code. So the audit hook watches it
+while it runs, as it does the code of a cell.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -24,12 +24,12 @@ from parsimony_kernel.identity import content_sha
 from parsimony_kernel.toolbox.publish import announcement
 from parsimony_kernel.tools import Tools, tool
 
-# Behind the deadline of the code, which knows how to stop it and say so.
+# Later than the executor's own deadline, which can stop the code and report it.
 _TIMEOUT_S = 660.0
 
 
 def refresh_tools(publisher: Publisher, emit: Callable[[AgentEvent], None], clean: Clean) -> Tools:
-    """``refresh`` for what ``publisher`` publishes; ``clean`` begins a place to run code in."""
+    """Build ``refresh`` for ``publisher``'s artifacts; ``clean`` opens a clean executor."""
 
     @tool(
         description=(
@@ -55,13 +55,13 @@ def refresh_tools(publisher: Publisher, emit: Callable[[AgentEvent], None], clea
 
 @asynccontextmanager
 async def watched(clean: Clean) -> AsyncIterator[CleanExecutor]:
-    """A clean place whose code is stopped before it reaches what nobody has allowed."""
+    """Open a clean executor whose code is stopped before a side effect without approval."""
     async with clean() as executor:
         yield _Watched(executor)
 
 
 class _Watched:
-    """Leave is for code by its digest: what else stands on record then is asked about anew."""
+    """Executor that ties approvals to the digest of the code, so changed code asks again."""
 
     def __init__(self, executor: CleanExecutor) -> None:
         self._executor = executor

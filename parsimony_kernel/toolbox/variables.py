@@ -1,4 +1,4 @@
-"""The tools for the notebook's variables: look at one, and forget all of them."""
+"""Tools for the notebook's variables: inspect one, and clear all of them."""
 
 import keyword
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ _SHOWN = 10
 
 
 def inspection_tools(executor: BaseCodeExecutor) -> Tools:
-    """``inspect_variable`` on ``executor``."""
+    """Build ``inspect_variable`` on ``executor``."""
 
     @tool(
         description=(
@@ -53,7 +53,7 @@ def _origin(ledger: OriginLedger, name: str) -> dict[str, Any]:
 
 
 def restart_tools(executor: BaseCodeExecutor) -> Tools:
-    """``restart_kernel`` on ``executor``."""
+    """Build ``restart_kernel`` on ``executor``."""
 
     @tool(
         description=(
@@ -76,7 +76,7 @@ def restart_tools(executor: BaseCodeExecutor) -> Tools:
 
 
 def no_such_variable(name: str, variables: Iterable[str]) -> str:
-    """One sentence with the nearest name, or with some of those that there are."""
+    """Render the error for an unknown variable, with the nearest name or some existing ones."""
     known = sorted(variables)
     if likely := nearest(name, known):
         return f"There is no variable {name!r}: did you mean {likely!r}?"

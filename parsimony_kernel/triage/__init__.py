@@ -1,1 +1,1 @@
-"""Why a failure happened, and which hint helps."""
+"""Failure triage: classify a failed run and choose its recovery."""

@@ -1,7 +1,7 @@
-"""Why a trajectory failed, from what is known without asking a model.
+"""Failure classification by rules, without a model.
 
-A ladder: what the gate knew, what the terminal error means by the table of errors, and what the
-run's records prove. A wrong label sends a wrong hint, so what cannot be told is ``UNKNOWN``.
+The sources, in order: the gate's own type, the error table's row for the final error, and the
+evidence of the run's records. A wrong label causes a wrong hint, so any doubt is ``UNKNOWN``.
 """
 
 import json
@@ -22,23 +22,25 @@ _BY_REFUSAL = {
 
 
 class Classifier(Protocol):
-    """What finds the type of a failure."""
+    """Classifier of failures."""
 
     async def classify(
         self, trajectory: Sequence[Step], task: str = "", *, run: TriageContext | None = None
     ) -> FailureType:
-        """The type of the failure that ``trajectory`` ended with."""
+        """Classify the failure that ended ``trajectory``."""
         ...
 
 
 class RulesClassifier:
-    """Rules, no model.
+    """Rule-based classifier.
 
     Args:
-        constraints: what the task forbids, see ``triage.constraints``; without them
-            ``CONSTRAINT_IGNORED`` is only what a gate or a provider reports.
-        loop_window: how many steps in a row with the same call and the same outcome are a loop,
-            at least 2. ``ValueError`` when it is less.
+        constraints: the task's constraints, see ``triage.constraints``; without them only a gate or
+            a provider reports ``CONSTRAINT_IGNORED``.
+        loop_window: number of consecutive steps with the same call and outcome that make a loop.
+
+    Raises:
+        ValueError: ``loop_window`` is below 2.
     """
 
     def __init__(self, constraints: Sequence[Constraint] = (), loop_window: int = 3) -> None:
@@ -50,11 +52,11 @@ class RulesClassifier:
     async def classify(
         self, trajectory: Sequence[Step], task: str = "", *, run: TriageContext | None = None
     ) -> FailureType:
-        """The type of the failure that ``trajectory`` ended with."""
+        """Classify the failure that ended ``trajectory``."""
         return self.judge(trajectory, run=run)
 
     def judge(self, trajectory: Sequence[Step], *, run: TriageContext | None = None) -> FailureType:
-        """The same; nothing waits."""
+        """Synchronous form of ``classify``."""
         known = run or TriageContext()
         steps = list(trajectory)
         if not steps:
@@ -83,7 +85,7 @@ class RulesClassifier:
 
 
 class HybridClassifier:
-    """``rules``, and ``llm`` when they say ``UNKNOWN``."""
+    """Classifier that uses ``rules``, and ``llm`` as a fallback for ``UNKNOWN``."""
 
     def __init__(self, llm: Classifier, rules: Classifier | None = None) -> None:
         self._llm = llm
@@ -92,7 +94,7 @@ class HybridClassifier:
     async def classify(
         self, trajectory: Sequence[Step], task: str = "", *, run: TriageContext | None = None
     ) -> FailureType:
-        """The type of the failure that ``trajectory`` ended with."""
+        """Classify the failure that ended ``trajectory``."""
         kind = await self._rules.classify(trajectory, task, run=run)
         if kind is not FailureType.UNKNOWN:
             return kind
@@ -107,19 +109,19 @@ def _known_to_the_gate(step: Step) -> FailureType | None:
 
 
 def _is_outside(step: Step, tools: Sequence[str]) -> bool:
-    """Whether a step that failed called what is not among the run's tools."""
+    """Whether a failed step called something that is not one of the run's tools."""
     has_failed = step.error is not None or step.exception_type is not None
     return has_failed and bool(tools) and step.tool_called not in (None, *tools)
 
 
 def _occurrence(step: Step) -> str:
-    """A call with its outcome: polling whose answer changes is no loop."""
+    """Serialise a call with its outcome, so that polling with changing answers is no loop."""
     parts = (step.tool_called, step.tool_input, step.tool_output, step.error)
     return json.dumps(parts, sort_keys=True, ensure_ascii=False, default=str)
 
 
 def proved(steps: Sequence[Step], run: TriageContext) -> FailureType | None:
-    """The type that the run's own records prove, the most basic first; without records, none."""
+    """Return the type that the run's records prove, the most basic first, or ``None``."""
     if run.prompt_tokens and run.context_window and run.prompt_tokens > run.context_window:
         return FailureType.CONTEXT_OVERFLOW
     if changed_an_identifier(steps, run):
@@ -132,8 +134,11 @@ def proved(steps: Sequence[Step], run: TriageContext) -> FailureType | None:
 
 
 def changed_an_identifier(steps: Sequence[Step], run: TriageContext) -> bool:
-    """An argument of the task contract was always given another value, or its value stands in
-    nothing that the agent did by the end."""
+    """Whether the agent worked on another identifier than the task contract's.
+
+    True if an argument of that name never had the contract's value, or if a finished run has the
+    value in no call, no model text and not in its summary.
+    """
     given = [step.tool_input for step in steps if isinstance(step.tool_input, dict)]
     seen = "\n".join(_text(step.tool_input) + _text(step.llm_output) for step in steps)
     for name, wanted in run.identifiers.items():
@@ -152,10 +157,10 @@ def _text(value: Any) -> str:
 
 
 def from_messages(messages: Iterable[Any]) -> list[Step]:
-    """The trajectory of a transcript: one step per requested call, with what it answered."""
-    # What was said with each call, the call, and its answer.
+    """Convert a transcript to a trajectory: one step per requested call, with its answer."""
+    # For each call: the assistant's text with it, the call, and its answer.
     made: list[list[Any]] = []
-    # The calls of the newest answer by their ids. One that comes twice is answered in its order.
+    # Calls of the newest assistant message by id; calls that share an id are answered in order.
     waiting: dict[str, list[list[Any]]] = {}
     for message in (each for each in messages if isinstance(each, Mapping)):
         if message.get("role") == "tool":

@@ -1,8 +1,8 @@
-"""Whether what an agent did or said breaks a constraint that was put in words.
+"""Constraints in words, and whether an agent's steps break them.
 
-A constraint is a sentence that forbids what it quotes ("never call `delete_order`") or bounds the
-answer ("at most 50 words"), or a function of a step that says whether the step breaks it. Any other
-sentence is a reminder, and never broken.
+A constraint is a sentence that forbids quoted terms ("never call `delete_order`") or limits the
+answer ("at most 50 words"), or a function that says whether a step breaks it. Any other sentence is
+only a reminder and can't be broken.
 """
 
 import re
@@ -31,18 +31,18 @@ _LITERAL = re.compile(r"`([^`]+)`|\"([^\"]+)\"|(?<!\w)'([^']+)'(?!\w)")
 
 
 def sentences(text: str) -> Iterator[str]:
-    """The sentences of ``text``; a line is one as well."""
+    """Split ``text`` into sentences; a line break ends a sentence, too."""
     return (part for part in _SENTENCE.split(text) if part.strip())
 
 
 def holds(term: str, text: str) -> bool:
-    """Whether ``term`` stands in ``text`` as a word of its own, in either case."""
+    """Whether ``text`` contains ``term`` as a whole word; case is ignored."""
     bounded = rf"(?<![A-Za-z0-9_]){re.escape(term.strip())}(?![A-Za-z0-9_])"
     return bool(term.strip()) and re.search(bounded, text, re.IGNORECASE) is not None
 
 
 def given(tool_input: Any) -> str:
-    """What a call was given as text: the names and the values, as they are written."""
+    """Render a call's arguments as text: names and values, unquoted."""
     match tool_input:
         case None:
             return ""
@@ -68,6 +68,6 @@ def breaks(constraint: Constraint, steps: Sequence[Step]) -> bool:
 
 
 def _said(step: Step) -> str:
-    """What the agent called, gave and asserted; where it says that it will not, it asserts not."""
+    """Render a step's tool, arguments and assertions; negated sentences are no assertions."""
     asserted = (each for each in sentences(step.llm_output or "") if not NEGATED.search(each))
     return "\n".join((step.tool_called or "", given(step.tool_input), *asserted))

@@ -1,8 +1,7 @@
-"""Why a trajectory failed, in a model's opinion, where it can show the passage.
+"""Failure classification by a model, which must quote its evidence.
 
-The model chooses a type and quotes what in the trajectory shows it; a quote that does not stand
-there word by word makes the answer ``UNKNOWN``. It is asked for nothing else, and nothing else that
-it says is read.
+The model chooses a type and quotes a passage of the trajectory; if the passage doesn't occur there
+verbatim, the answer is ``UNKNOWN``. Nothing else in the model's answer is used.
 """
 
 import json
@@ -35,16 +34,21 @@ _SYSTEM = (
 
 @dataclass(frozen=True)
 class Opinion:
-    """A type and the passage that shows it."""
+    """A failure type and the quoted passage that supports it."""
 
     type: FailureType = FailureType.UNKNOWN
     quote: str = ""
 
 
 class LLMClassifier:
-    """Asks ``model`` once per failure; a model that fails or cannot quote says ``UNKNOWN``.
+    """Classifier that asks a model once per failure; without a valid quote it is ``UNKNOWN``.
 
-    ``heard`` takes its answers, for whoever has to count what they cost.
+    Args:
+        model: the model to ask.
+        cancellation: stops the request when set.
+        clock: the clock of the request.
+        timeout_s: deadline of the request in seconds.
+        heard: receives the model's answers, e.g. to count their cost.
     """
 
     def __init__(
@@ -65,14 +69,15 @@ class LLMClassifier:
     async def classify(
         self, trajectory: Sequence[Step], task: str = "", *, run: TriageContext | None = None
     ) -> FailureType:
-        """The type of the failure that ``trajectory`` ended with.
+        """Classify the failure that ended ``trajectory``.
 
-        Raises ``Cancelled`` when the run is to stop.
+        Raises:
+            Cancelled: the run was stopped.
         """
         return (await self.opinion(trajectory, task)).type
 
     async def opinion(self, trajectory: Sequence[Step], task: str = "") -> Opinion:
-        """The same with the passage that shows it."""
+        """Classify the failure, and return the supporting passage as well."""
         fields = [_shown(step) for step in trajectory[-MAX_STEPS:]]
         record = "\n\n".join(
             "\n".join(f"{name}: {text}" for name, text in step.items()) for step in fields
@@ -109,7 +114,7 @@ def _text(value: Any) -> str:
 
 
 def _data(text: str) -> str:
-    # "</" cannot close the block from inside.
+    # Escaped, so that data can't close its own block.
     return text.replace("</", "<\\/")
 
 

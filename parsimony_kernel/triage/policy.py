@@ -1,10 +1,9 @@
-"""What is done about a failure, by its type: recovery actions, the strategies that choose among
-them, and a policy that gives each type its strategy.
+"""Recovery by type of failure: actions, strategies that choose an action, and policies.
 
 ``RecoveryAction.RETRY(hint=…)`` and its six siblings are frozen values; ``RecoveryAction.RETRY`` is
-also their class, for ``isinstance`` and ``match``. A policy is a frozen value too: one field per
-type, each a strategy or nothing. What it leaves out, and ``default`` does not cover, is answered
-as document 004 says.
+also their class, for ``isinstance`` and ``match``. A policy is a frozen value, too: one field per
+type, each a strategy or ``None``. A type without a strategy falls back to ``default``, then to the
+strategy of document 004.
 """
 
 import random
@@ -21,7 +20,7 @@ from parsimony_kernel.triage.taxonomy import column
 
 @dataclass(frozen=True)
 class RecoveryAction:
-    """One of seven plans."""
+    """Base class of the seven recovery actions."""
 
     RETRY: ClassVar[type["Retry"]]
     REPLAN: ClassVar[type["Replan"]]
@@ -31,18 +30,20 @@ class RecoveryAction:
     SUSPEND: ClassVar[type["Suspend"]]
     ABORT: ClassVar[type["Abort"]]
 
-    # What a funnel does that carries the plan out.
+    # The funnel's action that carries out this recovery.
     carried_out_by: ClassVar[Action]
 
     @property
     def name(self) -> str:
-        """The name under which the class stands here."""
+        """Name of the class attribute of ``RecoveryAction``, e.g. "RETRY"."""
         return type(self).__name__.upper()
 
     @property
     def words(self) -> str:
-        """What it tells the model or, where it ends the run, the person, as it can be written
-        down: its values are a host's."""
+        """Message to the model or, if the action ends the run, to the person.
+
+        Made encodable for the record, as its values come from a host.
+        """
         said = vars(self)
         given = "; ".join(f"{name} = {value}" for name, value in (said.get("inject") or {}).items())
         goal = said.get("from_subgoal")
@@ -57,9 +58,10 @@ class RecoveryAction:
 
 @dataclass(frozen=True)
 class Retry(RecoveryAction):
-    """The same step again, after ``delay`` seconds, knowing ``hint`` and the values of ``inject``.
+    """Retry the step after ``delay`` seconds, with ``hint`` and the values of ``inject``.
 
-    ``ValueError`` when the delay is negative.
+    Raises:
+        ValueError: the delay is negative.
     """
 
     carried_out_by = Action.retry
@@ -74,7 +76,7 @@ class Retry(RecoveryAction):
 
 @dataclass(frozen=True)
 class Replan(RecoveryAction):
-    """Another way to the same goal, knowing ``hint``."""
+    """Try another way to the same goal, with ``hint``."""
 
     carried_out_by = Action.narrow_scope
     hint: str | None = None
@@ -82,7 +84,7 @@ class Replan(RecoveryAction):
 
 @dataclass(frozen=True)
 class Rollback(RecoveryAction):
-    """Back to a state whose checks passed; ``None`` is the newest."""
+    """Go back to a checkpoint, a state whose checks passed; ``None`` is the newest."""
 
     carried_out_by = Action.narrow_scope
     checkpoint_id: str | None = None
@@ -90,7 +92,7 @@ class Rollback(RecoveryAction):
 
 @dataclass(frozen=True)
 class Resume(RecoveryAction):
-    """On from a part of the plan that is open; ``None`` is the first."""
+    """Continue from an open part of the plan; ``None`` is the first."""
 
     carried_out_by = Action.narrow_scope
     from_subgoal: str | None = None
@@ -115,7 +117,7 @@ class Suspend(RecoveryAction):
 
 @dataclass(frozen=True)
 class Abort(RecoveryAction):
-    """Stop, with what there is."""
+    """Stop, with the results so far."""
 
     carried_out_by = Action.stop
     reason: str = ""
@@ -131,19 +133,19 @@ for _name, _action in ACTIONS.items():
 Strategy = Callable[[FailureContext], Awaitable[RecoveryAction]]
 
 
-# Strategies: past its ``max_attempts`` each calls a person. ``functools.partial`` gives one with
-# other settings.
+# Strategies: each escalates to a person after ``max_attempts``. Use ``functools.partial`` for other
+# settings.
 
 
 async def escalate(context: FailureContext, message: str = "") -> RecoveryAction:
-    """Hand the task over, saying what failed last."""
+    """Hand the task to a person, naming the last failure."""
     seen = _seen(context)
     told = f"{context.failure_type.value}: {seen}" if seen else context.failure_type.value
     return Escalate(message or told)
 
 
 def _failed(context: FailureContext) -> Step:
-    """The step that failed; an empty one where that is not known."""
+    """Return the failed step, or an empty one if it is unknown."""
     return context.last_step or Step(0, "")
 
 
@@ -154,7 +156,7 @@ def _seen(context: FailureContext) -> BaseException | str | None:
 async def retry_with_tool_manifest(
     context: FailureContext, tools: Iterable[str] = (), *, max_attempts: int = 2
 ) -> RecoveryAction:
-    """Again, knowing which tools there are and which was probably meant."""
+    """Retry with a list of the tools and the one that was probably meant."""
     known = list(tools) or list(context.run.tools)
     if context.attempts >= max_attempts:
         return Escalate(f"a tool that does not exist was called {context.attempts + 1} times")
@@ -170,7 +172,7 @@ async def retry_with_tool_manifest(
 async def retry_with_schema_hint(
     context: FailureContext, *, max_attempts: int = 2
 ) -> RecoveryAction:
-    """Again, knowing what did not fit."""
+    """Retry with the validation error as a hint."""
     seen, called = _seen(context) or "no details were given", _failed(context).tool_called
     if context.attempts >= max_attempts:
         return Escalate(f"the structure was wrong {context.attempts + 1} times: {seen}")
@@ -185,10 +187,10 @@ async def backoff_and_retry(
     min_wait_s: float = 1.0,
     max_wait_s: float = 30.0,
 ) -> RecoveryAction:
-    """Again after a wait that grows and is random; what the service asks for is the least.
+    """Retry with exponential back-off and jitter, at least after the service's ``Retry-After``.
 
-    What ran past its deadline may have happened: unless doing it twice is the same as once, or it
-    is known to have had no effect, a person is asked.
+    A step that timed out may have taken effect: unless it is idempotent, or is known to have had no
+    effect, a person is asked.
     """
     step = _failed(context)
     facts: dict[str, Any] = {**step.metadata, **context.metadata}
@@ -202,7 +204,7 @@ async def backoff_and_retry(
     if context.attempts >= max_attempts:
         return Escalate(f"the service failed {context.attempts + 1} times in a row")
     asked = facts.get("retry_after_s")
-    # Twice the least to begin with: a first window of one point would have no jitter.
+    # Starts at twice the minimum: otherwise the first wait would have no jitter.
     window = min(max_wait_s, 2 * min_wait_s * 2.0 ** min(context.attempts, 60))
     wait = random.uniform(min_wait_s, max(min_wait_s, window))
     return Retry(delay=max(wait, asked) if isinstance(asked, int | float) else wait)
@@ -214,7 +216,7 @@ _HINTS = column("replan")
 async def replan(
     context: FailureContext, hint: str | None = None, *, max_attempts: int = 2
 ) -> RecoveryAction:
-    """Another plan, knowing what was wrong with the last one."""
+    """Make another plan, with a hint on what was wrong with the last one."""
     if context.attempts >= max_attempts:
         return Escalate(f"{context.failure_type.value} {context.attempts + 1} times")
     told = _HINTS.get(context.failure_type, _HINTS[FailureType.UNKNOWN]).format(
@@ -229,7 +231,7 @@ async def replan(
 async def resume_from_subgoal(
     context: FailureContext, subgoal: str | None = None, *, max_attempts: int = 2
 ) -> RecoveryAction:
-    """On from ``subgoal``, else from the first part of the plan that is open."""
+    """Resume from ``subgoal``, else from the first open part of the plan."""
     if context.attempts >= max_attempts:
         return Escalate("the plan is still open: " + "; ".join(context.run.open_subgoals))
     first = next(iter(context.run.open_subgoals), None)
@@ -239,7 +241,7 @@ async def resume_from_subgoal(
 async def rollback_to_checkpoint(
     context: FailureContext, checkpoint_id: str | None = None, *, max_attempts: int = 1
 ) -> RecoveryAction:
-    """Back to ``checkpoint_id``, else to the newest state; another plan when there is none."""
+    """Roll back to ``checkpoint_id``, else to the newest checkpoint; without one, replan."""
     if context.attempts >= max_attempts:
         return Escalate(f"{context.failure_type.value} again after going back")
     newest = context.run.checkpoints[-1] if context.run.checkpoints else None
@@ -260,7 +262,7 @@ STRATEGIES: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class FailurePolicy:
-    """One strategy per type of failure; ``default`` answers the types that have none."""
+    """One strategy per type of failure; ``default`` is for types without one."""
 
     WRONG_TOOL_CALLED: Strategy | None = None
     CONSTRAINT_IGNORED: Strategy | None = None
@@ -276,19 +278,19 @@ class FailurePolicy:
     default: Strategy | None = None
 
     def stated(self, failure_type: FailureType) -> Strategy | None:
-        """What this policy itself says about a type: its field, else ``default``."""
+        """Return this policy's own strategy for a type: its field, else ``default``."""
         own: Strategy | None = getattr(self, FailureType(failure_type).name)
         return own or self.default
 
     def resolve(self, failure_type: FailureType) -> Strategy:
-        """The strategy that answers a type; never nothing."""
+        """Return the strategy for a type; document 004's if the policy has none."""
         return self.stated(failure_type) or _DEFAULTS[FailureType(failure_type)]
 
     async def dispatch(self, context: FailureContext) -> RecoveryAction:
-        """What the strategy of the failure's type says.
+        """Run the strategy for the failure's type.
 
-        A strategy that raises, or gives no recovery action, escalates: it is somebody's code, and
-        the failure that it was asked about must still reach a person.
+        If a host's strategy raises or returns no recovery action, the result is ``Escalate``: the
+        failure must still reach a person.
         """
         kind = context.failure_type
         try:
@@ -301,12 +303,12 @@ class FailurePolicy:
 
 
 async def _replan_then_roll_back(context: FailureContext) -> RecoveryAction:
-    """Another plan; where the loop goes on after it, back to the newest state."""
+    """Replan; if the loop continues after that, roll back to the newest checkpoint."""
     again = context.attempts > 0
     return await (rollback_to_checkpoint(context, max_attempts=2) if again else replan(context))
 
 
-# What document 004 says of each type, and of the deadline.
+# Document 004's strategy for each type, and for the deadline.
 _DEFAULTS: Mapping[FailureType, Strategy] = {
     FailureType.WRONG_TOOL_CALLED: retry_with_tool_manifest,
     FailureType.CONSTRAINT_IGNORED: replan,

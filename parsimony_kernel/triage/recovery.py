@@ -1,7 +1,7 @@
-"""A ``FailurePolicy`` in the place of the default ``RecoveryPolicy``.
+"""Adapter that uses a ``FailurePolicy`` as a ``RecoveryPolicy``.
 
-Budgets stay the funnel's: a type chooses the hint, never how often something is tried. What the
-policy does not state is answered by the ladder that it stands in for.
+Retry budgets stay the funnel's: a type of failure chooses the hint, never the number of attempts.
+Types that the policy doesn't state fall back to the default policy.
 """
 
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ from parsimony_kernel.triage.policy import ACTIONS, FailurePolicy, RecoveryActio
 
 @dataclass(frozen=True)
 class PolicyRecovery(DefaultPolicy):
-    """``policy``, and the default policy for what it does not state.
+    """Recovery by ``policy``, with the default policy as the fallback.
 
-    ``plan`` is for a funnel that can wait for a strategy and use its whole answer; ``decide``
-    serves one that cannot.
+    ``plan`` is for a funnel that can await a strategy and use its full answer; ``decide`` is the
+    synchronous form.
     """
 
     policy: FailurePolicy
 
     def decide(self, failure: Failure, state: RunState) -> Action:
-        """The action without the plan; the default when the strategy has to wait for something."""
+        """Return the action alone; the default policy's if the strategy would have to wait."""
         if is_for_a_person(failure):
             return super().decide(failure, state)
         planning = self.plan(failure, state)
@@ -42,39 +42,39 @@ class PolicyRecovery(DefaultPolicy):
     async def plan(
         self, failure: Failure, state: RunState, run: TriageContext | None = None
     ) -> RecoveryAction | None:
-        """What the policy says about ``failure``; ``None`` when it states nothing of its type.
+        """Return the policy's plan for ``failure``; ``None`` if it states none for its type.
 
-        The funnel does not ask where only a person may answer.
+        The funnel doesn't call this for failures that only a person may answer.
         """
         if self.policy.stated(failure.type) is None:
             return None
         return await self.policy.dispatch(context_of(failure, state, run))
 
     def action_of(self, plan: RecoveryAction | None, failure: Failure, state: RunState) -> Action:
-        """The action that carries out ``plan``, within the budgets."""
+        """Return the action that carries out ``plan``; a handoff if its budget is used up."""
         if plan is None:
             return super().decide(failure, state)
         action = plan.carried_out_by
         prior = state.failure_attempts.get(failure.kind, 0)
         allowed = {
-            # A kind that is not retried by default may be retried once when a strategy knows how.
+            # A kind with no retries by default gets one if a strategy asks for it.
             Action.retry: max(1, self.retry_budget(failure.kind)),
             Action.narrow_scope: 1,
         }
         return Action.handoff if prior >= allowed.get(action, prior + 1) else action
 
 
-# A ``FailurePolicy`` as a ``RecoveryPolicy``; the default policy answers what it does not state.
+# Public alias.
 policy_as_recovery = PolicyRecovery
 
 
 def context_of(
     failure: Failure, state: RunState, run: TriageContext | None = None
 ) -> FailureContext:
-    """What a strategy is given, from what a run has.
+    """Build a strategy's context from the state of a run.
 
-    The history is that of the failures in a row: it begins anew when a step succeeds. Of a run
-    that did not write it down, the counts by kind stand for it, with no action.
+    The history covers the failures in a row and restarts when a step succeeds. If a run has not
+    recorded it, the number of failures of this kind replaces it, without actions.
     """
     prior = state.failure_attempts.get(failure.kind, 0)
     answered = [(each, _answer(name)) for each, name in state.recoveries]
@@ -90,7 +90,7 @@ def context_of(
 
 
 def _answer(name: str) -> RecoveryAction | None:
-    """The plan of that name, or the one that an action without a plan carries out."""
+    """Return the recovery action of that name, or the first that maps to the funnel's action."""
     carried_out = (plan for plan in ACTIONS.values() if plan.carried_out_by.value == name)
     made_of = ACTIONS.get(name) or next(carried_out, None)
     return None if made_of is None else made_of()

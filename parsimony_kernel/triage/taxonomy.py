@@ -1,4 +1,4 @@
-"""The types of failure, and what is known of each: the table of ``taxonomy.toml``."""
+"""Types of failure and their properties, from ``taxonomy.toml``."""
 
 import tomllib
 from collections.abc import Mapping
@@ -12,5 +12,5 @@ _TABLE = tomllib.loads((files(__package__) / "taxonomy.toml").read_text(encoding
 
 
 def column(name: str) -> Mapping[FailureType, Any]:
-    """What stands under ``name``, by the types that have it, in the order of the types."""
+    """Return the column ``name`` of the table for the types that have it, in order of types."""
     return {kind: _TABLE[kind][name] for kind in FailureType if name in _TABLE[kind]}
