@@ -68,7 +68,8 @@ class ModelCalls:
     def request(self) -> ModelRequest:
         """Render the next request from the current state."""
         state, limits = self._state, self._context.guardrails
-        # Read as characters, the window in tokens is about a quarter of it (4 characters a token).
+        # The window is in tokens of about 4 characters. Taken as a number of characters, it gives
+        # results a quarter of the window.
         window = getattr(self.model, "context_window", None)
         most = window if isinstance(window, int) and 0 < window < KEPT_RESULTS else KEPT_RESULTS
         in_text = not getattr(self.model, "reads_envelopes", False)
