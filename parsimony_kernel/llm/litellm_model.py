@@ -237,7 +237,7 @@ class LiteLLMModel:
         return arguments
 
     def _writes_at_most(self) -> int:
-        """Return the limit of an answer without one of ours; a lower one may be requested."""
+        """Return the most tokens that the model can write, or that every model can if unknown."""
         most = self.max_answer_tokens or self._facts().get("max_output_tokens")
         return most if isinstance(most, int) else _EVERY_MODEL_WRITES
 

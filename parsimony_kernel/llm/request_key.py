@@ -33,7 +33,7 @@ _AROUND = frozenset(_KEYS_AROUND.split())
 
 _IN_A_LINE = 100
 _SHOWN_WORDS = 60
-# A model reads at least this many characters of an earlier request.
+# An earlier request is shown to a model with at least this many characters.
 _TOLD_WORDS = 200
 
 _LIBRARY_FRAME = re.compile(

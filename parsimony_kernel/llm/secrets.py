@@ -56,7 +56,7 @@ def names_a_secret(name: str) -> bool:
 
 
 def is_secret(name: str, value: Any) -> bool:
-    """Whether ``value`` under ``name`` is a secret: text or a number, and not a type's name."""
+    """Whether ``value`` under ``name`` is a secret: text or a number, but no type or keyword."""
     # By type and ``str.__str__``, since a foreign value can override its own methods.
     kind = type(value)
     if issubclass(kind, str):

@@ -1,4 +1,4 @@
-"""Reasoning that a provider wants back unchanged: signed thinking, reasoning text, Responses items.
+"""Reasoning to send back unchanged: signed thinking, reasoning text, Responses items.
 
 A message holds it in ``opaque`` as JSON that names its model. A part is kept verbatim or not at
 all, since its signature covers the whole, and it is sent back only to the model that wrote it.

@@ -1,8 +1,8 @@
 """Transcript repair for strict providers.
 
-``repair`` is pure: it returns fresh dicts and never changes its input. It mends the listed breaches
-and nothing else. New ids depend on earlier messages only, so a repaired prefix stays the same when
-messages are appended; ``Repairer`` uses that.
+``repair`` is pure: it returns fresh dicts and never changes its input. It mends the breaches that
+its docstring lists and nothing else. New ids depend on earlier messages only, so a repaired prefix
+stays the same when messages are appended; ``Repairer`` uses that.
 """
 
 import json
