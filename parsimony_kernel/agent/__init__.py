@@ -1,1 +1,1 @@
-"""One run: the loop, its state, its events, and how it fails."""
+"""The agent's run loop: state, events, model calls and failure recovery."""

@@ -1,6 +1,6 @@
-"""The agent: wiring, and nothing else.
+"""The public ``Agent``: wiring and nothing else.
 
-It brings together a model, an executor, tools, limits and a policy, and hands them to the loop.
+Combines a model, an executor, tools, limits and a policy, and passes them to the loop.
 """
 
 import uuid
@@ -37,7 +37,7 @@ from parsimony_kernel.triage.recovery import policy_as_recovery
 
 
 def __getattr__(name: str) -> Any:
-    if name == "litellm":  # seconds to import, so only for who asks
+    if name == "litellm":  # imports for seconds, so only on request
         from parsimony_kernel.llm.litellm_model import import_litellm
 
         return import_litellm()
@@ -48,37 +48,38 @@ Models = Config | Sequence[Config]
 
 
 class Agent:
-    """Runs requests with a model and tools.
+    """An agent that runs requests with a model and tools.
 
     Args:
-        model: a litellm model name, ``"offline"``, or a ``ChatModel``; a list of them, or names
-            with commas between, is a fallback chain.
+        model: a litellm model name, ``"offline"``, or a ``ChatModel``; a list of these, or
+            comma-separated names, is a fallback chain.
         api_key: passed to the provider; never stored.
-        model_config: litellm's keyword arguments instead of ``model``, or a list of such.
+        model_config: litellm's keyword arguments instead of ``model``, or a list of such mappings.
         instructions: the system prompt; the notebook agent's by default.
-        code_executor: where ``run_code`` runs; a private ``CodeExecutor`` by default.
-        output_factory: for that default executor.
+        code_executor: runs the code of ``run_code``; a private ``CodeExecutor`` by default.
+        output_factory: passed to that default executor.
         guardrails: limits; see ``AgentGuardrails``.
-        session_id: the conversation's id, a fresh one by default.
-        file_store: where the run's files are read and kept, by ``read_file`` and
-            ``write_file``, which a run with one has.
-        model_id: what the record calls the model.
-        policy: answers failures; ``DefaultPolicy`` by default. A ``triage.policy.FailurePolicy``
-            answers them by their type.
-        suspension_secret: signs suspensions; the user's key files by default.
-        tools: tools beside ``run_code`` and the three that end a run, typed functions among them;
-            a ``Tools`` replaces all.
-        pinned_constraints: at most five reminders that stand last in every prompt.
+        session_id: the conversation's id; a new one by default.
+        file_store: storage for the run's files. It adds the tools ``read_file`` and
+            ``write_file``.
+        model_id: the model's name in the record.
+        policy: decides how to recover from failures; ``DefaultPolicy`` by default. A
+            ``triage.policy.FailurePolicy`` decides by failure type.
+        suspension_secret: signs suspensions; by default the key comes from the user's key files.
+        tools: tools or typed functions, in addition to ``run_code`` and the three termination
+            tools; a ``Tools`` replaces all of them.
+        pinned_constraints: at most five reminders, placed last in every prompt.
         contract: what the task allows; an action that breaks it does not run.
         rules: what the task forbids, see ``gate.rules``; an action that breaks one does not run.
-        procedure: what may be done after what; only its edges can be walked.
-        classifier: tells the type of a failure that nothing else knows, which chooses a hint and
-            the strategy of a ``FailurePolicy``; rules by default, and a ``HybridClassifier`` asks
-            a model where they cannot tell.
+        procedure: a state machine of the allowed actions; only its edges can be taken.
+        classifier: determines the type of a failure whose type is unknown. The type selects a hint
+            and the strategy of a ``FailurePolicy``. Rule-based by default; a ``HybridClassifier``
+            asks a model where the rules can't decide.
 
-    Raises ``TypeError`` when neither ``model`` nor ``model_config`` is given, and ``ValueError``
-    where that names no model, for too many, empty or long constraints, and for a contract or a
-    procedure that names what is no tool.
+    Raises:
+        TypeError: neither ``model`` nor ``model_config`` is given.
+        ValueError: no model is named; there are too many, empty or too long constraints; or the
+            contract or the procedure names a tool that doesn't exist.
     """
 
     def __init__(
@@ -140,14 +141,14 @@ class Agent:
 
     @property
     def suspension_secret(self) -> Secret:
-        """The key that seals suspensions. ``KeyringError`` when there is none."""
+        """The key that seals suspensions; ``KeyringError`` when there is none."""
         return self.signing_key()[0]
 
     def signing_key(self, key_id: str = "") -> tuple[Secret, str]:
-        """The key of this id, and its id; with no id the key that seals now, read at once, since
-        keys are rotated.
+        """Return a key and its id: the key ``key_id``, or by default the current one.
 
-        ``SuspensionTokenMismatch`` says why an older one is accepted no more.
+        The key is read on each call, since keys are rotated. Raises ``SuspensionTokenMismatch``
+        with the reason when an old key is no longer accepted.
         """
         if self._secret is not None:
             return self._secret, ""
@@ -165,7 +166,7 @@ class Agent:
         run_id: str | None = None,
         cancellation: CancellationRequest | None = None,
     ) -> RunState:
-        """The state of a run that is about to begin."""
+        """Create the initial state of a run."""
         given, secrets = ctx or AgentContext(), self.hooks.secrets(RunContext.of(self))
         before = [{**each.to_llm("default"), "metadata": each.metadata} for each in given.messages]
         return RunState(
@@ -188,14 +189,14 @@ class Agent:
         ctx: AgentContext | None = None,
         cancellation: CancellationRequest | None = None,
     ) -> AsyncGenerator[AgentEvent, None]:
-        """Work on ``message``, yielding what happens; the last event is terminal."""
+        """Run a request and yield its events; the last one is terminal."""
         state = self.start(message, ctx=ctx, cancellation=cancellation)
         async with aclosing(run_loop(self, state)) as events:
             async for event in events:
                 yield event
 
     async def ask(self, message: str, *, ctx: AgentContext | None = None) -> AgentResult:
-        """``run``, collected."""
+        """Run a request and return the collected result."""
         return collect([event async for event in self.run(message, ctx=ctx)], context=ctx)
 
     async def resume(
@@ -206,7 +207,7 @@ class Agent:
         cancellation: CancellationRequest | None = None,
         max_suspension_age_s: float = MAX_SUSPENSION_AGE_S,
     ) -> AsyncGenerator[AgentEvent, None]:
-        """Go on from ``record`` with the person's answer; see ``resume_run`` for the errors."""
+        """Resume ``record`` with the person's answer; see ``admit`` for the errors."""
         resumed = resume_run(
             self,
             record,

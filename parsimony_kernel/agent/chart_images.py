@@ -1,4 +1,4 @@
-"""The charts that a step showed, as pictures for models that see."""
+"""Images of a step's charts, for models that accept images."""
 
 import base64
 import binascii
@@ -10,7 +10,7 @@ from typing import Any
 from parsimony_kernel.core.outputs import FigureObject
 from parsimony_kernel.core.pictures import LONGEST_SIDE, MARK, picture_message, size_of
 
-# Of one step. More are described in words, as all are.
+# Per step. Every chart is described in words too.
 MOST_PICTURES = 3
 
 _SCALED = (
@@ -24,9 +24,9 @@ _log = logging.getLogger(__name__)
 def picture_messages(
     figures: Iterable[FigureObject], messages: Sequence[Any]
 ) -> list[dict[str, Any]]:
-    """A message for each of ``figures`` that can be drawn and stands in no message yet.
+    """Build an image message for each chart that can be rendered and isn't in ``messages`` yet.
 
-    Takes up to seconds, the first time in a process.
+    The first call in a process can take seconds.
     """
     known = {each["content"] for each in messages if MARK in str(each.get("content"))}
     made: list[dict[str, Any]] = []
@@ -40,7 +40,8 @@ def picture_messages(
 
 
 def drawn(figure: FigureObject) -> bytes | None:
-    """``figure`` as a PNG whose longer side has at most ``LONGEST_SIDE`` pixels, if it is one."""
+    """Render ``figure`` as a PNG of at most ``LONGEST_SIDE`` pixels per side; ``None`` if it can't
+    be rendered."""
     from parsimony_kernel.artifacts.codecs import render_png  # deferred: pandas
 
     try:

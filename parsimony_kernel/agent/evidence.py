@@ -1,7 +1,7 @@
-"""What a run has observed, read from its transcript.
+"""Observations of a run, extracted from its transcript.
 
-The person's words, tool results and the outcomes of earlier turns are observations. What the model
-only said in this run is not.
+The person's words, tool results and the outcomes of earlier turns are observations. Statements of
+the model in this run are not.
 """
 
 import json
@@ -15,7 +15,7 @@ from parsimony_kernel.agent.prompts import CHANGES_TAG, CONTEXT_TAG
 from parsimony_kernel.core.conversation import REQUEST_TAG, is_snapshot
 from parsimony_kernel.core.pictures import is_picture
 
-# File systems keep times coarsely.
+# Some file systems store modification times coarsely.
 _COARSE_S = 2.0
 
 
@@ -23,8 +23,8 @@ def observed(messages: Iterable[Any]) -> tuple[list[str], list[str], list[str]]:
     """Sort ``messages`` into observations; the run's own messages begin with its request.
 
     Returns:
-        The tool results of this run; the person's words, the notebook's inventory and earlier
-        turns; earlier turns' outcomes and what is published. Each has the oldest first.
+        Three lists, each with the oldest first: tool results of this run; the person's words, the
+        notebook's inventory and earlier turns; outcomes of earlier turns and published artifacts.
     """
     held = [_plain(message) for message in messages]
     begin = max((i for i, message in enumerate(held) if _is_request(message)), default=0)
@@ -41,7 +41,7 @@ def observed(messages: Iterable[Any]) -> tuple[list[str], list[str], list[str]]:
 
 
 def said(messages: Iterable[Any]) -> str:
-    """The person's own words: requests and answers, without what the notebook adds."""
+    """Return the person's own words: requests and answers, without the notebook's additions."""
     spoken = []
     for message in map(_plain, messages):
         text = _text(message)
@@ -54,8 +54,10 @@ def said(messages: Iterable[Any]) -> str:
 
 
 def came_since(path: str, started_at: str) -> bool:
-    """Whether the file ``path``, relative to the working folder, was written since ``started_at``
-    (ISO 8601)."""
+    """Whether a file was modified since ``started_at`` (ISO 8601).
+
+    ``path`` is relative to the working folder; any other path gives ``False``.
+    """
     named = Path(path)
     if named.is_absolute() or ".." in named.parts:
         return False

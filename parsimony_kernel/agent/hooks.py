@@ -1,7 +1,7 @@
-"""What a host can add to a run, with the defaults of a bare agent.
+"""Hooks of a run for its host, with the defaults of an agent without one.
 
-Everything that a run asks of its host comes through this class. Subclass it and set it as the
-agent's ``hooks``. ``RunContext`` is what a run knows of the agent itself.
+A run reaches its host only through ``RunHooks``: subclass it and set an instance as the agent's
+``hooks``. ``RunContext`` is the run's view of the agent itself.
 """
 
 import hashlib
@@ -38,14 +38,14 @@ from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.tools import Tool, Tools
 from parsimony_kernel.triage.classify import Classifier, RulesClassifier, from_messages
 
-# What this process's runs have written outside, where no journal keeps it.
+# This process's record of outside writes, for runs without a journal.
 _effects = MemoryEffects()
 
 
 class RunHooks:
-    """The seam between the loop and its host.
+    """The interface between the loop and its host.
 
-    ``breakers``, of models, and ``tool_breakers`` outlive a run when the hooks do.
+    ``breakers`` (of models) and ``tool_breakers`` outlive a run when the hooks do.
     """
 
     def __init__(
@@ -53,32 +53,34 @@ class RunHooks:
     ) -> None:
         self.breakers = breakers or Breakers()
         self._tool_breakers = tool_breakers or Breakers()
-        # A host's own hooks outlive its runs, the defaults are made anew for each.
+        # A host's own hooks outlive its runs. Default hooks may be created for each run, so they
+        # share the record of this process.
         self._effects: Effects = _effects if type(self) is RunHooks else MemoryEffects()
 
     def models(self, context: "RunContext") -> Sequence[ChatModel]:
-        """The models that answer this run, the preferred one first."""
+        """Return the models of this run, the preferred one first."""
         return resolve_models(context.model_config)
 
     def secrets(self, context: "RunContext") -> Secrets:
-        """The values that no text of this run may show."""
+        """Return the redactor with the values that no text of this run may show."""
         return Secrets.of(self.models(context))
 
     def tools(self, context: "RunContext") -> Tools:
-        """The tools of the run: the agent's own, and those that end a run."""
+        """Return the tools of the run: the agent's own, plus the termination tools if it has
+        none."""
         own = Tools() + context.tools
         return own if any(tool.terminal for tool in own.values()) else own + termination_tools()
 
     def offered(self, tools: Tools) -> Tools:
-        """The tools that requests describe; the others can still be called."""
+        """Select the tools that requests describe; the others remain callable."""
         return tools
 
     def gate(self, tools: Tools, context: "RunContext", state: RunState) -> Gate:
-        """The gate through which this run's actions pass.
+        """Build the gate for this run's actions.
 
-        A run keeps the contract and the rules of its task and walks its procedure. One with an
-        executor is held to what it has observed: code may use the columns that exist, a summary
-        may say what tools have answered, and what is known is not asked again.
+        It enforces the contract, the rules and the procedure. With an executor it also checks
+        actions against the run's observations: code may use existing columns only, a summary may
+        claim only what tools returned, and a call is refused when its result is already known.
         """
         strict = context.guardrails.claims == "strict"
         checks = () if state.code_executor is None else _grounded(tools, state, strict=strict)
@@ -95,58 +97,59 @@ class RunHooks:
         )
 
     async def kept(self, call: ToolCall, outcome: StepOutcome, state: RunState) -> StepOutcome:
-        """Keep what ``call`` returned, and say so in the outcome; nothing by default."""
+        """Save what ``call`` returned, and note it in the outcome; does nothing by default."""
         return outcome
 
     def shared(self, call: ToolCall, outcome: StepOutcome) -> StepOutcome:
-        """The part of an outcome that a model may read; all of it by default. A failure stands in
-        ``failure`` and in ``result``."""
+        """Return the part of an outcome that a model may read; all of it by default.
+
+        A failure is in both ``failure`` and ``result``.
+        """
         return outcome
 
     def pictures(self, outcome: StepOutcome) -> Sequence[FigureObject]:
-        """The charts of an outcome that a model may see; by default the first few that its code
-        has shown."""
+        """Return the charts of an outcome that a model may see; by default the first few."""
         data = outcome.result.data
         shown = data.shown if isinstance(data, KernelOutput) else ()
         return [each for each in shown if isinstance(each, FigureObject)][:MOST_PICTURES]
 
     def shared_names(self, words: str) -> str:
-        """What a model may read of words that name variables; all of them by default."""
+        """Return the part of a text with variable names that a model may read; all by default."""
         return words
 
     def stages(self, state: RunState) -> tuple[Stage, ...]:
-        """The host's own checks of each action, after all others."""
+        """Return the host's own checks of actions, which run after all others."""
         return ()
 
     def approvals(self, state: RunState) -> Approving | None:
-        """When a person is asked before an action; never by default."""
+        """Return the approval policy for actions; by default none, so nobody is asked."""
         return None
 
     def effects(self, state: RunState) -> Effects:
-        """The record of this run's writes."""
+        """Return the record of this run's outside writes."""
         return self._effects
 
     def drain(self) -> list[AgentEvent]:
-        """Events that tools emitted since the last call, in order."""
+        """Return the events that tools emitted since the last call of this method, in order."""
         return []
 
     def variables(self, state: RunState) -> tuple[str, ...]:
-        """The names that this run has bound so far."""
+        """Return the names that this run has bound so far."""
         return ()
 
     def files(self, state: RunState) -> Files | None:
-        """Where files that this run overwrites are backed up; nowhere by default."""
+        """Return the backup of files that this run overwrites; by default there is none."""
         return None
 
     def ended(self, state: RunState, change: Change | None) -> None:
-        """The run has ended, or waits; ``change`` is what its code did to the variables."""
+        """Handle the end or suspension of the run; ``change`` is its change of the variables."""
 
     def news_since(self, record: SuspensionRecord) -> Sequence[dict[str, Any]]:
-        """The messages that tell a resumed run how the notebook has changed; none by default."""
+        """Return messages about notebook changes for a resumed run; none by default."""
         return ()
 
     def claim(self, record: SuspensionRecord) -> bool:
-        """Take the record's single use. ``False`` when it was taken before."""
+        """Claim the record's single use; ``False`` when it was claimed before."""
         return take_single_use(record)
 
 
@@ -159,7 +162,7 @@ def _grounded(tools: Tools, state: RunState, *, strict: bool) -> tuple[Stage, ..
     def seen() -> Seen:
         (results, words, earlier), live = observed(state.messages), variables()
         frames = filter(None, map(frame_of, live.values()))
-        # Code that raised, was refused or was skipped has answers, if any, and no more.
+        # Calls that raised, were refused or were skipped have no output and don't count as run.
         done = [each for each in from_messages(state.messages) if each.tool_output is not None]
         called = {each.tool_called for each in done}
         ran = (each.tool_input for each in done if each.tool_called in code)
@@ -189,11 +192,10 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class RunContext(RecoveryContext):
-    """An agent, as a run reads it: once, at its door. Here, and nowhere else, what a minimal agent
-    leaves out gets its default.
+    """A run's view of its agent, read once at the start; the only place that fills in defaults.
 
-    The run holds what it has read: a policy or a tool that changes itself is seen; another one that
-    is set on the agent is the next run's.
+    The run keeps these objects: it sees a policy or tool that changes itself, but an object that is
+    newly set on the agent takes effect in the next run.
 
     Args:
         model_config: litellm's keyword arguments, chat models, or names; the hooks resolve it.
@@ -213,7 +215,7 @@ class RunContext(RecoveryContext):
 
     @property
     def terms(self) -> str:
-        """A hash of the contract, the rules and the procedure; empty without any of them."""
+        """The hash of the contract, the rules and the procedure; empty without any of them."""
         told = {
             "contract": self.contract and vars(self.contract),
             "rules": self.rules.in_words(),

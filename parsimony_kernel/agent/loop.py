@@ -1,7 +1,7 @@
-"""One run, from its state to its terminal event.
+"""The run loop, from a state to a terminal event, and resuming a suspended run.
 
-One chokepoint to the model, one funnel for failures, one renderer, one gate for actions. Every
-exit is one of the terminal events; the loop knows nothing of notebooks.
+There is one chokepoint to the model, one funnel for failures, one renderer and one gate for
+actions. Every exit is a terminal event. The loop knows nothing of notebooks.
 """
 
 import logging
@@ -26,27 +26,32 @@ from parsimony_kernel.llm.secrets import Secrets
 
 MAX_SUSPENSION_AGE_S = 86_400
 _MAX_SENTENCE = 2_000
-# The version of records from which on they know what the run was held to.
+# The first version of records that holds the run's terms (contract, rules and procedure).
 _TERMS_SINCE = 3
 
 _log = logging.getLogger(__name__)
 
 
 def first_request(agent: object, state: RunState) -> ModelRequest:
-    """What ``run_loop`` would ask the model first. Nobody is asked."""
+    """Build the first request of ``run_loop`` without sending it."""
     return Run(RunContext.of(agent), state).model_calls.request()
 
 
 async def run_loop(
     agent: object, state: RunState, *, cancellation: CancellationRequest | None = None
 ) -> AsyncGenerator[AgentEvent, None]:
-    """Iterate until a terminal event, which is the last thing yielded.
+    """Run ``state`` and yield its events; the last one is terminal.
 
-    ``agent`` needs ``model_config`` and what it should not get by default of ``guardrails``,
-    ``policy``, ``suspension_secret``, ``instructions`` and ``tools``; it is read once, see
-    ``RunContext``. Without a tool that ends a run it gets the three.
+    Args:
+        agent: an object with ``model_config``. It may also have ``guardrails``, ``policy``,
+            ``suspension_secret``, ``instructions`` and ``tools``; defaults fill in the rest. It is
+            read once, see ``RunContext``. Without a termination tool it gets the three standard
+            ones.
+        state: the state to start or continue from.
+        cancellation: stops the run; that of ``state`` by default.
 
-    Raises ``TypeError``, and nothing ran then, where the agent has something of the wrong kind.
+    Raises:
+        TypeError: an attribute of the agent is missing or has the wrong type; nothing ran.
     """
     context = RunContext.of(agent)
     stop = state.cancellation = cancellation or state.cancellation or CancellationRequest()
@@ -60,7 +65,7 @@ async def run_loop(
     except Cancelled as stopped:
         state.done = True
         if run is not None and state.iteration:
-            # With the time that it took up to here.
+            # So that the elapsed time is reported.
             yield snapshot_of(state, context)
         yield RunCancelled(reason=str(stopped) or stop.reason)
     except StandInError:
@@ -70,7 +75,7 @@ async def run_loop(
     finally:
         if run is not None:
             await run.let_fall()
-            # Say what became of the variables. The run has ended, whatever comes of this.
+            # Report the changes to variables. An error here can't change how the run ended.
             with outlived("the end of a run could not be told to its host"):
                 run.hooks.ended(state, run.progress.end())
 
@@ -85,7 +90,7 @@ async def resume_run(
     cancellation: CancellationRequest | None = None,
     max_suspension_age_s: float = MAX_SUSPENSION_AGE_S,
 ) -> AsyncGenerator[AgentEvent, None]:
-    """Go on from ``suspension`` with the person's answer; see ``admit`` for the errors."""
+    """Resume ``suspension`` with the person's answer; see ``admit`` for the errors."""
     alive = {"files": files, "code_executor": code_executor, "cancellation": cancellation}
     state = admit(agent, suspension, user_reply, max_suspension_age_s, **alive)
     async with aclosing(run_loop(agent, state)) as events:
@@ -100,14 +105,25 @@ def admit(
     max_suspension_age_s: float,
     **alive: Any,
 ) -> RunState:
-    """Check a record and take its single use; the state that ``run_loop`` goes on from.
+    """Validate a record, claim its single use, and return the state to continue from.
 
-    Checked in this order: empty reply, token, age, seal, workspace, answer, terms, single use.
-    ``alive`` is what ``RunState.from_suspension`` takes beside the record.
+    Checks in this order: empty reply, version, token, age, seal, workspace, answer, terms, single
+    use. When one fails, nothing has run.
 
-    Raises ``ValueError`` (for an answer that is none, and for another contract or procedure),
-    ``SuspensionTokenMismatch``, ``SuspensionExpired``, ``SuspensionElsewhere`` or
-    ``SuspensionConsumed``; nothing ran then.
+    Args:
+        agent: as for ``run_loop``.
+        suspension: the sealed record.
+        user_reply: the person's answer.
+        max_suspension_age_s: how old the record may be, in seconds.
+        alive: the live objects that ``RunState.from_suspension`` takes beside the record.
+
+    Raises:
+        ValueError: the answer is empty or none of the possible ones, or the contract, the rules or
+            the procedure have changed.
+        SuspensionTokenMismatch: the token, the seal or the version is wrong.
+        SuspensionExpired: the record is too old, or dated in the future.
+        SuspensionElsewhere: the question was asked in another workspace.
+        SuspensionConsumed: the question was answered before.
     """
     context = RunContext.of(agent)
     clock, hooks = context.clock, context.hooks
@@ -133,7 +149,7 @@ def admit(
     state = RunState.from_suspension(suspension, now=clock.monotonic(), **alive)
     state.answered = suspension, chosen
     if suspension.originating_failure_kind is FailureKind.loop_detected:
-        # The person has looked at the loop: it may be gone round again.
+        # The person has decided about the loop, so its counts start again.
         state.last_repeat_counts, state.repetition = {}, []
     secrets = hooks.secrets(context)
     pinned = (*state.pinned_constraints, *map(secrets.clean, context.pinned_constraints))
@@ -150,14 +166,14 @@ def admit(
         if chosen is Choice.allow_for_turn and approvals is not None:
             approvals.granted.widened = held.sha
         state.pending_call = held.model_copy(update={"allowed": held.asks or is_allowing})
-    # Last, so that nothing can go wrong once it is taken.
+    # The claim is last, so that no later check can waste it.
     if not hooks.claim(suspension):
         raise SuspensionConsumed("this question was answered before; nothing was run again")
     return state
 
 
 def _broken(exc: Exception, state: RunState, secrets: Secrets) -> Handoff:
-    """End the run, saying what broke it."""
+    """End the run with a handoff that names the exception."""
     _log.debug("the run broke", exc_info=exc)
     state.done = True
     sentence = secrets.clean(f"The run broke: {type(exc).__name__}: {exc}")[:_MAX_SENTENCE]

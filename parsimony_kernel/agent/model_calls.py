@@ -1,8 +1,8 @@
-"""Asking the models: the requests of a run, the budget that they are within, and what they cost.
+"""Model calls of a run: requests, budget, cost and fallback models.
 
-The models stand in the order in which they are wanted, each behind its breaker. Each is asked once
-at a time: whether to try again is the funnel's; that a run stops asking after so many failures in a
-row holds whatever the policy.
+The models are in order of preference, each behind a circuit breaker. Each request is one attempt;
+the funnel decides about retries. Whatever the policy, a run gives up after
+``MAX_FAILING_REQUESTS`` failures in a row.
 """
 
 from collections.abc import AsyncGenerator
@@ -28,20 +28,20 @@ from parsimony_kernel.llm.secrets import Secrets
 from parsimony_kernel.llm.transcript import Repairer
 from parsimony_kernel.tools import Tools
 
-# Over all models of a run. Three models with the default budget of three retries use it up.
+# Counted over all models of a run; three models with the default three retries each use it up.
 MAX_FAILING_REQUESTS = 12
 
 
 class ModelCalls:
-    """The requests of one run, and what comes of them.
+    """The model calls of one run.
 
     Args:
-        tools: all that may be called; the host says which of them a request describes.
+        tools: all callable tools; the host selects the ones that a request describes.
 
     Attributes:
-        model: the one that is asked next.
-        reply: what came of the last request.
-        prompt_tokens: those of the last request, as its provider counts them, if it does.
+        model: the model to ask next.
+        reply: the completion or failure of the last request.
+        prompt_tokens: the last request's prompt tokens as counted by the provider, or ``None``.
     """
 
     def __init__(
@@ -62,13 +62,14 @@ class ModelCalls:
 
     @property
     def _breaker(self) -> CircuitBreaker:
-        # It outlives the run: a provider that was down a moment ago is not found out anew.
+        # It outlives the run, so the next run knows at once that a provider is down.
         return self._context.hooks.breakers.of(service_of(self.model))
 
     def request(self) -> ModelRequest:
-        """The next request as the state is now."""
+        """Render the next request from the current state."""
         state, limits = self._state, self._context.guardrails
-        # A quarter of what the model takes, in characters; four are about a token.
+        # The window is in tokens of about 4 characters. Taken as a number of characters, it gives
+        # results a quarter of the window.
         window = getattr(self.model, "context_window", None)
         most = window if isinstance(window, int) and 0 < window < KEPT_RESULTS else KEPT_RESULTS
         in_text = not getattr(self.model, "reads_envelopes", False)
@@ -81,10 +82,9 @@ class ModelCalls:
         )
 
     async def ask(self, *, since: float) -> AsyncGenerator[ev.AgentEvent, None]:
-        """Ask the model once, within the budget. The answer, or why there is none, is ``reply``
-        then.
+        """Ask the model once, within the budget, and set ``reply``.
 
-        ``since`` is when the pass began, in seconds of the clock.
+        ``since`` is the start of the iteration, in monotonic seconds of the clock.
         """
         state, model, clock = self._state, self.model, self._context.clock
         request, demand = await self._reckoned()
@@ -139,11 +139,14 @@ class ModelCalls:
         state.failure_attempts.pop(FailureKind.transient_provider, None)
 
     async def _reckoned(self) -> tuple[ModelRequest, Failure | Demand | None]:
-        """The next request, with the longest answer that the budget allows, and why it may not be
-        made, or what is to be warned of.
+        """Fit the next request into the budget.
 
-        Where it would not fit, older results are shortened. Near the end of a budget they are, too,
-        and the model is told to finish.
+        Returns:
+            The request, limited to the longest answer that the budget allows, and the failure that
+            forbids it, a warning, or ``None``.
+
+        Older results are shortened when the request doesn't fit, and near the end of the budget;
+        then the model is also told to finish.
         """
         state = self._state
         request, demand = self.request(), None
@@ -165,7 +168,7 @@ class ModelCalls:
         return replace(self.request(), max_answer_tokens=request.max_answer_tokens), demand
 
     def _rerouted(self, failure: Failure) -> Failure:
-        """``failure``, after the next model has taken over where this one is given up."""
+        """Switch to the next model if this one is given up, and note that in the failure."""
         self._failing += "breaker" not in failure.metadata
         if self._failing >= MAX_FAILING_REQUESTS:
             return failure.noting({FINAL: True})
@@ -181,6 +184,7 @@ class ModelCalls:
         return failure.noting({FINAL: True}) if is_open else failure
 
     def _account(self, reply: Completion, started: float) -> ev.LLMCallCompleted:
+        """Add the usage and cost of ``reply`` to the state; return its event."""
         accumulate_usage(self._state, reply, model=reply.model)
         if reply.choices:
             self.prompt_tokens = reply.usage.prompt_tokens or None
@@ -194,7 +198,7 @@ class ModelCalls:
 
 
 def service_of(model: ChatModel) -> str:
-    """What fails together: the model's ``service`` where it has one, else its name."""
+    """Return the key of a model's circuit breaker: its ``service``, or else its name."""
     return str(getattr(model, "service", model.name))
 
 

@@ -1,4 +1,4 @@
-"""What a step came to, as it is reported: classified, without what was undone, and as the end."""
+"""Step outcomes for reports: classify failures, drop undone changes, build terminal events."""
 
 from dataclasses import asdict, replace
 from typing import Any
@@ -24,7 +24,7 @@ from parsimony_kernel.triage.classify import from_messages
 from parsimony_kernel.triage.taxonomy import column
 
 _HINTS = column("hint")
-# The longest that a classifier thinks, in seconds.
+# Time limit of a classifier, in seconds.
 JUDGING_S = 10.0
 
 
@@ -79,7 +79,7 @@ def adding(outcome: StepOutcome, key: str, told: Any) -> StepOutcome:
 
 
 def shown(outcome: StepOutcome) -> str:
-    """The result of the step as text."""
+    """Return the result of the step as text."""
     return to_text(outcome.envelope.get("result", outcome.envelope))
 
 
@@ -92,7 +92,7 @@ def is_late(outcome: StepOutcome) -> bool:
 
 
 def for_people(outcome: StepOutcome, secrets: Secrets, *, stopped: bool) -> dict[str, Any]:
-    """The envelope plus the full output of code, which only people see."""
+    """Return the envelope plus the full output of code, which only people see."""
     result = dict(outcome.envelope)
     if stopped and not outcome.ok:
         result["stopped"] = True
@@ -108,7 +108,7 @@ def terminal_event(
     state: RunState,
     secrets: Secrets,
 ) -> AgentEvent:
-    """The event with which the run of ``state`` ends or waits."""
+    """Build the event that ends or suspends a run."""
     if isinstance(request, SuspensionRequest):
         return suspend(context, state, **secrets.of_prose(asdict(request)))
     if request.is_done:

@@ -1,9 +1,9 @@
-"""How far a run has come with every check passed, and going back there.
+"""Checkpoints of a run, for undoing a failed step and for rollback.
 
-Before each piece of code, and each function of the notebook that is a tool, the namespace is
-remembered. One that fails leaves the variables that existed as they were before it; a rollback
-goes back to a state after a step that passed. The transcript and what happened outside stay; files
-of the workspace come back where a step fails.
+The namespace is recorded before each code call and each call of a notebook function that is a
+tool. When the call fails, existing variables and workspace files are restored. A rollback restores
+the variables of the state after a successful step. The transcript and outside effects are never
+reverted.
 """
 
 import inspect
@@ -22,31 +22,34 @@ from parsimony_kernel.lineage.files import Files
 from parsimony_kernel.tools import Tool
 
 _MOST_CHARS = 400
-# What a run knows again once it has gone back.
+# The state fields that a rollback restores.
 _KNOWN = ("repetition", "procedure_state", "subgoals", "done_subgoals")
 
 
 class Progress:
-    """The checkpoints of one run, as far as its executor has any.
+    """The checkpoints of one run, if its executor supports them.
 
-    They are this process's: a run that was suspended begins with none, since the person may have
-    worked in the namespace meanwhile.
+    They live in this process. A resumed run starts without any, since the person may have changed
+    the namespace meanwhile.
     """
 
     def __init__(self, state: RunState, files: Files | None = None) -> None:
         make = getattr(state.code_executor, "checkpoints", None)
         self._store: Checkpoints | None = make() if callable(make) else None
         self._state, self._files = state, files
-        # The states whose checks had passed, by id: the executor's number, and what the run knew.
+        # Checkpoints by id: the executor's number, and the state fields of ``_KNOWN``.
         self._passed: dict[str, tuple[int, dict[str, Any]]] = {}
         self._steps = self._before = self._files_before = 0
-        # Whether the state as it is now is one that checks have passed, and whether the call that
-        # runs is taken back when it fails.
+        # Whether the current state is a valid checkpoint, and whether the current call is undone
+        # when it fails.
         self._is_good, self._is_tried = True, False
 
     def begin(self, tool: Tool | None) -> None:
-        """A call of ``tool`` is about to run. It is taken back when it fails if it is code, or a
-        function of the notebook; ``None`` for one that changes nothing."""
+        """Record the namespace before a call of ``tool``.
+
+        A failed call is undone if it is code or a function of the notebook. Pass ``None`` for a
+        call that changes nothing.
+        """
         body = inspect.unwrap(tool.function) if tool and tool.tool_type == "function" else None
         is_own = getattr(body, "__module__", None) == "__main__"
         self._is_tried = is_own or (tool is not None and tool.tool_type == "code")
@@ -60,8 +63,10 @@ class Progress:
                 self._store.protect_call(body)
 
     def settle(self, outcome: StepOutcome) -> StepOutcome:
-        """What the call leaves behind: a state to go back to, or, when it failed, nothing but the
-        names that are new. The outcome says what was taken back."""
+        """Mark a successful call as a checkpoint, or undo a failed one and say so in the outcome.
+
+        New names are kept after a failure.
+        """
         failure = outcome.failure
         if not self._is_tried or outcome.request is not None:
             return outcome
@@ -73,8 +78,8 @@ class Progress:
         if failure.refusal in GUIDANCE or HELD in failure.metadata:
             return outcome
         self._is_good = False
-        # Variables go with what happened outside: that is not taken back either. And nobody knows
-        # what the state is where something may still be changing it.
+        # Outside effects can't be undone, so the variables that go with them stay. And in an
+        # invalidated kernel something may still be changing the state.
         if failure.kind is FailureKind.kernel_invalidated or failure.effect is not Effect.none:
             return outcome
         back = PutBack()
@@ -86,7 +91,8 @@ class Progress:
         return adding(as_restored(outcome, back), "variables", told(back)) if back else outcome
 
     def _hold(self) -> None:
-        """The call waits for a person; what it has done so far goes if it may not go on."""
+        """Save the changes of a call that waits for approval, so that they can be undone if the
+        person declines."""
         paused = getattr(self._state.code_executor, "paused", None)
         if paused is None or self._store is None:
             return
@@ -96,7 +102,7 @@ class Progress:
             paused.changes.append(change)
 
     def declined(self) -> str:
-        """Take back what the code that may not go on had done; what came of it, in words."""
+        """Undo what a declined call did before it paused; return a description."""
         paused = getattr(self._state.code_executor, "paused", None)
         if paused is None:
             return ""
@@ -112,8 +118,10 @@ class Progress:
 
     @property
     def checkpoints(self) -> tuple[str, ...]:
-        """The ids of the states that can be gone back to, oldest first; the one as it is now among
-        them, where checks have passed it."""
+        """The ids of the available checkpoints, oldest first.
+
+        They include the current state, if it is valid.
+        """
         if (store := self._store) is None:
             return ()
         self._passed = {name: each for name, each in self._passed.items() if each[0] in store}
@@ -122,17 +130,17 @@ class Progress:
         return tuple(self._passed)
 
     def go_back(self, checkpoint_id: str | None = None) -> str:
-        """Go back to a state, by default the newest, and tell the model so.
+        """Restore a checkpoint, by default the newest, and return a description for the model.
 
-        What the run knew then is known again: its procedure's place, its plan, and what it had
-        been shown. ``LookupError`` when there is none, or none of that id.
+        Also restores the procedure's state, the plan and the repetition counts. Raises
+        ``LookupError`` when there is no checkpoint, or none of that id.
         """
         known = self.checkpoints
         target = next(reversed(known), "") if checkpoint_id is None else checkpoint_id
         if self._store is None or target not in known:
             raise LookupError(f"there is no checkpoint {target!r}")
         number, facts = self._passed[target]
-        back = self._store.put_back(number)  # with which the later ones are gone
+        back = self._store.put_back(number)  # this drops the later ones
         self._is_good = True
         for name, value in facts.items():
             setattr(self._state, name, copy(value))
@@ -141,7 +149,7 @@ class Progress:
         return f"The variables are as they were {when}. {told(back)}".rstrip()
 
     def end(self) -> Change | None:
-        """Forget all; what became of the variables is the value, if anything did."""
+        """Close the checkpoints; return the run's change of the variables, if there is any."""
         store, self._store = self._store, None
         return None if store is None else store.close()
 
@@ -151,7 +159,7 @@ class Progress:
 
 
 def told(back: PutBack) -> str:
-    """What going back did, in a sentence or two; empty when it did nothing."""
+    """Describe what was restored, in a sentence or two; empty if nothing was."""
     said = []
     for each, words in GONE_BACK.items():
         if names := ", ".join(getattr(back, each)):

@@ -1,7 +1,7 @@
-"""The words that every run begins with.
+"""The system prompt and the notebook context of a run.
 
-Text and its assembly, nothing else. The context's JSON comes from outputs that are bounded
-already; values from data stand in it as JSON strings, marked as data.
+Text and its assembly, nothing else. The context is JSON, built from outputs of bounded size; data
+values are JSON strings in it, marked as data.
 """
 
 import json
@@ -29,22 +29,22 @@ def _data(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, default=str).replace("</", "<\\/")
 
 
-# What an inventory always says, in its order.
+# The fields that every inventory has, in their order.
 _ALWAYS = {"working_folder": "", "files": [], "variables": [], "more_variables": 0, "artifacts": []}
 
 
 def notebook_context(
     *, around: Mapping[str, Any] | None = None, secrets: Secrets | None = None, **told: Any
 ) -> str:
-    """The inventory of a notebook as a block of the first message, without ``secrets``.
+    """Render the inventory of a notebook as a block of the first message, without secrets.
 
     Args:
-        around: the date and the versions of what code may use.
-        secrets: those of the process's environment by default.
-        told: ``working_folder``, ``files``, ``variables``, ``more_variables`` (how many more there
-            are) and ``artifacts``; and where there is any: ``replaceable``, names that the turn
-            which this one replaces has bound, free to bind again; ``kept_back``, what is not told,
-            so that nobody takes it for missing; ``answers``, which hold, by their questions.
+        around: the date and the package versions.
+        secrets: the redactor; by default one with the secrets of the process's environment.
+        told: ``working_folder``, ``files``, ``variables``, ``more_variables`` (the number of
+            unlisted ones) and ``artifacts``. Optional: ``replaceable``, the names bound by the turn
+            that this one replaces, free to bind again; ``kept_back``, the withheld items, so that
+            nobody takes them for missing; ``answers``, which still apply, by their questions.
     """
     given = {name: value for name, value in told.items() if value}
     inventory = {**(around or {}), **_ALWAYS, **given}
@@ -52,10 +52,10 @@ def notebook_context(
 
 
 def context_in_text(message: str, described: set[tuple[str, ...]] | None = None) -> str:
-    """The block of ``notebook_context`` with the columns of each table in one line.
+    """Rewrite a block of ``notebook_context`` with the columns of each table in one line.
 
-    What a model reads. The built-in one reads the block as it is. ``described`` are the columns
-    whose values have been told; it is added to.
+    This is for language models; the built-in rule-based model reads the block unchanged.
+    ``described`` holds the columns whose values were already listed, and is updated.
     """
     begin, end = block(CONTEXT_TAG, "\0").split("\0")
     if not (message.startswith(begin) and message.endswith(end)):
@@ -66,6 +66,6 @@ def context_in_text(message: str, described: set[tuple[str, ...]] | None = None)
 
 
 def notebook_changes(*, gone: Iterable[str], changed: Iterable[str]) -> str | None:
-    """What became of the namespace while a question waited; ``None`` when nothing did."""
+    """Render the changes of the namespace while a question waited; ``None`` without any."""
     told = {"gone": [*gone], "changed": [*changed]}
     return block(CHANGES_TAG, _data(told)) if any(told.values()) else None

@@ -1,7 +1,7 @@
 """Remove secrets from events before anybody reads them.
 
-A model's words arrive in pieces, and a secret may span two of them. Text that could be the start of
-a secret is held back until that is clear; nothing else is delayed.
+A model's text arrives in pieces, and a secret may span two of them. Text that could be the start of
+a secret is buffered until that is clear; nothing else is delayed.
 """
 
 from collections.abc import AsyncGenerator
@@ -11,7 +11,7 @@ from os.path import commonprefix
 from parsimony_kernel.core import events as ev
 from parsimony_kernel.llm.secrets import Secrets
 
-# A line that is longer is given in parts.
+# A longer line is passed on in parts.
 _LONGEST_LINE = 4_000
 _PRIVATE_KEY = "-----BEGIN "
 
@@ -38,7 +38,7 @@ async def redacted(
 
 
 class Words:
-    """Streamed prose, passed on without secrets."""
+    """Redactor of streamed text."""
 
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
@@ -57,7 +57,7 @@ class Words:
         return told + self._new(self._line[: sure - cut])
 
     def end(self) -> str:
-        """Return the text that is still held back."""
+        """Return the buffered rest of the text."""
         line, self._line = self._line, ""
         return self._new(line, is_end=True)
 
@@ -65,12 +65,12 @@ class Words:
         cleaned, told = self._secrets.clean(line), self._told
         same = commonprefix([cleaned, told])  # noqa: RUF071 - letters are meant
         if same != told and not is_end:
-            return ""  # what was told has become a secret's; the end of the line settles it
+            return ""  # emitted text turned out to begin a secret; wait for the end of the line
         self._told = "" if is_end else cleaned
         return cleaned[len(same) :]
 
     def _sure(self) -> int:
-        """Length of the line that is whole words and not the start of a known value."""
+        """Return the length of the line's safe prefix: whole words, and no start of a secret."""
         line = self._line
         sure = len(line) - len(line.split()[-1]) if line and not line[-1].isspace() else len(line)
         for value in self._spaced:

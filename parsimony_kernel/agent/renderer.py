@@ -1,10 +1,10 @@
-"""State becomes a prompt, here and nowhere else.
+"""The renderer: the only place that turns state into a prompt.
 
 Pure and byte-stable: the same state gives the same bytes, inputs are only read, outputs are fresh
-dicts. No clock, no randomness, no knowledge of providers, so that a provider's prompt cache stays
-warm from one iteration to the next. ``render_for_llm`` is document 002's, which keeps the results
-of two iterations; a run's ``IncrementalRenderer`` keeps them by size, at the price of what is new,
-and gives them as text.
+dicts. It knows no clock, randomness or provider, so a provider's prompt cache stays warm from one
+iteration to the next. ``render_for_llm`` follows document 002 and keeps the results of two
+iterations. A run uses ``IncrementalRenderer``, which keeps results by size, renders only new
+messages, and renders results as text.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,8 +26,9 @@ MAX_COMPACTION = 2
 
 Mode = Literal["default", "minimal"]
 
-# A run keeps this much of results, in characters; then all but the newest two are shortened at
-# once, and again whenever so much more has come: between that, only the end of a request is new.
+# In characters. When a run's results exceed the first size, all but the newest two are shortened
+# at once, and again after each further growth by the second size. In between, only the end of a
+# request changes, which keeps the provider's prompt cache valid.
 KEPT_RESULTS = 48 * 1024
 MORE_RESULTS = 16 * 1024
 
@@ -39,10 +40,10 @@ def render_for_llm(
     tools_block: str | None = None,
     capabilities_preamble: str = "",
 ) -> list[dict[str, Any]]:
-    """Render the next request, in litellm's shape, as document 002 says.
+    """Render the next request in litellm's format, as document 002 specifies.
 
     In order: the system prompt; ``state.pending_instruction`` as a user message; the conversation
-    with old tool results compacted; the lessons from failures, and last the pinned constraints.
+    with old tool results compacted; the lessons from failures; the pinned constraints.
     """
     selected, compaction = select_messages_to_render(state.messages), state.compaction
     cutoff = len(selected) if compaction else recent_iterations_cutoff(selected)
@@ -63,15 +64,15 @@ def render_for_llm(
 
 
 class IncrementalRenderer:
-    """The messages of one run's requests, with old results shortened by size.
+    """Incremental renderer for one run's requests; it shortens old results by size.
 
-    A message that was rendered before is the very same dict again, until it is shortened: callers
-    copy before they change one. Rests on ``RunState.messages`` growing at its end only; a list that
-    was replaced or cut is noticed and rendered anew.
+    A message rendered before is returned as the same dict until it is shortened, so callers must
+    copy it before changing it. Relies on ``RunState.messages`` growing at its end only; a replaced
+    or cut list is detected and rendered again.
 
     Args:
         instructions: the system prompt.
-        callable_: the names of the tools that the requests describe; all, where none is named.
+        callable_: the names of the tools that the requests describe; all if empty.
     """
 
     def __init__(self, instructions: str | None = None, callable_: Sequence[str] = ()) -> None:
@@ -81,12 +82,12 @@ class IncrementalRenderer:
 
     def _begin(self, in_text: bool, most: int) -> None:
         self._manner = in_text, most
-        self._known = self._callable  # what was last said to be callable
-        self._columns: set[tuple[str, ...]] = set()  # those whose values were told
-        # How many messages of the state were taken in, and the last of them.
+        self._known = self._callable  # the callable tools as last stated
+        self._columns: set[tuple[str, ...]] = set()  # columns whose values were listed
+        # How many messages of the state were rendered, and the last of them.
         self._read, self._newest = 0, None
         self._told: list[dict[str, Any]] = []
-        # By their place: results and pictures that stand in full, and the size of such results.
+        # By index: results and images that are still complete, and the size of these results.
         self._whole: dict[int, Any] = {}
         self._sizes: dict[int, int] = {}
         self._allowed = most
@@ -94,11 +95,16 @@ class IncrementalRenderer:
     def render(
         self, state: RunState, *, in_text: bool = True, most: int = KEPT_RESULTS
     ) -> list[dict[str, Any]]:
-        """Render the next request, in the order of ``render_for_llm``, except for what is said for
-        one request only: that stands last, where it un-caches nothing.
+        """Render the next request.
 
-        Without ``in_text`` results stand as envelopes, and all in full. ``most`` is how many
-        characters of them are kept before old ones are shortened.
+        The order is that of ``render_for_llm``, except that ``state.pending_instruction``, which
+        holds for one request only, is in the last message, so that it doesn't invalidate the
+        prompt cache.
+
+        Args:
+            state: the run's state.
+            in_text: render results as text; otherwise as complete envelopes.
+            most: how many characters of results to keep before old ones are shortened.
         """
         self._take_in(state.messages, in_text, most)
         if state.compaction:
@@ -110,7 +116,7 @@ class IncrementalRenderer:
         read = self._read
         grew = read <= len(messages) and (not read or messages[read - 1] is self._newest)
         added: Sequence[Any] = messages[read:] if grew else ()
-        # A newer snapshot of the context takes an older one out of the middle.
+        # A newer snapshot of the context replaces an older one in the middle.
         is_replaced = read > 0 and any(map(is_snapshot, added))
         if not grew or is_replaced or self._manner != (in_text, most):
             self._begin(in_text, most)
@@ -124,13 +130,13 @@ class IncrementalRenderer:
             elif in_text and _role(message) == "tool":
                 self._whole[index] = message
                 self._sizes[index] = len(str(told["content"]))
-                # The cut moves on in leaps: between two of them, only the end of a request is new.
+                # The cut moves in steps; between them only the end of a request changes.
                 if len(self._sizes) > 2 and sum(self._sizes.values()) > self._allowed:
                     self._shorten(2)
                     self._allowed = sum(self._sizes.values()) + min(MORE_RESULTS, most)
 
     def _shorten(self, kept: int) -> None:
-        """Shorten all results but the ``kept`` newest, with the pictures before those."""
+        """Shorten all results but the ``kept`` newest, and the images before these."""
         newest = list(self._sizes)[-kept:] if kept > 0 else []
         cut = newest[0] if newest else len(self._told)
         for index in [each for each in self._whole if each < cut]:
@@ -148,7 +154,7 @@ class IncrementalRenderer:
             described = [each for each in named if not self._callable or each in self._callable]
             envelope["valid_next_actions"] = described
             told["content"] = as_text(envelope, self._known, self._columns)
-            # None at a question: whoever goes on may call what could be called before.
+            # A question lists none; after the answer the earlier tools are callable again.
             self._known = described or self._known
         return told
 
@@ -156,7 +162,7 @@ class IncrementalRenderer:
 def recent_iterations_cutoff(
     messages: Sequence[Any], *, n_iterations: int = RECENT_ITERATIONS_DEFAULT
 ) -> int:
-    """The index of the ``n_iterations``-last assistant message; 0 when there are fewer."""
+    """Return the index of the ``n_iterations``-last assistant message; 0 when there are fewer."""
     answers = [index for index, each in enumerate(messages) if _role(each) == "assistant"]
     return answers[-n_iterations] if 0 < n_iterations <= len(answers) else 0
 
@@ -164,20 +170,21 @@ def recent_iterations_cutoff(
 def infer_message_mode(
     *, index: int, is_last_tool_message: bool, role: str, default_cutoff: int
 ) -> Mode:
-    """``minimal`` for a tool result before the cutoff that is not the newest; else ``default``."""
+    """Return ``minimal`` for a tool result before the cutoff, except the newest; else
+    ``default``."""
     if role != "tool" or is_last_tool_message or index >= default_cutoff:
         return "default"
     return "minimal"
 
 
 def select_messages_to_render(messages: Sequence[Any]) -> list[Any]:
-    """All messages, but of those that are snapshots of the context only the newest."""
+    """Drop all context snapshots except the newest."""
     newest = max((i for i, each in enumerate(messages) if is_snapshot(each)), default=-1)
     return [each for i, each in enumerate(messages) if i == newest or not is_snapshot(each)]
 
 
 def render_lessons_learned(lessons: Iterable[Failure]) -> str:
-    """The remembered failures as an XML block; empty when there are none."""
+    """Render the remembered failures as an XML block; empty when there are none."""
     rows = [
         f"  <failure kind={quoteattr(str(each.kind))} explanation={quoteattr(each.explanation)}"
         + (f" blockers={quoteattr('; '.join(each.blockers))}" if each.blockers else "")
@@ -188,20 +195,20 @@ def render_lessons_learned(lessons: Iterable[Failure]) -> str:
 
 
 def render_pinned_constraints(constraints: Sequence[str]) -> str:
-    """The rules that stand last in every prompt, as bullets; empty when there are none."""
+    """Render the pinned constraints as bullets; empty when there are none."""
     bullets = "\n".join(f"- {' '.join(escape(each).split())}" for each in constraints)
     return block("pinned_constraints", bullets) if bullets else ""
 
 
 def lessons_to_mind(lessons: Iterable[Failure]) -> str:
-    """What went wrong and has not been solved since, each once; empty when there is nothing."""
+    """Render the unsolved failures, each once; empty when there are none."""
     open_ones = {each.explanation: each for each in lessons if not each.metadata.get(SOLVED)}
     told = render_lessons_learned(open_ones.values())
     return f"What has gone wrong in this run, and is not solved yet:\n{told}" if told else ""
 
 
 def _said(role: str, between: str, *parts: str | None) -> list[dict[str, Any]]:
-    """The parts that there are as a message; none without any."""
+    """Join the non-empty parts into one message; no message without any."""
     content = between.join(filter(None, parts))
     return [{"role": role, "content": content}] if content else []
 
@@ -213,7 +220,7 @@ def _addendum(state: RunState, lessons: str, pending: str | None = None) -> list
 
 
 def _plan(state: RunState) -> str:
-    """The parts of the plan, which stand in old results that are shortened."""
+    """Render the plan, since the results that contain it may have been shortened."""
     done = state.done_subgoals
     rows = [f"- {'done' if each in done else 'open'}: {escape(each)}" for each in state.subgoals]
     return block("plan", "\n".join(rows)) if rows else ""

@@ -1,4 +1,4 @@
-"""From what a person configured to a model, and whether it can work before it is asked."""
+"""Resolve model configurations, and check that a model can work before it is asked."""
 
 import json
 import os
@@ -15,17 +15,18 @@ from parsimony_kernel.llm.providers import is_known, known, suggestion
 
 Config = Mapping[str, Any] | ChatModel | str
 
-# What holds for every model that is named, by its variable in the environment.
+# Environment variables that apply to every model given by name.
 ALIASES, PARAMETERS = "PARSIMONY_MODEL_ALIASES", "PARSIMONY_MODEL_PARAMETERS"
 EFFORT = "PARSIMONY_EFFORT"
 _OURS = {"model", "messages", "tools", "stream", "stream_options", "timeout"}
 
 
 def resolve_model(config: Config, environ: Mapping[str, str] = os.environ) -> ChatModel:
-    """The model that ``config`` means.
+    """Resolve ``config`` to a model.
 
-    A ``ChatModel`` is itself; ``"offline"`` is the embedded one; any other name, or a mapping of
-    litellm's keyword arguments, is a provider's. Nothing is imported or asked for it yet.
+    A ``ChatModel`` is returned unchanged; ``"offline"`` is the built-in rule-based model (no LLM);
+    any other name, or a mapping of litellm's keyword arguments, is a provider's model. Nothing is
+    imported or requested for that yet.
 
     Raises ``ValueError`` when no model is named.
     """
@@ -43,9 +44,9 @@ def resolve_model(config: Config, environ: Mapping[str, str] = os.environ) -> Ch
 def resolve_models(
     config: Config | Sequence[Config], environ: Mapping[str, str] = os.environ
 ) -> tuple[ChatModel, ...]:
-    """The fallback chain that ``config`` means, the preferred model first.
+    """Resolve ``config`` to a fallback chain, the preferred model first.
 
-    A list has one member a model; a text names several with commas between them. Raises
+    A list has one item per model; a string can name several, separated by commas. Raises
     ``ValueError`` when no model is named.
     """
     if isinstance(config, str):
@@ -58,9 +59,9 @@ def resolve_models(
 
 
 def names_in(models: str, environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-    """The models that a text names, with commas between them; an alias is the model it stands for.
+    """Split comma-separated model names, replacing aliases by their models.
 
-    Raises ``ValueError`` for aliases that cannot be read.
+    Raises ``ValueError`` for aliases that can't be parsed.
     """
     known = aliases(environ.get(ALIASES, ""))
     names = (part.strip() for part in models.split(","))
@@ -68,9 +69,9 @@ def names_in(models: str, environ: Mapping[str, str] = os.environ) -> tuple[str,
 
 
 def aliases(text: str) -> dict[str, str]:
-    """Short names of models, from ``fast=openai/gpt-5-mini, deep=anthropic/claude-opus-4-5``.
+    """Parse short names of models: ``fast=openai/gpt-5-mini, deep=anthropic/claude-opus-4-5``.
 
-    Raises ``ValueError`` with what it takes.
+    Raises ``ValueError`` with the expected format.
     """
     found = dict(_pairs(text))
     if not all(model and isinstance(model, str) for model in found.values()):
@@ -79,9 +80,9 @@ def aliases(text: str) -> dict[str, str]:
 
 
 def parameters(text: str) -> dict[str, Any]:
-    """Parameters of a model, from ``temperature=0.2, top_p=0.9`` or a JSON object.
+    """Parse model parameters: ``temperature=0.2, top_p=0.9`` or a JSON object.
 
-    Raises ``ValueError`` with what it takes.
+    Raises ``ValueError`` with the expected format.
     """
     found = json.loads(text) if text.lstrip().startswith("{") else dict(_pairs(text))
     for name in found:
@@ -106,7 +107,7 @@ def _pairs(text: str) -> list[tuple[str, Any]]:
 
 
 def _named(name: str, environ: Mapping[str, str]) -> dict[str, Any]:
-    """litellm's arguments for the model ``name``, with what is set for all of them."""
+    """Return litellm's arguments for ``name``, including those set for every model."""
     effort = environ.get(EFFORT, "").strip().lower()
     return {
         **parameters(environ.get(PARAMETERS, "")),
@@ -116,13 +117,16 @@ def _named(name: str, environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def check_models(models: str, environ: Mapping[str, str] = os.environ) -> Failure | None:
-    """Why one of the models in this text cannot work here, or ``None``; see ``check_model``."""
+    """Check comma-separated models; return the first failure or ``None``. See ``check_model``."""
     checked = (check_model(name, environ) for name in names_in(models, environ) or (models,))
     return next((failure for failure in checked if failure is not None), None)
 
 
 def check_model(name: str, environ: Mapping[str, str] = os.environ) -> Failure | None:
-    """Why the model ``name`` cannot work here, or ``None``; asks nobody and imports nothing."""
+    """Return why the model ``name`` can't work here, or ``None``.
+
+    Sends no request and doesn't import litellm.
+    """
     if name == OFFLINE:
         return None
     provider = credentials.provider_of(name)

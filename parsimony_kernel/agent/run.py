@@ -1,7 +1,6 @@
-"""One pass of a run after the other: check, ask the model, act, and answer what fails.
+"""The iterations of a run: check limits, ask the model, run its calls, recover from failures.
 
-The machinery around one state. Every exit is one of the terminal events; who begins and resumes a
-run is in ``agent.loop``.
+Every exit is a terminal event. Starting and resuming a run is in ``agent.loop``.
 """
 
 import asyncio
@@ -45,12 +44,12 @@ from parsimony_kernel.triage.classify import RulesClassifier
 T = TypeVar("T")
 Events = AsyncGenerator[ev.AgentEvent, None]
 
-# An answer that asks for more calls than this has lost its way; the rest of them is not run.
+# An answer with more calls than this is out of control; the calls beyond it are skipped.
 MAX_CALLS = 50
 
 
 class Run:
-    """The machinery around one state."""
+    """The operations of one run on its state."""
 
     def __init__(self, context: RunContext, state: RunState) -> None:
         hooks = context.hooks
@@ -63,16 +62,16 @@ class Run:
         self.gate = hooks.gate(self.tools, context, state)
         self.model_calls = ModelCalls(context, state, self.tools, self.secrets)
         self.progress = Progress(state, hooks.files(state))
-        self._recovered: ev.AgentEvent | None = None  # what the last failure was answered with
+        self._recovered: ev.AgentEvent | None = None  # the event that answered the last failure
         self._limits_met = 0
         self._refused: set[FailureKind] = set()
         turns = (each.get("tool_calls") for each in state.messages if isinstance(each, dict))
         self._ids = dict.fromkeys(call["id"] for calls in turns for call in calls or ())
-        # Calls of one answer that were begun together, from the one that runs on.
+        # Parallel calls of one answer that have started, from the current one on.
         self._beside: deque[asyncio.Task[tuple[StepOutcome, float]]] = deque()
 
     async def iterate(self) -> Events:
-        """One pass: check, ask the model, act."""
+        """Run one iteration: check limits, ask the model, run its calls."""
         state, model_calls = self.state, self.model_calls
         if state.answered is not None:
             for event in self._taken_up(*state.answered):
@@ -83,7 +82,7 @@ class Run:
             await pause(recovered, self.context, state)
         if self.cancellation.is_set:
             raise Cancelled(self.cancellation.reason)
-        # Whoever reads the events has taken this time, not the model.
+        # The time until now went to the reader of the events; it is not the model's silence.
         now = state.last_event_time_s = self.clock.monotonic()
         failure: Failure | None = None
         calls: Sequence[ToolCall] = ()
@@ -102,11 +101,11 @@ class Run:
         await self._skip(calls, self.secrets.clean(failure.explanation))
         yield await self._fail(failure)
         if FALLBACK in failure.metadata:
-            # Its last failure is not the next model's first.
+            # The next model starts with a fresh count.
             state.failure_attempts.pop(failure.kind, None)
 
     def _heard(self, reply: Completion | Failure) -> tuple[Failure | None, tuple[ToolCall, ...]]:
-        """Enter an answer into the transcript; the failure that it is, and the calls in it."""
+        """Append an answer to the transcript; return its failure, if any, and its calls."""
         if isinstance(reply, Failure):
             return reply, ()
         state, self._limits_met = self.state, 0
@@ -117,10 +116,10 @@ class Run:
         if failure is None and not calls:
             calls, said = written_calls(reply.message, self.tools, state.messages)
         if failure is None and not calls and said and DONE in self.tools and _ends(said, state):
-            # Words that end a run are the call that a model ends one with: through the same gate.
+            # A final answer in plain text becomes a call of return_done, so it passes the gate.
             function = FunctionCall(DONE, json.dumps({"summary": said}))
             calls, said = (ToolCall(f"ended_{len(state.messages)}", function),), None
-        # Some models give one id to several calls.
+        # Some models use one id for several calls.
         calls = tuple(replace(each, id=unique_id(each.id, self._ids)) for each in calls)
         self._say(said, calls, reply.message.opaque)
         if failure is None and not calls:
@@ -130,11 +129,13 @@ class Run:
         return failure, calls
 
     def _taken_up(self, record: SuspensionRecord, chosen: Choice | None) -> Iterator[ev.AgentEvent]:
-        """Go on from an answered question, unless the answer was to stop. It begins by saying how
-        far the run is."""
+        """Continue after an answered question, or end the run if the answer was to stop.
+
+        Yields a snapshot first.
+        """
         state, effect = self.state, record.pending_effect
         state.answered = None
-        # What the person says of a write whose outcome is unknown.
+        # The person says whether a write with an unknown outcome happened.
         if effect and chosen is Choice.happened:
             self.hooks.effects(state).commit(effect, {"confirmed": "by the person"})
         elif effect and chosen is Choice.did_not_happen:
@@ -147,7 +148,7 @@ class Run:
             yield ev.PartialRunSummary(missing=missing, learned_facts=learned(state))
 
     async def _in_order(self, calls: Sequence[ToolCall], approved: str | None) -> Events:
-        """Run ``calls`` one after the other, the first of them as it was ``approved``."""
+        """Run ``calls`` in order. ``approved`` is the hash that a person allowed for the first."""
         state, clean = self.state, bool(calls)
         await self._skip(calls[MAX_CALLS:], f"{MAX_CALLS} calls are the most in one answer")
         calls = calls[:MAX_CALLS]
@@ -168,8 +169,11 @@ class Run:
         yield snapshot_of(self.state, self.context)
 
     async def _allowed(self, held: HeldCall) -> tuple[Sequence[ToolCall], str | None]:
-        """The call that waited for a person with those behind it, and the hash of what is allowed;
-        none, and the model is told, where it may not run."""
+        """Return the call that waited for approval, the calls after it, and the approved hash.
+
+        If the person declined, undo what the call has done so far, tell the model, and return no
+        calls.
+        """
         state = self.state
         behind, state.pending_behind, state.pending_call = state.pending_behind, [], None
         call, *rest = (each.call for each in (held, *behind))
@@ -185,6 +189,7 @@ class Run:
     async def _call(
         self, call: ToolCall, *, rest: Sequence[ToolCall], approved: str | None = None
     ) -> Events:
+        """Run one call and yield its events; ``rest`` are the calls after it in the same answer."""
         state, name, tool = self.state, call.function.name, self.tools.get(call.function.name)
         arguments = arguments_of(call)
         begun = ev.ToolEvent(
@@ -217,7 +222,7 @@ class Run:
             yield ended(ok=False, result={"stopped": True})
             raise
         state.procedure_state = self.gate.place
-        # A running tool is not the model's silence, nor its time: it has a limit of its own.
+        # A tool has its own time limit: its time counts neither as silence nor as the run's time.
         state.last_event_time_s = self.clock.monotonic()
         state.started_monotonic_s += state.last_event_time_s - began
         outcome = self.progress.settle(outcome)
@@ -226,11 +231,11 @@ class Run:
             outcome = outcomes.adding(outcome, "note", note)
         keeping = self.hooks.kept(call, outcome, state)
         whole = await self._explained(call, await self._unless_stopped(keeping, outcome))
-        # What the model reads, and what people do: the second stays on this machine.
+        # ``read`` is for the model; ``outcome`` is for people and stays on this machine.
         read, outcome = self._told(self.hooks.shared(call, whole)), self._told(whole)
         content, failure = to_text(read.envelope), outcome.failure
         if failure is not None and HELD in failure.metadata:
-            # It waits for a person, and goes into the record, to be run as it is.
+            # It waits for approval; the record keeps the call, so that it can run unchanged.
             yield ended(result={"waiting": "approval"})
             await self.let_fall()
             sha = failure.metadata[HELD]
@@ -258,8 +263,8 @@ class Run:
             tool_name=name, tool_call_id=call.id, content=content, ok=outcome.ok
         )
         await self._picture(outcome)
-        # What follows in the batch was written in the belief that this call succeeds and the run
-        # goes on; and a record may be sealed next, in which no call may stay unanswered.
+        # The model wrote the rest of the batch on the assumption that this call succeeds. And a
+        # record may be sealed next, in which every call needs a result.
         if outcome.request is not None or not outcome.ok:
             ends = "failed" if outcome.request is None else "ended the run"
             await self._skip(rest, f"the call before it {ends}")
@@ -277,7 +282,7 @@ class Run:
             yield await self._fail(failed, read=told)
 
     def _note(self, call: ToolCall, outcome: StepOutcome, read: StepOutcome) -> None:
-        """What the run knows after ``call``: a plan, what has been solved, and what was seen."""
+        """Update the state after ``call``: plan, solved failures and repetition counts."""
         state, name, data = self.state, call.function.name, outcome.result.data
         if outcome.ok:
             self._solve(name)
@@ -296,16 +301,16 @@ class Run:
             read=outcomes.shown(read),
         )
         state.repetition = seen.to_json()
-        # Asking again for what changes is no loop; code that fails anew each time is one.
+        # Polling for changing results is no loop; code that fails in a new way each time is one.
         if seen.is_news and (outcome.ok or not is_code):
             state.last_repeat_counts[loop_signature(name, arguments)] = 1
 
     def _is_first_of_its_kind(self, refusal: Failure) -> bool:
-        """Whether a guidance refusal is the first of its kind: the tool's answer, which the model
-        reads before it goes on. The second in a row enters the funnel.
+        """Whether a guidance refusal is the first of its kind.
 
-        The first is counted there, but not where the ladder goes on with narrowing, whose one
-        strike it would use up.
+        The first one is only the tool's result, which the model reads before it continues; the
+        second in a row enters the funnel. The first counts as a failed attempt only where the
+        action is a retry: counting it before narrowing would use up narrowing's single attempt.
         """
         kind, state = refusal.kind, self.state
         if state.failure_attempts.get(kind) or kind in self._refused:
@@ -317,7 +322,7 @@ class Run:
         return True
 
     async def _step(self, call: ToolCall, approved: str | None = None) -> tuple[StepOutcome, float]:
-        """Pass ``call`` through the gate; its outcome and its seconds."""
+        """Pass ``call`` through the gate; return its outcome and its duration in seconds."""
         name, given, started = call.function.name, arguments_of(call), self.clock.monotonic()
         replied, self.state.reply = REPLY.set(self.state.reply), None
         try:
@@ -328,31 +333,39 @@ class Run:
         return outcome, self.clock.monotonic() - started
 
     def _overlaps(self, call: ToolCall) -> bool:
-        """Whether ``call`` may run beside others: its tool says so, does nothing, and no person is
-        asked. In a procedure, each step decides which may follow."""
+        """Whether ``call`` may run in parallel with others.
+
+        Its tool must be marked as parallelizable, have no effect and need no person. In a procedure
+        nothing runs in parallel, since each step decides which may follow.
+        """
         tool = self.tools.get(call.function.name)
         if tool is None or not tool.parallelizable or self.gate.place:
             return False
         return tool.effect == "none" and not tool.asks and tool.reaches is None
 
     async def let_fall(self) -> None:
-        """End what was begun beside a call that failed or was stopped; it counts as not run."""
+        """Cancel parallel calls after one failed or was stopped; they count as not run."""
         begun, self._beside = self._beside, deque()
         for each in begun:
             each.cancel()
         await asyncio.gather(*begun, return_exceptions=True)
 
     def _solve(self, tool: str | None) -> None:
-        """A call of ``tool`` has worked, or, with ``None``, an answer was as it should be: what
-        had failed there before is no longer told."""
+        """Mark earlier failures of ``tool`` as solved, so that the model no longer reads them.
+
+        ``None`` stands for failures of no tool, such as an answer without a call.
+        """
         self.state.lessons_learned = [
             each.noting({SOLVED: True}) if each.metadata.get("tool_name") == tool else each
             for each in self.state.lessons_learned
         ]
 
     def _drained(self) -> Iterator[ev.AgentEvent]:
-        """What the host has emitted: what is published is minted by this run, and what a model was
-        asked beside it is spent by it."""
+        """Yield the events that the host emitted, and add them to the state.
+
+        Published artifacts are recorded as this run's, and model calls of tools count towards its
+        cost.
+        """
         state, turn = self.state, self.state.turn
         for event in self.hooks.drain():
             if isinstance(event, ev.ArtifactPublished):
@@ -369,22 +382,22 @@ class Run:
             yield event
 
     def _told(self, outcome: StepOutcome) -> StepOutcome:
-        """The outcome as everyone reads it: without what this run has to keep to itself."""
+        """Copy the outcome without secrets."""
         envelope = self.secrets.of_cleaned(outcome.envelope)
         failure = outcome.failure and self.secrets.of_failure(outcome.failure)
         result = outcome.result if failure is None else replace(outcome.result, failure=failure)
         return replace(outcome, envelope=envelope, failure=failure, result=result)
 
     async def _unless_stopped(self, work: Awaitable[T], instead: T) -> T:
-        """What ``work`` gives; ``instead`` where the run is stopped, for what a step came to is
-        told first."""
+        """Await ``work``; return ``instead`` if the run is stopped, so that the step's outcome is
+        still reported."""
         try:
             return await self.cancellation.race(work)
         except Cancelled:
             return instead
 
     async def _picture(self, outcome: StepOutcome) -> None:
-        """Show what a step drew to a model that sees."""
+        """Append the step's charts to the transcript if the model accepts images."""
         sees = getattr(self.model_calls.model, "sees_pictures", False)
         if sees and (figures := self.hooks.pictures(outcome)):
             drawing = asyncio.to_thread(picture_messages, figures, list(self.state.messages))
@@ -392,8 +405,7 @@ class Run:
             self.state.messages.extend(self.secrets.of_prose(drawn))
 
     async def _explained(self, call: ToolCall, outcome: StepOutcome) -> StepOutcome:
-        """The outcome with the type of its failure, where the gate could not tell that, and with
-        what helps against it."""
+        """Add the failure type and its hint to an outcome that the gate could not classify."""
         failure = outcome.failure
         if failure is None or not has_open_type(failure):
             return outcome
@@ -407,16 +419,16 @@ class Run:
         return outcomes.with_type(outcome, await self._unless_stopped(judging, FailureType.UNKNOWN))
 
     async def _fail(self, failure: Failure, *, read: Failure | None = None) -> ev.AgentEvent:
-        """Answer ``failure``; ``read`` is what the model may read of it, if that is not all."""
+        """Send ``failure`` through the funnel; ``read`` is the part that the model may read."""
         self._limits_met += failure.kind in LIMITS or GUARD in failure.metadata
-        if self._limits_met > 1:  # trying a limit again meets it again, so once is the most
+        if self._limits_met > 1:  # retrying a limit would only reach it again
             failure = failure.noting({FINAL: True})
         failure = self.secrets.of_failure(failure)
         self._recovered = await answer(failure, self.context, self.state, run=self, read=read)
         return self._recovered
 
     def known(self) -> TriageContext:
-        """What a strategy or a classifier may know of this run."""
+        """Return the facts about this run for strategies and classifiers."""
         state, identifiers = self.state, getattr(self.context.contract, "identifiers", {})
         return TriageContext(
             tools=tuple(self.tools),
@@ -430,19 +442,23 @@ class Run:
         )
 
     def go_back(self, checkpoint_id: str | None) -> tuple[str, str]:
-        """Go back to a checkpoint; ``LookupError`` when there is none."""
+        """Restore a checkpoint; describe it for people and for the model.
+
+        Raises ``LookupError`` when there is none.
+        """
         words = self.progress.go_back(checkpoint_id)
-        # With its walker where the procedure stood then.
+        # A new gate, since its walker starts at the restored state of the procedure.
         self.gate = self.hooks.gate(self.tools, self.context, self.state)
         return words, self.hooks.shared_names(words)
 
     async def _skip(self, calls: Sequence[ToolCall], why: str) -> None:
+        """Answer ``calls`` as not run."""
         await self.let_fall()
         for call in calls:
             self._answer(call, to_text({"error": "not_run", "message": f"not run: {why}"}))
 
     def _say(self, said: str | None, calls: Sequence[ToolCall], opaque: str) -> None:
-        """Enter a model's answer into the transcript."""
+        """Append the model's answer to the transcript, without secrets."""
         secrets = self.secrets
         content = secrets.of_json(encodable(said))
         message: dict[str, Any] = {"role": "assistant", "content": content}
@@ -456,12 +472,13 @@ class Run:
         self.state.messages.append(message)
 
     def _answer(self, call: ToolCall, content: str) -> None:
+        """Append the result of ``call`` to the transcript."""
         message = {"role": "tool", "tool_call_id": call.id, "name": call.function.name}
         self.state.messages.append({**message, "content": content})
 
 
 def snapshot_of(state: RunState, context: RunContext) -> ev.StateSnapshot:
-    """How far the run of ``state`` is: its rounds, its variables, its seconds."""
+    """Build a progress event: iterations, variables and elapsed seconds."""
     return ev.StateSnapshot(
         iteration=state.iteration,
         variables=context.hooks.variables(state),
@@ -470,8 +487,8 @@ def snapshot_of(state: RunState, context: RunContext) -> ev.StateSnapshot:
 
 
 def _ends(words: str, state: RunState) -> bool:
-    """Whether words are the end: something was done, nothing of it failed, no part of a plan is
-    open, and they announce nothing."""
+    """Whether a plain-text answer is final: tools ran, no failure or subgoal is open, and the text
+    doesn't announce more (by ending in a colon or an ellipsis)."""
     said = words.rstrip()
     announces = not said or said.endswith((":", "…", "..."))
     is_open = bool(state.failure_attempts or state.open_subgoals)
@@ -479,6 +496,6 @@ def _ends(words: str, state: RunState) -> bool:
 
 
 def _last_words(messages: Sequence[Mapping[str, Any]]) -> str:
-    """What the model said last; empty where it only called tools."""
+    """Return the text of the model's last message; empty if it only called tools."""
     said = (each["content"] for each in reversed(messages) if each["role"] == "assistant")
     return next(said, None) or ""

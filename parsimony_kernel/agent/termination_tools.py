@@ -1,7 +1,7 @@
-"""The three tools that end a run, or suspend it.
+"""The three tools that end or suspend a run.
 
-Each checks its words and gives a request as a value; ``outcomes.terminal_event`` is what comes of
-it. What a model is told of them stands in ``prompts.toml``.
+Each validates its text and returns a request as a value; ``outcomes.terminal_event`` turns it into
+an event. Their descriptions for the model are in ``prompts.toml``.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from parsimony_kernel.tools import Tool, ToolResult, Tools, tool
 
 
 def _words(value: object, what: str) -> str:
-    """``value`` as words. ``ValueError`` when it is no text or has none."""
+    """Return ``value`` stripped; raise ``ValueError(what)`` if it is empty or not a string."""
     if not isinstance(value, str) or not value.strip():
         raise ValueError(what)
     return value.strip()
@@ -60,5 +60,5 @@ _TOOLS = (
 
 
 def termination_tools() -> Tools:
-    """``return_done``, ``return_unable`` and ``ask_user``."""
+    """Return ``return_done``, ``return_unable`` and ``ask_user``."""
     return Tools(_TOOLS)

@@ -1,6 +1,6 @@
-"""Calls that a model wrote into its words, as most small ones do: Python, JSON, XML.
+"""Parse tool calls that a model wrote into its text as Python, JSON or XML.
 
-What is found is a call like any other, and goes through the same gate.
+Most small models do. A parsed call is a call like any other, and passes the same gate.
 """
 
 import json
@@ -14,11 +14,11 @@ from parsimony_kernel.analysis.read import literal_calls, read
 from parsimony_kernel.core.chat import FunctionCall, Message, ToolCall
 from parsimony_kernel.tools import Tools
 
-# How ids of such calls begin.
+# The prefix of the ids of such calls.
 WRITTEN = "written_"
 RUN_CODE = "run_code"
 
-# More is no answer of a weak model, and is not searched.
+# Limits of the search; no answer of a small model needs more.
 _MOST_CHARS = 100_000
 _MOST_TRIES = 200
 _LONGEST_TAG = 64
@@ -29,7 +29,7 @@ _FENCE = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _PYTHON = frozenset({"python", "py", "python3", "ipython", "jupyter", "tool_code"})
-# What stands around a call once it is taken out.
+# The markup that remains around a call after its removal.
 _MARKUP = re.compile(
     r"</?(?:tool_calls?|function_calls?|tools?)>|\[/?TOOL_CALLS?\]|<[|｜][^|｜<>\n]{1,40}[|｜]>"
     r"|\{\s*\"(?:tool_calls?|function_call)\"\s*:[^\[\]]{0,9}\[?[^\[\]]{0,2000}\]?\s*\}"
@@ -47,7 +47,7 @@ Arguments = dict[str, Any]
 
 
 class _Found(NamedTuple):
-    """A call, and where in the text it stands."""
+    """A call and its position in the text."""
 
     start: int
     end: int
@@ -58,11 +58,18 @@ class _Found(NamedTuple):
 def written_calls(
     message: Message, tools: Tools, messages: Sequence[Mapping[str, Any]]
 ) -> tuple[tuple[ToolCall, ...], str]:
-    """The calls in the words of ``message``, or in its reasoning where it says nothing; and the
-    words around them.
+    """Extract the calls from the text of ``message``, or from its reasoning if the text is empty.
 
-    A fence of Python is code to run for a model that calls no tools otherwise, unless it has run:
-    one that does shows code to people. ``messages`` are those of the run before.
+    A Python code fence counts as code to run, once, if the model has made no other kind of call: a
+    model that can call tools shows code to people.
+
+    Args:
+        message: the model's answer.
+        tools: the callable tools.
+        messages: the run's earlier messages.
+
+    Returns:
+        The calls, and the text around them.
     """
     said = (message.content or "")[:_MOST_CHARS]
     words = _THOUGHT.sub("", said)
@@ -82,9 +89,10 @@ def written_calls(
 
 
 def _fenced(words: str, tools: Tools, messages: Sequence[Mapping[str, Any]]) -> Iterator[_Found]:
-    """The Python in ``words`` as one cell, and behind it the calls of fences that only call tools.
+    """Yield the Python fences in ``words`` as one cell, then the calls of fences that only call
+    tools.
 
-    Text of no kind counts only where it can be run.
+    A fence without a language counts only if it parses as Python with calls or imports.
     """
     turns = [each for each in messages if isinstance(each, Mapping)]
     earlier = [call for each in turns for call in each.get("tool_calls") or ()]
@@ -115,25 +123,25 @@ def _is_code(text: str) -> bool:
 
 
 def _in_python(code: str, tools: Tools) -> list[tuple[str, Arguments]]:
-    """The calls that ``code`` is, where it does nothing but call tools."""
+    """Parse ``code`` into calls if it does nothing but call tools; otherwise return none."""
     calls = list[tuple[str, Arguments]]()
     for name, given, named in literal_calls(code):
         if name not in tools:
             return []
         parameters = [*tools[name].parameters_schema.get("properties", ())]
         taken = dict(zip(parameters, given, strict=False))
-        # What no call can hold is left to Python, which says so.
+        # Python reports invalid arguments better, so they are left to it.
         if len(given) > len(parameters) or named.keys() & {*taken, "None"}:
             return []
         calls.append((name, taken | named))
-    with suppress(TypeError):  # a key that JSON has no word for
+    with suppress(TypeError):  # a key that JSON can't express
         json.dumps(calls, default=str)
         return calls
     return []
 
 
 def _named(words: str, tools: Tools) -> Iterator[_Found]:
-    """The calls in ``words`` that name a tool, as JSON or as elements; none within another."""
+    """Yield the calls in ``words`` that name a tool, as JSON or as XML elements; none nested."""
     names = "|".join(map(re.escape, tools))
     opening = re.compile(rf"[\[{{]|<(?:\w+(?:\s+name)?=)?[\"']?({names})[\"']?>")
     at = 0
@@ -148,12 +156,13 @@ def _named(words: str, tools: Tools) -> Iterator[_Found]:
 
 
 def _in_element(words: str, opened: re.Match[str], tools: Tools) -> _Found | None:
-    """The call whose element was ``opened``."""
+    """Parse the XML element at ``opened`` as a call."""
     name, schema = opened[1], tools[opened[1]].parameters_schema
     closing = re.compile(rf"</(?:function|invoke|tool|tool_call|{re.escape(name)})>|\Z")
     closed = next(closing.finditer(words, opened.end()))
     body, types = words[opened.end() : closed.start()], schema.get("properties", {})
-    # Nothing behind the last closing is whole; a model may repeat an opening for ever.
+    # Only up to the last closing tag: after it no element is complete, and a model may repeat an
+    # opening tag forever.
     most = body.rfind("</") + _LONGEST_TAG
     arguments = _object(body) or {
         key: text if types.get(key, {}).get("type") == "string" else _json(text)
@@ -164,7 +173,7 @@ def _in_element(words: str, opened: re.Match[str], tools: Tools) -> _Found | Non
 
 
 def _in_json(words: str, opened: re.Match[str], tools: Tools) -> _Found | None:
-    """The call that the JSON is which was ``opened``: an object that names a tool."""
+    """Parse the JSON at ``opened`` as a call: an object that names a tool."""
     try:
         value, end = _DECODER.raw_decode(words, opened.start())
     except (ValueError, RecursionError):

@@ -1,1 +1,1 @@
-"""The way out to a model: one chokepoint, a small protocol, and what implements it."""
+"""Model access: one chokepoint, a small protocol, and its implementations."""

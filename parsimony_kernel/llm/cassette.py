@@ -1,8 +1,8 @@
-"""Answers of a model, written down and given again.
+"""Record and replay model answers.
 
-``Recorder`` stands around a model and keeps each whole answer; ``Player`` needs no model. Both
-know a request by its step in its turn and by its normal form. What is not recorded is no weather
-but a test's fault: ``CassetteMiss`` says what differs from the nearest that is.
+``recorded`` wraps a model and saves each complete answer; ``Player`` replays them without a model.
+Both identify a request by its step in the turn and its normal form. A missing request is a test
+error and not a provider failure: ``CassetteMiss`` shows the difference to the nearest recorded one.
 """
 
 import difflib
@@ -28,7 +28,7 @@ FOLDER = "cassettes"
 
 _SHOWN_LINES = 40
 _SHOWN_WIDTH = 160
-# Farther apart than this, two requests of a person have nothing to do with each other.
+# Below this similarity, two requests of a person are unrelated.
 _ALIKE = 0.5
 _REMEDY = (
     "If that is meant, record it again: restart the kernel and run all cells with "
@@ -37,12 +37,12 @@ _REMEDY = (
 
 
 def path_of(notebook: Path) -> Path:
-    """Where the recording of the file ``notebook`` lies: beside it, one file for each notebook."""
+    """Return the path of a notebook's recording, one file per notebook in a folder beside it."""
     return notebook.parent / FOLDER / f"{notebook.stem}.yaml"
 
 
 class CassetteMiss(StandInError, SessionError):
-    """A request that was not recorded. ``str()`` says what differs from the nearest one."""
+    """A request that was not recorded. ``str()`` shows the difference to the nearest one."""
 
 
 # -- recording
@@ -50,11 +50,11 @@ class CassetteMiss(StandInError, SessionError):
 
 @dataclass(eq=False)
 class TurnRecorder:
-    """Writes the answers of one turn down, each as it comes.
+    """Recorder of one turn's answers, each saved as it arrives.
 
     Args:
-        goes_on: whether the turn was begun before, so that the steps before the first one that
-            comes now are kept; else an earlier recording of the turn is replaced by that one.
+        goes_on: whether this continues a turn. Then the recorded steps before the first new one
+            are kept; otherwise the new recording of the turn replaces the old one.
     """
 
     tape: Tape
@@ -64,7 +64,7 @@ class TurnRecorder:
     goes_on: bool = False
 
     def keep(self, request: ModelRequest, answer: Completion) -> None:
-        """Write down that ``request`` got ``answer``. ``FailureRaised`` when it cannot be done."""
+        """Record ``answer`` for ``request``; ``FailureRaised`` if it can't be saved."""
         asked = request_key(request, self.place)
         steps = self.turn.steps
         if self.goes_on:
@@ -83,7 +83,7 @@ class TurnRecorder:
 
 
 def recorded(model: ChatModel, recorder: TurnRecorder) -> ChatModel:
-    """``model``, with ``recorder`` writing down what it answers."""
+    """Wrap ``model`` so that ``recorder`` saves its answers."""
 
     def heard(request: ModelRequest, given: object) -> Delta | Completion:
         item = read(given, model=model.name)
@@ -98,14 +98,19 @@ def recorded(model: ChatModel, recorder: TurnRecorder) -> ChatModel:
 
 
 class Player:
-    """Answers the requests of one turn from a recording.
+    """A model that answers the requests of one turn from a recording.
 
-    The same request gets the answers that it got, in their order, and then the last one again.
+    A repeated request gets its recorded answers in order, then the last one again.
 
     Args:
-        shown: what messages call the file.
+        recording: the notebook's recording.
+        words: the normalized request of the turn.
+        occurrence: which of the cells with this request it is, from 1.
+        place: the environment of the requests.
+        shown: the file's name in messages.
 
-    Raises ``CassetteMiss`` where the turn was not recorded at all.
+    Raises:
+        CassetteMiss: the turn was not recorded.
     """
 
     is_stand_in = True
@@ -116,7 +121,7 @@ class Player:
         same = [turn for turn in recording.turns if turn.request == words]
         if not same:
             raise CassetteMiss(_unknown_turn(recording, words, shown))
-        # Which of several cells with the same request this is says less than the requests do.
+        # The occurrence is only a preference: the requests identify a turn more reliably.
         self._turns = tuple(sorted(same, key=lambda turn: turn.occurrence != occurrence))
         self._place = place
         self._shown = shown
@@ -124,25 +129,28 @@ class Player:
 
     @property
     def name(self) -> str:
-        """The model that was recorded."""
+        """The name of the recorded model."""
         return self._turns[0].model
 
     @property
     def sees_pictures(self) -> bool:
-        """Whether the model was shown a picture."""
+        """Whether the recorded model received a picture."""
         return any(MARK in step.asked for turn in self._turns for step in turn.steps)
 
     @property
     def service(self) -> str:
-        """A recording is never down, whatever the model is."""
+        """The recording's own name, so that it shares no circuit breaker with the model."""
         return f"the recording {self._shown}"
 
     async def estimate_cost_usd(self, prompt_tokens: int, answer_tokens: int) -> float:
-        """Nothing: it was paid for before."""
+        """Return 0: the answer was paid for when it was recorded."""
         return 0.0
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
-        """The recorded answer, whole pieces first. Raises ``CassetteMiss``."""
+        """Yield the recorded answer: its reasoning and text, then the completion.
+
+        Raises ``CassetteMiss`` for a request that was not recorded.
+        """
         asked = request_key(request, self._place)
         answers = self._answers(asked)
         key = (asked.step, asked.text)
@@ -168,7 +176,7 @@ class Player:
 
 
 def difference(before: str, now: str) -> str:
-    """A unified diff in at most 42 lines, none wider than a screen."""
+    """Return a unified diff of at most 41 lines, each of at most 160 characters."""
     both = before.splitlines(), now.splitlines()
     lines = list(difflib.unified_diff(*both, "recorded", "now", n=2, lineterm=""))
     more = len(lines) - _SHOWN_LINES

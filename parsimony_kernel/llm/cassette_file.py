@@ -1,9 +1,8 @@
-"""The file of a notebook's recorded answers: YAML that a reviewer can read and a diff can tell.
+"""The recording file of a notebook's model answers: YAML that reviews and diffs well.
 
-A turn is its request; a step is what was new in the request to the model, and the answer. Nothing
-that differs from one recording to the next of the same: no times, no ids, no hashes, which are
-reckoned from the words. The rule of the place: what is read is checked in every field, for people
-edit and merge such files.
+A turn is identified by its request; a step holds the new part of the model request and the answer.
+The file has no times, ids or hashes, so a second recording of the same answers is identical.
+Every field is validated on reading, since people edit and merge such files.
 """
 
 import json
@@ -28,17 +27,17 @@ _HEADER = (
     "# Answers of a model, recorded by Parsimony Agent. `pytest --nbval` replays them; to change\n"
     "# one, record its cell again.\n"
 )
-# Breaks of lines that YAML takes for others, and what it does not take as it is.
+# Line breaks that YAML would change, and characters that it can't contain unescaped.
 _TO_ESCAPE = re.compile(
     "[^\\t\\n\\x20-\\x7e\\xa0-\\u2027\\u202a-\\ud7ff\\ue000-\\ufefe\\uff00-\\ufffd\\U00010000-\\U0010fffe]"
 )
-# How deep a block is must be clear before the first tab.
+# A block's indentation must be clear before the first tab.
 _BLOCK = re.compile(r"[ \n]*\S")
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class CassetteError(StorageError):
-    """A recording cannot be used. ``str()`` is one sentence with the remedy."""
+    """A recording can't be used. ``str()`` gives the reason and the remedy."""
 
 
 class _Part(BaseModel):
@@ -46,14 +45,14 @@ class _Part(BaseModel):
 
 
 class RecordedCall(_Part):
-    """A call: its fields, so that code stands in lines, or what the model wrote for them."""
+    """A call: parsed arguments, so that code spans lines, or the model's raw text for them."""
 
     tool: str
     arguments: dict[str, JsonValue] | str
 
 
 class RecordedTokens(_Part):
-    """What an answer took."""
+    """The token counts of an answer."""
 
     prompt: int = 0
     answer: int = 0
@@ -61,8 +60,10 @@ class RecordedTokens(_Part):
 
 
 class RecordedStep(_Part):
-    """What was asked for in one step, and the answer; ``by`` is its model where that is not the
-    turn's."""
+    """One step: its request key and the answer.
+
+    ``by`` is the model that answered, if it isn't the turn's.
+    """
 
     step: int
     asked: str
@@ -77,7 +78,10 @@ class RecordedStep(_Part):
 
     @classmethod
     def of(cls, asked: RequestKey, answer: Completion, model: str, secrets: Secrets) -> Self:
-        """The step of ``asked``, to which a turn of ``model`` got ``answer``, without secrets."""
+        """Create a step from its request key and ``answer``, without secrets.
+
+        ``model`` is the turn's model.
+        """
         message, usage = answer.message, answer.usage
         called = [(each.function.name, each.function.arguments) for each in message.tool_calls]
         return cls(
@@ -101,7 +105,7 @@ class RecordedStep(_Part):
         )
 
     def answer(self, model: str) -> Completion:
-        """The answer, in a turn of ``model``."""
+        """Rebuild the answer; ``model`` is the turn's model."""
         calls = tuple(
             ToolCall(f"call_{self.step}_{i}", FunctionCall(each.tool, _written(each.arguments)))
             for i, each in enumerate(self.calls, 1)
@@ -114,8 +118,11 @@ class RecordedStep(_Part):
 class RecordedTurn(_Part):
     """The steps of one turn.
 
-    ``request`` are its words in normal form, ``occurrence`` counts the cells of the notebook that
-    have the same, from 1. ``model`` is what the record called the model, or the models.
+    Args:
+        request: the normalized request.
+        occurrence: which of the notebook's cells with this request it is, from 1.
+        model: the name of the model, or the models, as in the record.
+        steps: the recorded steps.
     """
 
     request: str
@@ -125,7 +132,7 @@ class RecordedTurn(_Part):
 
     @property
     def key(self) -> tuple[str, int]:
-        """What no two turns of a recording share."""
+        """The unique key of a turn in its recording."""
         return self.request, self.occurrence
 
 
@@ -136,17 +143,17 @@ class Recording(_Part):
     turns: tuple[RecordedTurn, ...] = ()
 
     def turn(self, key: tuple[str, int]) -> RecordedTurn | None:
-        """The turn of that key, if it was recorded."""
+        """Return the turn with this key, if it was recorded."""
         return next((turn for turn in self.turns if turn.key == key), None)
 
     def with_turn(self, turn: RecordedTurn) -> "Recording":
-        """With ``turn`` in the place of the one that has its key, or behind all others."""
+        """Copy the recording with ``turn`` replacing the one with its key, or appended."""
         turns = {each.key: each for each in (*self.turns, turn)}
         return Recording(notebook=self.notebook, turns=tuple(turns.values()))
 
 
 class Tape:
-    """The recording of ``notebook`` in the file ``path``."""
+    """The recording of a notebook in the file ``path``."""
 
     def __init__(self, path: Path, notebook: str) -> None:
         self.path = path
@@ -158,15 +165,15 @@ class Tape:
         return self.path.is_file()
 
     def read(self) -> Recording:
-        """What was recorded so far; ``CassetteError`` when the file cannot be read as such."""
+        """Read the recording; ``CassetteError`` if the file isn't a valid one."""
         if not self.exists:
             return Recording(notebook=self.notebook)
         return parse(durable.read(self.path), self.path)
 
     def put(self, turn: RecordedTurn) -> None:
-        """Write ``turn`` down, in the place of an earlier recording of it.
+        """Save ``turn``, replacing an earlier recording of it.
 
-        Turns that another kernel writes meanwhile stay. ``StorageError`` when it cannot be done.
+        Turns written by another kernel meanwhile are kept. Raises ``StorageError`` on failure.
         """
 
         def change(before: bytes) -> bytes:
@@ -178,7 +185,7 @@ class Tape:
 
 
 def to_text(recording: Recording) -> str:
-    """The recording as the text of its file."""
+    """Render a recording as the text of its file."""
     head = _dumped({"version": VERSION, "notebook": recording.notebook})
     told = (json.dumps(each.model_dump(exclude_defaults=True)) for each in recording.turns)
     turns = "".join(map(_turn_in_words, told))
@@ -208,11 +215,11 @@ def _written(arguments: dict[str, Any] | str) -> str:
 
 
 class _InALine(dict[str, Any]):
-    """A mapping that is written in one line."""
+    """A mapping that YAML writes in one line."""
 
 
 class _Dumper(yaml.SafeDumper):
-    """Texts of several lines as blocks, and no line broken in two."""
+    """A YAML dumper that writes multi-line text as blocks and never wraps lines."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -220,7 +227,7 @@ class _Dumper(yaml.SafeDumper):
     def analyze_scalar(self, scalar: str) -> Any:
         analysis = super().analyze_scalar(scalar)
         if "\n" in scalar and _BLOCK.match(scalar) and _TO_ESCAPE.search(scalar) is None:
-            # Code has tabs and spaces at the ends of lines: YAML has nothing against them.
+            # PyYAML forbids blocks with tabs or trailing spaces, as in code; YAML allows them.
             analysis.allow_block = True
         return analysis
 
@@ -251,7 +258,7 @@ def _dumped(value: Any) -> str:
 
 
 def parse(data: bytes, path: Path) -> Recording:
-    """The recording that ``data`` of the file ``path`` is; ``CassetteError`` when it is none."""
+    """Parse and validate a recording; ``CassetteError`` naming ``path`` if it is invalid."""
     try:
         value = yaml.load(data, Loader=_LOADER)
     except yaml.YAMLError as exc:

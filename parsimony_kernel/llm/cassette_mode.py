@@ -1,16 +1,16 @@
-"""Whether answers of models are recorded, replayed, or neither."""
+"""The record and replay mode for model answers."""
 
 from collections.abc import Mapping
 from enum import StrEnum
 
 VARIABLE = "PARSIMONY_CASSETTE"
-# Names a file that says which model made the saved output of the cell that runs. Set by the plugin
-# for pytest, beside a replay.
+# The path of a file that names the model behind the running cell's saved output. The pytest plugin
+# sets it during a replay.
 SAVED_BY = "PARSIMONY_SAVED_BY"
 
 
 class CassetteMode(StrEnum):
-    """What happens to the answers of a turn."""
+    """Whether the answers of a turn are recorded, replayed, or neither."""
 
     record = "record"
     replay = "replay"
@@ -18,7 +18,7 @@ class CassetteMode(StrEnum):
 
 
 def mode_in(environ: Mapping[str, str]) -> CassetteMode:
-    """What ``PARSIMONY_CASSETTE`` says; ``ValueError`` with the remedy when it cannot be meant."""
+    """Parse ``PARSIMONY_CASSETTE``; ``ValueError`` with the remedy for an unknown value."""
     said = environ.get(VARIABLE, "").strip().lower()
     try:
         return CassetteMode(said or CassetteMode.off)

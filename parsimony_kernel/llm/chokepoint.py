@@ -1,9 +1,8 @@
-"""The only way out to a model.
+"""The chokepoint: the only code that calls a model.
 
-One attempt per call, and five promises: what is sent is a valid transcript, a cancel ends the
-wait at once and leaves nothing running, silence and the length of an answer have a limit, what
-comes back has the types that it promises, and whatever goes wrong comes back as a ``Failure``.
-Trying again is the funnel's.
+Each call is one attempt, with five guarantees: the sent transcript is valid; a cancel ends the wait
+at once and leaves nothing running; silence and the length of an answer are limited; the result has
+the promised types; and every error comes back as a ``Failure``. Retries are left to the funnel.
 """
 
 import asyncio
@@ -30,28 +29,28 @@ from parsimony_kernel.llm.coerce import read, secrets_of
 from parsimony_kernel.llm.faults import translate
 from parsimony_kernel.llm.transcript import repair
 
-# False in a test suite: then a model that would leave this machine refuses, so that a forgotten
-# stand-in is an error and not a bill. PARSIMONY_LIVE_CALLS=off does the same from outside.
+# Set to False in a test suite: then a model that would leave this machine refuses, so that a
+# forgotten fake is an error and not a bill. PARSIMONY_LIVE_CALLS=off does the same from outside.
 LIVE_CALLS_ALLOWED = True
 
-# How long a stream may take to close once it is no longer wanted. It is real time, whatever the
-# clock: this bounds a foreign library's cleanup, which a stopped run must not wait for.
+# How long a cancelled stream may take to close, in real seconds whatever the clock: a stopped run
+# must not wait for a foreign library's cleanup.
 CLOSING_S = 0.25
 
-# Characters of one answer, reasoning included; an empty piece counts as one. Nobody reads more, and
-# a stream may have no end.
+# Characters of one answer, reasoning included; an empty piece counts as one. A stream may be
+# endless.
 MAX_ANSWER_LENGTH = 5_000_000
 
-# An answer that has begun when the time of the run is over may go on for so many seconds.
+# Extra seconds for an answer that has begun when the run's time is over.
 FINISHING_S = 120.0
 
-# Signs of life are for people: more than one a second is noise.
+# Heartbeats are for people: more than one a second is noise.
 MIN_HEARTBEAT_S = 1.0
 
 _NO_ANSWER = "The provider's response holds no answer."
 
-# How much is heard before the reader, a cancel and the timers get their turn: a stream need not
-# wait for anything.
+# How many items are received before the reader, a cancel and the timers get their turn, since a
+# stream may never wait.
 _AT_A_TIME = 8
 
 
@@ -61,12 +60,12 @@ def live_calls_allowed(environ: Mapping[str, str]) -> bool:
     return LIVE_CALLS_ALLOWED and switch not in {"off", "0", "no", "false"}
 
 
-# What a model said, how it failed, a script that was not kept to, or nothing: look again.
+# A model's output, its failure, a deviation from a test script, or ``None``: check for a cancel.
 _Heard = Delta | Completion | Beat | Failure | StandInError | Cancelled | None
 
 
 class _Line:
-    """What was heard from the model and not read yet, and when it was last heard."""
+    """The queue between the model's stream and its reader, with the time of the last item."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -75,7 +74,7 @@ class _Line:
         self._has_begun = False
 
     async def listen(self, model: ChatModel, request: ModelRequest) -> None:
-        """Put down what ``model`` says, up to its completion, its end or the longest answer."""
+        """Queue the items of the model's stream, until it completes, ends or gets too long."""
         length = heard = 0
         try:
             stream = model.stream(request)
@@ -92,7 +91,7 @@ class _Line:
                     self.heard.put_nowait(item)
                     if whole:
                         return
-                    # The first sign may be that the client is there.
+                    # An empty first item may only mean that the client was imported.
                     if heard or length > 1:
                         self._has_begun = True
                     heard += 1
@@ -106,17 +105,17 @@ class _Line:
         except StandInError as exc:
             self.heard.put_nowait(exc)
         except KeyboardInterrupt:
-            # Out of a task it would end the event loop, and with that a kernel.
+            # Raised out of a task, it would end the event loop, and with it a kernel.
             self.heard.put_nowait(Cancelled(f"stopped by a KeyboardInterrupt within {model.name}"))
         except BaseException as exc:  # boundary: tool - a provider; the table says what it means
-            # Read by nobody when we cancelled; else a client cancelled itself.
+            # Nobody reads this when we cancelled; otherwise the client cancelled itself.
             self.heard.put_nowait(translate(exc, secrets=secrets_of(model)))
             if isinstance(exc, asyncio.CancelledError):
                 raise
 
     async def time_silence(self, limit_s: float, heartbeat_s: float | None) -> None:
-        """Put down a beat for each ``heartbeat_s`` seconds in which nothing was heard, and a mark
-        after ``limit_s``."""
+        """Queue a beat for every ``heartbeat_s`` seconds of silence, and a failure after
+        ``limit_s``."""
         if heartbeat_s is not None:
             heartbeat_s = max(heartbeat_s, MIN_HEARTBEAT_S)
         beats, heard_at = 0, self._heard_at
@@ -135,8 +134,8 @@ class _Line:
         self.heard.put_nowait(causes.PROVIDER_SILENT.failure(sentence, silence_s=silence_s))
 
     async def time_answer(self, limit_s: float | None) -> None:
-        """Put down a mark once the answer has taken ``limit_s`` seconds, and one that has begun by
-        then ``FINISHING_S`` more."""
+        """Queue a failure once the answer has taken ``limit_s`` seconds, or ``FINISHING_S`` more
+        if it has begun by then."""
         if limit_s is None:
             return
         asked_at = self._clock.monotonic()
@@ -158,17 +157,25 @@ async def call_llm(
 ) -> AsyncGenerator[Delta | Beat | Completion | Failure, None]:
     """Ask ``model`` once.
 
-    Yields any number of ``Delta`` and ``Beat``, and last, exactly one ``Completion`` or
-    ``Failure``. A failure after some text holds that text as ``partial_data``; its ``metadata``
-    names the model, and has the ``answer_tokens`` of an answer that had begun, by their size.
-    ``repair`` may be that of a ``Repairer``, which knows earlier requests.
+    ``request.timeout_s`` limits the model's silence, not the whole answer; time that the caller
+    spends between two items doesn't count.
 
-    ``request.timeout_s`` limits the model's silence, not the whole answer, and time that the
-    caller spends between two items does not count.
+    Args:
+        model: the model to ask.
+        request: its messages, tools and limits.
+        cancellation: stops the call.
+        clock: measures silence and the deadline.
+        repair: repairs the transcript; that of a ``Repairer`` reuses earlier repairs.
 
-    Raises ``Cancelled`` once ``cancellation`` is set, before the first token or between chunks,
-    after the stream was closed, and where the model raises ``KeyboardInterrupt``.
-    ``StandInError`` passes through: it speaks to a test.
+    Yields:
+        Any number of ``Delta`` and ``Beat``, then exactly one ``Completion`` or ``Failure``. A
+        failure after some text keeps that text as ``partial_data``; its ``metadata`` names the
+        model, and estimates the ``answer_tokens`` of an answer that had begun.
+
+    Raises:
+        Cancelled: ``cancellation`` is set, before the first token or between chunks (raised once
+            the stream is closed), or the model raised ``KeyboardInterrupt``.
+        StandInError: a test's fake model was misused; passes through to the test.
     """
     if cancellation.is_set:
         raise Cancelled(cancellation.reason)
@@ -194,7 +201,7 @@ async def call_llm(
                     case Delta():
                         text.append(item.text)
                         reasoning.append(item.reasoning)
-                        # An empty delta is a sign of life, of interest to the silence alone.
+                        # An empty delta is only a sign of life; it ends the silence.
                         if item.text or item.reasoning:
                             yield item
                     case Beat():
@@ -204,7 +211,7 @@ async def call_llm(
                     case Completion():
                         last = item
                         if item.message.content and not any(text):
-                            # It came in one piece; people read it like any other.
+                            # The answer wasn't streamed: yield its text, so that people read it.
                             yield Delta(item.message.content)
                     case Failure():
                         last = item
@@ -243,5 +250,5 @@ async def _end(tasks: set[asyncio.Task[None]]) -> None:
         task.cancel()
     _, stuck = await asyncio.wait(tasks, timeout=CLOSING_S)
     for task in stuck:
-        # It was told to stop; whatever it says later is of no interest to anybody.
+        # It was cancelled; retrieve its late exception, so that asyncio doesn't report it.
         task.add_done_callback(lambda late: late.cancelled() or late.exception())

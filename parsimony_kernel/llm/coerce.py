@@ -1,8 +1,8 @@
-"""What a model's adapter gave, read as the values of the protocol.
+"""Convert the output of a model adapter to the values of the protocol.
 
-The one place that trusts no adapter. What can be read is read, such as a list for a tuple or
-nothing for no text; a count or a price that cannot be true counts as not told; anything else is
-a failure that names the part.
+This is the only place that checks adapters. Harmless deviations are accepted, such as a list for a
+tuple or ``None`` for empty text; an impossible count or price is treated as missing; anything else
+is a failure that names the part.
 """
 
 import json
@@ -27,10 +27,10 @@ _REMEDY = "Mend the adapter of this model, or choose another model."
 
 
 def read(item: Any, *, model: str) -> Delta | Completion:
-    """``item`` of a stream, with every field of the type that it promises.
+    """Convert an item of a stream, checking the type of every field.
 
-    ``model`` is the name for a completion that has none. ``FailureRaised`` when it is no item of
-    a stream, or cannot be read as one.
+    ``model`` is the name for a completion without one. Raises ``FailureRaised`` if ``item`` can't
+    be converted.
     """
     if isinstance(item, Delta):
         return Delta(
@@ -48,16 +48,16 @@ def read(item: Any, *, model: str) -> Delta | Completion:
 
 
 def secrets_of(model: Any) -> tuple[str, ...]:
-    """The values that ``model`` wants in no text, where it says so."""
+    """Return the secrets that ``model`` declares, if any."""
     values = getattr(model, "secrets", ())
     several = values if isinstance(values, list | tuple | set | frozenset) else ()
     return tuple(value for value in several if isinstance(value, str))
 
 
 def choice_of(choice: Any, opaque: str = "") -> Choice:
-    """``choice``, of whatever client it is, as a value of the protocol.
+    """Convert any client's choice to a value of the protocol.
 
-    ``opaque`` stands in place of its own. ``FailureRaised`` where it cannot be read as one.
+    ``opaque`` overrides the choice's own. Raises ``FailureRaised`` if it can't be converted.
     """
     message: Any = getattr(choice, "message", None)
     if not hasattr(message, "content"):
@@ -96,7 +96,7 @@ def _call(call: Any) -> ToolCall:
 
 
 def prose(content: Any) -> str | None:
-    """A message's text, which some clients give in parts."""
+    """Return the text of a message's content, joining the parts that some clients give."""
     if isinstance(content, list | tuple):
         parts = [each.get("text") for each in content if isinstance(each, dict)]
         return "".join(_text(part, "a part of the content") or "" for part in parts)

@@ -1,7 +1,7 @@
-"""Which environment variable holds which provider's key, and which a local server's address.
+"""The environment variables of provider keys and local server addresses.
 
-Names only: a key is looked up to know that it is there and to keep it out of texts, and is never
-stored. A provider that is not listed is not judged; litellm will say what it lacks.
+Holds names only: a key is looked up to check that it is set and to redact it, and is never stored.
+Providers that aren't listed aren't checked; litellm reports what they lack.
 """
 
 import ipaddress
@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 @dataclass(frozen=True)
 class Provider:
-    """Where a provider is and what opens it; see ``credentials.toml``."""
+    """A provider's variables for keys and addresses; see ``credentials.toml``."""
 
     keys: Sequence[str]
     bases: Sequence[str] = ()
@@ -33,7 +33,7 @@ PROVIDERS = {
 
 
 def provider_of(model: str) -> str | None:
-    """The provider that ``model`` names by prefix or by a well-known family; else ``None``."""
+    """Return the provider of ``model``, by its prefix or a known model family; else ``None``."""
     prefix, slash, _ = model.partition("/")
     if slash:
         return prefix.lower()
@@ -42,12 +42,12 @@ def provider_of(model: str) -> str | None:
 
 
 def known_provider(model: str) -> Provider | None:
-    """What is known of the provider of ``model``; ``None`` for one that is not judged."""
+    """Look up the provider of ``model``; ``None`` if it isn't listed."""
     return PROVIDERS.get(provider_of(model) or "")
 
 
 def base_of(config: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
-    """The address that requests go to: configuration, environment, a local server's default."""
+    """Return the address for requests: configured, from the environment, or a server's default."""
     configured = config.get("api_base") or config.get("base_url")
     if configured:
         return str(configured)
@@ -58,7 +58,7 @@ def base_of(config: Mapping[str, Any], environ: Mapping[str, str]) -> str | None
 
 
 def key_of(config: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
-    """The key that requests will carry, as far as can be known without asking litellm."""
+    """Return the API key of requests, as far as it is known without litellm."""
     if config.get("api_key"):
         return str(config["api_key"])
     provider = known_provider(str(config.get("model", "")))
@@ -67,7 +67,7 @@ def key_of(config: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
 
 
 def missing_base(model: str, environ: Mapping[str, str]) -> str | None:
-    """The variable that must hold the address of ``model``'s server and does not."""
+    """Return the unset variable for the server address of ``model``; ``None`` if none is needed."""
     provider = known_provider(model)
     if provider is None or not provider.is_own or base_of({"model": model}, environ):
         return None
@@ -75,7 +75,7 @@ def missing_base(model: str, environ: Mapping[str, str]) -> str | None:
 
 
 def missing_variable(config: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
-    """The environment variable that should hold the key and does not; ``None`` when all is well.
+    """Return the unset environment variable for the key; ``None`` if no key is missing.
 
     An endpoint on this machine needs no key.
     """
@@ -91,19 +91,19 @@ def missing_variable(config: Mapping[str, Any], environ: Mapping[str, str]) -> s
 _SECRET_NAME = re.compile(
     r"(?:key|token|secret|password|passphrase|credentials?|authorization|cookie)$", re.IGNORECASE
 )
-# Any header may be what opens a gateway, but these say nothing in confidence.
+# Any header may hold a gateway's credentials, except these.
 _HEADERS = frozenset({"headers", "extra_headers", "default_headers"})
 _OPEN = "accept content-type http-referer referer user-agent x-title"
 _OPEN_HEADERS = frozenset(_OPEN.split())
-# A shorter value of a header whose name does not tell is no secret.
+# A shorter value of a header without a secret's name is no secret.
 _SECRET_LENGTH = 6
 
 
 def secrets_of(config: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The values that no text may show: the key, and what ``config`` holds like one.
+    """Return the secret values: the API key and the secrets in ``config``.
 
-    Those are the values under a name like a key's, at any depth, every header but the well-known
-    open ones, and the password in an address.
+    These are, at any depth, values with a secret's name, every header except the public ones, and
+    passwords in addresses.
     """
     found = {key} if (key := key_of(config, environ)) else set()
     found.update(_secrets_in(config))
@@ -117,7 +117,7 @@ def _secrets_in(config: Mapping[Any, Any], *, headers: bool = False) -> Iterator
             yield from _secrets_in(value, headers=headers or str(name).lower() in _HEADERS)
         elif isinstance(value, str):
             in_header = headers and str(name).lower() not in _OPEN_HEADERS
-            # Without the scheme too, such as Bearer: that is how it is echoed.
+            # Also without the scheme, such as Bearer, since servers echo it that way.
             words = {value, value.rpartition(" ")[2]} if named or in_header else set()
             yield from (word for word in words if word and (named or len(word) >= _SECRET_LENGTH))
             if password := _password_in(value):
@@ -132,7 +132,7 @@ def _password_in(url: str) -> str | None:
 
 
 def is_loopback(url: str | None) -> bool:
-    """Whether ``url`` is an address of this machine."""
+    """Whether ``url`` is a loopback address."""
     try:
         host = urlsplit(url or "").hostname or ""
         return host == "localhost" or ipaddress.ip_address(host).is_loopback

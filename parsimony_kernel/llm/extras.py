@@ -1,6 +1,6 @@
-"""Parts of a request that a model can do without: thinking, effort, cache marks, pictures.
+"""Optional parts of a request: thinking, effort, cache marks and pictures.
 
-A refused request has run nothing, so the same one without the part is sent at once.
+A refused request ran nothing, so it is sent again at once without the part that was refused.
 """
 
 import re
@@ -16,15 +16,18 @@ Arguments = dict[str, Any]
 
 _REFUSED = frozenset({400, 404, 422})
 _MARK = {"type": "ephemeral"}
-# Others keep a cache of their own accord, or none.
+# Other providers cache automatically, or not at all.
 _WANTS_MARKS = re.compile(r"claude|amazon\.nova|^dashscope/", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Extra:
-    """``words`` are the provider's for it; ``left_out`` gives the arguments without it.
+    """An optional part of a request.
 
-    ``for_good`` says that a model which refuses it once refuses it always.
+    Args:
+        words: matches the provider's message when it refuses this part.
+        left_out: returns the arguments without this part.
+        for_good: a model that refuses this part once refuses it always.
     """
 
     words: re.Pattern[str]
@@ -41,10 +44,10 @@ class Extra:
 
 
 def marked(model: str, arguments: Arguments) -> Arguments:
-    """``arguments``, marked for the cache where the provider of ``model`` wants marks.
+    """Add cache marks to ``arguments`` if the provider of ``model`` wants them.
 
-    What stays the same with the next request ends at three places: the tools, the instructions,
-    and the last result or request, behind which a run puts what holds for one request only.
+    The cacheable prefixes end at three places: after the tools, after the instructions, and after
+    the last result or request. Behind that a run puts parts that hold for one request only.
     """
     if _WANTS_MARKS.search(model) is None:
         return arguments

@@ -1,7 +1,7 @@
-"""What a person is told of a provider's exception, in one sentence and with what can be done.
+"""Translate provider exceptions into failures with one sentence and a remedy.
 
-What the exception means is in ``core.error_table``. A failure that leaves here carries no key:
-every foreign word in it went through ``scrub``.
+The table of exceptions is in ``core.error_table``. These failures contain no key: all foreign text
+in them has passed ``scrub``.
 """
 
 import re
@@ -15,7 +15,7 @@ from parsimony_kernel.core.kinds import Failure, FailureRaised
 from parsimony_kernel.core.redaction import scrub
 
 _SAID_LENGTH = 300
-# Of an error that has no row.
+# For an exception without a row in the table.
 _OTHERWISE = (
     "The model could not be asked: {name}{said}.",
     "Choose another model; if it happens again, report it with this sentence.",
@@ -23,7 +23,7 @@ _OTHERWISE = (
 
 
 def gap(sentence: str, remedy: str, **known: Any) -> Failure:
-    """What keeps a model from being asked at all, and what to do about it."""
+    """Build the failure of a model that can't be asked at all, with a remedy."""
     told = f"{sentence} {remedy}"
     return CAPABILITY_GAP.failure(told, blockers=(sentence,), remedy=remedy, **known)
 
@@ -31,15 +31,16 @@ def gap(sentence: str, remedy: str, **known: Any) -> Failure:
 def translate(
     exc: BaseException, *, secrets: Iterable[str] = (), environ: Mapping[str, str] | None = None
 ) -> Failure:
-    """The failure that ``exc`` means. Never raises, and never returns ``None``.
+    """Translate an exception into a ``Failure``. Never raises.
 
     Args:
-        exc: what a client raised; its causes, contexts and groups are looked at too.
-        secrets: values that must not appear in the text, such as a key from the configuration.
-        environ: where ``scrub`` finds more of them; the process's environment by default.
+        exc: the client's exception; its causes, contexts and groups are examined too.
+        secrets: values that must not appear in the text, such as a configured key.
+        environ: the environment in which ``scrub`` finds more secrets; the process's by default.
 
-    ``metadata`` holds ``type``, ``exception``, and where they are known ``status_code``,
-    ``retry_after_s`` (seconds) and ``remedy``.
+    Returns:
+        A failure whose ``metadata`` holds ``type``, ``exception`` and, if known, ``status_code``,
+        ``retry_after_s`` (seconds) and ``remedy``.
     """
     chain = tuple(chain_of(exc))
     for link in chain:
@@ -72,9 +73,10 @@ _WRAPPING = re.compile(r"^(?:(?:litellm\.)?[A-Za-z]*(?:Error|Exception|Timeout)\
 
 
 def _said(chain: tuple[BaseException, ...]) -> str:
-    """The provider's words on one line, without the wrappers' names in front.
+    """Return the provider's message in one line, without the wrappers' names in front.
 
-    Of a package that is missing, the import's own: a client wraps it as a lost connection.
+    For a missing package it is the message of the ``ImportError``, which clients wrap as a lost
+    connection.
     """
     bodies = (body for link in chain if isinstance(body := error_body(link), Mapping))
     told = next((str(body["message"]) for body in bodies if body.get("message")), None)

@@ -1,8 +1,8 @@
-"""Any provider, through litellm.
+"""Models of any provider, through litellm.
 
-litellm costs seconds to import, so it is imported for the first request and in a worker thread;
-whatever can be known without it (no key, a release that does not work) is said before. Its
-functions are looked up on the module when they are called.
+litellm takes seconds to import, so it is imported on the first request, in a worker thread.
+Problems that can be detected without it (a missing key, an unsupported release) are reported
+before. Its functions are looked up on the module at each call.
 """
 
 import asyncio
@@ -28,16 +28,16 @@ from parsimony_kernel.llm.coerce import choice_of, prose
 from parsimony_kernel.llm.extras import EXTRAS, PICTURES, THINKING, Extra, marked
 from parsimony_kernel.llm.faults import gap
 
-# The releases that were tried with tools; pyproject.toml says the same.
+# The range of releases tested with tools; keep pyproject.toml in step.
 TRIED_FROM = (1, 100)
 TRIED_UP_TO = (1, 110, 2)
-# These fail each call with tools unless the package mcp is there; the ones behind them do not.
+# These releases fail every call with tools unless the package mcp is installed; later ones don't.
 _WANTS_MCP = (1, 106)
 _COMPROMISED = {(1, 82, 7), (1, 82, 8)}
 
-# litellm gives up on its own only after the chokepoint did, which says so better.
+# litellm's timeout comes after the chokepoint's, which has the better message.
 _PATIENCE = 2.0
-# What the first request would import, on the event loop.
+# Modules that the first request would otherwise import on the event loop.
 _FIRST_USED = (
     "openai.resources", "openai.lib.streaming.chat", "anyio._backends._asyncio",
     "litellm._service_logger", "litellm.types.integrations.prometheus",
@@ -45,32 +45,33 @@ _FIRST_USED = (
     "litellm.litellm_core_utils.default_encoding",
     "litellm.types.litellm_core_utils.streaming_chunk_builder_utils",
 )  # fmt: skip
-# Whether a request that openai's client makes is one of this module.
+# Whether the current request of openai's client was made by this module.
 _is_ours: ContextVar[bool] = ContextVar("parsimony_request", default=False)
-# Where litellm keeps who hears of its answers.
+# litellm's attributes for listeners to its answers.
 _LISTENERS = (
     "callbacks", "success_callback", "failure_callback", "_async_success_callback",
     "_async_failure_callback", "cache", "post_call_rules",
 )  # fmt: skip
-# Where litellm keeps how the provider ended its answer.
+# The attributes of litellm's stream for the provider's own finish reason.
 _ENDS = ("received_finish_reason", "intermittent_finish_reason")
-# A limit above what a model can write is refused. No model in use writes less than this.
+# Providers refuse a limit above the model's maximum. Every model in use can write this much.
 _EVERY_MODEL_WRITES = 4_096
 
 
 class StreamBroken(Exception):
-    """The provider ended a stream without saying that the answer is complete."""
+    """The stream ended without the provider's finish reason."""
 
 
 class LiteLLMModel:
-    """A model behind litellm.
+    """A model called through litellm.
 
     Args:
         config: keyword arguments of ``litellm.acompletion``: ``model`` (required, written
             ``provider/model``), and as needed ``api_key``, ``api_base``, ``temperature`` ….
-        environ: where keys and addresses are looked up.
+        environ: the environment for keys and addresses.
 
-    Raises ``ValueError`` when ``config`` names no model.
+    Raises:
+        ValueError: ``config`` names no model.
     """
 
     def __init__(self, config: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> None:
@@ -84,7 +85,7 @@ class LiteLLMModel:
         self._environ = environ
         self._base = credentials.base_of(self._config, environ)
         self._refused: list[Extra] = []
-        # What litellm takes long to tell, and each request wants to know.
+        # Memos of litellm's slow look-ups, which every request needs.
         self._sees: bool | None = None
         self._has_no_price = False
 
@@ -97,7 +98,7 @@ class LiteLLMModel:
 
     @property
     def service(self) -> str:
-        """The model at its address: what is down there says nothing of another address."""
+        """The model and its address, since the same model may be up at another address."""
         return f"{self.name} at {self._base}" if self._base else self.name
 
     @property
@@ -108,41 +109,41 @@ class LiteLLMModel:
 
     @property
     def context_window(self) -> int | None:
-        """How many tokens a request may have, where litellm knows it. Imports nothing."""
+        """The most tokens of a request, if litellm is imported and knows it."""
         most = self._facts().get("max_input_tokens")
         return most if isinstance(most, int) and most > 0 else None
 
     @property
     def sees_pictures(self) -> bool:
-        """Whether litellm knows that it does, and it has refused none. Imports nothing."""
+        """Whether an imported litellm says so, and the model has refused no picture yet."""
         litellm: Any = sys.modules.get("litellm")
         if self._sees is None and litellm is not None:
-            # It does not know every model, and may be half imported.
+            # litellm doesn't know every model, and may be only partly imported.
             with contextlib.suppress(Exception):  # boundary: tool - litellm
                 self._sees = bool(litellm.supports_vision(model=self.name))
         return bool(self._sees) and PICTURES not in self._refused
 
     async def estimate_cost_usd(self, prompt_tokens: int, answer_tokens: int) -> float | None:
-        """What a request of this size costs by the price map that litellm ships.
+        """Estimate the cost of a request from litellm's price map.
 
-        ``None`` when the price is unknown. ``FailureRaised`` when litellm cannot be used.
+        Returns ``None`` if the price is unknown. Raises ``FailureRaised`` if litellm can't be used.
         """
         return self._price(await _load(), Usage(prompt_tokens, answer_tokens))
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The values that no text may show."""
+        """The secret values of the configuration and the environment."""
         return credentials.secrets_of(self._config, self._environ)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
-        """Answer ``request`` with one attempt, streaming where the provider does."""
+        """Answer ``request`` in one attempt, streaming if the provider does."""
         self._refuse_live_call()
         missing = credentials.missing_variable(self._config, self._environ)
-        # A litellm that somebody imported already may hold a key of its own: then it is asked.
+        # If litellm was imported already, a key may have been set on it, so the request is tried.
         if missing and "litellm" not in sys.modules:
             raise FailureRaised(no_key(self.name, missing))
         litellm = await _load()
-        yield Delta()  # importing the client is not the model's silence
+        yield Delta()  # the import doesn't count as the model's silence
         try:
             response = await self._response(litellm, request)
         except Exception as exc:
@@ -158,8 +159,8 @@ class LiteLLMModel:
                         chunks.append(chunk)
                         yield _delta(chunk)
             except Exception:  # boundary: tool - the provider's stream, behind a whole answer
-                # Once the answer is whole, what breaks is what follows it, such as a usage that
-                # is no number, and an answer that was paid for is not thrown away.
+                # An error after the complete answer, such as an invalid usage, doesn't discard an
+                # answer that was paid for.
                 if not _said_end(response):
                     raise
             finally:
@@ -174,7 +175,7 @@ class LiteLLMModel:
         yield self._completion(litellm, response, request, chunks)
 
     async def _response(self, litellm: Any, request: ModelRequest) -> Any:
-        """litellm's answer; a request refused for a part it can do without goes without it."""
+        """Get litellm's response; retry without an optional part that the provider refuses."""
         arguments = self._arguments(request)
         left_out: list[Extra] = []
         while True:
@@ -184,7 +185,7 @@ class LiteLLMModel:
             try:
                 return await litellm.acompletion(**arguments)
             except Exception as exc:  # boundary: tool - a provider; what is no refusal goes on
-                # litellm changes what it is given.
+                # Build the arguments again, since litellm changes them.
                 arguments = self._arguments(request)
                 tried = {*self._refused, *left_out}
                 found = [each for each in EXTRAS if each.is_refused(exc, arguments)]
@@ -207,22 +208,22 @@ class LiteLLMModel:
             "timeout": request.timeout_s * _PATIENCE,
             "stream_options": {"include_usage": True},
             **self._config,
-            # litellm rewrites what it is given, and these are shared with later requests.
+            # Copied: litellm rewrites its arguments, and these are shared with later requests.
             "messages": _copied(list(request.messages)),
             "stream": True,
-            # One attempt: the funnel is the only place that tries again.
+            # One attempt: only the funnel retries.
             "num_retries": 0,
             "max_retries": 0,
         }
         if request.tools:
             arguments["tools"] = _copied(list(request.tools))
         if "claude" in self.name.lower() and thinking.is_missing(request.messages):
-            # It was another model's, or held a secret: Claude refuses to think on from there.
+            # It came from another model, or held a secret: Claude refuses to resume thinking.
             arguments = THINKING.left_out(arguments)
         arguments = marked(self.name, arguments)
         limit = request.max_answer_tokens
         if limit is not None and limit < self._writes_at_most():
-            # litellm calls it by the provider's name. Two of them would be refused.
+            # litellm renames it for the provider, which would refuse both names together.
             arguments.pop("max_completion_tokens", None)
             arguments["max_tokens"] = limit
         if self._base:
@@ -231,17 +232,17 @@ class LiteLLMModel:
             if not credentials.key_of(self._config, self._environ) and credentials.is_loopback(
                 self._base
             ):
-                # A server on this machine asks for no key; the client insists on one.
+                # A server on this machine needs no key, but the client requires one.
                 arguments["api_key"] = "none"
         return arguments
 
     def _writes_at_most(self) -> int:
-        """The longest answer that comes anyway, or that any model may be asked for."""
+        """Return the most tokens that the model can write, or that every model can if unknown."""
         most = self.max_answer_tokens or self._facts().get("max_output_tokens")
         return most if isinstance(most, int) else _EVERY_MODEL_WRITES
 
     def _facts(self) -> Mapping[str, Any]:
-        """What litellm's list says of the model, once litellm is imported."""
+        """Return litellm's facts about the model; empty until litellm is imported."""
         known = getattr(sys.modules.get("litellm"), "model_cost", {})
         return known.get(self.name) or known.get(self.name.partition("/")[2]) or {}
 
@@ -270,7 +271,7 @@ class LiteLLMModel:
 
 
 def _copied(value: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A deep copy of JSON, at a quarter of the time that ``deepcopy`` takes."""
+    """Deep-copy JSON, in a quarter of the time of ``deepcopy``."""
     copied: list[dict[str, Any]] = pickle.loads(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
     return copied
 
@@ -288,35 +289,35 @@ def _is_warm(litellm: Any) -> bool:
 
 async def _load() -> Any:
     litellm: Any = sys.modules.get("litellm")
-    # The name is in sys.modules from the first line of the import on, and its functions are before
-    # the last; a second import waits for the first.
+    # The module is in sys.modules while it is still being imported; importing it again waits for
+    # the first import.
     is_begun = getattr(getattr(litellm, "__spec__", None), "_initializing", False)
     if litellm is None or is_begun or not _is_warm(litellm):
         litellm = await asyncio.to_thread(import_litellm)
-    litellm.suppress_debug_info = True  # otherwise it prints advice into the cell on an error
+    litellm.suppress_debug_info = True  # otherwise it prints hints into the cell on errors
     return litellm
 
 
 def import_litellm() -> Any:
-    """The module, set up to keep to itself. Takes seconds the first time.
+    """Import litellm, without telemetry, network look-ups or debug logs. Takes seconds once.
 
-    Raises ``FailureRaised`` when the installed release does not work.
+    Raises ``FailureRaised`` if the installed release isn't supported.
     """
     problem = self_check()
     if problem:
         raise FailureRaised(unusable(problem))
-    # Read while litellm is imported: prices come from the file that it ships instead of from the
-    # network, and the folder's .env stays out of the notebook's environment.
+    # litellm reads these while it is imported. They make it take prices from its own file instead
+    # of the network, and keep the folder's .env out of the notebook's environment.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
-    # Otherwise it looks through each character of each request for pictures, to log it without.
+    # Otherwise it scans every request for base64 images, to leave them out of its log.
     os.environ.setdefault("MAX_BASE64_LENGTH_FOR_LOGGING", "0")
     litellm: Any = importlib.import_module("litellm")
     for name in _FIRST_USED:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     _spare_our_requests(litellm)
-    # Nothing below a warning, where nobody chose a level: at DEBUG litellm writes keys.
+    # Warnings only, unless somebody chose a level: at DEBUG litellm logs keys.
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logger = logging.getLogger(name)
         if logger.level == logging.NOTSET and "LITELLM_LOG" not in os.environ:
@@ -327,17 +328,19 @@ def import_litellm() -> Any:
 
 
 def _spare_our_requests(litellm: Any) -> None:
-    """Leave out of our own requests what takes longer than the rest of a short step."""
+    """Skip slow work of litellm and openai's client for our own requests.
+
+    Each part takes longer than the rest of a short step.
+    """
 
     async def given(plain: Any, data: dict[str, Any], kind: Any) -> Any:
-        # openai's client walks through each value of each message for what it would rename, and
-        # finds nothing in JSON.
+        # openai's client searches every value of every message for keys to rename; JSON has none.
         from openai._utils import is_given
 
         return {name: value for name, value in data.items() if is_given(value)}
 
     def told(plain: Any, result: Any, logging_obj: Any, *more: Any, **named: Any) -> None:
-        # litellm looks for the price of a stream that nobody has read yet, for its log.
+        # For its log, litellm prices a stream before it is read; that is needed by listeners only.
         if _is_heard(litellm, logging_obj):
             plain(result, logging_obj, *more, **named)
 
@@ -346,7 +349,7 @@ def _spare_our_requests(litellm: Any) -> None:
 
 
 def _replace(module_name: str, name: str, ours: Callable[..., Any]) -> None:
-    """Let requests of ours get ``ours``, called with the function of a client that it replaces."""
+    """Patch a function so that our requests call ``ours``, with the original as first argument."""
     plain: Any = getattr(importlib.import_module(module_name), name, None)
 
     def chosen(*given: Any, **named: Any) -> Any:
@@ -357,7 +360,7 @@ def _replace(module_name: str, name: str, ours: Callable[..., Any]) -> None:
 
 
 def self_check() -> str | None:
-    """What keeps the installed litellm from working, in one sentence; ``None`` if nothing does.
+    """Return why the installed litellm can't be used, in one sentence; ``None`` if it can.
 
     Reads the package's metadata and imports nothing.
     """
@@ -382,14 +385,14 @@ def self_check() -> str | None:
 
 
 def no_key(model: str, variable: str) -> Failure:
-    """There is no key for ``model``; ``variable`` is where it belongs."""
+    """Build the failure of a missing API key; ``variable`` is the variable that should hold it."""
     sentence = f"There is no API key for the model {model!r}."
     remedy = f"Set the environment variable {variable}, or choose the model 'offline'."
     return gap(sentence, remedy, variable=variable)
 
 
 def unusable(problem: str) -> Failure:
-    """litellm cannot work, for the reason that ``self_check`` gave."""
+    """Build the failure of an unusable litellm, with the reason from ``self_check``."""
     return CAPABILITY_GAP.failure(f"{problem}.", blockers=(problem,))
 
 
@@ -398,12 +401,12 @@ def _dotted(version: tuple[int, ...]) -> str:
 
 
 def _behind(litellm: Any, response: Any) -> Any:
-    """What openai's client streams, to be read past litellm's wrapper around it.
+    """Return the stream of openai's client inside litellm's wrapper, to read it directly.
 
-    The wrapper puts an answer together three times to log it, and takes longer than the rest of a
-    short step. ``None`` for every other client, and where somebody listens to the log: for all
-    calls, for this one (``success_callback`` of the configuration), or as a tracer around either
-    stream, which hears only what is read of it.
+    The wrapper assembles an answer three times for its log, which takes longer than the rest of a
+    short step. Returns ``None`` for every other client, and if somebody listens: to all calls, to
+    this one (``success_callback`` of the configuration), or as a tracer around either stream, which
+    sees only what is read from it.
     """
     if type(response) is not getattr(litellm, "CustomStreamWrapper", None):
         return None
@@ -415,32 +418,32 @@ def _behind(litellm: Any, response: Any) -> Any:
 
 
 def _is_heard(litellm: Any, logging_obj: Any) -> bool:
-    """Whether anybody listens to the log, of all calls or of this one."""
+    """Whether anybody listens to litellm's log, of all calls or of this one."""
     told = vars(logging_obj).items()
     heard = [each for name, each in told if name.startswith("dynamic_") and "callback" in name]
     return any([*heard, *(getattr(litellm, name, None) for name in _LISTENERS)])
 
 
 async def _pieces(litellm: Any, response: Any, behind: Any) -> AsyncGenerator[Any, None]:
-    """The pieces of an answer, as litellm's: the wrapper's, or of the stream ``behind`` it."""
+    """Yield the pieces of an answer, from litellm's wrapper or from the stream ``behind`` it."""
     if behind is None:
         async for piece in response:
             yield piece
         return
-    behind._cast_to = object  # JSON as it came, where the client can give it
+    behind._cast_to = object  # raw JSON, if the client supports that
     try:
         async for given in behind:
-            if given is None:  # as litellm does
+            if given is None:  # litellm skips these too
                 continue
             told = given if isinstance(given, dict) else given.to_dict()
             piece = _piece(told)
-            # Who answered is who is paid: an alias has no price.
+            # The price is that of the model that answered: an alias has none.
             piece.model = str(told.get("model") or response.model)
             response.chunks.append(piece)
             response.raise_on_model_repetition()
             if piece.choices and piece.choices[0].finish_reason:
                 response.received_finish_reason = piece.choices[0].finish_reason
-            # Behind the end: a usage that is no number does not undo an answer that is whole.
+            # An invalid usage after the end doesn't discard a complete answer.
             if isinstance(told.get("usage"), dict):
                 with contextlib.suppress(ValueError):
                     piece.usage = litellm.Usage(**told["usage"])
@@ -450,8 +453,10 @@ async def _pieces(litellm: Any, response: Any, behind: Any) -> AsyncGenerator[An
 
 
 def _piece(told: Mapping[str, Any]) -> SimpleNamespace:
-    """One piece of JSON as litellm gives it, with what an answer is made of. The rest may be of
-    any type."""
+    """Convert a raw piece to litellm's form: the parts of an answer only.
+
+    Other fields may have any type.
+    """
     choices = []
     for choice in told.get("choices") or []:
         given = choice.get("delta") or {}
@@ -475,7 +480,7 @@ def _call(told: Mapping[str, Any]) -> SimpleNamespace:
 
 
 def _whole(litellm: Any, pieces: list[Any], calls: list[Any], messages: list[Any]) -> Any:
-    """The answer that ``pieces`` and ``calls`` of a stream are, as litellm's that came in one."""
+    """Assemble the pieces and calls of a stream into litellm's response."""
     choices = [piece.choices[0] for piece in pieces if piece.choices]
     said = {
         "content": "".join(each.delta.content or "" for each in choices) or (None if calls else ""),
@@ -484,14 +489,14 @@ def _whole(litellm: Any, pieces: list[Any], calls: list[Any], messages: list[Any
     }
     end = [choice.finish_reason for choice in choices if choice.finish_reason][-1]
     tier = next((piece.service_tier for piece in pieces if piece.service_tier), None)
-    # The first piece may name a deployment, or nothing; the next ones who is paid.
+    # The first piece may name a deployment or nothing; later ones name the model that is priced.
     first, *others = dict.fromkeys(piece.model for piece in pieces)
     told = {"model": others[0] if others else first, "service_tier": tier}
     counts = [piece.usage for piece in pieces if piece.usage]
     if len(counts) == 1:
         one = {"message": said, "finish_reason": end}
         return litellm.ModelResponse(choices=[one], usage=counts[0], **told)
-    # Nobody has counted, or several pieces did: litellm reckons it when it puts pieces together.
+    # With no usage, or several, litellm computes it while it assembles the pieces.
     whole = litellm.ModelResponseStream(choices=[{"delta": said, "finish_reason": end}], **told)
     more = [litellm.ModelResponseStream(choices=[], usage=each, **told) for each in counts]
     return litellm.stream_chunk_builder([whole, *more], messages=messages)
@@ -511,11 +516,10 @@ def _delta_of(chunk: Any) -> Any:
 
 
 def _part_calls(chunks: list[Any]) -> list[dict[str, Any]]:
-    """The calls of a stream; their pieces get an index and an id of their own, for litellm joins by
-    index, and loses a call without an id.
+    """Assemble the calls of a stream, and correct the index and id of their pieces in place.
 
-    At one index, another id begins another call, unless the arguments are in the middle: some
-    models write a new id with every piece.
+    litellm joins pieces by index, and loses a call without an id. A new id at the same index begins
+    a new call, unless the arguments are incomplete: some models send a new id with every piece.
     """
     begun: dict[int, tuple[int, str]] = {}  # by index as sent: the index as told, the id as sent
     calls: list[dict[str, Any]] = []
@@ -552,10 +556,10 @@ def _words(value: Any) -> str:
 
 
 def _said_end(stream: Any) -> bool | None:
-    """Whether the provider itself ended the answer; ``None`` where litellm does not tell.
+    """Whether the provider itself ended the answer; ``None`` if litellm doesn't tell.
 
-    litellm makes up a "stop" for a connection that closed midway, for an empty body and for a page
-    of HTML alike; what the provider said stands in these attributes.
+    litellm makes up a "stop" for a connection that closed midway, an empty body or a page of HTML;
+    the attributes of ``_ENDS`` hold the provider's own reason.
     """
     said = [getattr(stream, name) for name in _ENDS if hasattr(stream, name)]
     return any(said) if said else None

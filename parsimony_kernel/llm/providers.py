@@ -1,6 +1,6 @@
-"""What can be told of providers and their models before litellm is imported, which takes seconds.
+"""Facts about providers and models, read from litellm's files without importing it.
 
-Both are read from the files that litellm ships.
+The import takes seconds.
 """
 
 import importlib.util
@@ -16,19 +16,19 @@ from parsimony_kernel.limits.budget import dollars
 from parsimony_kernel.llm import credentials
 
 _PRICES = "model_prices_and_context_window_backup.json"
-# Where litellm lists its providers, as text; those of the second are OpenAI's by another address.
+# litellm's lists of providers, read as text; the second lists OpenAI-compatible ones.
 _LISTS = ("types/utils.py", "llms/openai_like/providers.json")
 _PROVIDER = re.compile(r'^    [A-Z0-9_]+ = "([^"]+)"|^  "([^"]+)": \{', re.MULTILINE)
 
 
 def known() -> frozenset[str]:
-    """All prefixes that can be used: litellm's, and those that a person registered with it."""
+    """Return all usable prefixes: litellm's own, and custom providers registered with it."""
     registered = getattr(sys.modules.get("litellm"), "custom_provider_map", ())
     return _listed() | {str(each["provider"]).lower() for each in registered}
 
 
 def is_known(provider: str) -> bool:
-    """Whether litellm can tell what ``provider`` is, or nobody can tell what it knows."""
+    """Whether litellm knows ``provider``; also true when its list can't be read."""
     return not _listed() or provider in known()
 
 
@@ -40,7 +40,7 @@ def _listed() -> frozenset[str]:
 
 
 def _text_of(name: str) -> str:
-    """A file of the installed litellm; empty where it cannot be read."""
+    """Read a file of the installed litellm; empty if it can't be read."""
     spec = importlib.util.find_spec("litellm")
     try:
         return (Path(spec.origin if spec and spec.origin else "").parent / name).read_text("utf-8")
@@ -49,7 +49,7 @@ def _text_of(name: str) -> str:
 
 
 def suggestion(environ: Mapping[str, str]) -> str:
-    """Which model could be used here, in a sentence."""
+    """Suggest a model that could be used here, in a sentence."""
     suggested = {name: each for name, each in credentials.PROVIDERS.items() if each.suggested}
     for name, provider in suggested.items():
         if any(map(environ.get, provider.keys)):
@@ -63,7 +63,7 @@ def suggestion(environ: Mapping[str, str]) -> str:
 
 
 def price_in_words(model: str) -> str:
-    """What a million tokens of ``model`` cost, read and written, as far as that is known."""
+    """Format the price of a million input and output tokens of ``model``, if it is known."""
     facts = facts_of(model)
     read, written = (facts.get(f"{way}_cost_per_token") for way in ("input", "output"))
     if read is None or written is None:
@@ -74,7 +74,7 @@ def price_in_words(model: str) -> str:
 
 
 def facts_of(model: str) -> Mapping[str, Any]:
-    """What the file of prices says of a model; nothing where it does not know it."""
+    """Look up a model in litellm's price file; empty if it is unknown."""
     return _facts().get(model) or _facts().get(model.partition("/")[2]) or {}
 
 

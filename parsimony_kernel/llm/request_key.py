@@ -1,11 +1,11 @@
-"""What of a request is the same in every honest run of it, as text that a person can read.
+"""Request keys: normalized, readable text that identifies a recorded model request.
 
-A step is told by what is new in its request: for the first one the tools, the earlier turns, the
-variables and the words; for each later one what came after the answer before. Left out is what
-another machine, another day or another release of this package makes different without anything
-being different for the model: the system prompt, the reminders at the end, the ids of calls, the
-files and artifacts around the notebook, paths, times, addresses, hashes, frames of libraries.
-Plain dates stay, for they are data.
+The key of a step is the new part of its request: for the first step the tools, the earlier turns,
+the variables and the person's words; for each later step everything after the previous answer.
+Parts that differ between machines, days or releases of this package, without meaning anything to
+the model, are left out: the system prompt, the reminders at the end, call ids, the files and
+artifacts around the notebook, paths, times, addresses, hashes and library frames. Plain dates stay,
+since they are data.
 """
 
 import json
@@ -21,19 +21,19 @@ from parsimony_kernel.core.reading import NEXT, VALUES, as_text, envelope_in, va
 
 Clean = Callable[[str], str]
 
-# The opening of a turn, as the session writes it.
+# The start of a turn, as the session writes it.
 _REQUEST = re.compile(r"<request>\n(.*)\n</request>", re.DOTALL)
 _CONTEXT = re.compile(r"<notebook_context>\n(.*?)\n</notebook_context>\n*", re.DOTALL)
-# Neither is a part of what a tool answered: they depend on what was told before.
+# Neither belongs to the tool's result: both depend on what the model has read before.
 _NEXT = re.compile(rf"\n?{re.escape(NEXT)}.*\Z|[ \n]?{re.escape(VALUES)}.*\)(?=\n|\Z)")
 _ADDENDUM = "<context_addendum>"
-# What of the inventory lies around the notebook.
+# The keys of the inventory that describe the notebook's surroundings.
 _KEYS_AROUND = "today versions working_folder files artifacts replaceable"
 _AROUND = frozenset(_KEYS_AROUND.split())
 
 _IN_A_LINE = 100
 _SHOWN_WORDS = 60
-# So much at least of an earlier request is told to a model.
+# An earlier request is shown to a model with at least this many characters.
 _TOLD_WORDS = 200
 
 _LIBRARY_FRAME = re.compile(
@@ -59,10 +59,13 @@ _PLACES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 @dataclass(frozen=True)
 class Place:
-    """Where a request was made.
+    """The environment of a request, which normalization removes from its text.
 
-    ``folder`` stands as ``.`` in the normal form, and ``clean`` takes secrets out of it. Of the
-    earlier turns those count whose words are ``asked``, which this kernel ran; all, if ``None``.
+    Args:
+        folder: the working folder, written as ``.`` in the normal form.
+        clean: removes secrets.
+        asked: the requests that this kernel ran. Only these earlier turns are part of a key; all
+            if ``None``.
     """
 
     folder: Path
@@ -70,12 +73,12 @@ class Place:
     asked: frozenset[str] | None = None
 
     def knows(self, words: str) -> bool:
-        """Whether an earlier turn with these words counts. Long ones are told in part."""
+        """Whether an earlier turn with these words is part of a key. Long ones may be cut."""
         begin = normal_words(words, self)[:_TOLD_WORDS]
         return self.asked is None or any(each.startswith(begin) for each in self.asked)
 
     def normal(self, text: str) -> str:
-        """``text`` without what differs from place to place."""
+        """Replace the parts of ``text`` that differ between machines and runs."""
         for spelled in sorted({str(self.folder), str(self.folder.resolve())}, key=len)[::-1]:
             if len(spelled) > 1:
                 text = re.sub(rf"{re.escape(spelled)}(?![\w.-])", ".", text)
@@ -88,25 +91,25 @@ class Place:
 
 @dataclass(frozen=True)
 class RequestKey:
-    """What tells the ``step``-th request of a turn from others, in words."""
+    """The key of the ``step``-th request of a turn, as text."""
 
     step: int
     text: str
 
 
 def normal_words(request: str, place: Place) -> str:
-    """The words of a person's request, by which a turn is known."""
+    """Normalize a person's request, the key of its turn."""
     return place.normal(request.strip())
 
 
 def in_short(words: str) -> str:
-    """The first of the words, for a message."""
+    """Shorten text to one line for a message."""
     line = " ".join(words.split())
     return line if len(line) <= _SHOWN_WORDS else line[: _SHOWN_WORDS - 1] + "…"
 
 
 def request_key(request: ModelRequest, place: Place) -> RequestKey:
-    """The step that ``request`` asks for, counted from the newest request of a person."""
+    """Compute the key of a request; its step counts from the person's newest request."""
     head, messages = _split(request.messages)
     begin = max((i for i, each in enumerate(messages) if _opens(each)), default=0)
     answers = [i for i, each in enumerate(messages) if i > begin and _role(each) == "assistant"]
@@ -126,17 +129,20 @@ def request_key(request: ModelRequest, place: Place) -> RequestKey:
 def _split(
     messages: Sequence[Mapping[str, Any]],
 ) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    """What a run was told on top of its conversation, and the conversation."""
+    """Split off the instructions in front of the first turn; return them and the conversation.
+
+    System messages and the addendum at the end are dropped.
+    """
     said = [each for each in messages if _role(each) not in {"system", "developer"}]
     if said and _text(said[-1]).startswith(_ADDENDUM):
         said.pop()
-    # What is told for one request only stands first, before any turn.
+    # An instruction for one request only comes first, before any turn.
     first = next((i for i, each in enumerate(said) if _opens(each) or _is_context(each)), 0)
     return said[:first], said[first:]
 
 
 def _earlier(messages: Iterable[Mapping[str, Any]], place: Place) -> Iterator[Mapping[str, Any]]:
-    """The turns that count, each with what it came to."""
+    """Yield the messages of the earlier turns that are part of the key."""
     counts = True
     for message in messages:
         words = _REQUEST.search(_text(message)) if _role(message) == "user" else None
@@ -184,7 +190,7 @@ def _told(message: Mapping[str, Any]) -> str:
 
 
 def _opening(text: str) -> str:
-    """What a turn begins with: the variables, then the words."""
+    """Render the start of a turn: the variables, then the request."""
     words = _REQUEST.search(text)
     request = f"request:\n{_indented(words[1])}" if words else ""
     context = _CONTEXT.search(text[: words.start()] if words else text)
@@ -203,7 +209,7 @@ def _opening(text: str) -> str:
 
 
 def _body(content: Any) -> str:
-    # A model reads an envelope as it is or as text: it is the same answer.
+    # An envelope gives the same key as its text, since models read either form.
     if (envelope := envelope_in(content)) is not None:
         return _NEXT.sub("", as_text(envelope))
     if not isinstance(content, str):
@@ -216,7 +222,7 @@ def _body(content: Any) -> str:
 
 
 def outline(value: Any) -> str:
-    """JSON in lines that a diff can tell apart: what is short in one, the rest indented."""
+    """Render JSON in lines that diff well: short values in one line, the rest indented."""
     return "\n".join(_lines(value))
 
 

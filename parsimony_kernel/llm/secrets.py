@@ -1,8 +1,8 @@
-"""What must stand in no text, for as long as a run lasts.
+"""Redaction of secrets in a run's texts.
 
-One ``Secrets`` per run, made of the environment and of what its models keep to themselves. Texts
-are cleaned when they enter a transcript, an event or a file, never again at each request, so that
-what was sent stays the same byte for byte. Cleaning twice gives what cleaning once gave.
+There is one ``Secrets`` per run, built from the environment and the secrets of its models. Text is
+redacted when it enters a transcript, an event or a file, not again for each request, so that sent
+messages stay the same byte for byte. Redaction is idempotent.
 """
 
 import json
@@ -18,10 +18,10 @@ from parsimony_kernel.core.kinds import Failure
 from parsimony_kernel.core.redaction import REDACTED, Scrub, known_values, replacer, scrubber
 from parsimony_kernel.llm.coerce import secrets_of
 
-# What stands beside a "name", of a variable, a column or a field.
+# The keys whose values belong to the "name" beside them: of a variable, a column or a field.
 _VALUES = frozenset({"text", "value", "values", "samples", "default", "preview"})
 _PIXELS = "png_base64"
-# A picture's own language: what is known is taken out, and nothing is guessed.
+# Chart source: only known secrets are removed, and none are guessed.
 _PICTURES = frozenset({"svg", "spec"})
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NAMED = re.compile(
@@ -31,7 +31,7 @@ _NAMED = re.compile(
     r"|(?:access|refresh|auth|session|bearer|api|csrf)[\W_]?token))s?[\W_]?\d{0,2}$",
     re.IGNORECASE,
 )
-# Under such a name stand words too: of a text, in the order of its tokens.
+# Such a name may also hold words, such as the tokens of a text.
 _AMBIGUOUS = re.compile(r"(?:^|[\W_])tokens?$", re.IGNORECASE)
 _RANDOM = re.compile(r"(?=\S{0,400}\d)(?=\S{0,400}[A-Za-z])\S{16,400}")
 _WORDS = re.compile(
@@ -39,24 +39,25 @@ _WORDS = re.compile(
     r"|none|null|nan|true|false|required|optional",
     re.IGNORECASE,
 )
-# A smaller number beside the name of a column is how many there are.
+# A smaller number beside the name of a column is a count.
 _LEAST = 1_000
-# What the loop has made of cleaned parts, and what holds many names and no words.
+# Events that the loop builds from redacted parts, or that hold names only.
 _CLEAN = (ToolEvent, ToolResultObserved, StateSnapshot)
-# What names a thing, and is looked up by; a sealed record is cleaned before it is sealed.
+# Identifiers, which are used for lookup, and the suspension record, which is redacted before it is
+# sealed.
 _NAMES = "type run_id tool_name tool_call_id logical_id content_sha path page suspension_record"
 _IDENTITIES = frozenset(_NAMES.split())
 
 
 @lru_cache(maxsize=4096)
 def names_a_secret(name: str) -> bool:
-    """Whether what is called ``name`` is kept from others, such as ``db_password``."""
+    """Whether ``name`` denotes a secret, such as ``db_password``."""
     return _NAMED.search(_CAMEL.sub("_", name)) is not None
 
 
 def is_secret(name: str, value: Any) -> bool:
-    """Whether ``value`` under ``name`` is a secret: text or a number, and no mere description."""
-    # Asked of the class: a foreign value may say anything of itself.
+    """Whether ``value`` under ``name`` is a secret: text or a number, but no type or keyword."""
+    # By type and ``str.__str__``, since a foreign value can override its own methods.
     kind = type(value)
     if issubclass(kind, str):
         text = str.__str__(value)
@@ -72,17 +73,17 @@ def _names(name: str, text: str) -> bool:
 
 
 def name_of(key: Any, beside: Mapping[Any, Any]) -> Any:
-    """What the value under ``key`` is called: its key, or the ``"name"`` that stands beside it."""
+    """Return the name of the value under ``key``: the key, or the ``"name"`` beside it."""
     named = beside.get("name") if key in _VALUES else None
     return named if isinstance(named, str) else key
 
 
 class Secrets:
-    """Takes keys, tokens and passwords out of texts and of JSON.
+    """Redactor of keys, tokens and passwords in text and JSON.
 
     Args:
-        environ: where the values of secret variables stand; the process's by default.
-        values: others that no text may show.
+        environ: the environment with secret variables; the process's by default.
+        values: further secret values.
     """
 
     def __init__(
@@ -91,27 +92,27 @@ class Secrets:
         source = os.environ if environ is None else environ
         given = tuple(values)
         self.values = tuple(sorted({*given, *known_values(source)}))
-        # A text without what is known, and without what is written like a secret.
+        # Removes known values and everything that looks like a secret.
         self.clean: Scrub = scrubber(secrets=given, environ=source)
         self._replaced = replacer(secrets=given, environ=source)
 
     @classmethod
     def of(cls, models: Iterable[object], environ: Mapping[str, str] | None = None) -> "Secrets":
-        """With the values that ``models`` want in no text."""
+        """Create one with the secrets of ``models``."""
         return cls(environ, (value for model in models for value in secrets_of(model)))
 
     def are_in(self, text: str) -> bool:
-        """Whether ``clean`` would take something out of ``text``."""
+        """Whether ``text`` holds a secret."""
         return self.clean(text) != text
 
     def of_json(self, value: Any) -> Any:
-        """``value``, which is JSON, cleaned; a value goes by the name that it stands under too."""
+        """Redact JSON; a value is also judged by its name."""
         return _each(value, self.clean, self._under)
 
     def of_arguments(self, text: str) -> str:
-        """A call's arguments, which are the JSON of an object if the model wrote them well.
+        """Redact the arguments of a call: the JSON of an object, if the model wrote it correctly.
 
-        They stay as they are, byte for byte, where nothing is to be hidden.
+        They stay the same byte for byte if they hold no secret.
         """
         try:
             given = json.loads(text)
@@ -121,21 +122,23 @@ class Secrets:
         return text if cleaned == given else json.dumps(cleaned, ensure_ascii=False)
 
     def of_prose(self, value: Any) -> Any:
-        """The texts in ``value`` cleaned, each by itself: what stands under a name describes it,
-        as in a schema."""
+        """Redact the texts in ``value`` without judging them by their names.
+
+        For values that describe their names, as in a schema.
+        """
         return _each(value, self.clean)
 
     def of_cleaned(self, value: Any) -> Any:
-        """``value``, which was cleaned elsewhere, without what is known here."""
+        """Remove the known secrets from a value that was redacted elsewhere."""
         return _each(value, self._replaced) if self.values else value
 
     def of_failure(self, failure: Failure) -> Failure:
-        """Copy ``failure`` with its words and its metadata cleaned."""
+        """Copy ``failure`` with its text and metadata redacted."""
         told = {name: getattr(failure, name) for name in ("explanation", "blockers", "metadata")}
         return replace(failure, **self.of_json(told))
 
     def of_event(self, event: AgentEvent) -> AgentEvent:
-        """Copy ``event`` with its fields cleaned, as far as they are words."""
+        """Copy ``event`` with its text fields redacted."""
         cleaned = {
             name: self.of_failure(value) if isinstance(value, Failure) else self.of_json(value)
             for name, value in (() if isinstance(event, _CLEAN) else event)
@@ -159,7 +162,7 @@ class Secrets:
 
 
 def _each(value: Any, clean: Scrub, under: Callable[[Any, Any], Any] | None = None) -> Any:
-    """The texts in ``value`` cleaned; what stands under a name, by ``under`` where it is given."""
+    """Redact the texts in ``value``; ``under``, if given, redacts values by name."""
     match value:
         case str():
             return _or_same(value, clean)
@@ -179,6 +182,6 @@ def _each(value: Any, clean: Scrub, under: Callable[[Any, Any], Any] | None = No
 def _or_same(value: Any, clean: Scrub) -> Any:
     if not isinstance(value, str):
         return value
-    # The very object, which may be a member of an enumeration.
+    # Unchanged text stays the same object, which may be an enum member.
     cleaned = clean(value)
     return value if cleaned == value else cleaned

@@ -1,8 +1,7 @@
-"""What a provider wants back as it came: signed thinking, reasoning text, Responses items.
+"""Reasoning to send back unchanged: signed thinking, reasoning text, Responses items.
 
-A message carries it as JSON that names the model it is of. The rule of the place: a part is carried
-to the letter or not at all, since a signature holds for the whole, and it goes back to the model
-that gave it only.
+A message holds it in ``opaque`` as JSON that names its model. A part is kept verbatim or not at
+all, since its signature covers the whole, and it is sent back only to the model that wrote it.
 """
 
 import json
@@ -12,18 +11,18 @@ from typing import Any
 from parsimony_kernel.llm.secrets import Secrets
 
 PARTS = ("thinking_blocks", "reasoning_items", "reasoning_content")
-# These refuse a call whose reasoning is not sent back; others refuse the unknown field. DeepSeek:
+# These providers refuse a call without its reasoning; others refuse the unknown field. DeepSeek:
 # "The reasoning_content in the thinking mode must be passed back to the API."
 _WANT_TEXT = ("deepseek", "kimi", "moonshot", "mimo")
-# What of a part is no words, and is only read by who signed it.
+# The fields without text, which only the provider reads.
 _SEALED = frozenset({"signature", "data", "encrypted_content", "id", "by"})
 
 
 def carried(model: str, message: Any, chunks: Iterable[Any] = ()) -> str:
-    """What of litellm's ``message`` goes back to ``model``, as JSON; empty when nothing does.
+    """Extract the parts of litellm's ``message`` that ``model`` wants back, as JSON; else empty.
 
-    ``chunks`` is the stream that the message was put together from, if it came in one: litellm
-    doubles the text of a signed block, and drops the items of the Responses API.
+    ``chunks`` is the stream of the message, if it was streamed. The parts are read from it, since
+    litellm doubles the text of a signed block and drops the items of the Responses API.
     """
     deltas = [choice.delta for chunk in chunks for choice in getattr(chunk, "choices", None) or ()]
     parts: dict[str, Any] = {}
@@ -39,23 +38,23 @@ def carried(model: str, message: Any, chunks: Iterable[Any] = ()) -> str:
 
 
 def given_back(messages: Iterable[dict[str, Any]], model: str) -> list[dict[str, Any]]:
-    """``messages`` as ``model`` gets them: with what it gave, without what another one did."""
+    """Add the reasoning of ``model`` to its messages, and drop that of other models."""
     return [_given_back(each, model) if "opaque" in each else each for each in messages]
 
 
 def without(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """``messages`` without any of it; their calls stay valid."""
+    """Drop all reasoning parts from ``messages``; their calls stay valid."""
     return [{key: each[key] for key in each if key not in PARTS} for each in messages]
 
 
 def is_missing(messages: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the newest calls stand without signed thinking."""
+    """Whether the newest message with calls lacks signed thinking."""
     last = next((each for each in reversed(messages) if each.get("tool_calls")), None)
     return last is not None and not last.get("thinking_blocks")
 
 
 def without_secrets(opaque: str, secrets: Secrets) -> str:
-    """``opaque``, or nothing where its words hold a secret: what is cut is no longer valid."""
+    """Return ``opaque``, or nothing if it contains a secret: a redacted part would be invalid."""
     try:
         return "" if any(map(secrets.are_in, _words(json.loads(opaque)))) else opaque
     except ValueError:
@@ -74,9 +73,9 @@ def _given_back(message: dict[str, Any], model: str) -> dict[str, Any]:
 
 
 def _signed(blocks: Iterable[Any]) -> list[dict[str, Any]]:
-    """The blocks put together from their pieces; none where one has no end or is of no kind known.
+    """Assemble blocks from their pieces; none if one is incomplete or of an unknown kind.
 
-    Anthropic signs each block behind its last piece.
+    Anthropic sends the signature of a block after its last piece.
     """
     whole: list[dict[str, Any]] = []
     begun = ""

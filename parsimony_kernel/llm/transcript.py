@@ -1,8 +1,8 @@
-"""The transcript as a strict provider accepts it.
+"""Transcript repair for strict providers.
 
-Pure: ``repair`` returns fresh dicts, never touches its input, and changes a message for no reason
-but these. A name that it gives depends on earlier messages only, so a repaired prefix stays the
-same when messages are added behind it; ``Repairer`` makes use of that.
+``repair`` is pure: it returns fresh dicts and never changes its input. It mends the breaches that
+its docstring lists and nothing else. New ids depend on earlier messages only, so a repaired prefix
+stays the same when messages are appended; ``Repairer`` uses that.
 """
 
 import json
@@ -32,13 +32,14 @@ MISSING_RESULT = json.dumps(
 
 
 def repair(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """``messages`` with every breach of the protocol mended.
+    """Mend every breach of the chat protocol in ``messages``.
 
-    - Each tool call has exactly one result, which follows its turn in the order of the calls; a
-      missing one says that nothing was recorded, and a result without a call is dropped.
-    - The ids of calls are unique and not empty; a renamed call takes its result along.
-    - Arguments are a JSON object. Text that is none is quoted under ``_raw_args``.
-    - A turn that says nothing is dropped, and so are keys that providers do not know.
+    - Each tool call gets exactly one result, after its turn and in the order of the calls. A
+      missing result is replaced by one saying that nothing was recorded; a result without a call
+      is dropped.
+    - Call ids are unique and not empty; the result of a renamed call is renamed with it.
+    - Arguments are a JSON object; other text is quoted under ``_raw_args``.
+    - Empty turns, and keys that providers don't know, are dropped.
     - Text can be encoded as UTF-8.
     """
     return Repairer().repair(list(messages))
@@ -46,7 +47,7 @@ def repair(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class _Settled:
-    """A point at which every call had its result: how much was read, written and named."""
+    """A point where every call has its result: how much was read, repaired and named by then."""
 
     read: int
     written: int
@@ -54,10 +55,9 @@ class _Settled:
 
 
 class Repairer:
-    """``repair`` for transcripts that grow: what was repaired before is the same dict again.
+    """Incremental ``repair`` for growing transcripts; it reuses the dicts of earlier repairs.
 
-    Messages count as the same when they are the same object, so an object that was handed in
-    must not be changed afterwards.
+    Messages are compared by identity, so a message must not be changed after it was passed in.
     """
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Repairer:
         self._used: dict[str, None] = {}  # in the order in which the ids were given
 
     def repair(self, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """``messages``, repaired; see the function of this name."""
+        """Repair ``messages``; see the function ``repair``."""
         start = self._go_back(sum(1 for _ in takewhile(bool, map(is_, self._seen, messages))))
         self._seen = tuple(messages)
         open_calls = _OpenCalls()
@@ -90,8 +90,8 @@ class Repairer:
         return [*self._repaired, *open_calls.settle()]
 
     def _go_back(self, same: int) -> int:
-        """Forget all but what the first ``same`` messages settled; where to read on."""
-        # What settles a turn is the turn that follows it, so that one has to be the same too.
+        """Discard everything after the first ``same`` messages; return the index to resume at."""
+        # A turn is settled by the turn after it, so that one must be unchanged too.
         while self._settled and self._settled[-1].read >= same:
             self._settled.pop()
         last = self._settled.pop() if self._settled else _Settled(0, 0, 0)
@@ -102,22 +102,22 @@ class Repairer:
 
 
 class _OpenCalls:
-    """The calls of one turn, as (id as written, id as sent), until the next turn begins."""
+    """The open calls of one turn, as (original id, sent id), until the next turn begins."""
 
     def __init__(self, owed: Sequence[tuple[str, str]] = ()) -> None:
         self.owed = owed
-        self.behind: list[dict[str, Any]] = []  # what stood between the calls and the next turn
+        self.behind: list[dict[str, Any]] = []  # messages between the calls and the next turn
         self._given: dict[str, dict[str, Any]] = {}
 
     def take(self, message: Mapping[str, Any]) -> None:
-        """Give a result to the call that it answers, if there is one."""
+        """Assign a result to its call; a result without a call is dropped."""
         written = _id(message.get("tool_call_id"))
         sent = next((s for w, s in self.owed if w == written and s not in self._given), None)
         if sent is not None:
             self._given[sent] = _result(message, sent)
 
     def settle(self) -> list[dict[str, Any]]:
-        """Every call's result in the order of the calls, and what stood behind them."""
+        """Return the results in the order of the calls, then the messages behind them."""
         results = [
             self._given.get(sent)
             or {"role": "tool", "tool_call_id": sent, "content": MISSING_RESULT}
@@ -185,7 +185,7 @@ def _turn(
 
 
 def unique_id(written: str, used: dict[str, None]) -> str:
-    """``written``, or a name like it that is not ``used`` yet; it is from then on."""
+    """Return ``written``, or a numbered variant if it is in ``used``; adds it to ``used``."""
     base = written or "call"
     sent, n = base, 1
     while sent in used:
@@ -205,7 +205,7 @@ def _name(value: Any) -> str:
 
 
 def _content(value: Any) -> Any:
-    """Text, or a list of parts, or a false value when there is nothing to say."""
+    """Return text or a list of parts; a falsy value if there is no content."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -223,7 +223,7 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-# The same arguments come by with every request of a run, and parsing them is what costs here.
+# Memoized: every request of a run repeats the same arguments, and parsing them is the main cost.
 @lru_cache(maxsize=4096)
 def _arguments(text: str) -> str:
     text = utf8(text)
@@ -233,5 +233,5 @@ def _arguments(text: str) -> str:
         value = None
     if not isinstance(value, dict):
         return _dump({"_raw_args": text[:_QUOTED_ARGUMENTS]})
-    # An escaped lone surrogate is JSON to Python and to few others.
+    # Python accepts an escaped lone surrogate as JSON; most other parsers don't.
     return _dump(value) if "\\ud" in text.lower() else text

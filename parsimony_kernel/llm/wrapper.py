@@ -1,6 +1,6 @@
-"""A model around another one, for what happens to requests and answers on their way.
+"""A model wrapper that can observe and change requests and answers.
 
-Everything that a model may say of itself, such as its price or its window, passes through.
+All other attributes of the wrapped model, such as its price or context window, pass through.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -13,12 +13,12 @@ from parsimony_kernel.llm.chokepoint import close
 
 @dataclass(eq=False, repr=False)
 class WrapperModel:
-    """``inner``, with a function called before each request and with each item of its answer.
+    """A model around ``inner``, with callbacks for requests and answers.
 
     Args:
         inner: the model that answers.
         asked: called with each request before ``inner`` is asked; may raise.
-        heard: called with each request and what is heard of its answer; gives what to pass on.
+        heard: called with the request and each item of its answer; returns the item to pass on.
     """
 
     inner: ChatModel
@@ -33,12 +33,12 @@ class WrapperModel:
         return self.inner.name
 
     def __getattr__(self, name: str) -> Any:
-        if name == "inner":  # while it is copied, before it has one
+        if name == "inner":  # while it is copied, before ``inner`` is set
             raise AttributeError(name)
         return getattr(self.inner, name)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Completion]:
-        """The answer of ``inner``; its stream is closed whenever this one ends."""
+        """Stream the answer of ``inner``, whose stream is closed whenever this one ends."""
         self.asked(request)
         answers = self.inner.stream(request)
         try:

@@ -1,7 +1,7 @@
-"""The failure spine: one value, its detectors, a policy, and one funnel.
+"""Failure handling: the ``Failure`` value, its detectors, the recovery policy and the funnel.
 
-The names of documents 000 and 002 are given here lazily; inside the package, import the module
-that defines a name.
+Lazily exports the names of documents 000 and 002. Inside the package, import from the module that
+defines a name.
 """
 
 from importlib import import_module

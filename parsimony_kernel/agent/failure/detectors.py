@@ -1,9 +1,9 @@
-"""What is wrong, if anything.
+"""Failure detectors.
 
-Detectors look and never touch: each gives a ``Failure`` or ``None``. Within a phase, hard stops
-come before quality, quality before warnings, and the first match wins. The two functions that
-keep counts for them (``record_tool_call``, ``accumulate_usage``) are the only ones here that
-write to the state."""
+Detectors are read-only: each returns a ``Failure`` or ``None``. Within a phase, hard stops come
+before quality, quality before warnings, and the first match wins. Only the two counters
+(``record_tool_call``, ``accumulate_usage``) write to the state.
+"""
 
 import logging
 import math
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 def record_tool_call(state: RunState, name: str, args: dict[str, Any]) -> str:
-    """Enter a call into the history and its count; gives the signature."""
+    """Add a call to the history, increment its count, and return its signature."""
     signature = loop_signature(name, args)
     state.tool_call_history.append(signature)
     state.last_repeat_counts[signature] = state.last_repeat_counts.get(signature, 0) + 1
@@ -34,10 +34,11 @@ def record_tool_call(state: RunState, name: str, args: dict[str, Any]) -> str:
 def accumulate_usage(
     state: RunState, response: Any, *, model: str | None = None
 ) -> tuple[int, int, float]:
-    """Add what ``response`` cost to the state.
+    """Add the usage and cost of ``response`` to the state.
 
-    Gives (prompt tokens, completion tokens, US dollars). What a provider leaves out, or reports
-    as no number, counts as zero; an unknown price too.
+    Returns:
+        Prompt tokens, completion tokens and US dollars. Missing or invalid counts, and an unknown
+        price, are zero.
     """
     usage = getattr(response, "usage", None)
     cost = getattr(response, "cost_usd", None)
@@ -60,7 +61,7 @@ def _number(value: Any) -> float:
 def pre_step(
     state: RunState, guardrails: AgentGuardrails, *, now: float | None = None
 ) -> Failure | None:
-    """Before a model call: steps, then time, then silence. ``now`` is monotonic."""
+    """Check steps, then time, then silence before a model call. ``now`` is monotonic seconds."""
     current = time.monotonic() if now is None else now
     steps, most_steps = state.iteration, guardrails.max_iterations
     if steps >= most_steps:
@@ -78,7 +79,7 @@ def pre_step(
 
 
 def post_llm(*, response: Any, state: RunState, guardrails: AgentGuardrails) -> Failure | None:
-    """After an answer: cut off, refused, or about to repeat itself."""
+    """Check an answer: was it cut off or refused, or would its calls repeat themselves?"""
     choice = response.choices[0]
     reason, refusal = choice.finish_reason, getattr(choice.message, "refusal", None)
     if reason == "length":
@@ -104,7 +105,7 @@ def post_llm(*, response: Any, state: RunState, guardrails: AgentGuardrails) -> 
 
 
 def post_tool(result: Any, call: Any, state: RunState) -> Failure | None:
-    """After a tool: its own failure, or the exception that left it."""
+    """Return the failure of a tool call: its own, or one built from the exception it raised."""
     name = tool_name_of(call)
     failure: Failure | None = getattr(result, "failure", None)
     if failure is not None:

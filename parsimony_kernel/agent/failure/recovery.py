@@ -1,7 +1,7 @@
-"""The funnel: the one place where a failure becomes an action.
+"""The funnel: the only place that turns a failure into an action.
 
-``decide`` sees the counts as they were; then the failure is counted and remembered; then the
-action is carried out. Nothing else in the package retries, narrows, suspends or hands off.
+``decide`` sees the counts before this failure; then the failure is counted and remembered; then
+the action runs. Nothing else in the package retries, narrows, suspends or hands off.
 """
 
 import asyncio
@@ -28,21 +28,21 @@ from parsimony_kernel.core.taxonomy import FailureType, TriageContext
 from parsimony_kernel.storage.keyring import KeyringError
 from parsimony_kernel.triage.policy import RecoveryAction, Retry, Rollback
 
-# What is said of each kind: to the model a correction, to a person a question or a remedy.
+# Texts by failure kind: corrections for the model, questions and remedies for people.
 _WORDS: dict[str, dict[str, str]] = tomllib.loads(
     (files(__package__) / "words.toml").read_text(encoding="utf-8")
 )
 _log = logging.getLogger(__name__)
 
-# A person would rather choose another model, or come back, than watch a longer wait.
+# Rather than wait longer, a person would choose another model or come back later.
 MAX_WAIT_S = 60.0
-# The longest that a strategy thinks, and real seconds in which what is stopped has to end.
+# Time limit of a strategy, and real seconds that cancelled work gets to end.
 PLANNING_S = 30.0
 _HEEDED_S = 0.4
 T = TypeVar("T")
 
-# Keys of a failure's metadata: the budget that was reached; the model that takes over at once;
-# and that nothing is left to be tried.
+# Keys of a failure's metadata: the exhausted budget; the fallback model that takes over at once;
+# and whether nothing is left to try.
 GUARD, FALLBACK, FINAL = "guard", "fallback", "final"
 # The actions after which the run goes on.
 _GOING_ON = (Action.retry, Action.narrow_scope)
@@ -52,12 +52,12 @@ _UNTIMED = AgentGuardrails(max_execution_time_s=math.inf)
 
 @dataclass(frozen=True, kw_only=True)
 class RecoveryContext:
-    """What the funnel knows of an agent. Without ``guardrails`` there is no time limit.
+    """The funnel's view of an agent. Without ``guardrails`` there is no time limit.
 
     Args:
-        signing_key: gives the secret that seals a question, and its id; or, by its id, the one that
-            sealed it. It is asked when there is a question, since keys are rotated while a run goes
-            on; may raise ``KeyringError`` or ``ValueError``.
+        signing_key: returns the current secret and its id, or those of a given id. It is called
+            for each question, since keys can be rotated during a run. May raise ``KeyringError`` or
+            ``ValueError``.
     """
 
     signing_key: Callable[..., tuple[Secret, str]]
@@ -67,8 +67,10 @@ class RecoveryContext:
 
     @classmethod
     def of(cls, agent: object) -> Self:
-        """Read ``agent``; a context is returned as it is. Missing attributes get their defaults;
-        ``TypeError`` for one that has none."""
+        """Read ``agent``; a context is returned unchanged.
+
+        Missing attributes get their defaults; ``TypeError`` for one without a default.
+        """
         if isinstance(agent, cls):
             return agent
 
@@ -80,21 +82,22 @@ class RecoveryContext:
         return cls(**given | {name: value for name, value in read.items() if value is not None})
 
     def time_left(self, state: RunState) -> float:
-        """Seconds left to the run; a longer wait would only be noticed afterwards."""
+        """Return the seconds left to the run, as a limit for waits: time is checked between steps
+        only."""
         elapsed = state.elapsed_seconds(self.clock.monotonic())
         return max(0.0, self.guardrails.max_execution_time_s - elapsed)
 
 
 class Surroundings(Protocol):
-    """What the funnel may ask of a run beside its state, and do to it."""
+    """The funnel's interface to a run, beside its state."""
 
     def known(self) -> TriageContext:
-        """What a strategy may know."""
+        """Return the facts about the run for a strategy."""
 
     def go_back(self, checkpoint_id: str | None) -> tuple[str, str]:
-        """Restore a state of the variables, the newest by default; what that did, for people and
-        as far as the model may read it.
+        """Restore a checkpoint of the variables, the newest by default.
 
+        Returns a description for people, and the part of it that the model may read. Raises
         ``LookupError`` when there is none.
         """
 
@@ -102,9 +105,9 @@ class Surroundings(Protocol):
 async def handle_failure(
     failure: Failure, *, agent: object, state: RunState
 ) -> AsyncGenerator[ev.AgentEvent, None]:
-    """Answer ``failure`` with exactly one action, yield what happened, and wait where it says so.
+    """Answer ``failure`` with exactly one action, yield its event, and wait before a retry.
 
-    ``agent`` may have no more than ``policy`` and ``suspension_secret``. See ``answer``.
+    ``agent`` needs only ``policy`` and ``suspension_secret``. See ``answer``.
     """
     context = RecoveryContext.of(agent)
     event = await answer(failure, context, state)
@@ -123,25 +126,25 @@ async def answer(
     """Answer ``failure`` with exactly one action.
 
     Args:
-        failure: what was found.
-        context: what there is of the agent.
+        failure: the detected failure.
+        context: the agent's policy, limits, key and clock.
         state: its counts, lessons, ``pending_instruction`` and ``done`` are updated.
-        run: asked for what strategies may know, and to go back; without it nothing can be.
-        read: ``failure`` as a model may read it, if that is not all; people read all of it.
+        run: supplies facts for strategies and restores checkpoints; neither works without it.
+        read: the part of ``failure`` that the model may read, all by default; people read all.
 
     Returns:
         ``AgentError(recoverable=True)`` for retry and narrow_scope, else a terminal event. A retry
         waits for its ``delay_s``; see ``pause``.
 
     Raises:
-        Cancelled: the run is to stop while a strategy thinks; nothing is counted.
+        Cancelled: the run was stopped while a strategy was deciding; nothing is counted.
     """
     kind, told = failure.kind, read or failure
     wanted, plan, said = await _decided(context, told, state, run)
     action = _permitted(wanted, failure)
     strategy, words = plan.name if plan else "", said if action is wanted else ""
     prior = state.failure_attempts.get(kind, 0)
-    if HELD not in failure.metadata:  # what waits for a person has not failed
+    if HELD not in failure.metadata:  # waiting for approval is no failure
         state.record_failure_attempt(kind)
         state.lessons_learned = remember(state.lessons_learned, told)
         state.note_recovery(failure.type, strategy or action.value)
@@ -177,6 +180,7 @@ async def answer(
 def _ending(
     action: Action, failure: Failure, words: str, context: RecoveryContext, state: RunState
 ) -> ev.AgentEvent:
+    """Build the terminal event for ``action``: a question, a partial summary or a handoff."""
     metadata, kind = failure.metadata, failure.kind
     if action is Action.ask_user:
         is_limit = kind in LIMITS or metadata.get(GUARD)
@@ -204,7 +208,7 @@ def _ending(
 
 
 def learned(state: RunState) -> tuple[str, ...]:
-    """What is known when a run stops early: earlier failures, without the limit that ended it."""
+    """Return the lessons of a run that stops early: its earlier failures, without limits."""
     return tuple(
         lesson.explanation for lesson in state.lessons_learned if lesson.kind not in LIMITS
     )
@@ -220,10 +224,9 @@ def suspend(
     kind: FailureKind | None = None,
     **because: str,
 ) -> ev.UserInputRequested | ev.Handoff:
-    """Seal the state and return the event that carries the question; ``because`` sets other fields
-    of the record.
+    """Seal the state and return the event with the question, or a handoff if it can't be sealed.
 
-    Without a key to seal it with nobody could answer, so the question is handed off.
+    ``because`` sets other fields of the record. An unsealed question could not be answered.
     """
     asked: dict[str, Any] = {"choices": labels_of(choices), "originating_failure_kind": kind}
     try:
@@ -251,8 +254,8 @@ def suspend(
 
 
 def _permitted(action: Action, failure: Failure) -> Action:
-    """Apply the rules above every policy: never repeat an effect that may have happened, never
-    retry what is final."""
+    """Apply the rules that override every policy: never repeat an effect that may have happened,
+    and never retry a final failure."""
     if action not in _GOING_ON:
         return action
     if failure.effect is Effect.uncertain:
@@ -263,7 +266,7 @@ def _permitted(action: Action, failure: Failure) -> Action:
 
 
 def asks_for_long(failure: Failure) -> bool:
-    """Whether the provider asks for a longer wait than a run makes."""
+    """Whether the provider asks for a wait longer than ``MAX_WAIT_S``, with no fallback model."""
     asked = failure.metadata.get("retry_after_s")
     is_long = isinstance(asked, int | float) and not asked <= MAX_WAIT_S
     return is_long and not failure.metadata.get(FALLBACK)
@@ -280,7 +283,7 @@ def _remedy(failure: Failure) -> str | None:
 async def within(work: Awaitable[T], seconds: float, clock: Clock) -> T:
     """Await a host's ``work``; ``TimeoutError`` when it takes longer than ``seconds``.
 
-    The work runs in a task of its own; one that ignores its cancellation is left behind.
+    The work runs in its own task; a task that ignores its cancellation is abandoned.
     """
     task = asyncio.ensure_future(contained(work))
     limit = asyncio.ensure_future(clock.sleep(seconds))
@@ -297,8 +300,11 @@ async def within(work: Awaitable[T], seconds: float, clock: Clock) -> T:
 
 
 async def contained(work: Awaitable[T]) -> T:
-    """Await ``work``, which is a task of its own or never waits. ``SystemExit``, ``CancelledError``
-    and the like become a ``RuntimeError``; Ctrl-C goes through."""
+    """Await ``work``, turning ``SystemExit``, ``CancelledError`` and the like into
+    ``RuntimeError``; ``KeyboardInterrupt`` passes.
+
+    ``work`` must run in its own task or never wait, so that no cancellation of the run is lost.
+    """
     try:
         return await work
     except (Exception, KeyboardInterrupt):
@@ -324,11 +330,12 @@ def outlived(sentence: str, stop: CancellationRequest | None = None) -> Iterator
 async def _decided(
     context: RecoveryContext, failure: Failure, state: RunState, run: Surroundings | None
 ) -> tuple[Action, RecoveryAction | None, str]:
-    """The action that the policy wants, its plan, and what the plan says about carrying it out.
+    """Ask the policy for an action.
 
-    The default policy answers where the policy breaks, takes too long or says nothing. A policy
-    with ``plan`` and ``action_of`` (see ``triage.recovery``) is awaited, unless only a person may
-    answer. ``Cancelled`` where the run is to stop first.
+    Returns the action, its plan, and the plan's text. Falls back to the default policy if the
+    policy raises, times out or returns no action. A policy with ``plan`` and ``action_of`` (see
+    ``triage.recovery``) is awaited, unless only a person may answer. Raises ``Cancelled`` when the
+    run is stopped first.
     """
     policy: Any = context.policy
     stop = state.cancellation or CancellationRequest()
@@ -351,7 +358,7 @@ async def _decided(
 
 
 def _gone_back(plan: RecoveryAction | None, run: Surroundings | None) -> tuple[str, str]:
-    """Carry out a rollback, if that is the plan; what it did, for people and for the model."""
+    """Carry out a rollback if that is the plan; describe it for people and for the model."""
     if not isinstance(plan, Rollback):
         return "", ""
     with suppress(LookupError):
@@ -372,29 +379,33 @@ def _number_of(policy: RecoveryPolicy, what: str, ask: Callable[[RecoveryPolicy]
 
 
 def _delay(failure: Failure, policy: RecoveryPolicy, attempt: int) -> float:
+    """Return the back-off before a retry, in seconds: none before a fallback model answers; if the
+    policy waits, at least as long as the provider asks for."""
     kind, asked_for = failure.kind, failure.metadata.get("retry_after_s")
     if failure.metadata.get(FALLBACK):
         return 0.0
     wait = _number_of(policy, f"wait of {kind}", lambda asked: asked.backoff(kind, attempt))
-    delay = max(0.0, min(MAX_WAIT_S, wait))  # in this order, what is no number is the longest
+    delay = max(0.0, min(MAX_WAIT_S, wait))  # in this order, NaN gives the maximum
     return max(delay, asked_for) if delay and isinstance(asked_for, int | float) else delay
 
 
 async def pause(event: ev.AgentEvent, context: RecoveryContext, state: RunState) -> None:
-    """Wait as long as a retry says and the run has time. A stop ends the wait; the run reports it
-    in its next phase."""
+    """Wait for the delay of a retry, at most as long as the run has time.
+
+    A stop ends the wait; the run reports it in its next phase.
+    """
     asked_for = event.delay_s if isinstance(event, ev.AgentError) else 0.0
     if (delay := min(asked_for, context.time_left(state))) <= 0:
         return
     with suppress(Cancelled):
         stop = state.cancellation or CancellationRequest()
         await stop.race(context.clock.sleep(delay))
-        # Waiting is not the model's silence.
+        # Back-off doesn't count as the model's silence.
         state.last_event_time_s = context.clock.monotonic()
 
 
 def _correction(failure: Failure) -> str:
-    """The prompt that narrows the next step."""
+    """Return the prompt that narrows the next step."""
     known, name = _WORDS["corrections"], str(failure.kind)
     if failure.type is FailureType.HALLUCINATED_STATE:
         name = "unobserved"

@@ -1,8 +1,8 @@
-"""Sealing a run that waits, and checking the seals.
+"""Seal a suspended run, and verify its record.
 
-Two seals. The token proves that the ids of a record were issued by a holder of the secret and
-verifies by itself; the seal covers every other byte. The secret never stands in a record. A
-record of an older version is sealed over the fields of its own version and stays good.
+There are two seals. The token proves that a holder of the secret issued the ids of a record, and
+can be verified alone; the seal covers every other byte. The secret is never part of a record. The
+seal of an older version covers the fields of that version, so older records stay valid.
 """
 
 import hashlib
@@ -35,24 +35,24 @@ ADDED_FIELDS: Mapping[int, frozenset[str]] = {
     6: frozenset({"begun"}),
 }
 
-# The records that this process has taken, by the names of their claims.
+# The records that this process has claimed, by the names of their claim files.
 _taken: set[str] = set()
 
-# A record from a machine whose clock is a little ahead is honest; one from tomorrow is not.
+# Tolerates a record from a machine whose clock is a little ahead.
 CLOCK_SKEW_S = 300.0
 _CHANGED = "the suspension record was changed after it was sealed"
 
 
 class SuspensionTokenMismatch(ValueError):
-    """The token, the seal or the version does not belong to this record and this secret."""
+    """The token, the seal or the version doesn't match the record and the secret."""
 
 
 class SuspensionExpired(ValueError):
-    """The record is older than the resumer accepts, or dated in the future."""
+    """The record is too old, or dated in the future."""
 
 
 class SuspensionConsumed(ValueError):
-    """The record was resumed before; a record is good for one answer."""
+    """The record was already resumed; a record can be answered once."""
 
 
 class SuspensionElsewhere(ValueError):
@@ -60,7 +60,7 @@ class SuspensionElsewhere(ValueError):
 
 
 def _mac(secret: Secret, message: str) -> str:
-    # An environment variable of any bytes arrives as text with surrogates.
+    # A secret from the environment can contain lone surrogates, one for each undecodable byte.
     raw = secret.encode("utf-8", "surrogatepass") if isinstance(secret, str) else secret
     if not raw:
         raise ValueError("the suspension secret is empty; give a key of at least one byte")
@@ -70,16 +70,16 @@ def _mac(secret: Secret, message: str) -> str:
 def compute_suspension_token(
     *, run_id: str, session_id: str, secret: Secret, nonce: str | None = None
 ) -> str:
-    """``"{nonce}.{hex}"``: HMAC-SHA256 over ``run_id:session_id:nonce``.
+    """Return ``"{nonce}.{hex}"``: HMAC-SHA256 over ``run_id:session_id:nonce``.
 
-    Raises ``ValueError`` on an empty secret.
+    Raises ``ValueError`` for an empty secret.
     """
     fresh = secrets.token_hex(16) if nonce is None else nonce
     return f"{fresh}.{_mac(secret, f'{run_id}:{session_id}:{fresh}')}"
 
 
 def verify_suspension_token(*, record: SuspensionRecord, secret: Secret) -> bool:
-    """Whether the record's token was issued for its ids under ``secret``; constant time."""
+    """Whether the record's token was issued for its ids with ``secret``; constant time."""
     expected = compute_suspension_token(
         run_id=record.run_id, session_id=record.session_id, secret=secret, nonce=record.nonce
     )
@@ -91,13 +91,13 @@ def _newer_fields(version: int) -> set[str]:
 
 
 def compute_seal(record: SuspensionRecord, secret: Secret) -> str:
-    """The MAC over the canonical bytes of all fields of the record's version but the seal."""
+    """Return the MAC of all fields of the record's version except the seal, as canonical JSON."""
     body = record.model_dump(mode="json", exclude={"seal", *_newer_fields(record.schema_version)})
     return _mac(secret, json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True))
 
 
 def verify_seal(record: SuspensionRecord, secret: Secret) -> bool:
-    """Whether no byte of the record was changed since it was sealed."""
+    """Whether the record is unchanged since it was sealed."""
     seal = str(record.seal or "")
     return hmac.compare_digest(compute_seal(record, secret).encode(), seal.encode())
 
@@ -105,11 +105,11 @@ def verify_seal(record: SuspensionRecord, secret: Secret) -> bool:
 def build_record(
     state: RunState, *, secret: Secret, now: datetime, elapsed_s: float, question: str, **asked: Any
 ) -> SuspensionRecord:
-    """The sealed record of a run that stops to ask; it is the same after a way through JSON.
+    """Build and seal the record of a run that asks a question; it survives a round trip via JSON.
 
-    ``asked`` is what else the record says of the question, by its fields. What JSON has no word for
-    is kept as near as it can be: half a surrogate pair is a question mark, NaN is null, and null or
-    zero for a number of the record itself.
+    ``asked`` holds the record's other fields about the question. Values that JSON can't express are
+    approximated: half a surrogate pair becomes a question mark and NaN becomes null, or the default
+    where it is a field of the record itself.
     """
     executor = state.code_executor
     variables = sorted(getattr(executor, "variables", dict)())
@@ -144,10 +144,10 @@ def _foreign(value: Any) -> Any:
 
 
 def take_single_use(record: SuspensionRecord) -> bool:
-    """Take the record's single use where no journal keeps it: by a file beside the keys.
+    """Claim the record's single use with a file beside the keys, for use without a journal.
 
-    Returns ``False`` when it was taken before, by any process of this user. Where no file can be
-    written, it is this process's alone.
+    Returns ``False`` when any process of this user claimed it before. If no file can be written,
+    the claim holds for this process only.
     """
     from jupyter_core.paths import jupyter_data_dir  # deferred: only a resume needs it
 
@@ -162,7 +162,7 @@ def take_single_use(record: SuspensionRecord) -> bool:
 
 
 def check_reply(reply: str) -> None:
-    """``ValueError`` when the answer holds no words."""
+    """Raise ``ValueError`` for an empty answer."""
     if not reply.strip():
         raise ValueError("resume needs a non-empty user_reply")
 
@@ -176,11 +176,24 @@ def check_record(
     max_age_s: float,
     workspace: str = "",
 ) -> None:
-    """Refuse what must not be resumed: empty reply, version, token, age, seal, workspace, in
-    this order.
+    """Raise if ``record`` must not be resumed.
 
-    Raises ``ValueError``, ``SuspensionTokenMismatch``, ``SuspensionExpired`` or
-    ``SuspensionElsewhere``. Single use is the last check and needs a claim, which is not here.
+    Checks in this order: empty reply, version, token, age, seal, workspace. Single use is the last
+    check; it needs a claim, which is made elsewhere.
+
+    Args:
+        record: the record to check.
+        reply: the person's answer.
+        secret: the key that sealed the record.
+        now: the current time.
+        max_age_s: the accepted age, in seconds.
+        workspace: the current workspace; empty if there is none.
+
+    Raises:
+        ValueError: the reply is empty.
+        SuspensionTokenMismatch: the version, the token or the seal is wrong.
+        SuspensionExpired: the record is too old, or dated in the future.
+        SuspensionElsewhere: the question was asked in another workspace.
     """
     check_reply(reply)
     if problem := _misfit(record):
@@ -191,7 +204,7 @@ def check_record(
         )
     if problem := _untimely(record.suspended_at, now, max_age_s):
         raise SuspensionExpired(problem)
-    # One that holds nothing which a seal has to vouch for needs none.
+    # A record without messages and newer fields has nothing to seal, so it may lack a seal.
     is_bare = not (record.messages or record.seal or _set_beyond(record, 1))
     if not (is_bare or verify_seal(record, secret)):
         raise SuspensionTokenMismatch(f"{_CHANGED}; nothing was run")
@@ -203,12 +216,12 @@ def check_record(
 
 
 def _set_beyond(record: SuspensionRecord, version: int) -> list[str]:
-    """The fields that came after ``version`` and have another value than their default."""
+    """Return the fields added after ``version`` that differ from their defaults."""
     return sorted(record.model_dump(include=_newer_fields(version), exclude_defaults=True))
 
 
 def _misfit(record: SuspensionRecord) -> str:
-    """Why nothing can be made of a record of this version; empty where something can."""
+    """Explain why a record of this version can't be read; empty if it can."""
     version = record.schema_version
     if version > SCHEMA_VERSION:
         return (
@@ -236,7 +249,7 @@ def _is_elsewhere(asked_in: str, workspace: str) -> bool:
 
 
 def _untimely(suspended_at: str, now: datetime, max_age_s: float) -> str:
-    """What is wrong with the date of a record; empty where nothing is."""
+    """Explain what is wrong with the date of a record; empty if nothing is."""
     try:
         age_s = (now - datetime.fromisoformat(suspended_at)).total_seconds()
     except (ValueError, TypeError):
