@@ -191,7 +191,7 @@ class TestMisuse:
 
     @pytest.mark.parametrize(
         ("typed", "meant"),
-        [("dome", "demo"), ("run", "runs"), ("docter", "doctor"), ("keys lst", "list")],
+        [("demmo", "demo"), ("run", "runs"), ("docter", "doctor"), ("keys lst", "list")],
     )
     def test_the_nearest_command_is_named(
         self, typed: str, meant: str, capsys: pytest.CaptureFixture[str]
