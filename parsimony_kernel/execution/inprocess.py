@@ -298,11 +298,6 @@ class CellExecution:
             yield from self.cell.parts
 
     @property
-    def is_dry(self) -> bool:
-        """Whether nothing of it is to last."""
-        return self.statement_guard is not None and self.statement_guard.permit.is_dry
-
-    @property
     def held(self) -> Reach | None:
         """What the code was stopped before, where it was not interrupted otherwise."""
         guard = self.statement_guard
@@ -413,7 +408,7 @@ class CellExecution:
     def _failure(self) -> ExceptionObject | None:
         if (held := self.held) is not None:
             message = f"stopped before this: {held.sentence}"
-            if self.is_dry:
+            if self.statement_guard is not None and self.statement_guard.permit.is_dry:
                 message = f"a dry run changes nothing: it stopped before {held.what}"
             return ExceptionObject(
                 name="PermissionError",

@@ -542,7 +542,7 @@ def _lost(loss: Loss, names: tuple[str, ...], seconds: float | None) -> Exceptio
     shown = ", ".join(names[:_NAMES_TOLD])
     more = f" and {len(names) - _NAMES_TOLD} more" if len(names) > _NAMES_TOLD else ""
     gone = f"gone with it: {shown}{more}" if names else "it held no variables"
-    gone += ", and what this code had printed" if loss.ran else ""
+    gone += "; what this code had printed is gone too" if loss.ran else ""
     return ExceptionObject(
         name=name,
         message=f"{what}; {gone}. The next code has a fresh kernel: make again what it needs",

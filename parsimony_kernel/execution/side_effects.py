@@ -148,6 +148,8 @@ class Judge:
                 return self._database(os.fsdecode(arguments[0]), by)
             case "write":
                 return self._writing(_path_at(arguments, *at), by)
+            case "touch":
+                return self._writing(_path_at(arguments, *at), by) if self.is_dry else None
             case "remove" | "move":
                 return self._removing(_path_at(arguments, *at), arguments, by, does)
             case "start":

@@ -63,6 +63,7 @@ def _task(loop: asyncio.AbstractEventLoop, coroutine: Any, **given: Any) -> "asy
 
 async def _staying(inner: Coroutine[Any, Any, Any]) -> Any:
     """What ``inner`` gives, with ``TaskExit`` in place of ``SystemExit``."""
+    _inside.set(True)  # the context may be one that code has made anew
     try:
         return await inner
     except SystemExit as exc:

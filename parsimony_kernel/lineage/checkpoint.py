@@ -27,7 +27,7 @@ from parsimony_kernel.lineage.copies import (
     is_opaque,
     kind_of,
 )
-from parsimony_kernel.lineage.ledger import CellRun, Moment, OriginLedger
+from parsimony_kernel.lineage.ledger import Moment, OriginLedger
 from parsimony_kernel.lineage.may_mutate import Reach, suspects
 from parsimony_kernel.lineage.object_graph import Holding, holds_objects
 from parsimony_kernel.lineage.snapshot import Snapshot, visible
@@ -106,8 +106,7 @@ def set_back(
             if namespace.pop(name, ABSENT) is not ABSENT:
                 removed.add(name)
         else:
-            is_other = namespace.get(name, ABSENT) is not value
-            is_other = is_other or not was.held.isdisjoint(changed.keys())
+            is_other = namespace.get(name, ABSENT) is not value or bool(was.held & changed.keys())
             namespace[name] = value
             if was.held & (lost | broken):
                 gone.add(name)
@@ -308,9 +307,9 @@ def _since(place: "Checkpoints", change: Change, now: Bindings) -> _Since:
     }
     used = {
         ref.name
-        for run in _of_the_person(place, change)
+        for run in place.ledger.cell_runs()[change.runs :]
         for ref in run.reads
-        if ref.version == change.versions.get(ref.name)
+        if run.actor == "user" and ref.version == change.versions.get(ref.name)
     }
     since.leave({name for name in used & made.keys() if is_opaque(made[name])}, _UNSEEN)
     held_by = {name: was.held | holds.get(name, set()) for name, was in change.before.items()}
@@ -325,11 +324,6 @@ def _since(place: "Checkpoints", change: Change, now: Bindings) -> _Since:
         more -= since.later
         since.leave(more, _SHARES)
     return since
-
-
-def _of_the_person(place: "Checkpoints", change: Change) -> list[CellRun]:
-    """The runs of a person's cells since ``change``."""
-    return [run for run in place.ledger.cell_runs()[change.runs :] if run.actor == "user"]
 
 
 def _drifted(place: "Checkpoints", change: Change, now: Bindings) -> dict[int, Copy]:

@@ -28,6 +28,8 @@ from parsimony_kernel.lineage.buffers import frame_bytes, is_array, plain_array,
 _STATE_OF, OUTSIDE = (
     frozenset(classes.FACTS["packages"][each].split()) for each in ("state", "outside")
 )
+# Libraries whose objects keep in ``_cache`` what their properties gave.
+_CACHING = frozenset({"pandas", "statsmodels"})
 # Attributes of a frame that are not set back with the others.
 _OF_FRAMES = frozenset({"_mgr", "_item_cache", "_is_copy"})
 # Flags of types: made by a class statement or the like; attributes and weak references are kept
@@ -412,6 +414,7 @@ class Kind:
         then = {name: each for name, each in fields.items() if name not in self.members}
         if self.native is _FRAME:
             then |= {name: own[name] for name in self.skipped & own.keys()}
+        then |= {name: {} for name in self.skipped & own.keys() & {"_cache"}}
         _MAPPING.put(own, then)
 
 
@@ -454,7 +457,7 @@ def _kind(kind: type) -> Kind | None:
         base,
         native,
         (*named, *slots) if is_plain else (_CLASS_OF, *named, *slots),
-        frozenset(),
+        frozenset() if classes.is_theirs(kind) else _caches(kind),
         kind.__dictoffset__ != 0,
         not is_plain,
     )
@@ -532,6 +535,13 @@ def _slots_of(kind: type) -> list[Any]:
     own = vars(kind)
     named = own.values() if "__slots__" in own else ()
     return [each for each in named if type(each) is types.MemberDescriptorType]
+
+
+def _caches(kind: type) -> frozenset[str]:
+    """The attributes in which objects of libraries keep what they can work out again."""
+    members = [member for each in kind.__mro__ for member in vars(each).items()]
+    names = {name for name, made in members if type(made) is functools.cached_property}
+    return frozenset(names | {"_cache"} if classes.package_of(kind) in _CACHING else names)
 
 
 # Copies of objects, within a room for a cell and one for all of a run

@@ -159,7 +159,8 @@ def _table_lines(one: Any, other: Any) -> Iterator[str]:
         was, now = one[label].dtype, other[label].dtype
         if str(was) != str(now):
             yield f"column {short(label)}: {was} → {now}"
-    if not _has_same_rows(one.index, other.index):
+    rows = one.index, other.index
+    if not (rows[0].is_(rows[1]) or (all(map(_is_plain, rows)) and rows[0].equals(rows[1]))):
         yield f"{_NOT_COMPARED}the rows are others, or in another order."
     elif len(one) * len(shared) > MOST_CELLS:
         yield f"{_NOT_COMPARED}they are too many."
@@ -189,10 +190,6 @@ def _is_plain(index: Any) -> bool:
     return len(index) <= MOST_LABELS and (
         index.dtype.kind in "biufcmM" or classes.are_simple(index)
     )
-
-
-def _has_same_rows(one: Any, other: Any) -> bool:
-    return one.is_(other) or (_is_plain(one) and _is_plain(other) and one.equals(other))
 
 
 # Single values in words

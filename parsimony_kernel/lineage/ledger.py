@@ -193,9 +193,7 @@ class OriginLedger:
         """``name`` is bound no more. Its versions go on counting when it is bound again."""
         self.go_back(name, 0)
 
-    def stale(
-        self, name: str, chain: Sequence[VariableOrigin] = (), newest: int | None = None
-    ) -> tuple[InputRef, ...]:
+    def stale(self, name: str, chain: Sequence[VariableOrigin] = ()) -> tuple[InputRef, ...]:
         """What went into ``name``, all the way, and is now something else or gone.
 
         Each at the version that went in, sorted. What a run changed together with the variable
@@ -203,12 +201,11 @@ class OriginLedger:
 
         Args:
             chain: the ``ancestry`` of ``name``, where the caller has it.
-            newest: how many of these are asked for what went into them, by default all.
         """
         chain = chain or list(self.ancestry(name))
         runs = {origin.cell_run for origin in chain}
         found = set[InputRef]()
-        for origin in chain[:newest]:
+        for origin in chain:
             for ref in origin.inputs:
                 current = self.get(ref.name)
                 if ref.name in (name, origin.name):

@@ -516,12 +516,9 @@ def _written(name: str, walk: _Walk, program: _Program, turns: Mapping[str, int]
 
 def _is_read(source: str, kept: Sequence[Statement], every: Sequence[Statement]) -> bool:
     """Whether ``kept`` read ``source``: its text stands there, or nowhere in the cell."""
-    naming = [each for each in every if any(_names(text, source) for text in each.literals)]
+    name = PurePath(source).name
+    naming = [each for each in every if name in {PurePath(text).name for text in each.literals}]
     return not naming or any(each in kept for each in naming)
-
-
-def _names(literal: str, source: str) -> bool:
-    return literal == source or PurePath(literal).name == PurePath(source).name
 
 
 def _place(run: CellRun, turns: Mapping[str, int]) -> str:

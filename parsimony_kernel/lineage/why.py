@@ -53,8 +53,9 @@ class Step:
 class Explanation:
     """Where ``name`` comes from.
 
-    ``steps`` are the newest first; ``left_out`` is how many older ones there are besides. Without
-    steps, ``problem`` says why and ``nearest`` holds the names that may have been meant.
+    ``steps`` are the newest first, and older ones into which something went that has changed since;
+    ``left_out`` is how many there are besides. Without steps, ``problem`` says why and ``nearest``
+    holds the names that may have been meant.
     """
 
     name: str
@@ -103,7 +104,7 @@ def why(
     if not chain:
         return _unexplained(ledger, name, present)
     chain.sort(key=lambda each: (-each.cell_run, each.name != name, each.name, -each.version))
-    stale = frozenset(ledger.stale(name, chain, MOST_STEPS))
+    stale = frozenset(ledger.stale(name, chain))
     places = _places(ledger, turns or {})
     steps = [
         Step(
@@ -115,8 +116,10 @@ def why(
             sources=each.sources,
             at=each.at,
         )
-        for each in chain[:MOST_STEPS]
+        for at, each in enumerate(chain)
+        if at < MOST_STEPS or not stale.isdisjoint(each.inputs)
     ]
+    steps = steps[: 2 * MOST_STEPS]
     return Explanation(name, tuple(steps), len(chain) - len(steps))
 
 
@@ -205,8 +208,7 @@ def _heading(told: Explanation) -> str:
     line = f"{_safe(told.name)} comes from {steps:,} {plural('step', steps)}"
     line += ", newest first." if steps > 1 else "."
     if told.stale:
-        names = dict.fromkeys(_safe(each.name) for each in told.stale)
-        line += f" Changed since: {_listed(names)}."
+        line += f" Changed since: {_listed(dict.fromkeys(_safe(ref.name) for ref in told.stale))}."
     return line
 
 

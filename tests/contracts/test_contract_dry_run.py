@@ -109,6 +109,7 @@ async def test_it_has_no_origin_and_moves_no_version(executor: BaseCodeExecutor)
         "import os\nos.rename('old.txt', 'other.txt')",
         "import os\nos.truncate('old.txt', 0)",
         "from pathlib import Path\nPath('deep/er').mkdir(parents=True)",
+        "from pathlib import Path\nPath('old.txt').touch()",
         "import shutil\nshutil.rmtree('folder')",
         "import sqlite3\nsqlite3.connect('new.db').execute('create table t (a)')",
         "import pandas as pd\npd.DataFrame({'a': [1]}).to_parquet('new.parquet')",

@@ -87,7 +87,7 @@ class TestDeath:
         output = await executor.execute("print('before')\nimport os\nos._exit(3)")
         error = lost(output)
         assert "exit status 3" in error.message
-        assert "gone with it: x, df, and what this code had printed." in error.message
+        assert "gone with it: x, df; what this code had printed is gone too." in error.message
         assert executor.variables() == {}
         assert await text_of(executor, "1 + 1") == "2"
 
@@ -170,7 +170,7 @@ class TestEnding:
         error = lost(output)
         assert (error.name, error.past_deadline) == ("TimeoutError", True)
         assert error.message.startswith("timeout: the code was stopped after 0.3 s; ")
-        assert "gone with it: x, y, and what this code had printed." in error.message
+        assert "gone with it: x, y; what this code had printed is gone too." in error.message
         assert executor.origin_ledger.get("x") is None
         assert await text_of(executor, "'x' in globals()") == "False"
 

@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import sys
 from collections.abc import Callable, Coroutine, Iterator
+from contextvars import Context
 from typing import Any
 
 import pytest
@@ -77,6 +78,16 @@ async def test_a_task_that_outlives_the_cell_stays_and_so_does_what_it_starts() 
     started = await task
     with pytest.raises(TaskExit):
         await started
+
+
+async def test_what_a_task_in_a_context_of_its_own_starts_stays_too() -> None:
+    async def outer() -> None:
+        await asyncio.create_task(leaves())
+
+    with staying(asyncio.get_running_loop()):
+        task = asyncio.create_task(outer(), context=Context())
+    with pytest.raises(TaskExit):
+        await task
 
 
 async def test_a_task_that_is_cancelled_before_it_began_leaves_nothing_unawaited() -> None:

@@ -119,6 +119,7 @@ SINCE = (
     ("matplotlib: a figure that was drawn", "fig", False),
     ("matplotlib: plot", "ax.set_xlabel('mine')", True),
     ("networkx: add_edge", "nx.shortest_path(G, 'a', 'c'), list(G.adj)", False),
+    ("networkx: add_edge", "list(G.edges), G.degree", False),
     ("networkx: add_edge", "G.add_node('mine')", True),
     ("sklearn: fit", "model.predict([[3.0]])", False),
     ("sklearn: set_params", "model.fit([[0.0], [1.0]], [0, 1])", True),

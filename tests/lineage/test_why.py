@@ -89,6 +89,22 @@ async def test_what_changed_since_is_said_with_both_versions(
     assert ("Changed since: a." in found.text()) == bool(stale)
 
 
+async def test_what_changed_many_steps_before_is_told(desk: Desk) -> None:
+    await desk.run("x0 = [1]", *(f"x{n} = x{n - 1} + [{n}]" for n in range(1, 30)), "x0 = [5]")
+    told = explained(desk, "x29")
+    assert "Changed since: x0." in told.text()
+    assert (told.steps[-1].name, told.left_out) == ("x1", 9)
+
+
+async def test_what_a_library_works_out_when_it_is_asked_is_no_change(desk: Desk) -> None:
+    await desk.run(
+        "import pandas as pd\ngroups = pd.DataFrame({'k': [1]}).groupby('k')",
+        "sizes = groups.size()",
+        "groups.groups, groups.ngroups",
+    )
+    assert not explained(desk, "sizes").stale
+
+
 async def test_an_unknown_origin_is_said_plainly(desk: Desk) -> None:
     await desk.executor.execute("old = [1]")  # nobody's cell
     await desk.run("new = old + [2]")
