@@ -456,6 +456,8 @@ IN_TRANSIT = [
     RuntimeError("timed out while waiting for the answer"),
     RuntimeError("curl: (52) Empty reply from server"),
     RuntimeError("the server returned 502"),
+    RuntimeError("Timeout 30000ms exceeded"),
+    named("SMTPServerDisconnected", "please run connect() first"),
     named("APIStatusError", "500: rate limit storage is down", status_code=500),
 ]
 
