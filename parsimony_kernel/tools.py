@@ -357,7 +357,7 @@ def _async(function: Callable[..., Any]) -> ToolFunction:
 
 
 def _build(function: Callable[..., Any], spec: _Spec, *, bound_to: object | None = None) -> Tool:
-    is_function = inspect.isroutine(function)
+    is_function = callable(function) and inspect.isroutine(function)
     if not is_function:
         raise TypeError(
             f"a tool is made of a function, not of {function!r}; write one that calls it"

@@ -157,7 +157,9 @@ def test_a_generator_is_no_tool_and_the_remedy_is_told(function: Any) -> None:
         replace(lookup, reconcile=function)
 
 
-@pytest.mark.parametrize("thing", ["lookup", functools.partial(len, "a"), list])
+@pytest.mark.parametrize(
+    "thing", ["lookup", functools.partial(len, "a"), functools.partialmethod(len), list]
+)
 def test_what_is_no_function_is_no_tool(thing: Any) -> None:
     with pytest.raises(TypeError, match=r"a tool is made of a function, not of .*; write one that"):
         tool(thing)

@@ -33,9 +33,11 @@ class Row:
         names: classes of the error; ``behind`` are looked for along the whole chain.
         ours: exceptions of our own, which say what they mean whatever their text quotes.
         like: what the name of such a class looks like.
+        sqlstates: prefixes.
         sharp: words that say more exactly than any code; ``words`` count where no code does, and
             not beside ``unless``.
         weak: numbers and names that some use for quite different things, so words come first.
+        of_databases: the words mean the same when a database says them.
         sentence: what a person is told of a provider's error. It may hold ``{status}`` (such as
             " (status 503)", or nothing), ``{said}`` (": " and the provider's own words, or nothing)
             and ``{name}`` (the exception's class).
@@ -52,11 +54,14 @@ class Row:
     codes: frozenset[str] = frozenset()
     statuses: frozenset[int] = frozenset()
     errnos: frozenset[str] = frozenset()
+    sqlstates: tuple[str, ...] = ()
     weak_names: frozenset[str] = frozenset()
     weak_statuses: frozenset[int] = frozenset()
+    weak_codes: frozenset[str] = frozenset()
     sharp: re.Pattern[str] | None = None
     words: re.Pattern[str] | None = None
     unless: re.Pattern[str] | None = None
+    of_databases: bool = False
     sentence: str = ""
     remedy: str = ""
 
@@ -80,16 +85,23 @@ class Row:
             or self.codes & seen.codes
             or status in self.statuses
             or seen.errno in self.errnos
+            or seen.sqlstate.startswith(self.sqlstates or ("-",))
         )
 
     def has_weak_code(self, seen: Evidence, status: int | None) -> bool:
         """Whether something says it that may say something else."""
-        return bool(self.weak_names & seen.names) or status in self.weak_statuses
+        return bool(
+            self.weak_names & seen.names
+            or status in self.weak_statuses
+            or self.weak_codes & seen.codes
+        )
 
     def has_words(self, seen: Evidence, words: re.Pattern[str] | None) -> bool:
         """Whether the text of the error says it."""
+        if words is None or (seen.names & _DATABASES and not self.of_databases):
+            return False
         is_excused = self.unless is not None and self.unless.search(seen.words)
-        return words is not None and words.search(seen.words) is not None and not is_excused
+        return words.search(seen.words) is not None and not is_excused
 
 
 def _numbers(text: str) -> Iterable[int]:
@@ -103,15 +115,18 @@ def _row(name: str, entry: Mapping[str, Any]) -> Row:
     for key, value in entry.items():
         if key in ("statuses", "weak_statuses"):
             made[key] = frozenset(_numbers(value))
-        elif key in ("names", "weak_names", "behind", "ours", "codes", "errnos"):
+        elif key in ("names", "weak_names", "behind", "ours", "codes", "weak_codes", "errnos"):
             made[key] = frozenset(value.split())
         elif key in ("sharp", "words", "unless"):
             made[key] = re.compile("|".join(value).replace("{NAME}", _NAME), re.IGNORECASE)
         elif key == "like":
             made[key] = re.compile(value)
+        elif key == "sqlstates":
+            made[key] = tuple(value.split())
     return Row(**made)
 
 
+_DATABASES = frozenset(TABLE["databases"].split())
 # Names of exceptions after which a request may have arrived all the same.
 IN_TRANSIT = frozenset(TABLE["in_transit"].split())
 ROWS: Mapping[str, Row] = {name: _row(name, row) for name, row in TABLE["row"].items()}

@@ -6,6 +6,7 @@ cause chain, so no client library is imported.
 
 import builtins
 import errno
+import json
 import math
 import re
 import tomllib
@@ -26,11 +27,12 @@ TABLE: Mapping[str, Any] = tomllib.loads(
     (Path(__file__).parent / "error_table.toml").read_text(encoding="utf-8")
 )
 _TEXT = {
-    what: re.compile("|".join(patterns), 0 if what == "class" else re.IGNORECASE)
+    what: re.compile("|".join(patterns), 0 if what in ("class", "repr") else re.IGNORECASE)
     for what, patterns in TABLE["text"].items()
     if isinstance(patterns, list)
 }
 _QUOTING = frozenset(TABLE["text"]["quoting"].split())
+_OF_RPC = range(-33_000, -31_999)
 _TOO_GENERAL = frozenset({"object", "BaseException", "Exception"})
 _TRACEBACK = "Traceback (most recent call last)"
 # Where clients keep them: attributes, and keys of what those hold.
@@ -46,8 +48,8 @@ class Evidence:
 
     ``names`` are the classes of the error itself, ``causes`` those of what led to it. ``status``
     is the one that a response had, ``claimed`` one that only litellm says, ``said`` one in the
-    text. Codes are lower case, ``errno`` is symbolic, and ``words`` the text of the error without
-    the class's name in front.
+    text. Codes are lower case, those of JSON-RPC among them, ``errno`` is symbolic, and ``words``
+    the text of the error without the class's name in front.
     """
 
     names: frozenset[str] = frozenset()
@@ -56,6 +58,7 @@ class Evidence:
     claimed: int | None = None
     said: int | None = None
     codes: frozenset[str] = frozenset()
+    sqlstate: str = ""
     errno: str = ""
     retry_after_s: float | None = None
     words: str = ""
@@ -77,6 +80,7 @@ def facts_of(exc: BaseException) -> dict[str, Any]:
         "codes": sorted({code.lower() for link in chain for code in _codes(link)}),
         "status": _first(_http_status, filterfalse(_is_wrapper, chain)),
         "claimed": _first(_http_status, filter(_is_wrapper, chain)),
+        "sqlstate": _first(_sqlstate, chain),
         "errno": _first(_errno, chain),
         "retry_after_s": _first(retry_after, chain),
     }
@@ -103,16 +107,20 @@ def evidence_of(step: Step) -> Evidence:
     names = frozenset(named) - _TOO_GENERAL
     if text in names:
         text = ""
-    words = _TEXT["quoted"].sub("''", text) if names & _QUOTING or not names else text
-    codes = (*facts.get("codes", ()), *_found("codes", words))
-    said = _found("status", words)
+    bare = _TEXT["quoted"].sub("''", text) if names & _QUOTING or not names else text
+    words, shown = _error_body(text) or (bare, bare)
+    of_reprs = (base for name in _found("repr", words) for base in _with_bases(name))
+    codes = (*facts.get("codes", ()), *_found("codes", shown))
+    # A number alone may be a key, a line or a price where its class says more.
+    said = _found("status", shown) or _found("number", "" if names else shown)
     return Evidence(
         names=names,
-        causes=frozenset(map(str, facts.get("causes", ()))),
+        causes=frozenset((*map(str, facts.get("causes", ())), *of_reprs)),
         status=facts.get("status"),
         claimed=facts.get("claimed"),
         said=int(said[0]) if said else None,
         codes=frozenset(str(code).lower() for code in codes),
+        sqlstate=str(facts.get("sqlstate") or next(iter(_found("sqlstate", words)), "")),
         errno=str(facts.get("errno") or _errno_in(words)),
         retry_after_s=facts.get("retry_after_s"),
         words=words,
@@ -210,12 +218,18 @@ def _codes(exc: BaseException) -> Iterable[str]:
     if callable(grpc := peek(exc, "code")):
         with suppress(Exception):  # boundary: user object - a method of it
             sources.append(peek(grpc(), "name"))
-    return [each for each in sources if isinstance(each, str)]
+    numbers = (str(each) for each in sources if isinstance(each, int) and each in _OF_RPC)
+    return [*(each for each in sources if isinstance(each, str)), *numbers]
 
 
 def _http_status(exc: BaseException) -> int | None:
     candidates = (_at(exc, path) for path in _STATUSES.split())
     return next((int(c) for c in candidates if isinstance(c, int) and 400 <= c <= 599), None)
+
+
+def _sqlstate(exc: BaseException) -> str | None:
+    states = (peek(exc, name) for name in ("sqlstate", "pgcode"))
+    return next((each for each in states if isinstance(each, str) and len(each) == 5), None)
 
 
 def _errno(exc: BaseException) -> str | None:
@@ -226,20 +240,42 @@ def _errno(exc: BaseException) -> str | None:
 # A text.
 
 
+def _terminal(text: str) -> str:
+    """The error itself where ``text`` is a whole traceback: what follows its last frame."""
+    _, is_traceback, after = text.rpartition(_TRACEBACK)
+    if is_traceback:
+        lines = after.splitlines()
+        begin = (n for n, line in enumerate(lines) if line and not line[0].isspace() and n > 1)
+        text = "\n".join(lines[next(begin, 0) :])
+    return text[:MAX_WORDS]
+
+
+_MESSAGE_KEYS = ("message", "errorMessage", "error_message", "detail", "title", "msg", "error")
+_MARK_KEYS = ("code", "type", "status", "statusCode", "status_code", "codeName", "error")
+
+
+def _error_body(text: str) -> tuple[str, str] | None:
+    """The message, alone and with the marks, of an error response's body where ``text`` is one, in
+    JSON. Whatever else stands in it is data."""
+    try:
+        body = json.loads(text) if text.startswith("{") else {}
+    except (ValueError, RecursionError):
+        return None
+    error = body.get("error")
+    told = error if isinstance(error, Mapping) else body
+    message = next((told[key] for key in _MESSAGE_KEYS if isinstance(told.get(key), str)), None)
+    if message is None and told is body:
+        return None
+    marks = {key: told[key] for key in _MARK_KEYS if isinstance(told.get(key), str | int)}
+    return message or "", f"{message or ''}\n{json.dumps(marks)}"
+
+
 def _with_bases(name: str) -> Sequence[str]:
     last = name.rpartition(".")[2]
     known = getattr(builtins, last, None)
     if isinstance(known, type) and issubclass(known, BaseException):
         return [each.__name__ for each in known.__mro__]
     return [last]
-
-
-def _terminal(text: str) -> str:
-    """The error itself where ``text`` is a whole traceback: what follows its last frame."""
-    _, is_traceback, after = text.rpartition(_TRACEBACK)
-    if is_traceback:
-        text = re.split(r"\n(?=\S)", after.rstrip(), maxsplit=1)[-1]
-    return text[:MAX_WORDS]
 
 
 def _found(what: str, words: str) -> list[str]:

@@ -372,7 +372,7 @@ def _notes(blocks: Sequence[bl.Block], is_reply_told: bool) -> Iterator[str]:
                 if block.gone:
                     yield f"No longer in the notebook since the question: {_listed(block.gone)}"
             case bl.StepBlock() if block.theirs:
-                yield f"Changed your {_listed(block.theirs)}; `%agent undo` takes that back."
+                yield f"Changed your {_listed(block.theirs)}; `%agent undo` takes back what it can."
             case bl.RecoveryBlock():
                 yield from _recovered(block, is_under_way=block is settled[-1])
             case bl.BudgetBlock():

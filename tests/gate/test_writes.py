@@ -452,6 +452,12 @@ IN_TRANSIT = [
     RuntimeError("Server disconnected"),
     RuntimeError("deadline exceeded"),
     RuntimeError("statement timeout"),
+    RuntimeError("Timed out after 30 seconds"),
+    RuntimeError("timed out while waiting for the answer"),
+    RuntimeError("curl: (52) Empty reply from server"),
+    RuntimeError("the server returned 502"),
+    RuntimeError("Timeout 30000ms exceeded"),
+    named("SMTPServerDisconnected", "please run connect() first"),
     named("APIStatusError", "500: rate limit storage is down", status_code=500),
 ]
 

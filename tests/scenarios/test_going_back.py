@@ -112,7 +112,7 @@ async def test_the_persons_variable_that_is_overwritten_is_named_and_comes_back(
     await mine(session, "sales = [1, 2]")
     events = await turn(session)
     assert answers(events)[0]["output"]["overwritten"] == ["sales"]
-    assert "Changed your sales; %agent undo takes that back." in drawn(events)
+    assert "Changed your sales; %agent undo takes back what it can." in drawn(events)
     ordinal, back = session.past.undo()
     assert (ordinal, back.restored, back.removed) == (1, ("sales",), ("other",))
     assert session.executor.variables()["sales"] == [1, 2]

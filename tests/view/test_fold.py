@@ -155,7 +155,7 @@ def test_what_was_changed_of_the_persons_is_one_note_and_how_to_get_it_back() ->
     work = code(changed=["sales", "x"], overwritten=["sales"])
     text = record_of(replay([started(), *work, ev.RunCompleted(summary="ok")]).blocks)
     assert text.count("sales") == 1
-    assert "Changed your sales; %agent undo takes that back." in text
+    assert "Changed your sales; %agent undo takes back what it can." in text
 
 
 def test_what_a_tool_of_ones_own_answers_is_shown() -> None:
