@@ -15,10 +15,10 @@ from .labelled import FOLDER, Part, Shape, entries
 # is no mistake. The blind part's stand a little below what it measured, so that a rule which does
 # worse on unseen errors is noticed.
 LEAST: dict[Part, tuple[float, float]] = {
-    "tuning": (0.97, 0.87),
-    "seen": (0.97, 0.87),
-    "opened": (0.97, 0.90),
-    "blind": (0.93, 0.85),
+    "tuning": (0.97, 0.90),
+    "seen": (0.97, 0.90),
+    "opened": (0.97, 0.95),
+    "blind": (0.93, 0.89),
 }
 
 
@@ -62,4 +62,4 @@ def test_a_decision_is_right(part: Part, shape: Shape) -> None:
 def test_no_type_is_bought_with_the_precision_of_another(shape: Shape) -> None:
     for kind, figures in by_type(answers("seen", shape)).items():
         assert figures.precision is not None, f"{kind} is in the corpus and is never said"
-        assert figures.precision >= 0.9 or kind is FailureType.UNKNOWN, report("seen", shape)
+        assert figures.precision >= 0.9, report("seen", shape)
