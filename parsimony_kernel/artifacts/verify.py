@@ -23,6 +23,8 @@ from parsimony_kernel.artifacts.store import (
 )
 from parsimony_kernel.identity import ARTIFACT_FOLDER, ArtifactRef
 
+_Lines = Mapping[str, Collection[str]]
+
 _NO_LOG = "restore it from a backup, or publish again what it recorded"
 
 
@@ -41,10 +43,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verification:
-    """How much was checked, and what is wrong."""
+    """How much was checked, and what is wrong. ``known`` are the lines that the journal knows;
+    ``None`` where there is none."""
 
     snapshots: int = 0
     lines: int = 0
+    known: int | None = None
     findings: tuple[Finding, ...] = ()
 
     @property
@@ -52,9 +56,7 @@ class Verification:
         return not self.findings
 
 
-def verify(
-    store: ArtifactStore, witnessed: Mapping[str, Collection[str]] | None = None
-) -> Verification:
+def verify(store: ArtifactStore, witnessed: _Lines | None = None) -> Verification:
     """Check everything that is published in a workspace.
 
     Args:
@@ -64,13 +66,9 @@ def verify(
     Raises:
         StorageError: a file or folder cannot be read.
     """
-    sound, findings, lines = set[str](), list[Finding](), 0
-    snapshots = list(_snapshots(store))
-    for path in snapshots:
-        if problem := _fault_of(store, path):
-            findings.append(Finding(path, problem))
-        else:
-            sound.add(path)
+    faults = {path: _fault_of(store, path) for path in _snapshots(store)}
+    findings = [Finding(path, fault) for path, fault in faults.items() if fault]
+    sound, lines = {path for path, fault in faults.items() if not fault}, 0
     for folder in _artifact_folders(store):
         log = f"{folder}/{LOG_NAME}"
         data = store.place.log(log)
@@ -82,8 +80,11 @@ def verify(
         else:  # a writer that was stopped before the first line leaves one of which nobody knows
             problems = [] if witnessed is not None else [f"holds no line: {_NO_LOG}"]
         findings += [Finding(log, problem) for problem in filter(None, problems)]
-    findings += [*_gone(store, witnessed or {}), *_names(store)]
-    return Verification(len(snapshots), lines, tuple(findings))
+    there, known = store.lines(), None
+    if witnessed is not None:
+        findings += _gone(store, there, witnessed)
+        known = sum(len(held & {*witnessed.get(log, ())}) for log, held in there.items())
+    return Verification(len(faults), lines, known, (*findings, *_names(store)))
 
 
 def _artifact_folders(store: ArtifactStore) -> list[str]:
@@ -155,7 +156,8 @@ def _faults_of_log(store: ArtifactStore, log: str, held: int, sound: set[str]) -
         except ValueError as exc:
             yield f"names what it shows wrongly: {exc}"
         for path in filter(None, (entry.path, entry.code_path, *shown)):
-            if path not in sound:
+            # It may have been published since the snapshots were looked through.
+            if path not in sound and _fault_of(store, path):
                 yield f"names {path!r}, which is missing or damaged: publish it again"
         if entry.live_name and not store.is_claimed(entry.kind, entry.live_name):
             yield (
@@ -163,15 +165,14 @@ def _faults_of_log(store: ArtifactStore, log: str, held: int, sound: set[str]) -
             )
 
 
-def _gone(store: ArtifactStore, witnessed: Mapping[str, Collection[str]]) -> Iterator[Finding]:
+def _gone(store: ArtifactStore, there: _Lines, known: _Lines) -> Iterator[Finding]:
     """The logs that lack lines of which the journal knows."""
-    there = store.lines()
     own = f"{store.prefix}{ARTIFACT_FOLDER}/"  # what lies elsewhere is looked at there
-    for log, known in sorted(item for item in witnessed.items() if item[0].startswith(own)):
-        if gone := {*known} - there.get(log, frozenset()):
+    for log, lines in sorted(item for item in known.items() if item[0].startswith(own)):
+        if gone := {*lines}.difference(there.get(log, ())):
             yield Finding(
                 log,
-                f"lacks {len(gone)} of {len(known)} lines that the journal knows: they were taken "
+                f"lacks {len(gone)} of {len(lines)} lines that the journal knows: they were taken "
                 "away or changed; restore it from a backup, or accept what is there with 'jupyter "
                 "parsimony trust'",
             )

@@ -123,7 +123,7 @@ def trust(arguments: argparse.Namespace) -> int:
         with maintenance.journal_of(root, writes=True) as opened:
             bad = opened.verify()
             opened.accept(store.lines())
-        found = f" What was found before: {bad[1]}." if bad else ""
+        found = f" What was found before: {bad[1].partition('; ')[0]}." if bad else ""
         output.say(f"The journal is sealed as it is now.{found}")
     return output.DONE
 

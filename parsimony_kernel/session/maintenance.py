@@ -90,23 +90,23 @@ def verify_in(folder: Path) -> tuple[tuple[int, str] | None, Verification]:
 
 
 def report_of(bad: tuple[int, str] | None, found: Verification) -> list[str]:
-    """What a verification has found, a line each: first what is well."""
-    well, wrong = list[str](), list[str]()
-    if bad is None:
-        well.append(
+    """What a verification has found, a line each: of the journal, then of what is published."""
+    if bad is not None:
+        entry = f"Entry {bad[0]} of the journal is the first bad one"
+        told = [f"{entry if bad[0] else 'The journal cannot be vouched for'}: {bad[1]}."]
+    elif found.known is None:
+        told = ["There is no journal here."]
+    else:
+        told = [
             "The journal is as it was written: turns, events, questions, writes, requests and the "
             "lines of artifacts' logs, by their chain and its seal."
-        )
-    elif not bad[0]:
-        wrong.append(f"The journal cannot be vouched for: {bad[1]}.")
-    else:
-        wrong.append(f"Entry {bad[0]} of the journal is the first bad one: {bad[1]}.")
+        ]
     if found.ok:
-        well.append(
-            f"Everything published is as it was written: snapshots {found.snapshots}, "
-            f"lines of logs {found.lines}."
-        )
-    return [*well, *wrong, *(each.sentence for each in found.findings)]
+        known, sizes = found.known or 0, f"snapshots {found.snapshots}, lines of logs {found.lines}"
+        less = f"Every snapshot is whole: {sizes}, of which the journal knows {known}."
+        whole = f"Everything published is as it was written: {sizes}."
+        told.append(less if known < found.lines else whole)
+    return [*told, *(each.sentence for each in found.findings)]
 
 
 def recent_events(journal: SqliteJournal) -> list[tuple[AgentEvent, ...]]:

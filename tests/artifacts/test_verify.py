@@ -104,7 +104,8 @@ def test_what_the_log_itself_cannot_show_is_found_with_what_the_journal_knows(
         told: Any = {"variable": "t", "title": "T", "lineage": [ORIGIN], "run_id": "r1"}
         for rows in ([1], [1, 2]):
             publisher.publish("dataset", pd.DataFrame({"x": rows}), **told)
-        assert verify(store, witnessed=journal.witnessed()).ok
+        whole = verify(store, witnessed=journal.witnessed())
+        assert (whole.ok, whole.lines, whole.known) == (True, 2, 2)
         tamper(snapshot(store, "datasets/*/log.jsonl"))
         found = verify(store, witnessed=journal.witnessed()).findings
         assert any(f"lacks {gone} lines that the journal knows" in each.problem for each in found)
@@ -227,7 +228,9 @@ def test_the_command_says_what_it_looked_at(
     store: ArtifactStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["verify", "--folder", str(store.root)]) == 0
-    assert "snapshots 5, lines of logs 4" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "There is no journal here." in told
+    assert "snapshots 5, lines of logs 4, of which the journal knows 0." in told
 
 
 def test_a_snapshot_that_no_log_names_harms_nobody(store: ArtifactStore) -> None:
@@ -251,3 +254,18 @@ def test_what_a_writer_has_not_named_yet_is_not_looked_at(store: ArtifactStore) 
     path = snapshot(store, "datasets/*/*.parquet").with_name(".parsimony-1-ab.tmp")
     path.write_bytes(b"half")
     assert verify(store).ok
+
+
+def test_what_is_published_meanwhile_is_no_fault(
+    store: ArtifactStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publisher, read = Publisher(store, notebook_path="a.ipynb"), store.place.log
+    publisher.publish("report", "One.", title="Later", run_id="r2")
+
+    def log(path: str) -> bytes | None:
+        monkeypatch.undo()
+        publisher.publish("report", "Two.", title="Later", run_id="r2")
+        return read(path)
+
+    monkeypatch.setattr(store.place, "log", log)
+    assert verify(store).findings == ()

@@ -276,7 +276,7 @@ class FakeSession(_Session):
         return Refreshed(entry, changed=accept)
 
     def verify(self) -> tuple[tuple[int, str] | None, Verification]:
-        return None, Verification(snapshots=2, lines=1)
+        return None, Verification(snapshots=2, lines=1, known=1)
 
     def preview(
         self, request: str, *, cell_key: str = "", options: TurnOptions | None = None

@@ -309,7 +309,7 @@ async def test_here_without_the_cell_shows_the_continuation() -> None:
 
 @pytest.mark.parametrize("display", ["static", "live"])
 async def test_headless_a_question_fails_the_cell_when_asked_to(display: str) -> None:
-    how = {"PARSIMONY_ON_QUESTION": "raise", "PARSIMONY_DISPLAY": display}
+    how: Any = {"PARSIMONY_ON_QUESTION": "raise", "PARSIMONY_DISPLAY": display}
     notebook = Notebook([ASKS], named=False, **how)
     area = notebook.begin("")
     with pytest.raises(QuestionUnanswered) as caught:
