@@ -1,1 +1,1 @@
-"""What happened in every run, durably, and who may take a question up."""
+"""Durable storage: file writes, the journal of runs, and the signing keys."""

@@ -1,7 +1,7 @@
-"""The journal's SQLite file: opening it, reading, writing, and what goes wrong with it.
+"""The journal's SQLite file: opening, reading, writing, and error translation.
 
-Many processes and threads use it at once. A transaction is whole or did not happen, ``synced``
-ones have reached the disk when they return, and trouble is one sentence with its remedy.
+Many processes and threads use it at once. Transactions are atomic, ``synced`` ones are on disk
+when they return, and an error is one sentence with its remedy.
 """
 
 import errno
@@ -23,12 +23,12 @@ from parsimony_kernel.storage.seal import SEAL_TABLE, Seal
 from parsimony_kernel.storage.workspace import ENVIRONMENT_VARIABLE, prepare
 
 MEMORY = ":memory:"
-# Writes are short. Longer waits than this are a stuck process, and Stop waits as long.
+# Writes are short: a longer wait means a stuck process, and it would delay Stop.
 BUSY_TIMEOUT_S = 2.0
 
-_APPLICATION_ID = 0x5041524A  # "PARJ": tells our file from any other database
+_APPLICATION_ID = 0x5041524A  # "PARJ": distinguishes journals from other databases
 _SCHEMA_VERSION = 4
-# What SQLite keeps beside a journal, and replays into whatever lies at the journal's name.
+# SQLite's log files beside a journal; SQLite replays them into any file at the journal's path.
 _LOGS = ("-wal", "-shm")
 
 
@@ -40,13 +40,13 @@ class Database:
     """One open journal file.
 
     Args:
-        path: the file, created with its folder when it is missing, or ``":memory:"``.
-        schema: the statements that make its tables.
+        path: the file, created with its folder if missing, or ``":memory:"``.
+        schema: the SQL that creates its tables.
         keyring: the keys that seal it.
-        busy_timeout_s: how long to wait for another writer.
+        busy_timeout_s: seconds to wait for another writer.
 
     Raises:
-        JournalError: the folder cannot be written, or the file is not a journal of ours.
+        JournalError: the folder isn't writable, or the file isn't a journal of this program.
     """
 
     def __init__(
@@ -65,9 +65,9 @@ class Database:
         self._lock = threading.RLock()
         self._closed = False
         self._process = os.getpid()
-        self._is_open = False  # not while a new file cannot be made in the place of the old
+        self._is_open = False  # also after a failed attempt to replace a removed file
         self._busy_timeout_s = busy_timeout_s
-        self.notice = ""  # what a person is to be told of the opening, in a sentence
+        self.notice = ""  # a sentence for the user about the opening
         self._connect()
 
     def _connect(self) -> None:
@@ -91,7 +91,7 @@ class Database:
                 if self.path == MEMORY:
                     self._db.executescript(self._schema)
                 self._check_format()
-                # Both fail here, in the open, where the file or its folder cannot be written.
+                # Fail now, at opening, if the file or its folder isn't writable.
                 self._db.execute("BEGIN IMMEDIATE")
                 self._db.execute("ROLLBACK")
                 self.seal = Seal(self._db, self._keyring)
@@ -101,9 +101,9 @@ class Database:
         self._is_open = True
 
     def _inode_on_disk(self) -> int:
-        """Which file lies at the path; 0 for none, and for a journal in memory."""
+        """Return the inode of the file at the path; 0 without one or for a journal in memory."""
         try:
-            # Asked before each statement: a ``Path`` takes ten times as long.
+            # Runs before each statement: ``Path.stat`` takes ten times as long.
             return os.stat(self.path).st_ino if self.path != MEMORY else 0  # noqa: PTH116
         except OSError:
             return 0
@@ -127,7 +127,7 @@ class Database:
                 self._db.close()
 
     def connection(self) -> sqlite3.Connection:
-        """The open connection, to the file that lies at the path now."""
+        """Return the open connection, reopened if the file at the path was removed or replaced."""
         if self._closed:
             raise JournalError(f"The journal {self.path!r} is closed: open it again.")
         if os.getpid() != self._process:
@@ -138,8 +138,8 @@ class Database:
         if not self._is_open or (
             self._inode_on_disk() != self._inode and not self._db.in_transaction
         ):
-            # Deleted or replaced meanwhile: what is written to the old file reaches nobody. SQLite
-            # leaves the logs of a file alone that lies at its path no more.
+            # Deleted or replaced meanwhile: writes to the old file would be lost. Closing is safe:
+            # SQLite doesn't touch the logs of a file that is no longer at its path.
             self._is_open = False
             self._db.close()
             self._connect()
@@ -151,7 +151,7 @@ class Database:
 
     @contextmanager
     def transaction(self, *, synced: bool = False) -> Iterator[sqlite3.Connection]:
-        """One transaction; ``synced`` says that it must outlive a power cut."""
+        """Run the body in one transaction; a ``synced`` one survives a power cut."""
         with self._lock, self.explained("write"):
             db = self.connection()
             # FULL syncs the log at this commit, and with it every earlier one.
@@ -169,18 +169,18 @@ class Database:
 
     @contextmanager
     def reading(self, doing: str) -> Iterator[sqlite3.Connection]:
-        """The connection for a read that takes its time, with its trouble told as ``doing``."""
+        """Yield the connection for longer reads; errors are reported as "Cannot ``doing`` …"."""
         with self._lock, self.explained(doing):
             yield self.connection()
 
     def select(self, statement: str, *arguments: Any) -> list[Any]:
-        """All rows of one statement."""
+        """Return all rows of one statement."""
         with self.reading("read") as db:
             return db.execute(statement, arguments).fetchall()
 
     @contextmanager
     def explained(self, doing: str) -> Iterator[None]:
-        """SQLite's trouble in the body as a ``JournalError`` about ``doing``."""
+        """Raise SQLite and keyring errors of the body as a ``JournalError`` about ``doing``."""
         try:
             yield
         except sqlite3.Error as exc:
@@ -190,15 +190,15 @@ class Database:
 
 
 def _create_file(path: Path, schema: str) -> None:
-    """Make the journal in a place of its own and give it its name in one step.
+    """Create the journal in a temporary folder and publish it under its name in one step.
 
-    So nobody ever opens a half-made one, and nobody needs to switch it to write-ahead logging,
-    which two processes cannot do at once.
+    So no process opens a half-made journal or has to switch it to write-ahead logging, which two
+    processes can't do at once.
     """
     try:
         is_there = path.exists()
         if path.parent.name == ARTIFACT_FOLDER:
-            # Before anything else is there: git never sees it, and what begins here is trusted.
+            # First, so that git never sees the journal and a workspace begun here is trusted.
             with suppress(OSError) if is_there else nullcontext():
                 prepare(path.parent.parent)
         durable.make_folder(path.parent)
@@ -208,17 +208,17 @@ def _create_file(path: Path, schema: str) -> None:
             draft = Path(folder) / "draft.sqlite"
             db = sqlite3.connect(draft, isolation_level=None)
             try:
-                db.execute("PRAGMA synchronous = OFF")  # what is read from it is synced below
+                db.execute("PRAGMA synchronous = OFF")  # ``durable.create`` syncs the copy below
                 db.executescript(schema)
-                # Last, so that all lies in the file and none of it in a log: closing a
-                # connection folds a log in, and does not say when it cannot.
+                # Last, so that all data is in the file and none in a log: closing a connection
+                # checkpoints the log, but fails silently when it can't.
                 mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
             finally:
                 db.close()
             if mode != "wal":
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
             with durable.alone_in(path.parent):
-                # The log of a journal that was moved or deleted would be replayed into this one.
+                # The log of a moved or deleted journal would be replayed into this one.
                 if not path.exists():
                     _move_together(path, _LOGS, f"{path.stem}.without-its-log")
                 durable.create(path, durable.read(draft))
@@ -233,9 +233,9 @@ def _create_file(path: Path, schema: str) -> None:
 
 
 def set_aside(path: Path) -> Path | None:
-    """Give a journal and its logs a new name together; its path then, ``None`` without a journal.
+    """Rename a journal and its logs together; return the new path, ``None`` without a journal.
 
-    Raises ``JournalError`` where they cannot be renamed.
+    ``JournalError`` if they can't be renamed.
     """
     try:
         with durable.alone_in(path.parent):
@@ -246,7 +246,7 @@ def set_aside(path: Path) -> Path | None:
 
 
 def _move_together(path: Path, endings: Sequence[str], stem: str) -> list[Path]:
-    """Rename those of a journal's files that are there, all to one new name."""
+    """Rename the existing files of a journal to one new, free name; return the new paths."""
     found = [each for each in endings if path.with_name(path.name + each).exists()]
     names = (f"{stem}{number or ''}{path.suffix}" for number in count())
     free = next(
@@ -268,6 +268,5 @@ def _sentence(exc: sqlite3.Error, path: str, doing: str) -> str:
 
 
 def storable(value: str) -> str:
-    """``value`` as SQLite can keep it."""
-    # SQLite stores UTF-8, which has no lone surrogates.
+    """Return ``value`` without lone surrogates, which UTF-8, and so SQLite, can't store."""
     return value.encode("utf-8", "replace").decode("utf-8")

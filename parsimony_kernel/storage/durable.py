@@ -1,8 +1,8 @@
-"""The one seam through which files are written.
+"""Durable, atomic file writes: the only module that writes files.
 
-Whatever is announced is on the disk before, whole or not at all: bytes go to a temporary file of
-the same folder, are synced, get their name in one step, and the folder is synced. Every error of
-the operating system leaves here as a ``StorageError`` that says what to do.
+A write is on disk, complete, before its caller reports it: bytes go to a temporary file in the
+same folder, are synced and renamed in one step, and then the folder is synced. Every operating
+system error is raised as a ``StorageError`` with its remedy.
 """
 
 import errno
@@ -31,11 +31,11 @@ STRAY_AFTER_S = 3600.0
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _NO_FOLDER_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 
-# What this process has synced: folders, up to the root, each with its inode, and files with what
-# tells that nobody has changed them since.
+# Paths synced by this process: folders up to the root, each with its inode, and files, each with
+# the stat fields that would differ after a change.
 _anchored: dict[Path, tuple[int, ...]] = {}
 
-# The folders that a thread is alone in.
+# Folders that the current thread has locked.
 _held = threading.local()
 
 TROUBLE = tomllib.loads(Path(__file__).with_name("trouble.toml").read_text(encoding="utf-8"))
@@ -50,7 +50,7 @@ class StorageError(SessionError, OSError):
 
 
 def storage_error(exc: OSError, path: Path, doing: str = "write") -> StorageError:
-    """``exc``, met while ``doing`` something to ``path``, as a sentence."""
+    """Translate ``exc``, raised while ``doing`` something to ``path``, to a ``StorageError``."""
     if isinstance(exc, StorageError):
         return exc
     usual = f"{exc.strerror or str(exc) or type(exc).__name__}; check the folder and try again"
@@ -79,8 +79,8 @@ def _flush(handle: int) -> None:
 
 
 def _sync_names(*folders: Path) -> None:
-    """Sync the names in ``folders``."""
-    for folder in folders if os.name != "nt" else ():  # a folder cannot be opened there
+    """Sync the directory entries of ``folders``."""
+    for folder in folders if os.name != "nt" else ():  # Windows can't open a folder
         handle = os.open(folder, os.O_RDONLY)
         try:
             _flush(handle)
@@ -89,9 +89,9 @@ def _sync_names(*folders: Path) -> None:
 
 
 def _anchor(*folders: Path) -> None:
-    """Sync every name on the way to ``folders``, once in this process.
+    """Sync every directory entry on the path to ``folders``, once per process.
 
-    Also of folders that were there: whoever made them may have been killed before the sync.
+    Existing folders are synced too: their creator may have been killed before its own sync.
     """
     news: dict[Path, tuple[int, ...]] = {}
     for whole in (Path(os.path.realpath(folder)) for folder in folders):
@@ -101,7 +101,7 @@ def _anchor(*folders: Path) -> None:
                 break
             news[each] = inode
     for above in {each.parent for each in news}:
-        # One that is passed through and cannot be read holds nothing of ours.
+        # An unreadable ancestor contains no entry that we created.
         with suppress(PermissionError):
             _sync_names(above)
     _anchored.update(news)
@@ -112,7 +112,7 @@ def _unchanged_since(found: os.stat_result) -> tuple[int, ...]:
 
 
 def _is_synced(path: Path) -> bool:
-    """Whether this process has synced the file as it is now, and its name."""
+    """Return whether this process has synced the file in its current state, and its name."""
     try:
         return path in _anchored and _anchored[path] == _unchanged_since(path.lstat())
     except OSError:
@@ -121,7 +121,7 @@ def _is_synced(path: Path) -> bool:
 
 @contextmanager
 def _alone(handle: int) -> Iterator[bool]:
-    """Keep others that ask from ``handle``'s file; yields whether the file system can do that."""
+    """Hold an advisory lock on the file of ``handle``; yield whether locking is supported."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
     except (OSError, AttributeError):
@@ -130,17 +130,17 @@ def _alone(handle: int) -> Iterator[bool]:
     try:
         yield True
     finally:
-        # Said, not left to the closing: a child that was forked meanwhile has the lock as well.
+        # Unlock explicitly: closing isn't enough when a child forked meanwhile shares the lock.
         fcntl.flock(handle, fcntl.LOCK_UN)
 
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[bool]:
-    """Keep others that ask from ``folder``; yields whether the system can do that.
+    """Hold an advisory lock on ``folder``; yield whether the system supports it.
 
-    Who is alone there already stays so: a lock is no wait for oneself.
+    The lock is reentrant within a thread.
     """
-    if os.name == "nt":  # a folder cannot be opened there
+    if os.name == "nt":  # Windows can't open a folder
         yield False
         return
     key, held = os.path.realpath(folder), vars(_held).setdefault("folders", set())
@@ -162,7 +162,7 @@ def alone_in(folder: Path) -> Iterator[bool]:
 def _drafts(
     files: Mapping[Path, bytes], mode: int, like: os.stat_result | None = None
 ) -> Iterator[Mapping[Path, Path]]:
-    """Write each file under another name beside its own, synced; gives these names by its own."""
+    """Write and sync each file under a temporary name in its folder; yield target → temporary."""
     drafts = {
         path: path.parent / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}{_SUFFIX}"
         for path in files
@@ -179,14 +179,14 @@ def _drafts(
                     while view:
                         view = view[os.write(handles[path], view) :]
                     if len(files) > 1 and hasattr(os, "posix_fadvise"):
-                        # A hint to begin with the writing, so that the first sync below waits for
-                        # all of them, and the others for little.
+                        # Start write-back now, so that the first sync below waits for all files
+                        # and the later ones hardly wait.
                         os.posix_fadvise(handles[path], 0, 0, os.POSIX_FADV_DONTNEED)
                     if like is not None:
                         _make_like(handles[path], like)
             for path, handle in handles.items():
                 with _explained(path):
-                    if files[path]:  # of an empty file the name is all
+                    if files[path]:  # an empty file has no data to sync
                         os.fsync(handle)
         yield drafts
     finally:
@@ -196,14 +196,14 @@ def _drafts(
 
 
 def _make_like(handle: int, like: os.stat_result) -> None:
-    """Give ``handle``'s file the owner, as far as that is permitted, and the mode of ``like``."""
+    """Copy the mode of ``like`` to the file of ``handle``, and its owner where permitted."""
     if os.name == "nt":
         return
     mode = stat.S_IMODE(like.st_mode)
     try:
         os.fchown(handle, like.st_uid, like.st_gid)
     except OSError:
-        mode &= 0o777  # who owns it now is not to be taken for who owned it
+        mode &= 0o777  # drop setuid and setgid: the owner is another now
         try:
             os.fchown(handle, -1, like.st_gid)
         except OSError:
@@ -212,7 +212,7 @@ def _make_like(handle: int, like: os.stat_result) -> None:
 
 
 def _link_new(temporary: Path, path: Path) -> bool:
-    """Give ``temporary`` its name unless somebody has it; whether it got it."""
+    """Give ``temporary`` the name ``path`` unless it is taken; return whether that succeeded."""
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -220,7 +220,7 @@ def _link_new(temporary: Path, path: Path) -> bool:
     except OSError as exc:
         if exc.errno not in _NO_LINKS:
             raise
-        # Without links: a rename, while nobody else is at one in this folder.
+        # No hard links here: check and rename under the folder's lock instead.
         with alone_in(path.parent):
             if os.path.lexists(path):
                 return False
@@ -229,7 +229,7 @@ def _link_new(temporary: Path, path: Path) -> bool:
 
 
 def _refuse_leaving(folder: Path) -> None:
-    """Raise where ``folder`` lies in an ``.ockham`` and, by a link, outside of its workspace."""
+    """Raise if ``folder`` is below an ``.ockham`` and a link leads it out of the workspace."""
     parts = folder.absolute().parts
     if ARTIFACT_FOLDER not in parts:
         return
@@ -244,10 +244,10 @@ def _refuse_leaving(folder: Path) -> None:
 
 
 def make_folder(folder: Path, *, mode: int = 0o777) -> None:
-    """Create ``folder`` and what is missing above it, durably. What exists is only synced.
+    """Create ``folder`` and its missing parents, durably. Existing folders are only synced.
 
-    Below a workspace's ``.ockham`` no link is followed out of that workspace: what came with a
-    clone could else write anywhere.
+    Below a workspace's ``.ockham``, links out of the workspace are refused: otherwise a cloned
+    repository could redirect writes anywhere.
     """
     with _explained(folder, "create the folder"):
         _make_missing(folder, mode)
@@ -267,10 +267,12 @@ def _make_missing(folder: Path, mode: int = 0o777) -> None:
 
 
 def create(path: Path, data: bytes, *, mode: int = 0o666) -> bool:
-    """Create ``path`` with ``data`` unless it exists; of many callers exactly one succeeds, where
-    the file system has hard links or locks.
+    """Create ``path`` with ``data`` unless it exists.
 
-    Returns whether this call made the file. An existing one is neither read nor changed.
+    Of concurrent callers exactly one succeeds, where the file system has hard links or locks. An
+    existing file is neither read nor changed.
+
+    Returns whether this call created the file.
     """
     return path in create_all({path: data}, mode=mode)
 
@@ -278,13 +280,13 @@ def create(path: Path, data: bytes, *, mode: int = 0o666) -> bool:
 def create_all(
     files: Mapping[Path, bytes], *, mode: int = 0o666, gate: Path | None = None
 ) -> frozenset[Path]:
-    """``create`` each of these files, with fewer waits for the disk than one by one: all are synced
-    at once, and then all their names.
+    """Create several files like ``create``, with fewer disk waits: sync all data, then all names.
 
     Args:
-        gate: one of them; where somebody else has made that one, none is made.
+        files: the bytes of each file by its path.
+        gate: one of these paths; if it exists already, no file is created.
 
-    Returns those that this call made.
+    Returns the paths that this call created.
     """
     files = {path: data for path, data in files.items() if path == gate or not _is_synced(path)}
     for path in files:
@@ -306,7 +308,7 @@ def create_all(
 
 
 def replace(path: Path, data: bytes, *, mode: int = 0o666) -> None:
-    """Write ``data`` in the place of whatever ``path`` holds, in one step."""
+    """Replace the contents of ``path`` with ``data`` atomically, creating it if missing."""
     make_folder(path.parent)
     _put(path, data, mode)
 
@@ -319,13 +321,13 @@ def _put(path: Path, data: bytes, mode: int, like: os.stat_result | None = None)
 
 
 def rewrite(path: Path, change: Callable[[bytes], bytes]) -> bytes:
-    """Write what ``change`` makes of the bytes of ``path`` in their place, in one step.
+    """Replace the bytes of ``path`` with ``change(bytes)`` atomically.
 
-    Of many callers none loses what another has written: one at a time is at a folder, where the
-    system has locks. The mode is kept, and the owner where that is permitted; an access list, and
-    other hard links to the file, are not. Whatever ``change`` raises leaves the file as it is.
+    Concurrent callers don't lose each other's updates, where the system has locks: the folder is
+    locked meanwhile. The mode is kept, and the owner where permitted; access lists and other hard
+    links are not. If ``change`` raises, the file is unchanged.
 
-    Returns the bytes that are there now.
+    Returns the new bytes.
     """
     with alone_in(path.parent):
         with _explained(path, "read"), path.open("rb") as stream:
@@ -341,9 +343,13 @@ def rewrite(path: Path, change: Callable[[bytes], bytes]) -> bytes:
 def append_line(path: Path, line: str) -> None:
     """Append ``line`` and a newline in one write, and sync.
 
-    A line that a crash left without its newline is closed first, in the same write, so that it
-    spoils nothing but itself. What could not be written and synced whole is taken back, so that
-    nobody finds a line that was never announced. ``ValueError`` when ``line`` holds a line break.
+    A torn last line (a crash left it without its newline) is terminated in the same write, so that
+    it corrupts only itself. If the write or sync fails, the file is truncated back where it could
+    be locked, so that no reader finds a line that was never reported as written.
+
+    Raises:
+        ValueError: ``line`` contains a line break.
+        StorageError: it could not be written.
     """
     if "\n" in line or "\r" in line:
         raise ValueError(f"One line was expected and {line!r} holds a line break: encode it first.")
@@ -355,7 +361,7 @@ def append_line(path: Path, line: str) -> None:
         handle = os.open(path, flags, 0o666)
         try:
             if _anchored.get(path) != _unchanged_since(os.fstat(handle)):
-                # Before the line: one that nobody could be told of would else be found.
+                # Sync the name first: a failure after the append would leave an unreported line.
                 _sync_names(path.parent)
             with _alone(handle) as is_alone:
                 end = os.fstat(handle).st_size
@@ -385,15 +391,15 @@ def _is_torn(handle: int, size: int) -> bool:
 
 
 def settle(path: Path) -> None:
-    """Make sure that ``path`` as it is now outlives a power cut, whoever wrote it.
+    """Sync ``path`` as it is now, whoever wrote it, so that it survives a power cut.
 
-    For what is announced again without being written again: its writer may have been killed
-    before the sync, or may be at it now, and then it is waited for.
+    For a file that is reported again without being rewritten: its writer may have been killed
+    before the sync, or may still hold the lock, in which case this waits for it.
     """
     if _is_synced(path):
         return
     with _explained(path, "sync"):
-        # A pipe in its place is not waited for.
+        # O_NONBLOCK: don't hang if a pipe lies at this path.
         how = os.O_RDWR if os.name == "nt" else os.O_RDONLY | os.O_NONBLOCK
         handle = os.open(path, how)
         try:
@@ -408,15 +414,15 @@ def settle(path: Path) -> None:
 
 
 def read(path: Path) -> bytes:
-    """The bytes of ``path``; ``StorageError`` when it is missing or cannot be read."""
+    """Return the bytes of ``path``; ``StorageError`` if it is missing or unreadable."""
     with _explained(path, "read"):
         return path.read_bytes()
 
 
 def listed(folder: Path) -> list[str]:
-    """The names in ``folder``, sorted, without those of files that a writer has not named yet.
+    """Return the names in ``folder``, sorted, without the temporary files of this module.
 
-    Nothing where there is no folder. ``StorageError`` if it is unreadable.
+    Empty if the folder doesn't exist; ``StorageError`` if it is unreadable.
     """
     with _explained(folder, "list"):
         names = [each.name for each in folder.iterdir()] if folder.is_dir() else []
@@ -424,16 +430,16 @@ def listed(folder: Path) -> list[str]:
 
 
 def remove(path: Path) -> None:
-    """Delete a file; one that is gone already is no error."""
+    """Delete a file; a missing file is not an error."""
     with _explained(path, "delete"):
         path.unlink(missing_ok=True)
         _sync_names(path.parent)
 
 
 def move_aside(path: Path, to: Path) -> Path:
-    """Move a file where nothing is lost by it: to ``to``, or beside what stands there already.
+    """Move a file to ``to``, or to a numbered name beside it if ``to`` exists.
 
-    Returns the path that it has then.
+    Returns the new path.
     """
     make_folder(to.parent)
     number, place = 1, to
@@ -451,14 +457,14 @@ def _is_temporary(name: str) -> bool:
 
 
 def sweep_temporary(folder: Path, *, clock: Clock = SYSTEM_CLOCK) -> int:
-    """Remove what writers that died left below ``folder``; returns how many files went.
+    """Remove temporary files that dead writers left below ``folder``; return their number.
 
-    Only temporary files of this module that are older than an hour: a younger one may belong to
-    a writer that lives, perhaps on another machine.
+    Only temporary files of this module older than ``STRAY_AFTER_S`` are removed: a younger one may
+    belong to a live writer, perhaps on another machine.
     """
     oldest = clock.now().timestamp() - STRAY_AFTER_S
     removed = 0
-    for place, _, names in os.walk(folder):  # passes over what goes away or cannot be read
+    for place, _, names in os.walk(folder):  # skips folders that vanish or are unreadable
         for stray in (Path(place, name) for name in names if _is_temporary(name)):
             with suppress(OSError):
                 if stray.stat().st_mtime < oldest:

@@ -1,4 +1,7 @@
-"""The record of writes in the journal's file: synced, and shared by every process."""
+"""The write-ahead log of side effects, by idempotency key, in the journal's file.
+
+It is shared by every process of a workspace.
+"""
 
 import json
 import sqlite3
@@ -22,7 +25,7 @@ CREATE TABLE effects (
 );
 """
 
-# What is open of the write that was begun under a key, by whichever run.
+# Unfinished records, of any run, of the same action and inputs as the one under a key.
 _SAME_WRITE = (
     "state = 'intended' AND (action, inputs) = (SELECT action, inputs FROM effects WHERE key = ?)"
 )
@@ -33,8 +36,11 @@ class JournalEffects:
     """The writes of one run. Every method may raise ``JournalError``.
 
     Args:
-        told: gives what is put down of an action's inputs.
-        answered: gives what is put down of an answer.
+        database: the journal's file.
+        run_id: the run that the records belong to.
+        clock: the time of records.
+        told: maps an action and its inputs to the inputs as recorded.
+        answered: maps an answer to the answer as recorded.
     """
 
     database: Database
@@ -46,7 +52,11 @@ class JournalEffects:
     def standing(
         self, key: str, action: str = "", inputs: Mapping[str, Any] | None = None
     ) -> Standing | None:
-        """Where the write stands, or ``None``; a turn that is running may be at it."""
+        """Return the recorded state of a write, or ``None`` if it never began.
+
+        With ``inputs``, unfinished writes of the same action and inputs under other keys count
+        too; ``may_go_on`` tells that one of them belongs to a running turn.
+        """
         with self.database.transaction() as db:
             row = db.execute("SELECT state, answer FROM effects WHERE key = ?", (key,)).fetchone()
             others = () if inputs is None else _open(db, key, action, self.told(action, inputs))
@@ -67,7 +77,7 @@ class JournalEffects:
             ) from exc
 
     def intend(self, key: str, action: str, inputs: Mapping[str, Any]) -> bool:
-        """Put down, synced, that the write is about to run; ``False`` when it had begun before."""
+        """Record, synced, that the write is about to run; ``False`` if it had begun before."""
         inputs = self.told(action, inputs)
         with self.database.transaction(synced=True) as db:
             others = _open(db, key, action, inputs)
@@ -79,10 +89,10 @@ class JournalEffects:
             return made.rowcount == 1 and not others
 
     def commit(self, key: str, answer: Any) -> None:
-        """Put down, synced, that the write happened and what it answered."""
+        """Record, synced, that the write happened, and its answer."""
         told = _json(self.answered(answer))
         with self.database.transaction(synced=True) as db:
-            # The intent is gone where the journal was taken away in between.
+            # Insert if needed: the intent is missing if the journal was removed in between.
             db.execute(
                 "INSERT INTO effects (key, run_id, action, inputs, state, answer, at) "
                 "VALUES (?, ?, '', '{}', 'committed', ?, ?) ON CONFLICT (key) DO UPDATE SET "
@@ -95,7 +105,7 @@ class JournalEffects:
             )
 
     def withdraw(self, key: str) -> None:
-        """Put down, synced, that the write did not happen."""
+        """Record, synced, that the write didn't happen: delete its intent."""
         with self.database.transaction(synced=True) as db:
             db.execute(
                 f"DELETE FROM effects WHERE {_SAME_WRITE} AND EXISTS "
@@ -110,7 +120,7 @@ class JournalEffects:
 def _open(
     db: sqlite3.Connection, key: str, action: str, inputs: Mapping[str, Any]
 ) -> list[tuple[str, int]]:
-    """The keys under which other runs began this write without an end, and who may be at it."""
+    """Return other keys with an unfinished record of this write, and whether its turn runs."""
     return db.execute(
         "SELECT key, EXISTS (SELECT 1 FROM turns WHERE turns.run_id = effects.run_id AND "
         "turns.status = 'running') FROM effects "

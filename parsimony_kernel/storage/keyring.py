@@ -1,9 +1,9 @@
 """The keys that sign suspended runs.
 
-One file of mode 0600 below Jupyter's data directory, in which each key stands by a digest of
-itself, so that an id never means two keys. The last one signs. It is rewritten whole, in one step
-and under a lock, so that of many who change it at once none is lost, and a change that dies half
-way changes nothing. The rule of the place: a secret is never shown, and never empty.
+One file of mode 0600 below Jupyter's data directory. A key's id is a digest of its secret, so an id
+never means two keys. The last key signs. The file is replaced atomically and under a lock, so that
+concurrent changes aren't lost and an interrupted change has no effect. Rule: a secret is never
+shown, and never empty.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ class KeyringError(SessionError):
 
 @dataclass(frozen=True)
 class Key:
-    """A signing key. ``repr`` shows its id alone."""
+    """A signing key. ``repr`` shows only its id."""
 
     key_id: str
     secret: str = field(repr=False)
@@ -56,8 +56,11 @@ class Key:
 
 @dataclass(frozen=True)
 class KeyInfo:
-    """What may be shown of a key. The environment's key, when there is one, signs in the place of
-    the current one and has no dates. ``retired_at`` is when a key signed no more."""
+    """The public facts of a key: its id, state and dates.
+
+    A key from the environment signs instead of the current one and has no dates. ``retired_at`` is
+    when a key stopped signing.
+    """
 
     key_id: str
     state: KeyState
@@ -66,7 +69,7 @@ class KeyInfo:
 
 
 class _Entry(BaseModel):
-    """A key as the file has it. The last one signs, unless it is ``retired``."""
+    """A key as stored in the file. The last one signs, unless it is ``retired``."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -91,7 +94,7 @@ _ENTRIES = TypeAdapter(list[_Entry])
 
 
 class Keyring:
-    """The keys of one user. Nothing is read or created before a key is asked for."""
+    """The keys of one user. Nothing is read or created until a key is needed."""
 
     def __init__(
         self, folder: Path, from_environment: Key | None = None, clock: Clock = SYSTEM_CLOCK
@@ -108,7 +111,7 @@ class Keyring:
         environ: Mapping[str, str] = os.environ,
         clock: Clock = SYSTEM_CLOCK,
     ) -> "Keyring":
-        """The keyring in ``folder``, by default ``parsimony/keys`` of Jupyter's data directory.
+        """Open the keyring in ``folder``, by default ``parsimony/keys`` in Jupyter's data folder.
 
         A secret in ``PARSIMONY_SUSPENSION_SECRET`` is the current key, with the id ``env``.
         """
@@ -123,10 +126,10 @@ class Keyring:
         return f"Keyring({str(self._folder)!r})"
 
     def current(self) -> Key:
-        """The key to sign with, created on first need and after a revocation.
+        """Return the key to sign with, created on first use and after a revocation.
 
-        Of several processes that create one at once all get the same. ``KeyringError`` when it
-        can be neither read nor created.
+        Processes that create one concurrently all get the same key. ``KeyringError`` if it can be
+        neither read nor created.
         """
         if self._from_environment is not None:
             return self._from_environment
@@ -134,31 +137,31 @@ class Keyring:
         with _explained("There is no key to sign questions with: ", remedy):
             entries = self._read()
             if _sign(entries):
-                # Whoever made it may have been killed before its name was synced.
+                # Its creator may have been killed before syncing its name.
                 durable.settle(self._path)
             else:
                 entries = self._add(self._clock.now(), only_if_needed=True)
         return Key(entries[-1].key_id, entries[-1].secret)
 
     def get(self, key_id: str, now: datetime | None = None) -> Key | None:
-        """The key of this id while questions that it signed are answered.
+        """Return the key of this id while its questions can still be answered.
 
-        ``None`` when there is none, it was revoked, or it was replaced more than ``GRACE_S``
+        ``None`` if there is no such key, it was revoked, or it was replaced more than ``GRACE_S``
         seconds before ``now``.
         """
         found = self._judged(key_id, now)
         return None if isinstance(found, str) else found
 
     def why_not(self, key_id: str, now: datetime | None = None) -> str:
-        """Why a question that ``key_id`` signed cannot be answered; empty when it can.
+        """Return why a question signed by ``key_id`` can't be answered; empty if it can.
 
-        One sentence with the remedy.
+        The reason is one sentence with the remedy.
         """
         found = self._judged(key_id, now)
         return found if isinstance(found, str) else ""
 
     def _judged(self, key_id: str, now: datetime | None) -> Key | str:
-        """The key of a question, or why it answers no question."""
+        """Return the key of a question, or the reason why it is no longer valid."""
         if key_id == ENVIRONMENT_KEY_ID:
             return self._from_environment or _NO_ENVIRONMENT
         entry = self._entry(key_id)
@@ -171,10 +174,10 @@ class Keyring:
         return f"The key {_shown(key_id)} that signed this question {why} run the cell again."
 
     def sealing(self, key_id: str = "") -> Key:
-        """The key of this id, however old, or with no id the one that signs now.
+        """Return the key of this id, however old; without an id, the current one.
 
-        A secret of the environment is named by its digest here, so that another secret there is
-        another key. ``KeyringError`` when there is no such key, or it was revoked.
+        Here the id of an environment secret is its digest, so that a changed secret is another
+        key. ``KeyringError`` if there is no such key, or it was revoked.
         """
         if self._from_environment is not None:
             secret = self._from_environment.secret
@@ -188,9 +191,9 @@ class Keyring:
         return Key(key_id, entry.secret)
 
     def rotate(self, now: datetime | None = None) -> Key:
-        """Make a new current key. The old one signs no more; ``get`` gives it for ``GRACE_S``.
+        """Create a new current key; ``get`` still returns the old one for ``GRACE_S`` seconds.
 
-        ``KeyringError`` when the key comes from the environment or the new one cannot be written.
+        ``KeyringError`` if the key comes from the environment or the new one can't be written.
         """
         if self._from_environment is not None:
             raise _changed_elsewhere("rotated")
@@ -200,10 +203,10 @@ class Keyring:
         return Key(new.key_id, new.secret)
 
     def revoke(self, key_id: str) -> None:
-        """Destroy a key now; its questions cannot be answered any more.
+        """Delete a key now; its questions can no longer be answered.
 
-        ``KeyringError`` when there is no such key, it comes from the environment, or the file
-        cannot be written.
+        ``KeyringError`` if there is no such key, it comes from the environment, or the file can't
+        be written.
         """
         if key_id == ENVIRONMENT_KEY_ID:
             raise _changed_elsewhere("revoked")
@@ -217,7 +220,7 @@ class Keyring:
             durable.sweep_temporary(self._folder, clock=self._clock)
 
     def keys(self, now: datetime | None = None) -> tuple[KeyInfo, ...]:
-        """Every key, the newest first; the environment's before all."""
+        """Return all keys, newest first; a key from the environment comes before them."""
         with _explained():
             told = [
                 KeyInfo(each.key_id, each.state(now or self._clock.now()), each.since, each.retired)
@@ -232,7 +235,7 @@ class Keyring:
             return next((each for each in self._read() if each.key_id == key_id), None)
 
     def _add(self, now: datetime, *, only_if_needed: bool = False) -> list[_Entry]:
-        """The keys with a new one, unless it is not needed: somebody else was first."""
+        """Add a new key, unless another process was first and it isn't needed; return all keys."""
         secret = secrets.token_hex(_SECRET_BYTES)
         new = _Entry(key_id=_id_of(secret), secret=secret, since=now)
 
@@ -248,8 +251,8 @@ class Keyring:
         return self._change(added)
 
     def _change(self, change: Callable[[list[_Entry]], list[_Entry]]) -> list[_Entry]:
-        """Write what ``change`` makes of the keys, one process at a time; the keys then."""
-        self._read()  # what is no file of ours is not waited for, and not written over
+        """Apply ``change`` to the stored keys under a lock; return the new keys."""
+        self._read()  # raises first if the file isn't ours: don't wait for it or overwrite it
         durable.make_folder(self._folder, mode=0o700)
         durable.create(self._path, b"[]", mode=0o600)
         written = durable.rewrite(
@@ -258,14 +261,14 @@ class Keyring:
         return self._parsed(written)
 
     def _read(self) -> list[_Entry]:
-        """The keys, the oldest first; none where there is no file."""
+        """Return the stored keys, oldest first; none without a file."""
         try:
             found = self._path.lstat()
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as exc:
             raise durable.storage_error(exc, self._path, "read") from exc
-        if not stat.S_ISREG(found.st_mode):  # else reading may never end, or never begin
+        if not stat.S_ISREG(found.st_mode):  # reading a pipe or a device may hang
             raise self._damaged()
         return self._parsed(durable.read(self._path))
 
@@ -273,7 +276,7 @@ class Keyring:
         try:
             return _ENTRIES.validate_json(data)
         except ValidationError:
-            raise self._damaged() from None  # the error quotes what it met, perhaps a secret
+            raise self._damaged() from None  # the error may quote a secret
 
     def _damaged(self) -> KeyringError:
         return KeyringError(
@@ -306,7 +309,7 @@ def _explained(before: str = "", after: str = ".") -> Iterator[None]:
 
 
 def _sign(entries: Sequence[_Entry]) -> bool:
-    """Whether one of these keys signs."""
+    """Return whether there is a current key: the last one, not retired."""
     return bool(entries) and entries[-1].retired is None
 
 

@@ -1,7 +1,7 @@
-"""Emptying what is old in a journal: requests, records and data go, the chain and the count stay.
+"""Purging old turns from a journal: requests, records and data go; the chain stays intact.
 
-The rule of the place: what somebody may still need is never touched. That is a turn that runs, a
-question that can be answered, and a write of which nobody knows the end.
+Rule: anything that may still be needed is never touched: running turns, questions that can still
+be answered, and writes whose outcome is unknown.
 """
 
 import json
@@ -17,14 +17,14 @@ from parsimony_kernel.storage.store import SqliteJournal
 
 _MAY_LIE = "Purge again later: what was purged may still lie in the file"
 
-# Turns a transaction: who writes meanwhile waits for one, and not for all.
+# Turns per transaction: a concurrent writer waits for one batch, not for the whole purge.
 _BATCH = 50
-# Bytes that are copied while a turn runs: it waits that long with what it writes.
+# Largest content, in bytes, to vacuum while a turn runs: its writes wait for the copy.
 _MOST_COPIED = 64 * 2**20
 
 _AGE = "COALESCE(NULLIF(ended_at, ''), NULLIF(running_since, ''), started_at)"
-# Runs that go on, with a write of which nobody knows the end, or a question that can be answered
-# or is being answered just now. A question without a readable date counts as one.
+# Running runs, runs with a write whose outcome is unknown, and runs with a question that can be or
+# is being answered. A question without a readable date counts as answerable.
 _NEEDED = """
 SELECT run_id FROM turns WHERE status = 'running'
 UNION SELECT run_id FROM effects WHERE state != 'committed'
@@ -33,8 +33,8 @@ WHERE status != 'replaced' AND (state != 'consumed' OR status = 'suspended') AND
     julianday(CASE WHEN json_valid(record) THEN json_extract(record, '$.suspended_at') END)
     >= julianday(:asked_after), TRUE)
 """
-# Old runs with content, and whether it stays. Entries of a run whose turn is not in the journal are
-# those of one in the middle of which the journal was moved away.
+# Old runs with content, and whether it is needed. Entries of a run without a turn in this journal
+# come from a run during which the journal was moved away.
 _OLD = f"""
 SELECT run_id, run_id IN ({_NEEDED}) FROM (
     SELECT run_id FROM turns WHERE {_AGE} < :before AND (
@@ -50,10 +50,10 @@ SELECT run_id, run_id IN ({_NEEDED}) FROM (
 
 @dataclass(frozen=True)
 class Purged:
-    """What went, or would go. ``turns`` and ``events`` are numbers.
+    """The numbers of turns and events that a purge emptied, or would empty.
 
-    ``kept`` is how many old turns are left because somebody may still need them. ``unfinished``
-    is empty, or one sentence: emptied it is, but what was there may still lie in the file.
+    ``kept`` counts old turns that were left because they may still be needed. ``unfinished`` is
+    empty, or one sentence: the rows are emptied, but their old bytes may still be in the file.
     """
 
     turns: int
@@ -63,17 +63,19 @@ class Purged:
 
 
 def purge(journal: SqliteJournal, before: datetime, *, dry_run: bool) -> Purged:
-    """Empty the turns that ended before ``before``, with their questions, their finished writes
-    and what they sent to models.
+    """Empty the turns that ended before ``before``, with their questions, finished writes and
+    model requests.
 
-    Of a turn stay its number, its cell, its status and its times. It can be cut short anywhere,
-    run twice at once, and run beside kernels that write; the next one goes on from there.
+    A turn keeps its number, cell, status and times. A purge can be interrupted anywhere, run twice
+    at once, and run beside kernels that write; the next purge continues the work.
 
     Args:
-        dry_run: only say what would go.
+        journal: the journal to purge.
+        before: turns that ended earlier are emptied.
+        dry_run: only count, change nothing.
 
     Raises:
-        JournalError: it cannot be read or written. What was emptied until then is.
+        JournalError: it can't be read or written. Batches done until then stay purged.
     """
     answerable = journal.clock.now().astimezone(UTC) - timedelta(seconds=GRACE_S)
     limits = {"before": before.astimezone(UTC).isoformat(), "asked_after": answerable.isoformat()}
@@ -86,7 +88,7 @@ def purge(journal: SqliteJournal, before: datetime, *, dry_run: bool) -> Purged:
     turns = events = 0
     while True:
         with journal.database.transaction(synced=True) as db:
-            # Per connection, and the connection may be another one each time.
+            # A setting of the connection, which may have been reopened.
             db.execute("PRAGMA secure_delete = ON")
             old, kept = _old(db, limits)
             events += sum(_emptied(db, run_id) for run_id in old[:_BATCH])
@@ -96,7 +98,7 @@ def purge(journal: SqliteJournal, before: datetime, *, dry_run: bool) -> Purged:
 
 
 def old_copies(workspace: Path, before: datetime) -> tuple[Path, ...]:
-    """The copies of files that an agent wrote over before then: nothing reads them again."""
+    """Return the backup copies, older than ``before``, of files that an agent overwrote."""
     return tuple(
         path
         for path in sorted((workspace / ARTIFACT_FOLDER / "replaced").rglob("*"))
@@ -105,14 +107,14 @@ def old_copies(workspace: Path, before: datetime) -> tuple[Path, ...]:
 
 
 def _old(db: sqlite3.Connection, limits: dict[str, str]) -> tuple[list[str], int]:
-    """The old runs whose content goes, and how many are kept."""
+    """Return the old runs to empty, and how many old runs are kept."""
     rows = db.execute(_OLD, limits).fetchall()
     old = [run_id for run_id, is_needed in rows if not is_needed]
     return old, len(rows) - len(old)
 
 
 def _emptied(db: sqlite3.Connection, run_id: str) -> int:
-    """Empty what the journal holds of a run; how many entries that were."""
+    """Empty the content of a run; return the number of emptied events."""
     db.execute("UPDATE turns SET request = '', summary = '' WHERE run_id = ?", (run_id,))
     for table in ("suspensions", "effects", "sent"):
         db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
@@ -121,7 +123,7 @@ def _emptied(db: sqlite3.Connection, run_id: str) -> int:
 
 
 def _shrink(journal: SqliteJournal) -> str:
-    """Take the emptied places out of the file and its log; why that could not be done, if so."""
+    """Vacuum the file and truncate its log; return why that failed, or ``""``."""
     try:
         with journal.database.reading("shrink") as db:
             folded = _folded(db)
@@ -132,13 +134,13 @@ def _shrink(journal: SqliteJournal) -> str:
             is_long = (pages - free) * size > _MOST_COPIED
             if is_long and db.execute("SELECT 1 FROM turns WHERE status = 'running'").fetchall():
                 return folded or f"{_MAY_LIE}, which is large and isn't copied while a turn runs."
-            db.execute("VACUUM")  # pages that were split hold what was in them before
+            db.execute("VACUUM")  # split pages still contain old bytes
             return _folded(db)
     except JournalError as exc:
         return f"{_MAY_LIE}. {exc}"
 
 
 def _folded(db: sqlite3.Connection) -> str:
-    """Fold the log into the file and cut it to nothing; why that could not be done, if so."""
+    """Checkpoint the log into the file and truncate it; return why that failed, or ``""``."""
     is_read = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
     return f"{_MAY_LIE}, because another process reads it." if is_read else ""

@@ -1,14 +1,14 @@
-"""What proves that a journal is as it was written: the chain of its entries, and its seal.
+"""Tamper evidence for the journal: a hash chain of its entries, and a keyed seal over its rows.
 
-Each entry is linked to the one before it. An entry is never taken out, moved or changed; what it
-says may be emptied, and that this was purged and not taken away is for the seal to tell. The seal
-is what all rows come to under a key that the journal does not hold.
+Each entry is hash-chained to the one before it. Entries are never removed, moved or changed. A
+purge may empty one; the seal then distinguishes purging from tampering. The seal is a keyed digest
+of all rows, and its key isn't in the journal.
 
-Whoever can write the file can change a row, but cannot make the seal fit. It is brought up to date
-with every transaction, by what that changed: of each table the number of rows and the sum of their
-HMACs, which needs no order (Clarke et al., "Incremental Multiset Hash Functions", 2003), and one
-HMAC over all of these. The rule of the place: a seal that does not fit is never made to fit again,
-unless a person accepts the journal as it is.
+Whoever can write the file can change a row, but can't forge the seal. Every transaction updates it
+by its own changes: per table the number of rows and the sum of their HMACs, which is independent
+of order (Clarke et al., "Incremental Multiset Hash Functions", 2003), and one HMAC over all of
+these. Rule: a seal that doesn't match is never repaired, unless a person accepts the journal as it
+is.
 """
 
 import errno
@@ -21,19 +21,19 @@ from typing import Any, Final
 
 from parsimony_kernel.storage.keyring import Key, Keyring, KeyringError
 
-# Those that people and resumed turns rely on. On the state of breakers nobody does.
+# Tables that people and resumed turns rely on; the state of breakers isn't among them.
 SEALED: Final = ("turns", "events", "suspensions", "effects", "sent", "log_lines")
 _CREATE = "CREATE TABLE IF NOT EXISTS seal (key_id TEXT, sums TEXT, mac TEXT)"
 SEAL_TABLE: Final = f"{_CREATE}; INSERT INTO seal VALUES ('', '', '');"
 GENESIS: Final = "0" * 64
-_FRESH, _NOBODY = "", "nobody"  # nobody seals a journal that was begun without a key
+_FRESH, _NOBODY = "", "nobody"  # "nobody": a journal begun without a key is unsealed
 _GONE = "gone"
 _MODULUS = 1 << 256
 _PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE}
 _ACCEPT = "look through it, and accept it as it is with 'jupyter parsimony trust'"
 
 Row = tuple[bytes | None, ...]
-# Of each table how many rows it has, and the sum of their HMACs.
+# Per table, the number of rows and the sum of their HMACs.
 Sums = dict[str, tuple[int, int]]
 
 
@@ -41,12 +41,12 @@ Sums = dict[str, tuple[int, int]]
 
 
 def canonical(value: Any) -> str:
-    """``value`` as JSON, in the one spelling that is hashed."""
+    """Return ``value`` as canonical JSON, the form that is hashed."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 def link(db: sqlite3.Connection, run_id: str, at: str, body: str) -> None:
-    """Append an entry, inside the caller's transaction."""
+    """Append an entry to the chain, inside the caller's transaction."""
     last = db.execute("SELECT hash FROM events ORDER BY seq DESC LIMIT 1").fetchone()
     prev = last[0] if last else GENESIS
     db.execute(
@@ -56,9 +56,9 @@ def link(db: sqlite3.Connection, run_id: str, at: str, body: str) -> None:
 
 
 def first_bad(db: sqlite3.Connection) -> tuple[int, str] | None:
-    """The first entry that is not as it was written, and what is wrong with it.
+    """Return the first entry that breaks the chain, and what is wrong with it.
 
-    An emptied one keeps its number, its time and its place in the chain.
+    An emptied entry keeps its number, its time and its links, so it doesn't break the chain.
     """
     prev, seq = GENESIS, 0
     for row in db.execute(
@@ -89,17 +89,17 @@ def _link(prev: str, run_id: str, at: str, body: str) -> str:
 
 
 class Seal:
-    """The seal over one open connection to a journal.
+    """The seal of a journal, maintained through one open connection.
 
-    Temporary triggers tell it which rows this connection changes. Other programs that write to
-    the file know of no seal, and break it.
+    Temporary triggers report the rows that this connection changes. Any other program that writes
+    to the file breaks the seal.
     """
 
     def __init__(self, db: sqlite3.Connection, keyring: Keyring) -> None:
         self._db = db
         self._keyring = keyring
-        self._keys: dict[str, Key] = {}  # those that were read already
-        self.changes: list[tuple[str, int, Row]] = []  # of this transaction
+        self._keys: dict[str, Key] = {}  # keys read so far
+        self.changes: list[tuple[str, int, Row]] = []  # (table, ±1, row) in this transaction
         self._columns = {
             table: [str(name) for _, name, *_ in db.execute(f"PRAGMA table_info({table})")]
             for table in SEALED
@@ -125,7 +125,7 @@ class Seal:
         self.changes.append((table, sign, row))
 
     def write(self) -> None:
-        """Bring the seal up to date, at the end of the transaction that has changed rows."""
+        """Update the seal at the end of a transaction, by the rows that it changed."""
         if not self.changes:
             return
         key_id, text, mac = self._kept()
@@ -136,19 +136,20 @@ class Seal:
             self._put(key, self.changes, json.loads(text))
 
     def renew(self) -> None:
-        """Seal what is there now, whatever it is, with the key that signs now.
+        """Reseal the current rows, whatever they are, with the current key.
 
-        ``KeyringError`` when there is none.
+        ``KeyringError`` if there is no key.
         """
         self._db.execute(_CREATE)
         self._put(self._keyring.sealing(), self._rows(), {})
         self.changes.clear()
 
     def problem(self) -> tuple[int, str] | None:
-        """The first bad entry and what is wrong with it: the end of a sentence about the journal.
+        """Return the first bad entry and what is wrong with it, or ``None``.
 
-        The entry is 0 where the chain is sound and the seal does not fit, or its key is not here.
-        Inside a transaction: what others write meanwhile isn't seen.
+        The text ends a sentence about the journal. The entry is 0 if the chain is sound but the
+        seal doesn't match or its key is missing. Call it inside a transaction, so that concurrent
+        writes aren't seen.
         """
         if bad := first_bad(self._db):
             return bad
@@ -181,10 +182,10 @@ class Seal:
     def _kept(self) -> tuple[str, str, str]:
         try:
             rows = self._db.execute("SELECT key_id, sums, mac FROM seal").fetchall()
-        except sqlite3.OperationalError:  # there is no such table any more
+        except sqlite3.OperationalError:  # the table was dropped
             rows = []
         texts = [str(part) for row in rows for part in row]
-        # One that was taken away, or doubled, fits nothing.
+        # A removed or duplicated seal row is as good as none.
         return (texts[0], texts[1], texts[2]) if len(rows) == 1 else (_GONE, "", "")
 
     def _put(self, key: Key | None, changes: Iterable[tuple[str, int, Row]], before: Sums) -> None:
@@ -201,7 +202,7 @@ class Seal:
                 self._keys[key_id] = self._keyring.sealing(key_id)
             except KeyringError as exc:
                 if getattr(exc.__cause__, "errno", None) in _PASSING:
-                    raise  # another try may find it, and without it the seal would fit no more
+                    raise  # transient: a retry may read the key; going on would break the seal
                 return None
         return self._keys[key_id]
 
@@ -212,7 +213,7 @@ class Seal:
 
 
 def _summed(key: Key, changes: Iterable[tuple[str, int, Row]], before: Sums) -> Sums:
-    """``before`` with the rows that came (a sign of 1) and went (of -1)."""
+    """Return ``before`` updated by the rows added (sign 1) and removed (sign -1)."""
     sums, secret = dict(before), key.secret.encode()
     for table, sign, row in changes:
         parts = (b"-" if part is None else b"%d:%b" % (len(part), part) for part in row)

@@ -1,7 +1,7 @@
-"""The requests that went to models, in the journal's file, without repeating what went before.
+"""The log of model requests in the journal's file, delta-encoded.
 
-Of the messages and tools of a request those are kept that are new in it, and of the others their
-place in the request before it in its run.
+For each request, messages and tools that are new in it are stored in full, and the others as
+their index in the previous request of the same run.
 """
 
 import json
@@ -29,7 +29,7 @@ _LISTS = ("messages", "tools")
 
 @dataclass(frozen=True)
 class SentRequest:
-    """One request: when it was sent (ISO 8601 in UTC), to which model, and all of it."""
+    """A complete request, with its time (ISO 8601 in UTC) and its model."""
 
     at: str
     model: str
@@ -38,7 +38,7 @@ class SentRequest:
 
 @dataclass(eq=False)
 class SentLog:
-    """Writes down what one run sends."""
+    """The request log of one run."""
 
     database: Database
     run_id: str
@@ -46,7 +46,7 @@ class SentLog:
     _written: dict[str, list[bytes]] = field(default_factory=dict)
 
     def put_down(self, at: str, model: str, request: ModelRequest) -> None:
-        """Write down that ``request`` is sent. ``JournalError`` when that cannot be done."""
+        """Record a request before it is sent; ``JournalError`` if it can't be recorded."""
         try:
             texts = {name: [*map(_text, getattr(request, name))] for name in _LISTS}
             rest = {name: each for name, each in vars(request).items() if name not in _LISTS}
@@ -59,7 +59,7 @@ class SentLog:
             newest = db.execute(
                 "SELECT COALESCE(MAX(seq), 0) FROM sent WHERE run_id = ?", (self.run_id,)
             ).fetchone()[0]
-            # Where the journal was taken away meanwhile, nothing went before.
+            # If the journal was replaced meanwhile, there is no previous request to refer to.
             before = self._written if newest == self._newest else {}
             told = {name: _news(before.get(name, []), texts_of) for name, texts_of in texts.items()}
             db.execute(
@@ -70,9 +70,9 @@ class SentLog:
 
 
 def sent_by(database: Database, run_id: str) -> tuple[SentRequest, ...]:
-    """The requests of a run, in order, their messages and tools as lists.
+    """Return the requests of a run, in order, with messages and tools restored.
 
-    ``JournalError`` when they cannot be read.
+    ``JournalError`` if they can't be read.
     """
     rows = database.select(
         "SELECT at, model, request FROM sent WHERE run_id = ? ORDER BY seq", run_id
@@ -93,7 +93,7 @@ def sent_by(database: Database, run_id: str) -> tuple[SentRequest, ...]:
 
 
 def models_asked(database: Database, run_ids: Collection[str]) -> frozenset[str]:
-    """The names of the models to which these runs have sent anything."""
+    """Return the names of the models that received requests of these runs."""
     rows = database.select("SELECT DISTINCT run_id, model FROM sent")
     return frozenset(model for run_id, model in rows if run_id in run_ids)
 
@@ -101,12 +101,12 @@ def models_asked(database: Database, run_ids: Collection[str]) -> frozenset[str]
 def _text(value: Any) -> bytes:
     try:
         return to_json(value)
-    except ValueError:  # half a character, which UTF-8 does not have
+    except ValueError:  # a lone surrogate, which UTF-8 can't encode
         return json.dumps(value).encode()
 
 
 def _news(before: list[bytes], texts: list[bytes]) -> list[Any]:
-    """``texts`` as values, by their place in ``before`` where they stand there."""
+    """Decode ``texts``, with the index in ``before`` for those that occur there."""
     known = {text: place for place, text in enumerate(before)}
     return [known[text] if text in known else json.loads(text) for text in texts]
 

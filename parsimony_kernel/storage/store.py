@@ -1,8 +1,8 @@
-"""The journal of a workspace: turns, their events, and the questions that wait.
+"""The journal of a workspace: turns, their events, and pending questions, in one SQLite file.
 
-One SQLite file. The rules of the place: events are only ever appended, each sealed to the one
-before it; a question that waits is taken up by exactly one of all who try; and what must outlive
-a crash (a suspension, a claim, the end of a turn) is synced before the call returns.
+Rules: events are append-only, each hash-chained to the one before it; exactly one caller can claim
+a pending question; and what must survive a crash (a suspension, a claim, the end of a turn) is
+synced before the call returns.
 """
 
 import json
@@ -38,7 +38,7 @@ from parsimony_kernel.storage.database import (
 from parsimony_kernel.storage.keyring import Keyring
 from parsimony_kernel.storage.seal import canonical, link
 
-# Of turns that later ones are told nothing of, and whose questions wait no more.
+# Statuses of turns that are hidden from later ones and whose questions are no longer pending.
 GONE: Final = frozenset({"replaced", "forgotten"})
 STATUSES: Final = GONE | {"running", "done", "suspended", "handed_off", "stopped", "cancelled"}
 
@@ -93,7 +93,7 @@ class TurnRow:
 
 @dataclass(frozen=True)
 class PendingRow:
-    """A question that waits, and the turn that asked it."""
+    """A pending question and the turn that asked it."""
 
     record: SuspensionRecord
     turn: TurnRow
@@ -102,15 +102,15 @@ class PendingRow:
 _TURN_COLUMNS = ", ".join(f"turns.{name}" for name in TurnRow.__dataclass_fields__)
 
 
-# Whether the process with this id has been running since that moment (ISO 8601).
+# Tells whether the process with this id has been running since that time (ISO 8601).
 Alive = Callable[[int, str], bool]
 
 
 def is_alive(pid: int, since: str) -> bool:
-    """Whether process ``pid`` is the one that ran at ``since``; ids are given again."""
+    """Return whether process ``pid`` is the one that ran at ``since``; ids are reused."""
     if pid <= 0 or pid == os.getpid():
-        return False  # a turn of this very process that is still marked running was cut off
-    import psutil  # deferred: only asked when another process has a turn here
+        return False  # a turn of this process that is still marked running was cut off
+    import psutil  # deferred: only needed when another process has a turn here
 
     try:
         process = psutil.Process(pid)
@@ -122,24 +122,24 @@ def is_alive(pid: int, since: str) -> bool:
 
 
 def owner_of(session_id: str) -> str:
-    """The name under which a session of this process claims questions."""
+    """Return the owner name under which a session of this process claims questions."""
     return f"{os.getpid()}:{SYSTEM_CLOCK.now().isoformat()}:{session_id}"
 
 
 class SqliteJournal:
-    """The journal as one SQLite file, for many processes and threads at once.
+    """A journal in one SQLite file, safe for concurrent processes and threads.
 
     Every method may raise ``JournalError``.
 
     Args:
-        path: the file, created with its folder when it is missing, or ``":memory:"``.
+        path: the file, created with its folder if missing, or ``":memory:"``.
         clock: the time of entries and leases.
-        keyring: the keys that seal it, by default those of the user.
-        busy_timeout_s: how long to wait for another writer.
-        alive: tells whether a process that had a turn, or claimed a question, still lives.
+        keyring: the keys that seal it; the user's by default.
+        busy_timeout_s: seconds to wait for another writer.
+        alive: whether a process that ran a turn, or claimed a question, is still alive.
 
     Raises:
-        JournalError: the folder cannot be written, or the file is not a journal of ours.
+        JournalError: the folder isn't writable, or the file isn't a journal of this program.
     """
 
     def __init__(
@@ -168,10 +168,10 @@ class SqliteJournal:
         connection_file: str = "",
         pid: int = 0,
     ) -> int:
-        """Record a new turn as running; returns its ordinal in the notebook.
+        """Record a new turn as running; return its ordinal in the notebook.
 
         Earlier turns of the same notebook and cell become ``replaced``, unless they are forgotten.
-        ``JournalError`` when a turn of the notebook runs in another process that lives.
+        ``JournalError`` if another live process is running a turn of the notebook.
         """
         with self.database.transaction() as db:
             self._refuse_beside_another(db, notebook, pid)
@@ -191,7 +191,7 @@ class SqliteJournal:
         return ordinal
 
     def resume_turn(self, run_id: str, *, connection_file: str = "", pid: int = 0) -> None:
-        """Record that a turn runs again, in this process. One that is gone stays so."""
+        """Record that a turn runs again, in this process. Replaced and forgotten turns stay so."""
         with self.database.transaction() as db:
             row = db.execute("SELECT notebook FROM turns WHERE run_id = ?", (run_id,)).fetchone()
             self._refuse_beside_another(db, row[0] if row else "", pid)
@@ -203,7 +203,7 @@ class SqliteJournal:
             )
 
     def _refuse_beside_another(self, db: sqlite3.Connection, notebook: str, pid: int) -> None:
-        """Raise when a turn of this notebook runs in another process that lives."""
+        """Raise if another live process is running a turn of this notebook."""
         for ordinal, other, since in db.execute(
             "SELECT ordinal, pid, running_since FROM turns "
             "WHERE notebook = ? AND status = 'running' AND pid NOT IN (0, ?)",
@@ -216,7 +216,7 @@ class SqliteJournal:
                 )
 
     def end_turn(self, run_id: str, status: str, summary: str = "") -> None:
-        """Record how a turn ended. One that is gone stays so."""
+        """Record how a turn ended; synced. Replaced and forgotten turns keep their status."""
         if status not in STATUSES:
             known = ", ".join(sorted(STATUSES))
             raise ValueError(f"{status!r} is not a status of a turn: use one of {known}")
@@ -228,12 +228,12 @@ class SqliteJournal:
             )
 
     def turn(self, run_id: str) -> TurnRow | None:
-        """The turn of this run, or ``None``."""
+        """Return the turn of this run, or ``None``."""
         rows = self.database.select(f"SELECT {_TURN_COLUMNS} FROM turns WHERE run_id = ?", run_id)
         return TurnRow(*rows[0]) if rows else None
 
     def turns(self, notebook: str | None = None) -> tuple[TurnRow, ...]:
-        """The turns, of one notebook or of all, oldest first."""
+        """Return the turns of one notebook or of all, oldest first."""
         rows = self.database.select(
             f"SELECT {_TURN_COLUMNS} FROM turns "
             "WHERE notebook = COALESCE(?, notebook) ORDER BY rowid",
@@ -242,14 +242,14 @@ class SqliteJournal:
         return tuple(TurnRow(*row) for row in rows)
 
     def notebook_names(self) -> tuple[str, ...]:
-        """The names of all notebooks that have turns."""
+        """Return the names of all notebooks with turns, sorted."""
         rows = self.database.select("SELECT DISTINCT notebook FROM turns ORDER BY notebook")
         return tuple(name for (name,) in rows)
 
     def move_notebook(self, old: str, new: str) -> bool:
-        """Give the turns of ``old`` to ``new``; synced.
+        """Move the turns of notebook ``old`` to ``new``; synced.
 
-        ``False``, and nothing is done, when ``old`` has none or ``new`` has some.
+        Return ``False`` and change nothing if ``old`` has no turns or ``new`` has some.
         """
         before, after = storable(old), storable(new)
         with self.database.transaction(synced=True) as db:
@@ -259,10 +259,10 @@ class SqliteJournal:
         return True
 
     def forget(self, notebook: str, run_ids: Collection[str]) -> tuple[str, ...]:
-        """Mark these turns of ``notebook`` as forgotten; synced. Nothing of them is emptied.
+        """Mark these turns of ``notebook`` as forgotten; synced. Their content is kept.
 
-        Their questions wait no more. The runs that were marked: not those that run, or are
-        forgotten already.
+        Their questions are no longer pending. Return the marked runs; running turns and turns
+        forgotten before are skipped.
         """
         marked = []
         with self.database.transaction(synced=True) as db:
@@ -283,11 +283,11 @@ class SqliteJournal:
         return tuple(marked)
 
     def has_process(self, turn: TurnRow) -> bool:
-        """Whether the process that had the turn last lives, and is not this one."""
+        """Return whether the process that last ran the turn is alive and not this one."""
         return self._alive(turn.pid, turn.running_since)
 
     def abandon_running(self, notebook: str) -> None:
-        """Cancel the turns that a dead process left running."""
+        """Cancel turns that a dead process left running."""
         running = (turn for turn in self.turns(notebook) if turn.status == "running")
         dead = [turn for turn in running if not self.has_process(turn)]
         with self.database.transaction() as db:
@@ -309,14 +309,15 @@ class SqliteJournal:
             link(db, run_id, at, body)
 
     def events(self, run_id: str) -> tuple[AgentEvent, ...]:
-        """The events of a run, in order."""
+        """Return the events of a run, in order."""
         rows = self.database.select(
             "SELECT seq, body FROM events WHERE run_id = ? ORDER BY seq", run_id
         )
         return tuple(self._event(seq, body) for seq, body in rows)
 
     def published(self, since: str) -> frozenset[ArtifactRef]:
-        """The snapshots that turns which are not gone have published since then (ISO 8601)."""
+        """Return the snapshots published since then (ISO 8601), except by replaced or forgotten
+        turns."""
         rows = self.database.select(
             "SELECT json_extract(body, '$.kind'), json_extract(body, '$.logical_id'), "
             "json_extract(body, '$.content_sha') "
@@ -328,29 +329,31 @@ class SqliteJournal:
         )
         found = set[ArtifactRef]()
         for row in rows:
-            with suppress(AttributeError, TypeError, ValueError):  # what no release has written
+            with suppress(AttributeError, TypeError, ValueError):  # no event of any release
                 found.add(ArtifactRef(*row))
         return frozenset(found)
 
     def witness(self, log: str, seal: str) -> None:
-        """Put down that the log of an artifact has a line with this digest.
+        """Record that the log of an artifact has a line with this digest.
 
-        ``log`` is its path in the workspace. So a line that is gone, or made anew, is found.
+        This lets a check find lines that were removed or rewritten. ``log`` is the log's path in
+        the workspace.
         """
         with self.database.transaction() as db:
             db.execute("INSERT OR IGNORE INTO log_lines VALUES (?, ?)", (storable(log), seal))
 
     def witnessed(self) -> Mapping[str, frozenset[str]]:
-        """The digests of the lines that each artifact's log has, as far as they were put down."""
+        """Return the recorded line digests of each artifact log, by its path."""
         rows = self.database.select(
             "SELECT log, json_group_array(seal) FROM log_lines GROUP BY log"
         )
         return {log: frozenset(json.loads(seals)) for log, seals in rows}
 
     def accept(self, lines: Mapping[str, Collection[str]]) -> None:
-        """Seal what is there now, whatever it is, with the key that signs now; synced.
+        """Accept the journal as it is: seal its rows with the current key; synced.
 
-        ``lines`` are the digests of the lines of artifacts' logs; the others are forgotten.
+        Args:
+            lines: line digests by artifact log; they replace all recorded ones.
         """
         rows = [(storable(log), seal) for log, seals in lines.items() for seal in seals]
         with self.database.transaction(synced=True) as db:
@@ -370,10 +373,10 @@ class SqliteJournal:
     def verify(self) -> tuple[int, str] | None:
         """Check the chain and the seal: ``None``, or the first bad entry and what is wrong with it.
 
-        The entry is 0 where the chain is sound and the seal does not fit, or its key is not here.
+        The entry is 0 if the chain is sound but the seal doesn't match or its key is missing.
         """
         with self.database.reading("check") as db:
-            db.execute("BEGIN")  # one moment, whatever others write meanwhile
+            db.execute("BEGIN")  # a consistent snapshot, whatever others write meanwhile
             try:
                 return self.database.seal.problem()
             finally:
@@ -382,10 +385,10 @@ class SqliteJournal:
     # -- suspensions
 
     def suspend(self, record: SuspensionRecord) -> None:
-        """Keep a question until it is answered; synced. A nonce that is known stays as it is."""
+        """Store a question until it is answered; synced. A known nonce is left unchanged."""
         with self.database.transaction(synced=True) as db:
-            # Known or not, a page is written: without one nothing would be synced, and whoever
-            # wrote the question before may have been killed just then.
+            # The no-op update forces a page write: without one nothing is synced, and an earlier
+            # writer of this question may have been killed before its sync.
             db.execute(
                 "INSERT INTO suspensions (nonce, run_id, record) VALUES (?, ?, ?) "
                 "ON CONFLICT (nonce) DO UPDATE SET nonce = excluded.nonce",
@@ -393,9 +396,9 @@ class SqliteJournal:
             )
 
     def pending(self, notebook: str | None = None) -> tuple[PendingRow, ...]:
-        """The questions that wait, newest first, of turns that are not gone.
+        """Return the pending questions, newest first, except of replaced or forgotten turns.
 
-        One that was claimed waits again once its lease has run out, or its owner's process is dead.
+        A claimed question is pending again once its lease expires or its owner's process dies.
         """
         rows = self.database.select(
             "SELECT suspensions.nonce, suspensions.record, suspensions.state, suspensions.owner, "
@@ -413,20 +416,20 @@ class SqliteJournal:
             try:
                 record = self._record(nonce, text)
             except JournalError as damaged:
-                # One question that cannot be read does not take the others along.
+                # A damaged question must not hide the others.
                 _log.warning("%s", damaged)
                 continue
             pending.append(PendingRow(record, TurnRow(*turn)))
         return tuple(pending)
 
     def _is_free(self, state: str, owner: str, expires: float) -> bool:
-        """Whether nobody is at work on a question: a lease ends with its time and its owner."""
+        """Return whether a question can be claimed: pending, or its lease or owner has ended."""
         if state != "leased":
             return state == "pending"
         return expires <= self.clock.now().timestamp() or not self._is_at_work(owner)
 
     def _is_at_work(self, owner: str) -> bool:
-        """Whether the process of ``owner_of`` lives; a name of another form says nothing."""
+        """Return whether the owner's process is alive; ``True`` for names not by ``owner_of``."""
         pid, _, rest = owner.partition(":")
         since = rest.rpartition(":")[0]
         if not pid.isdigit() or not since or int(pid) == os.getpid():
@@ -449,7 +452,7 @@ class SqliteJournal:
             ) from exc
 
     def claim(self, nonce: str, owner: str, lease_s: float) -> bool:
-        """Take a waiting question for ``lease_s`` seconds; exactly one of all callers gets it."""
+        """Lease a pending question for ``lease_s`` seconds; of all callers exactly one gets it."""
         with self.database.transaction(synced=True) as db:
             row = db.execute(
                 "SELECT state, owner, lease_expires FROM suspensions WHERE nonce = ? "
@@ -469,11 +472,11 @@ class SqliteJournal:
         return True
 
     def consume(self, nonce: str, owner: str) -> bool:
-        """End a question that ``owner`` has claimed for good; whether it was claimed."""
+        """End a question that ``owner`` has claimed; return whether ``owner`` held the claim."""
         return self._settle(nonce, owner, "leased", "consumed")
 
     def reopen(self, nonce: str, owner: str) -> bool:
-        """Let a question wait again that ``owner`` has consumed and from which nothing came."""
+        """Make a question pending again that ``owner`` consumed without any effect."""
         return self._settle(nonce, owner, "consumed", "pending")
 
     def _settle(self, nonce: str, owner: str, before: str, after: str) -> bool:
@@ -486,7 +489,7 @@ class SqliteJournal:
         return changed == 1
 
     def news(self) -> str:
-        """What a person is to be told of the journal itself, in a sentence, once."""
+        """Return a notice about the journal itself for the user, once; empty without one."""
         told, self.database.notice = self.database.notice, ""
         return told
 
@@ -499,22 +502,22 @@ class SqliteJournal:
 
 
 def _body(event: AgentEvent) -> str:
-    # What a tool or a failure carries may be any object: what is no JSON is kept as text.
+    # Tools and failures may carry any object: keep the repr of what JSON can't represent.
     return canonical(to_jsonable_python(event, fallback=repr))
 
 
 def _newest(db: sqlite3.Connection, notebook: str) -> int:
-    """The number of a notebook's newest turn; 0 without one."""
+    """Return the ordinal of a notebook's newest turn; 0 without one."""
     found = db.execute("SELECT MAX(ordinal) FROM turns WHERE notebook = ?", (notebook,)).fetchone()
     return int(found[0] or 0)
 
 
 @dataclass(eq=False)
 class JournalBreakers:
-    """A ``BreakerStore`` over an open journal, shared by every process of a workspace.
+    """A ``BreakerStore`` in an open journal, shared by every process of a workspace.
 
-    Nothing is synced: what a power cut takes back is one word about a service, and the next
-    failure tells it again. ``clock`` gives the wall time.
+    Writes aren't synced: a power cut loses one report about a service, and the next failure
+    reports it again. ``clock`` gives wall time.
     """
 
     journal: SqliteJournal
@@ -524,11 +527,11 @@ class JournalBreakers:
         key = storable(name)
         try:
             with self.journal.database.transaction() as db:
-                # Each time: the journal makes a new file where its own was taken away.
+                # Every time: the journal starts a new file if its own was removed.
                 db.execute(_BREAKERS)
                 row = db.execute("SELECT state FROM breakers WHERE name = ?", (key,)).fetchone()
                 before = parse(name, row[0] if row else None)
-                # Read under the lock: a clock that was read before may lie behind what is kept.
+                # Read the clock under the lock: an earlier reading may precede the stored times.
                 after, answer = rule(before, self.clock.now().timestamp())
                 if after != before:
                     state = after.model_dump_json()

@@ -1,8 +1,7 @@
-"""Where the workspace is, where its journal can lie, and what of it git leaves alone.
+"""Workspace location, journal location, trust, and the workspace's ``.gitignore``.
 
-The rule of the place: looking changes nothing. SQLite's write-ahead log needs memory shared by
-all who write, which a network file system does not give: there the journal goes to the user's
-data directory.
+Rule: a lookup changes nothing. SQLite's write-ahead log needs memory shared by all writers, which
+network file systems don't provide: there the journal goes to the user's data directory.
 """
 
 import hashlib
@@ -20,17 +19,17 @@ ENVIRONMENT_VARIABLE = "PARSIMONY_WORKSPACE"
 TRUST_VARIABLE = "PARSIMONY_TRUST"
 JOURNAL_NAME = "journal.sqlite"
 
-# What belongs to this machine alone, or holds what was asked and seen. Artifacts are to be shared.
+# Files of this machine alone, or with requests and data in them. Artifacts are meant to be shared.
 _IGNORED = b"journal.sqlite*\nkeys/\nreplaced/\n.parsimony-*.tmp\n"
 
 _NETWORK = re.compile(r"nfs\d?|cifs|smb\w*|fuse\.sshfs|9p|afs|ncpfs")
 
 
 def find_workspace(folder: Path, environ: Mapping[str, str] = os.environ) -> Path:
-    """The workspace of a notebook in ``folder``, absolute.
+    """Return the workspace of a notebook in ``folder``, as an absolute path.
 
-    ``PARSIMONY_WORKSPACE`` when it is set, else the nearest folder from ``folder`` upward that
-    holds ``.ockham``, else ``folder`` itself.
+    It is ``PARSIMONY_WORKSPACE`` if set, else the nearest folder from ``folder`` upward that
+    contains ``.ockham``, else ``folder`` itself.
     """
     chosen = environ.get(ENVIRONMENT_VARIABLE, "").strip()
     if chosen:
@@ -43,7 +42,7 @@ def find_workspace(folder: Path, environ: Mapping[str, str] = os.environ) -> Pat
 
 
 def journal_path(workspace: Path) -> Path:
-    """Where the journal of ``workspace`` lies."""
+    """Return the path of the journal of ``workspace``."""
     if not is_on_network(workspace):
         return workspace / ARTIFACT_FOLDER / JOURNAL_NAME
     from jupyter_core.paths import jupyter_data_dir  # deferred: only network file systems need it
@@ -53,33 +52,33 @@ def journal_path(workspace: Path) -> Path:
 
 
 def prepare(workspace: Path) -> None:
-    """Create the folder of ``workspace``, with a ``.gitignore`` for what is not to be shared.
+    """Create the ``.ockham`` of ``workspace``, with a ``.gitignore`` for private files.
 
-    A ``.gitignore`` that is there is the person's, whatever it leaves out. A folder that is made
-    here is trusted. ``StorageError`` when it cannot be written.
+    An existing ``.gitignore`` is the user's and left unchanged. A folder created here is trusted.
+    ``StorageError`` if it can't be written.
     """
     ignored = workspace / ARTIFACT_FOLDER / ".gitignore"
     is_new = not os.path.lexists(ignored.parent)
     if not os.path.lexists(ignored):
         durable.create(ignored, _IGNORED)
     if is_new:
-        with suppress(durable.StorageError):  # it is asked about later, then
+        with suppress(durable.StorageError):  # the user is asked later instead
             trust(str(workspace.resolve()))
 
 
 def trust(place: str) -> None:
-    """Let what is published in ``place`` be made again by its code, for this user.
+    """Record that this user lets artifacts published in ``place`` be rebuilt by their code.
 
-    ``place`` is the path of a workspace, resolved, or the address that several share.
-    ``StorageError`` when that cannot be written down.
+    ``place`` is the resolved path of a workspace, or the address of a shared store.
+    ``StorageError`` if that can't be recorded.
     """
     durable.create(_trusted(place), os.fsencode(place), mode=0o600)
 
 
 def require_trust(place: str, environ: Mapping[str, str] = os.environ) -> None:
-    """``StorageError`` unless ``place`` began on this machine, or was accepted here.
+    """Raise ``StorageError`` unless ``place`` was created or accepted on this machine.
 
-    Its artifacts carry code, and what came with a clone or an archive is somebody else's.
+    Artifacts carry code, and a clone or an archive carries somebody else's.
     """
     if environ.get(TRUST_VARIABLE, "").strip() in ("", "0") and not _trusted(place).exists():
         raise durable.StorageError(
@@ -90,7 +89,10 @@ def require_trust(place: str, environ: Mapping[str, str] = os.environ) -> None:
 
 
 def _trusted(place: str) -> Path:
-    """The file that says so, in the user's data directory: a folder can say nothing of itself."""
+    """Return the trust marker of ``place``.
+
+    It is in the user's data directory, because a folder can't vouch for itself.
+    """
     from jupyter_core.paths import jupyter_data_dir  # deferred: few workspaces are new
 
     name = hashlib.sha256(os.fsencode(place)).hexdigest()[:32]
@@ -98,16 +100,16 @@ def _trusted(place: str) -> Path:
 
 
 def is_on_network(path: Path) -> bool:
-    """Whether ``path`` lies on a network file system, by the longest mount point above it."""
-    if sys.platform != "linux":  # elsewhere none is told, and a drive may be waited for
+    """Return whether ``path`` is on a network file system, by its longest mount point."""
+    if sys.platform != "linux":  # others don't report it, and listing may wait for a drive
         return False
     import psutil  # deferred: a process that opens no journal does not need it
 
     try:
         mounts = psutil.disk_partitions(all=True)
-    except OSError:  # a system that does not tell
+    except OSError:  # a system without a list of mounts
         return False
     above = [each for each in mounts if path.is_relative_to(each.mountpoint)]
-    # Of several mounts on one point the last one counts.
+    # Of several mounts at one point the last one is active.
     nearest = max(reversed(above), key=lambda each: len(each.mountpoint), default=None)
     return nearest is not None and _NETWORK.fullmatch(nearest.fstype) is not None
