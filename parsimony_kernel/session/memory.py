@@ -1,6 +1,6 @@
-"""What is remembered of a notebook's turns: what later ones are told, and what is published.
+"""Conversation memory: the earlier turns that a model sees, and the artifacts that are listed.
 
-The rule of the place: what is gone is told to nobody, and stays on the disk.
+Rule: forgotten turns are shown to nobody, but stay on disk.
 """
 
 import json
@@ -15,18 +15,18 @@ from parsimony_kernel.session.turns import MENDING
 from parsimony_kernel.storage.database import JournalError
 from parsimony_kernel.storage.store import GONE, SqliteJournal, TurnRow
 
-# Of earlier turns: how many are told, and the characters of each part and of all together.
+# Limits for earlier turns: their number, and the characters in total and per part.
 MOST_TURNS = 10
 MOST_CHARS = 8_000
 REQUEST_CHARS = 600
 SUMMARY_CHARS = 1_200
 CLAUSE_CHARS = 300
 CODE_CHARS = 1_500
-# How many calls of tools are told of a turn that is not done.
+# Most tool calls listed for an unfinished turn.
 MOST_CALLS = 5
 
 _TAKEN_BACK = "Undone by the person since: the variables are as they were before this turn."
-# How a turn that is not done stands, before the words that it ended with.
+# Statuses of unfinished turns in words; the turn's last message is appended.
 _UNDONE = {
     "suspended": "Not done; it waits for an answer to this question",
     "handed_off": "Not done; it was handed back",
@@ -46,20 +46,20 @@ def earlier_turns(
     cell_key: str,
     share: Share = Share.samples,
 ) -> tuple[AgentMessage, ...]:
-    """What the newest turns of other cells were asked and came to, oldest first.
+    """Render the newest turns of other cells as chat messages, oldest first.
 
-    Behind them stands what the cell's own turn before did, where that was cut off. A request and an
-    answer for each: the summary of a turn that is done, one clause of one that is not, with what
-    its tools did all the same, or was taken back. Behind the request stands the code that a turn
-    that is done ran. Those that are gone, purged or running are left out, and so are the oldest
-    of more than ``MOST_CHARS`` characters.
+    Each turn is a request and an answer. A completed turn gives its summary, and its request is
+    followed by the code that ran. An unfinished one gives a clause, and the calls of the user's
+    tools that worked. An undone one says so. The cell's own previous turn comes last if it was
+    cut off after such calls. Forgotten, purged and running turns are left out, and the oldest
+    beyond ``MOST_CHARS`` characters.
 
     Args:
-        rows: the turns, oldest first.
-        events_of: gives the events of a turn by its id; one whose events cannot be read is told
-            by its row.
-        share: with ``schema`` a turn is told by its request and by how it stands; with ``none`` no
-            turn is told.
+        rows: The turns, oldest first.
+        events_of: Returns the events of a turn by its id; if they can't be read, the turn's row
+            alone is used.
+        cell_key: The cell of the new turn.
+        share: ``schema`` reduces each turn to its request and status; ``none`` gives no messages.
     """
     if share is Share.none:
         return ()
@@ -68,7 +68,7 @@ def earlier_turns(
         for row in rows
         if row.cell_key != cell_key and row.request and row.status in {"done", *_UNDONE} - GONE
     ][-MOST_TURNS:]
-    # What the cell did before its kernel died is known to nobody else.
+    # Nothing else records what this cell's tools did before its kernel died.
     told += [row for row in rows if (row.cell_key, row.status) == (cell_key, "replaced")][-1:]
     messages: list[AgentMessage] = []
     room = MOST_CHARS
@@ -89,8 +89,8 @@ def earlier_turns(
 
 
 def _asked(row: TurnRow, events: Sequence[ev.AgentEvent], *, keeps: bool) -> str:
-    """The request of a turn, with the newest code of it that worked, as there is room for."""
-    # The words of an error are no words of the person's.
+    """Render a turn's request, with the newest successful code that fits in ``CODE_CHARS``."""
+    # An error's message is not the person's own text, and may quote data.
     asked = MENDING if keeps and row.request.startswith(MENDING) else row.request
     request = str(request_message(_cut(asked, REQUEST_CHARS))["content"])
     if keeps or row.status != "done" or is_taken_back(events):
@@ -113,7 +113,7 @@ def _came_to(row: TurnRow, events: Sequence[ev.AgentEvent], *, keeps: bool) -> s
         return "Done." if keeps else _cut(row.summary, SUMMARY_CHARS) or "Done."
     if keeps:
         return f"{_UNDONE[row.status]}."
-    # Names between backticks are read as what a turn has made; a question has those of others.
+    # The model reads names in backticks as results of the turn; a question may name others.
     why = _cut(" ".join(row.summary.replace("`", "'").split()), CLAUSE_CHARS)
     told = f"{_UNDONE[row.status]}: {why}" if why else f"{_UNDONE[row.status]}."
     done = _done_by_tools(events)
@@ -125,7 +125,7 @@ def _worked(events: Sequence[ev.AgentEvent]) -> list[ev.ToolEvent]:
 
 
 def _done_by_tools(events: Sequence[ev.AgentEvent]) -> str:
-    """The calls of the person's tools that worked, a line each, newest last."""
+    """List the successful calls of the user's own tools, one line each, newest last."""
     answers = {
         event.tool_call_id: event.content
         for event in events
@@ -141,7 +141,7 @@ def _done_by_tools(events: Sequence[ev.AgentEvent]) -> str:
 
 
 def is_taken_back(events: Sequence[ev.AgentEvent]) -> bool:
-    """Whether what the turn did was taken back after its end, and not done again."""
+    """Whether the turn was undone after it ended, and not redone."""
     is_back = False
     for event in events:
         if isinstance(event, ev.TurnTakenBack):
@@ -159,13 +159,12 @@ def _cut(text: str, most: int) -> str:
 
 
 def published(store: ArtifactStore, journal: SqliteJournal) -> tuple[LogEntry, ...]:
-    """The newest snapshot of each artifact of the workspace, oldest first, as far as it is nobody's
-    who is gone.
+    """Return the newest visible snapshot of each artifact in the workspace, oldest first.
 
-    A snapshot of a turn that is gone counts where another turn has published the same.
+    Snapshots of forgotten turns are hidden, unless another turn published the same one.
 
     Raises:
-        JournalError, StorageError: the journal or a log cannot be read.
+        JournalError, StorageError: The journal or a log can't be read.
     """
     newest = [entry for entry in store.list() if entry.kind != "notebook"]
     gone = {row.run_id for row in journal.turns() if row.status in GONE}

@@ -1,4 +1,4 @@
-"""The past of a notebook's variables: where each comes from, what turns did, and taking it back."""
+"""History of a notebook's variables: provenance, per-turn diffs, undo and redo."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,16 +14,17 @@ from parsimony_kernel.lineage.why import Explanation, why
 from parsimony_kernel.session.turns import SessionError, sentence
 from parsimony_kernel.storage.store import SqliteJournal
 
-# Each holds what its turn replaced, or, where it was taken back, what its turn had made.
+# Limits of the undo history. An entry keeps the values that its turn replaced or, once undone,
+# the values that the turn made.
 MOST_TURNS = 10
 MOST_BYTES = 512 * 2**20
-# What may come of a name that is taken back.
+# Possible outcomes for a name when a turn is undone.
 _OUTCOMES = ("restored", "removed", "kept", "lost")
 
 
 @dataclass
 class _Side:
-    """Changes of variables, the newest last, and what files held."""
+    """One direction of a run, undo or redo: variable changes (newest last) and file states."""
 
     changes: list[Change] = field(default_factory=list)
     files: list[FileState] = field(default_factory=list)
@@ -33,37 +34,35 @@ class _Side:
 
 
 class Changes:
-    """The changes of a notebook's newest turns in this process, by run."""
+    """Undo and redo history of a notebook's newest turns in this process, by run id."""
 
     def __init__(self) -> None:
-        # What stands of each, and what was taken back of it; the oldest first.
+        # (applied, undone) changes of each run, oldest run first.
         self._by_run: dict[str, tuple[_Side, _Side]] = {}
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """The runs of which something can be taken back, oldest first."""
+        """Runs with changes that can be undone, oldest first."""
         return tuple(run_id for run_id, (done, _) in self._by_run.items() if done)
 
     @property
     def undone(self) -> tuple[str, ...]:
-        """The runs of which something was taken back and can be done again, oldest first."""
+        """Runs with undone changes that can be redone, oldest first."""
         return tuple(run_id for run_id, (_, undone) in self._by_run.items() if undone)
 
     def size(self, run_id: str) -> int:
-        """The bytes that are kept for a run."""
+        """Return the bytes held for a run."""
         return sum(change.size for side in self._by_run[run_id] for change in side.changes)
 
     def add(self, run_id: str, change: Change | None, files: Sequence[FileState] = ()) -> None:
-        """Remember a change, and the files that were written to; a run that waited in between has
-        several.
+        """Record a change and written files of a run; a run that was suspended has several.
 
-        The oldest runs are forgotten where there are too many, or they hold too much. The newest
-        stays in any case.
+        Drops the oldest runs beyond ``MOST_TURNS`` or ``MOST_BYTES``; the newest is always kept.
         """
         side, _ = self._by_run.pop(run_id, (_Side(), _Side()))
         if change is not None:
             side.changes.append(change)
-        # What a file held first counts, and what it holds last.
+        # Per file: keep the first "before" state and the last "after" state.
         last = {each.path: each for each in files}
         known = [replace(each, then=last.pop(each.path, each).then) for each in side.files]
         side.files = [*known, *last.values()]
@@ -71,18 +70,24 @@ class Changes:
         self._make_room(run_id)
 
     def diff(self, run_id: str) -> Diff:
-        """What a run did to the variables. ``KeyError`` when it is not remembered, or undone."""
+        """Return a run's changes to variables and files.
+
+        Raises:
+            KeyError: The run isn't in the history, or is undone.
+        """
         side, _ = self._by_run[run_id]
         if not side:
             raise KeyError(run_id)
         return of_changes(side.changes, side.files)
 
     def undo(self, run_id: str, executor: BaseCodeExecutor, *, redo: bool = False) -> PutBack:
-        """Take a run back, its newest change first, or with ``redo`` do again what was taken
-        back. ``KeyError`` when that cannot be done.
+        """Undo a run, newest change first, or with ``redo`` re-apply it.
 
-        What was bound or changed since is left; where nothing else is, it can be tried later,
-        once what came after it is undone.
+        Names bound or changed since are kept. A change of which everything was kept can be tried
+        again, once later changes are undone.
+
+        Raises:
+            KeyError: Nothing of this run can be undone or redone.
         """
         checkpoints, sides = executor.checkpoints(), self._by_run.get(run_id)
         if checkpoints is None or sides is None or not sides[redo]:
@@ -104,15 +109,14 @@ class Changes:
         return merged([*(back for _, (back, _) in came), of_files])
 
     def settle(self, run_ids: Collection[str]) -> None:
-        """Forget what was taken back of these runs: others have taken their place."""
+        """Drop the redo history of these runs, which other runs have replaced."""
         for run_id in self._by_run.keys() & set(run_ids):
             done, _ = self._by_run[run_id]
             self._by_run[run_id] = done, _Side()
         self._make_room("")
 
     def _make_room(self, but: str) -> None:
-        """Forget turns of which nothing is left, and the oldest where they are too many or hold
-        too much, ``but`` that one."""
+        """Drop empty runs, and the oldest beyond the limits, but never the run ``but``."""
         self._by_run = {run: sides for run, sides in self._by_run.items() if any(sides)}
         while len(self._by_run) > MOST_TURNS or (
             len(self._by_run) > 1 and sum(map(self.size, self._by_run)) > MOST_BYTES
@@ -121,7 +125,7 @@ class Changes:
 
 
 def merged(done: Sequence[PutBack]) -> PutBack:
-    """What came of each name in the end, where ``done`` was done one after the other."""
+    """Combine undo results, in the order they were made, into one outcome per name."""
     came: dict[str, str] = {}
     for back in done:
         for how in _OUTCOMES:
@@ -139,7 +143,7 @@ def merged(done: Sequence[PutBack]) -> PutBack:
 
 
 def bound_by(executor: BaseCodeExecutor, runs: Collection[str]) -> tuple[str, ...]:
-    """The names whose values these runs have bound."""
+    """Return the variables whose current values were bound by these runs."""
     ledger = executor.origin_ledger
     return tuple(
         name
@@ -150,11 +154,13 @@ def bound_by(executor: BaseCodeExecutor, runs: Collection[str]) -> tuple[str, ..
 
 @dataclass(eq=False)
 class Past:
-    """What a notebook knows of its variables and turns in this kernel's life.
+    """Provenance, diff, undo and redo for a notebook, since this kernel started.
 
     Args:
-        history: the name under which ``journal`` keeps the notebook's turns.
-        must_be_free: raises ``SessionError`` while a turn runs.
+        executor: Holds the variables and their origins.
+        journal: Records undos and redos.
+        history: The name under which ``journal`` keeps the notebook's turns.
+        must_be_free: Raises ``SessionError`` while a turn runs.
     """
 
     executor: BaseCodeExecutor
@@ -162,11 +168,11 @@ class Past:
     history: str
     must_be_free: Callable[[], None]
     changes: Changes = field(default_factory=Changes)
-    # The runs whose place each run takes once it is done.
+    # By run: the earlier runs that it replaces once it completes.
     _replaced: dict[str, set[str]] = field(default_factory=dict)
 
     def why(self, name: str) -> Explanation:
-        """Where ``name`` comes from. Of a name that there is not it says so."""
+        """Explain where ``name`` comes from, or that it doesn't exist."""
         return why(
             self.executor.origin_ledger,
             name,
@@ -175,44 +181,52 @@ class Past:
         )
 
     def script(self, name: str) -> Script:
-        """A short script that rebuilds ``name``. ``SessionError`` where there is none."""
+        """Return a short script that rebuilds ``name``.
+
+        Raises:
+            SessionError: ``name`` can't be rebuilt from recorded code.
+        """
         try:
             return slice_of(self.executor.origin_ledger, name, turns=self.ordinals())
         except SliceError as exc:
             raise SessionError(sentence(str(exc))) from exc
 
     def diff(self, ordinal: int | None = None) -> tuple[int, Diff]:
-        """What a turn, by default the newest that changed something, did to the variables.
+        """Return the number and the changes of a turn, by default the newest with changes.
 
-        ``SessionError`` when it is not remembered: only turns of this kernel's life are.
+        Raises:
+            SessionError: No changes of it are kept; only those since this kernel started are.
         """
         chosen, run_id = self._chosen(ordinal, self.changes.runs, "be compared")
         return chosen, self.changes.diff(run_id)
 
     def undo(self, ordinal: int | None = None) -> tuple[int, PutBack]:
-        """Take back what a turn, by default the newest, did to the variables.
+        """Undo a turn's changes, by default those of the newest turn; return its number too.
 
-        What was bound or changed again since is left. ``SessionError`` when it is not remembered,
-        or in a turn.
+        Variables bound or changed since are kept.
+
+        Raises:
+            SessionError: No changes of it are kept, or a turn is running.
         """
         self.must_be_free()
         chosen, run_id = self._chosen(ordinal, self.changes.runs, "be taken back")
         return chosen, self._turned(run_id)
 
     def redo(self, ordinal: int | None = None) -> tuple[int, PutBack]:
-        """Do again what was taken back of a turn, by default the oldest of those.
+        """Re-apply an undone turn, by default the oldest undone one; return its number too.
 
-        ``SessionError`` when none was, or in a turn.
+        Raises:
+            SessionError: It isn't undone, or a turn is running.
         """
         self.must_be_free()
         chosen, run_id = self._chosen(ordinal, self.changes.undone, "be done again", newest=False)
         return chosen, self._turned(run_id, redone=True)
 
     def replace(self, run_ids: Collection[str], *, by: str) -> PutBack:
-        """Take back what ``run_ids``, earlier runs of the cell of run ``by``, did to the variables.
+        """Undo ``run_ids``, earlier runs of the cell that run ``by`` now runs.
 
-        What was bound or changed since is left. Until ``by`` is done it can be done again. Of runs
-        that are not remembered nothing is taken back.
+        Variables bound or changed since are kept. The undo can be redone until ``by`` completes.
+        Runs that aren't in the history are skipped.
         """
         earlier = {*run_ids} & {*self.changes.runs, *self.changes.undone}
         if earlier:
@@ -221,15 +235,15 @@ class Past:
         return merged([self._turned(run_id) for run_id in newest_first])
 
     def settle(self, run_id: str) -> None:
-        """The run is done, so it stands in the place of those that it replaced."""
+        """Make the replacement by a completed run final: its predecessors can't be redone."""
         self.changes.settle(self._replaced.pop(run_id, ()))
 
     def ordinals(self) -> Mapping[str, int]:
-        """The number of each turn, by its id."""
+        """Return turn numbers by run id."""
         return {turn.run_id: turn.ordinal for turn in self.journal.turns(self.history)}
 
     def _turned(self, run_id: str, *, redone: bool = False) -> PutBack:
-        """Undo a run, or with ``redone`` re-apply it, on record where that did anything."""
+        """Undo a run, or with ``redone`` re-apply it, and journal it if anything changed."""
         back = self.changes.undo(run_id, self.executor, redo=redone)
         if back:
             told = {how: getattr(back, how) for how in _OUTCOMES}
@@ -248,8 +262,7 @@ class Past:
             if newest:
                 raise SessionError("No turn of this kernel's life has changed a variable.")
             raise SessionError("No turn was taken back that could be done again.")
-        # What is left of a turn waits for the whole ones. The order of the undone is that of the
-        # turns: one goes forward from the oldest.
+        # Partly undone turns come after whole ones. Redo goes forward from the oldest turn.
         halves = {*self.changes.runs} & {*self.changes.undone}
         first = [number for number, run_id in known.items() if run_id not in halves] or known
         chosen = ordinal if ordinal is not None else (max(first) if newest else min(first))

@@ -1,7 +1,7 @@
 """The composition root of a notebook: its agent, its journal, its turns.
 
-One session per notebook and process. It decides which turn begins or goes on and with which
-models, keeps two from running at once, and knows nothing of front ends.
+One session per notebook and process. It starts and resumes turns, chooses their models and keeps
+two turns from running at once. It doesn't depend on a front end.
 """
 
 import os
@@ -43,14 +43,19 @@ from parsimony_kernel.storage.store import PendingRow, TurnRow
 
 
 class NotebookSession:
-    """A notebook's turns: those of the file ``notebook``, which lies in ``folder``.
+    """The agent session of one notebook: runs, resumes, lists and stops its turns.
 
     Args:
-        model: what answers, else ``PARSIMONY_MODEL``, else the embedded offline model.
-        connection_file: that of the kernel in which turns run, if any.
+        executor: Runs the code of turns.
+        notebook: The notebook's file name in ``folder``.
+        folder: The notebook's folder.
+        model: The model; else ``PARSIMONY_MODEL``, else the built-in model (no LLM).
+        environ: Environment variables.
+        clock: The clock.
+        connection_file: Connection file of the kernel in which turns run, if any.
 
     Raises:
-        SessionError: the workspace's journal or the key folder cannot be written.
+        SessionError: The workspace's journal or the key folder can't be written.
     """
 
     def __init__(
@@ -73,7 +78,7 @@ class NotebookSession:
 
     @property
     def model_name(self) -> str:
-        """The model of the next turn, by its own name where an alias is set."""
+        """The name of the next turn's model, with aliases resolved."""
         if not isinstance(self._model, str):
             return self._model.name
         with suppress(ValueError):  # said when a turn begins
@@ -81,7 +86,11 @@ class NotebookSession:
         return self._model
 
     def set_model(self, model: str | ChatModel) -> None:
-        """Use ``model`` from the next turn on. ``SessionError`` if it cannot work, or in a turn."""
+        """Use ``model`` from the next turn on.
+
+        Raises:
+            SessionError: The model can't be used, or a turn is running.
+        """
         self.home.must_be_free()
         if not self._cassettes.only_replay:
             require(model, self.home.environ)
@@ -89,10 +98,12 @@ class NotebookSession:
 
     @contextmanager
     def lent(self, model: ChatModel) -> Iterator[None]:
-        """Let ``model`` answer in place of the notebook's own for as long as the context lasts.
+        """Use ``model`` instead of the notebook's own inside the ``with`` block.
 
-        Its turns are neither recorded to a cassette nor replayed from one. ``SessionError`` in a
-        turn.
+        The environment's cassette mode doesn't apply to its turns.
+
+        Raises:
+            SessionError: A turn is running.
         """
         self.home.must_be_free()
         usual = self._model, self._cassettes
@@ -103,7 +114,7 @@ class NotebookSession:
             self._model, self._cassettes = usual
 
     def configure(self, variables: Mapping[str, str]) -> None:
-        """Set what holds for every model, by the names of the environment's variables."""
+        """Set model settings, keyed by environment variable; they override the environment."""
         self.home.environ.maps[0] = dict(variables)
 
     async def turn(
@@ -114,11 +125,19 @@ class NotebookSession:
         options: TurnOptions | None = None,
         stop: CancellationRequest | None = None,
     ) -> AsyncGenerator[AgentEvent, None]:
-        """Run ``request`` as the turn of cell ``cell_key``, replacing that cell's earlier turn,
-        until ``stop``.
+        """Run ``request`` as the turn of cell ``cell_key``, replacing that cell's earlier turn.
 
-        Every event is in the journal before it is yielded; the last one is terminal. Raises
-        ``SessionError`` before anything ran.
+        Args:
+            request: What the person asks for.
+            cell_key: The cell's key in the journal.
+            options: Permissions, limits and share mode; by default ``TurnOptions()``.
+            stop: Stops the turn.
+
+        Yields:
+            Events, each already journalled; the last one is terminal.
+
+        Raises:
+            SessionError: The turn can't begin; nothing has run.
         """
         chosen, home = options or TurnOptions(), self.home
         if not request.strip():
@@ -148,9 +167,10 @@ class NotebookSession:
     def preview(
         self, request: str, *, cell_key: str = "", options: TurnOptions | None = None
     ) -> ModelRequest:
-        """What a turn would ask its model first. Nothing is sent, written or taken back.
+        """Return the first model request of such a turn; nothing is sent, written or undone.
 
-        ``SessionError`` when such a turn could not begin, or in a turn.
+        Raises:
+            SessionError: The turn couldn't begin, or another is running.
         """
         chosen, home = options or TurnOptions(), self.home
         home.must_be_free()
@@ -167,12 +187,20 @@ class NotebookSession:
         nonce: str | None = None,
         stop: CancellationRequest | None = None,
     ) -> AsyncGenerator[AgentEvent, None]:
-        """Answer the question of ``turn_id``, or the newest one, and go on.
+        """Answer a pending question and resume its turn, with the options it began with.
 
-        A number picks that choice. With ``nonce`` only that very question is answered, not a
-        later one of the turn. The turn goes on telling as much of the notebook as it began with.
-        Raises ``SessionError`` before anything ran: no such question, an empty answer, a record
-        that is expired, altered, or answered before.
+        Args:
+            reply: The answer; a number picks that choice.
+            turn_id: The turn that asked; by default that of the newest question.
+            nonce: Answer only the question with this nonce, not a later one of the turn.
+            stop: Stops the turn.
+
+        Yields:
+            Events, each already journalled; the last one is terminal.
+
+        Raises:
+            SessionError: There is no such question, the answer is empty, or the suspension record
+                is expired, altered or answered already; nothing has run.
         """
         home = self.home
         home.must_be_free()
@@ -192,7 +220,7 @@ class NotebookSession:
             answer, choice = choices.resolve(reply, record.choices, record.choice_ids)
         except ValueError as exc:
             raise SessionError(str(exc)) from exc
-        # The model that asked goes on, unless the session has it under the same name already.
+        # Resume with the model that asked; reuse the session's own if it has the same name.
         asked_by = record.model_id or self.model_name
         try:
             models = self._cassettes.models(
@@ -214,18 +242,19 @@ class NotebookSession:
 
     @property
     def has_answers(self) -> bool:
-        """Whether a choice holds that the built-in model was told, so that it isn't asked again."""
+        """Whether answers are stored that the built-in model reuses instead of asking again."""
         return bool(self.home.answers)
 
     def pending(self) -> tuple[PendingRow, ...]:
-        """The questions that can still be answered in this notebook, newest first."""
+        """Return this notebook's questions that can still be answered, newest first."""
         now, rows = self.home.clock.now(), self._journal.pending(self.home.history)
         return tuple(row for row in rows if _age_s(row.record, now) <= MAX_QUESTION_AGE_S)
 
     def _question(self, turn_id: str | None, nonce: str | None) -> PendingRow:
-        """The question of ``turn_id``, however old, or the newest that can still be answered.
+        """Find the question of ``turn_id``, however old, or the newest that isn't expired.
 
-        ``SessionError`` where there is none, or with ``nonce`` not that very one.
+        Raises:
+            SessionError: There is none, or the question of ``turn_id`` has another ``nonce``.
         """
         rows = self._journal.pending(self.home.history) if turn_id else self.pending()
         if not rows:
@@ -244,32 +273,40 @@ class NotebookSession:
         return row
 
     def turns(self, notebook: str = "") -> tuple[TurnRow, ...]:
-        """This notebook's turns, or those of another of the workspace, oldest first."""
+        """Return the turns of this notebook, or of another in the workspace, oldest first."""
         return self._journal.turns(notebook or self.home.history)
 
     def events(self, turn_id: str) -> tuple[AgentEvent, ...]:
-        """What happened in a turn, from the journal."""
+        """Return a turn's events from the journal."""
         return self._journal.events(turn_id)
 
     def sent(self, turn_id: str) -> tuple[SentRequest, ...]:
-        """What a turn has sent to its models, request by request; nothing for one that was
-        replayed from a recording."""
+        """Return the requests that a turn sent to its models; none if it was replayed."""
         return sent_by(self._journal.database, turn_id)
 
     def artifacts(self) -> tuple[LogEntry, ...]:
-        """What is published in the workspace, newest snapshot of each, oldest first."""
+        """Return the newest snapshot of each published artifact, oldest first."""
         return self.home.artifacts()
 
     def verify(self) -> tuple[tuple[int, str] | None, Verification]:
-        """The first entry of the journal that is not as it was written, if one is, and what was
-        found of everything published."""
+        """Verify the journal and all artifacts.
+
+        Returns:
+            The first altered journal entry (number, reason) or ``None``, and the artifacts'
+            verification.
+        """
         return self._journal.verify(), verify(self.home.store, self._journal.witnessed())
 
     async def refresh(self, name: str, *, accept: bool = False, allow: bool = False) -> Refreshed:
-        """Make a published artifact again, in a clean kernel; see ``artifacts.refresh``. Only with
-        ``allow`` may its code reach outside.
+        """Rebuild a published artifact in a clean kernel; see ``artifacts.refresh``.
 
-        ``SessionError`` when there is none of that name, it cannot be made again, or in a turn.
+        Args:
+            name: The artifact.
+            accept: Publish the result even if it differs.
+            allow: Let the code reach outside the notebook.
+
+        Raises:
+            SessionError: There is no such artifact, it can't be rebuilt, or a turn is running.
         """
         self.home.must_be_free()
         effects, publisher = JournalEffects(self._journal.database, "refresh"), self.home.publisher
@@ -279,15 +316,24 @@ class NotebookSession:
             raise SessionError(sentence(str(exc))) from exc
 
     def forget(self, turn_id: str) -> None:
-        """Tell later turns nothing of this one; variables, files and the text on the disk stay.
-        ``SessionError`` where there is none, it is forgotten already, or in a turn."""
+        """Hide a turn from later ones; variables, files and the journal's text stay.
+
+        Raises:
+            SessionError: There is no such turn, it is hidden already, or a turn is running.
+        """
         self.home.must_be_free()
         if not self._journal.forget(self.home.history, (turn_id,)):
             raise SessionError("That turn is forgotten already, or runs. See %agent history.")
 
     def reset(self) -> int:
-        """Forget every turn, take the person's tools away and have the first model again; how many
-        turns. ``SessionError`` in a turn."""
+        """Hide all turns, remove the user's tools and answers, and restore the first model.
+
+        Returns:
+            How many turns were hidden.
+
+        Raises:
+            SessionError: A turn is running.
+        """
         self.home.must_be_free()
         runs = [row.run_id for row in self.turns()]
         forgotten = self._journal.forget(self.home.history, runs)
@@ -297,7 +343,7 @@ class NotebookSession:
         return len(forgotten)
 
     def stop(self, reason: str = "stopped by the user") -> bool:
-        """Stop the running turn, from any thread. ``False`` when none runs."""
+        """Stop the running turn, from any thread; return ``False`` if none is running."""
         running = self.home.running
         if running is None:
             return False
@@ -307,7 +353,7 @@ class NotebookSession:
         return True
 
     def close(self) -> None:
-        """Release the journal, and end the servers."""
+        """Close the journal and stop the MCP servers."""
         self.tools.close()
         self._journal.close()
 
@@ -316,4 +362,4 @@ def _age_s(record: SuspensionRecord, now: datetime) -> float:
     try:
         return (now - datetime.fromisoformat(record.suspended_at)).total_seconds()
     except (ValueError, TypeError):
-        return 0.0  # the checks of resuming say what is wrong with it
+        return 0.0  # an invalid date is reported when the question is resumed

@@ -1,7 +1,7 @@
-"""How much of a notebook is shared with a model, and what of an outcome that leaves.
+"""Share modes: how much of a notebook, and of a step's outcome, is sent to a model.
 
-The rule of the place: what is kept back is replaced by a word that says so, never by nothing, and
-what nobody knows to be free of values is kept back.
+Rules: withheld data is replaced by a note that says so, never silently dropped; anything not known
+to be free of values is withheld.
 """
 
 import builtins
@@ -25,12 +25,11 @@ from parsimony_kernel.tools import ToolResult, Tools
 
 
 class Share(StrEnum):
-    """What leaves the notebook with a request.
+    """How much of the notebook is sent with a request.
 
-    ``full``: names, types, shapes, sample values, first rows of tables, and what code printed and
-    showed; ``samples``: the same, but first rows only of the tables that a request names;
-    ``schema``: names, types and shapes, never a value; ``none``: nothing but the request, and
-    whether each step succeeded.
+    ``full``: names, types, shapes, sample values, first rows of tables, and the output of code;
+    ``samples``: the same, but first rows only of tables named in the request; ``schema``: names,
+    types and shapes, never a value; ``none``: only the request, and whether each step succeeded.
     """
 
     full = "full"
@@ -50,13 +49,13 @@ ANSWERS: Mapping[str, str | list[str]] = _TABLE["answers"]
 _FIELDS, _ERRORS = _TABLE["fields"], _TABLE["errors"]
 OTHER_ERROR = "Exception"
 
-# What a record holds and no header: a number with a fraction, a sum of money, a date, an address.
+# Looks like data, not like a column name: a decimal number, money, a date, an e-mail address.
 _IN_A_RECORD = re.compile(
     r"[-+]?\d*[.,]\d+(?:e[-+]?\d+)?|[-+]\d+|[$€£¥].*\d.*|.*\d[\d,.]*\s?[$€£¥%]"
     r"|\d{1,4}[-/.]\d{1,2}(?:[-/.]\d{1,4}(?:[T ].*)?)?|\d{1,2}:\d\d.*|\S+@\S+\.\w+",
     re.IGNORECASE,
 )
-# What an index without a name is called in a summary.
+# The name of an unnamed index in a summary.
 _UNNAMED = "index"
 _WORD = re.compile(r"\w+")
 _DTYPE = re.compile(r"(?:datetime64|timedelta64|interval|period)\[[\w, :/+.-]+\]|[A-Za-z_]\w*")
@@ -64,7 +63,7 @@ _DTYPE = re.compile(r"(?:datetime64|timedelta64|interval|period)\[[\w, :/+.-]+\]
 
 @dataclass(frozen=True)
 class Step:
-    """The call of which an outcome is: the tool, the code that it ran, and the person's tools."""
+    """The tool call behind an outcome: tool name, code it ran, and names of the user's tools."""
 
     action: str
     code: str = ""
@@ -72,7 +71,7 @@ class Step:
 
 
 def shared(outcome: StepOutcome, share: Share, step: Step) -> StepOutcome:
-    """``outcome`` as far as a model may read it, its failure included."""
+    """Redact ``outcome``, including its failure, to what ``share`` allows a model to see."""
     if share in (Share.full, Share.samples):
         return outcome
     if outcome.failure is not None:
@@ -88,10 +87,10 @@ def shared(outcome: StepOutcome, share: Share, step: Step) -> StepOutcome:
 
 
 def shape_of(summary: Mapping[str, Any], code: str | None = None) -> dict[str, Any]:
-    """The summary of a value without anything of it: its name, its type, its shape.
+    """Reduce the summary of a value to its schema: name, type, shape, columns and dtypes.
 
-    The names of columns are told, but for those that are values: see ``_names_kept``. Those that
-    stand in ``code`` are known to who wrote it.
+    Column names that are themselves data are masked (see ``_names_kept``), unless they occur in
+    ``code``, whose author knows them already.
     """
     shape = _some(summary, *_FIELDS["shape"])
     columns = summary.get("columns")
@@ -116,11 +115,11 @@ def shape_of(summary: Mapping[str, Any], code: str | None = None) -> dict[str, A
 def _names_kept(
     columns: Sequence[Mapping[str, Any]], more: Sequence[str], *, by_agent: bool
 ) -> frozenset[str]:
-    """The names of a table's columns that are values of the data.
+    """Return the column names of a table that are data values and must be masked.
 
-    All of them where they look like the first record of a file without a header. Those beside an
-    index of names without a name of its own, as a row has it, whose label they are; of code that
-    an agent ran also those of a whole table that lies on its side.
+    All names if they look like the first record of a file without a header. The names beside an
+    unnamed non-integer index if there is only one, as for a single row, whose label it is; for
+    code that an agent ran, also if there are several: the table may be transposed.
     """
     names = [str(column.get("name")) for column in columns]
     if looks_like_a_record([*names, *more]):
@@ -134,8 +133,10 @@ def _names_kept(
 
 
 def looks_like_a_record(names: Collection[str]) -> bool:
-    """Whether the names of a table's columns are values, as those that a file without a header
-    gives. Years, and whole numbers counted from 0 or 1, are names."""
+    """Whether column names look like data, as when a file without a header was read.
+
+    Years, and positions counted from 0 or 1, count as names.
+    """
     counted = sorted(int(name) for name in names if name.isdecimal())
     are_years = all(1800 <= number <= 2100 for number in counted)
     from_the_start = counted and counted[0] in (0, 1)
@@ -146,8 +147,11 @@ def looks_like_a_record(names: Collection[str]) -> bool:
 
 
 def tools_told(own: Tools, share: Share) -> Tools:
-    """The person's tools as a model is told of them: without defaults and choices, which may be
-    of the data, or none at all."""
+    """Return the user's tools as ``share`` allows a model to see them.
+
+    ``schema`` drops defaults, constants, enums and examples, which may be data; ``none`` drops all
+    tools.
+    """
     match share:
         case Share.schema:
             bare = ((each, _bare(dict(each.parameters_schema))) for each in own.values())
@@ -162,7 +166,7 @@ def tools_told(own: Tools, share: Share) -> Tools:
 
 
 def _result(outcome: StepOutcome, share: Share, step: Step) -> Any:
-    """What is told in the place of what the step gave."""
+    """Return the redacted result of a successful step; ``None`` if all of it is withheld."""
     if outcome.request is not None or (share is Share.none and step.action == "plan"):
         return outcome.envelope.get("result")
     if share is Share.none or step.action in step.own:
@@ -185,7 +189,7 @@ def _result(outcome: StepOutcome, share: Share, step: Step) -> Any:
 
 
 def _of_code(output: KernelOutput, code: str) -> dict[str, Any]:
-    """What code gave: the shapes of what it showed and bound, and which names it changed."""
+    """Summarize the result of code: schemas of outputs and variables, and changed names."""
 
     def told(each: KernelOutputType) -> dict[str, Any]:
         if isinstance(each, ExceptionObject):
@@ -229,7 +233,7 @@ def _failed(outcome: StepOutcome, failure: Failure, share: Share, step: Step) ->
 
 
 def _is_the_gates(failure: Failure, share: Share, step: Step) -> bool:
-    """Whether its words are made of the call, of tools and of what a model may know besides."""
+    """Whether the failure's text contains only what the model may know, such as its own call."""
     if step.action in step.own:
         return failure.refusal in (RefusalError.unknown_action, RefusalError.invalid_transition)
     if failure.refusal in GUIDANCE:
@@ -242,13 +246,13 @@ def _is_the_gates(failure: Failure, share: Share, step: Step) -> bool:
 
 
 def _lists_a_record(failure: Failure) -> bool:
-    """Whether the columns that a refusal lists are the first record of a file."""
+    """Whether the column names listed by a refusal look like a file's first record."""
     details = _each(failure.metadata.get("envelope", {}).get("details"))
     return any(looks_like_a_record(each.get("columns", ())) for each in details)
 
 
 def _trouble(failure: Failure, step: Step) -> tuple[Envelope, str]:
-    """The fields of an envelope, and one sentence, that say what kind of failure it was."""
+    """Describe the kind of a failure as envelope fields and one sentence, without its values."""
     given = failure.metadata.get("envelope", {})
     fields: Envelope = {}
     output = failure.partial_data
@@ -265,7 +269,7 @@ def _trouble(failure: Failure, step: Step) -> tuple[Envelope, str]:
         fields["error_type"] = kind_of(kind, step.code)
         known = fields["error_type"] != OTHER_ERROR
         return fields, f"{step.action} failed{f': {kind}' if known else ''}"
-    # The arguments that a refusal names.
+    # Argument names only: the details may quote values.
     if named := [_some(each, "field") for each in _each(given.get("details")) if "field" in each]:
         fields["details"] = named
     what = "was refused" if failure.refusal in GUIDANCE else "failed"
@@ -273,18 +277,21 @@ def _trouble(failure: Failure, step: Step) -> tuple[Envelope, str]:
 
 
 def _each(details: Any) -> list[dict[str, Any]]:
-    """The details of a refusal, which are one or several."""
+    """Return the details of a refusal as a list; they may be one dict or several."""
     listed = details if isinstance(details, list) else [details]
     return [each for each in listed if isinstance(each, dict)]
 
 
 # -- errors
 
-# What an error says may quote any value, so its class and its line are told.
+# An error message may quote any value, so only its class and line are shared.
 
 
 def kind_of(name: str, code: str) -> str:
-    """The name of an exception's class, where Python, a library or ``code`` has it."""
+    """Return an exception's class name if Python, a known library or ``code`` has it.
+
+    Any other name could be data, and is replaced by ``Exception``.
+    """
     is_pythons = isinstance(getattr(builtins, name, None), type)
     is_known = is_pythons or name in _ERRORS["known"] or name in re.findall(r"[^\W\d]\w*", code)
     return name if is_known else OTHER_ERROR
@@ -298,13 +305,16 @@ def _some(given: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 
 def _dtype(dtype: Any) -> str:
-    """A dtype without what it may list, such as the categories of an enumeration."""
+    """Format a dtype without values it may list, such as the categories of an enum."""
     found = _DTYPE.match(str(dtype))
     return "" if found is None else found.group()
 
 
 def _bare(schema: Any, *, is_named: bool = False) -> Any:
-    """A JSON Schema without its values. Where ``is_named``, the keys are names of any kind."""
+    """Strip values from a JSON Schema.
+
+    With ``is_named`` the keys are property names, not keywords, so all of them are kept.
+    """
     if isinstance(schema, list):
         return [_bare(each) for each in schema]
     if not isinstance(schema, dict):

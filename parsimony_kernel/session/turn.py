@@ -1,9 +1,10 @@
-"""One turn of a notebook: what it may do, what its model is told, and how it is written down.
+"""One turn of a notebook: its permissions, its model's context, and its journal entries.
 
-A turn makes the agent of its run and is that run's hooks, so what it may do stands in one place.
+A turn builds the agent of its run and serves as that run's hooks, so all permissions are decided
+in one place.
 
-The rules of the place: every event is in the journal before anybody sees it; what leaves for a
-person or the disk holds no secret; and of the notebook a model is told what the turn shares.
+Rules: every event is journalled before anybody sees it; nothing shown to a person or written to
+disk contains a secret; a model sees only the parts of the notebook that the share mode allows.
 """
 
 import asyncio
@@ -71,19 +72,19 @@ from parsimony_kernel.storage.store import PendingRow, SqliteJournal
 from parsimony_kernel.toolbox.publish import announcement
 from parsimony_kernel.tools import Tools
 
-# A question may wait over a long weekend.
+# Long enough for a question to wait over a long weekend.
 MAX_QUESTION_AGE_S = GRACE_S
 
 _LEASE_S = 120.0
-# Tools of what is published: a turn that begins where nothing is need not hear of them.
+# Artifact tools, not offered in a workspace without artifacts.
 _OF_ARTIFACTS = frozenset({"list_artifacts", "read_artifact", "refresh"})
 _ADDRESS = re.compile(r"\bhttps?://(?:[^\s/@]*@)?([\w.-]+\w)")
-# What is told of going back where names are kept.
+# Replaces the list of undone names when the share mode hides names.
 _GONE_BACK = "The variables are as they were before."
 _ASK_AGAIN = "The question waits on: answer it again then, with %agent answer."
-# Kinds of failure that pass, so that a question whose answer met one waits on.
+# Transient failures: a question whose answer ran into one can be answered again.
 _PASSING = (FailureKind.capability_gap, FailureKind.transient_provider)
-# How a turn stands that an event has ended, and the field with the words for it.
+# Turn status by terminal event, and the event's field that holds the summary.
 _ENDS: Mapping[type[ev.AgentEvent], tuple[str, str]] = {
     ev.RunCompleted: ("done", "summary"),
     ev.UserInputRequested: ("suspended", "question"),
@@ -93,14 +94,14 @@ _ENDS: Mapping[type[ev.AgentEvent], tuple[str, str]] = {
 
 
 class Turn(RunHooks):
-    """A turn, and the hooks of its run.
+    """A turn and the hooks of its run.
 
     Args:
-        home: what the turns of the notebook share.
-        models: what answers it, the preferred one first.
-        options: what it may do, and how much it shares.
-        asked: the question that it goes on from.
-        stop: what stops it.
+        home: State shared by all turns of the notebook.
+        models: The models that answer, the preferred one first.
+        options: Permissions, limits and share mode.
+        asked: The pending question to resume from, if any.
+        stop: The cancellation token.
     """
 
     def __init__(
@@ -122,11 +123,11 @@ class Turn(RunHooks):
         self._secrets = Secrets.of(models, {**os.environ, **home.environ})
         self._models = noting(models, home.journal, run_id)
         self._guardrails = options.guardrails()
-        # As much of the notebook as its model is told at the beginning.
+        # How much of the notebook the first message shares.
         self._told = options.share if options.tells else Share.none
         self._emitted: list[ev.AgentEvent] = []
         self._instructions: tuple[Written, ...] = ()
-        # What the notebook offers is looked at once, as its run begins.
+        # Resolved once, when the run begins.
         self._own_tools: frozenset[str] = frozenset()
         self._has_artifacts = False
         self._trouble = ""
@@ -136,10 +137,11 @@ class Turn(RunHooks):
     async def run(
         self, opened: Callable[[Agent], tuple[ev.RunStarted, RunState]]
     ) -> AsyncGenerator[ev.AgentEvent, None]:
-        """Run it to its end or its next question; the notebook is busy with it for as long.
+        """Run the turn to its end or next question, and mark the notebook busy meanwhile.
 
         Args:
-            opened: writes down that it begins or goes on, and gives the state to go on from.
+            opened: Journals the start (``begin``) or resumption (``go_on``) and returns the run
+                state.
         """
         home = self._home
         home.running = self
@@ -154,10 +156,10 @@ class Turn(RunHooks):
             home.running = None
 
     def begin(self, request: str, notice: str, agent: Agent) -> tuple[ev.RunStarted, RunState]:
-        """Begin it with ``request``, in the place of its cell's earlier turn.
+        """Start the turn with ``request``, undoing and replacing its cell's earlier turns.
 
         Args:
-            notice: what its record says first, after the news of the notebook.
+            notice: Text shown first in the record, after the notebook's and the journal's news.
         """
         home, request = self._home, self._secrets.clean(request)
         self.ordinal = home.journal.begin_turn(
@@ -189,13 +191,15 @@ class Turn(RunHooks):
     def go_on(
         self, answer: str, choice: str, begun: ev.RunStarted, agent: Agent
     ) -> tuple[ev.RunStarted, RunState]:
-        """Go on from its question.
+        """Resume the turn from its question.
 
         Args:
-            choice: the id of the choice that ``answer`` is, empty for free words.
-            begun: how it began.
+            answer: The person's answer.
+            choice: The id of the chosen option; empty for free text.
+            begun: The turn's first ``RunStarted``.
 
-        Raises ``ValueError`` where the record is not accepted; nothing ran then.
+        Raises:
+            ValueError: The suspension record is rejected; nothing has run.
         """
         assert self._asked is not None
         home, record = self._home, self._asked.record
@@ -216,9 +220,9 @@ class Turn(RunHooks):
             gone=gone if self._options.share is not Share.none else (),
             shared=instructions_in_words(self._instructions, begun),
         )
-        # Its single use is spent with what is written of its going on.
+        # The question is single-use: consume it just before the resumption is journalled.
         if not home.journal.consume(record.nonce, home.owner):
-            # The lease ran out meanwhile, while this machine slept, and another took it up.
+            # The lease expired, e.g. while this machine slept, and another process claimed it.
             raise SuspensionConsumed("this question was answered elsewhere meanwhile")
         with _undone_by(lambda: home.wait_on(record)):
             home.journal.resume_turn(
@@ -230,14 +234,13 @@ class Turn(RunHooks):
         return started, state
 
     def preview(self, request: str) -> tuple[Agent, RunState]:
-        """What it would begin with. Nothing is written or taken back."""
+        """Return the agent and first state of such a turn. Nothing is written or undone."""
         agent = self._agent()
         return agent, self._state(agent, self._secrets.clean(request))[0]
 
     @property
     def _is_reader(self) -> bool:
-        """Whether a model of language answers: the built-in one has no use for a date, and keeps to
-        the answers that it was given."""
+        """Whether an LLM answers; the built-in model needs no date and reuses earlier answers."""
         return any(model.name != OFFLINE for model in self._models)
 
     @property
@@ -245,7 +248,7 @@ class Turn(RunHooks):
         return ", ".join(model.name for model in self._models)
 
     def _agent(self) -> Agent:
-        """Its agent, with what the notebook offers now."""
+        """Build the agent from the notebook's current tools, instructions and procedure."""
         home, chosen = self._home, self._options
         own = tools_told(home.tools.added(), chosen.share)
         scope = RunScope(self.run_id, home.notebook, self._cell_key, self.ordinal)
@@ -277,9 +280,12 @@ class Turn(RunHooks):
     def _state(
         self, agent: Agent, request: str, *, also: Sequence[str] = ()
     ) -> tuple[RunState, tuple[str, ...]]:
-        """The state in which it begins, and what of the notebook its first message shares.
+        """Return the initial run state, and a line for each part of the notebook it shares.
 
-        ``also`` are names that may be bound anew beside those of the turn that is replaced.
+        Args:
+            agent: The agent of the run.
+            request: The person's request.
+            also: Names that may be rebound, beside those bound by the replaced turn.
         """
         home = self._home
         turns = home.turns()
@@ -300,7 +306,7 @@ class Turn(RunHooks):
     def _inventory(
         self, request: str = "", *, earlier_turns: int = 0, also: Sequence[str] = ()
     ) -> tuple[str, tuple[str, ...]]:
-        """What the notebook holds, as the model and as people are told of it."""
+        """Render the notebook's inventory: a block for the model, and lines for people."""
         home, earlier = self._home, self._home.runs_of(self._cell_key)
         return notebook_in_words(
             home.executor,
@@ -315,7 +321,7 @@ class Turn(RunHooks):
         )
 
     def _started(self, state: RunState | None = None, **told: Any) -> ev.RunStarted:
-        """How it begins, or in ``state`` goes on: its options, its limits, and what is ``told``."""
+        """Build the start event, or with ``state`` the resume event: options, limits, ``told``."""
         return ev.RunStarted(
             run_id=self.run_id,
             model=self._model_name,
@@ -329,8 +335,10 @@ class Turn(RunHooks):
     async def _follow(
         self, started: ev.RunStarted, stream: AsyncGenerator[ev.AgentEvent, None]
     ) -> AsyncGenerator[ev.AgentEvent, None]:
-        """Yield ``started``, which is written already, and ``stream``, each event journalled
-        first; close the turn."""
+        """Yield ``started``, already journalled, then ``stream``; record how the turn ended.
+
+        Each event of ``stream`` is journalled before it is yielded.
+        """
         home, stop = self._home, self.cancellation
         log = EventWriter(home.journal, self.run_id, self._secrets)
         observer = tracing.observer(home.clock, provider_of)
@@ -344,7 +352,7 @@ class Turn(RunHooks):
                 yield started
                 async with aclosing(stream):
                     async for event in stream:
-                        # What was begun, an answer must not begin again.
+                        # Once work has begun, answering again must not repeat it.
                         ran = ran or isinstance(event, ev.LLMCallCompleted | ev.ToolEvent)
                         waits_on = None if ran or not _came_to_nothing(event) else self._asked
                         if waits_on and isinstance(event, ev.Handoff):
@@ -367,8 +375,8 @@ class Turn(RunHooks):
                 raise
             finally:
                 if not ended:
-                    # The consumer went away, its task was cancelled, or the journal failed: said
-                    # in writing as far as that is possible.
+                    # The consumer went away, its task was cancelled, or the journal failed:
+                    # record the cancellation if the journal still accepts it.
                     stop.set("the cell was cancelled")
                     cut_short = ev.RunCancelled(reason=stop.reason)
                     trace(cut_short)
@@ -398,7 +406,7 @@ class Turn(RunHooks):
     def approvals(self, state: RunState) -> Approving:
         executor, granted = self._home.executor, self._granted
         workspace = self._home.workspace.resolve()
-        # A host whose full address the person has given is theirs to be asked.
+        # A host whose full URL the person has written counts as approved.
         addresses = _ADDRESS.findall(said(state.messages))
         granted.targets.update((ReachKind.network, host) for host in addresses)
         mode = self._options.approve
@@ -406,7 +414,7 @@ class Turn(RunHooks):
             mode = Approval.ask
 
         def reaches(code: str) -> tuple[Reach, ...]:
-            """What ``code`` would plainly do outside this notebook's workspace."""
+            """Return the effects outside the workspace that static analysis finds in ``code``."""
             folder = self._home.folder.resolve()
             namespace = executor.variables()
             return preview(code, workspace=workspace, folder=folder, namespace=namespace)
@@ -462,8 +470,10 @@ class Turn(RunHooks):
         journal, secrets = self._home.journal, self._secrets
 
         def told(action: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-            """The inputs of a write as they are put down. Of those that hold a secret a hash is
-            put down too, so that another write stays another."""
+            """Redact a write's inputs for the log.
+
+            Inputs with a secret get a hash too, so that different writes stay distinct.
+            """
             clean = secrets.of_json(dict(inputs))
             return inputs if clean == inputs else {**clean, "": action_sha(action, inputs)}
 
@@ -493,12 +503,12 @@ class Turn(RunHooks):
         told = notebook_changes(gone=gone, changed=changed)
         if told is None:
             return ()
-        # The newest inventory takes the place of every earlier one.
+        # The newest inventory replaces all earlier ones.
         inventory = snapshot_message(self._inventory()[0])
         return [{"role": "user", "content": told}, self._secrets.of_prose(inventory)]
 
     def _differences(self, record: SuspensionRecord) -> tuple[list[str], list[str]]:
-        """The names that are gone since the question was asked, and those that mean another."""
+        """Return the names removed, and those rebound, since the question was asked."""
         present, version = (
             self._home.executor.variables(),
             self._home.executor.origin_ledger.version,
@@ -521,7 +531,7 @@ class Turn(RunHooks):
     # record of writes is only compared and told, so it can be.
 
     def _publishing_no_secret(self, attempt: Attempt) -> Failure | None:
-        """Nothing is published whose words or code hold a secret."""
+        """Refuse to publish anything whose text or code contains a secret."""
         if attempt.tools[attempt.action].tool_type != "publish":
             return None
         if refused := self._holding_none(attempt, "what would be published holds a secret"):
@@ -543,7 +553,7 @@ class Turn(RunHooks):
 
 @dataclass(eq=False)
 class EventWriter:
-    """Writes the events of a run down, prose in whole pieces, and nothing of ``secrets``."""
+    """Journal a run's events, redacted by ``secrets``; adjacent text deltas become one event."""
 
     journal: SqliteJournal
     run_id: str
@@ -560,7 +570,7 @@ class EventWriter:
         self.journal.append(self.run_id, self.secrets.of_event(event))
 
     def end(self, event: ev.AgentEvent) -> None:
-        """Record how the turn that ``event`` ends came out: its status, and a summary."""
+        """Record the turn's final status and summary from its terminal ``event``."""
         status, words = _ENDS.get(type(event), ("cancelled", "reason"))
         said = getattr(event, words, "")
         self.journal.end_turn(self.run_id, status, self.secrets.clean(said))
@@ -568,7 +578,7 @@ class EventWriter:
 
 @contextmanager
 def _undone_by(undo: Callable[[], None]) -> Iterator[None]:
-    """Call ``undo``, as far as the journal lets it, where the body fails."""
+    """Call ``undo`` if the body raises; a ``SessionError`` of ``undo`` is suppressed."""
     try:
         yield
     except BaseException:
@@ -578,7 +588,7 @@ def _undone_by(undo: Callable[[], None]) -> Iterator[None]:
 
 
 def _came_to_nothing(event: ev.AgentEvent) -> bool:
-    """Whether a run that did nothing ended for a reason that passes."""
+    """Whether ``event`` is a cancellation or a handoff for a transient failure."""
     failure = event.failure if isinstance(event, ev.Handoff) else None
     return isinstance(event, ev.RunCancelled) or (failure is not None and failure.kind in _PASSING)
 

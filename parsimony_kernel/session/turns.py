@@ -1,4 +1,4 @@
-"""Turns as values: what a cell may set, what is told of one, which is meant, why there is none."""
+"""Turn options, turn lookup by number or id, pending calls, and the digest of permissions."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ from parsimony_kernel.llm.cassette_mode import CassetteMode
 from parsimony_kernel.session.share import Share
 from parsimony_kernel.storage.store import TurnRow
 
-# The limits of a turn: as guardrails and events name them, and as options do.
+# Limits of a turn: name in guardrails and events -> name in ``TurnOptions``.
 _LIMITS = {
     "max_iterations": "max_iterations",
     "max_execution_time_s": "max_time_s",
@@ -26,39 +26,41 @@ _LIMITS = {
     "claims": "claims",
 }
 
-# What a turn keeps over a question as it is, by the name that options and events give it.
+# Options that survive a suspension unchanged; same name in options and events.
 KEPT = ("share_figures", "effort")
 
-# How a request begins that hands over an error, with what the error says.
+# First words of a fix request; the error's message follows.
 MENDING = "A cell of this notebook failed."
 
-# Fewer of them are typed, or hit, by chance.
+# A shorter prefix of an id would match by chance.
 _ID_CHARS = 6
 _LISTED = 5
 
 
 def sentence(text: str) -> str:
-    """``text`` as a sentence of its own."""
+    """Capitalize ``text`` and end it with a full stop if needed."""
     clean = text.strip()
     return clean[:1].upper() + clean[1:] + ("" if clean.endswith((".", "!", "?")) else ".")
 
 
 @dataclass(frozen=True)
 class TurnOptions:
-    """What one cell may set. Times are in seconds; ``max_cost_usd`` in US dollars.
+    """Options of one cell. Times are in seconds; ``max_cost_usd`` in US dollars.
 
-    ``approve`` says when a person is asked before an action runs: never, where it reaches outside
-    the notebook, or always. ``procedure`` is a YAML file, relative to the notebook, whose edges
-    are all that the agent may walk.
-
-    ``model`` may name several with commas between: the next takes over where one fails. ``effort``
-    is how long it may think (low, medium, high), ``silence_s`` how long it may be silent.
-    ``cassette`` records or replays what the model answers.
-
-    ``share`` says how much of the notebook the model is told. ``share_figures`` shows charts to
-    models that see, as ``full`` does anyway. Without ``tells`` nothing is told of the notebook at
-    the beginning. ``asked_by`` names a program that asks for the person.
-    ``claims`` is strict where the model is asked once for numbers that no result supports.
+    Attributes:
+        model: One model, or several separated by commas: each is the fallback of the one before.
+        effort: Reasoning effort: low, medium or high; empty for the model's default.
+        silence_s: Longest silence of a model before its request times out.
+        approve: When a person is asked before an action runs: never (``auto``), if it reaches
+            outside the notebook (``guarded``), or always (``ask``).
+        procedure: A YAML state machine, path relative to the notebook; the agent may only follow
+            its edges.
+        cassette: Record or replay the model's answers.
+        share: How much of the notebook is sent to the model.
+        share_figures: Send charts to vision models, as ``full`` always does.
+        tells: Whether the first message describes the notebook at all.
+        claims: With ``strict`` the model is asked once about numbers that no result supports.
+        asked_by: The program that makes the request for the person, if any.
     """
 
     model: str | None = None
@@ -78,18 +80,18 @@ class TurnOptions:
     asked_by: str = ""
 
     def guardrails(self) -> AgentGuardrails:
-        """The limits of the turn."""
+        """Return the turn's limits."""
         given = {name: getattr(self, option) for name, option in _LIMITS.items()}
         return AgentGuardrails(**{k: v for k, v in given.items() if v is not None})
 
     @property
     def shows_figures(self) -> bool:
-        """Whether a model that sees gets the pictures of charts."""
+        """Whether vision models get images of charts."""
         return self.share is Share.full or (self.share_figures and self.share is Share.samples)
 
 
 def short_id(run_id: str) -> str:
-    """Shorten an id to what a person has to type. It never looks like the number of a turn."""
+    """Shorten a run id for typing; the result never looks like a turn number."""
     found = re.match(r"\d{8,}\D|.{1,8}", run_id)
     return found[0] if found else run_id
 
@@ -135,7 +137,7 @@ def resolve_turn(
 
 
 def held_lines(call: HeldCall | None) -> list[str]:
-    """What is to be allowed, exactly: code by its lines, any other call by its arguments."""
+    """Return the exact call awaiting approval: lines of code, or the call with its arguments."""
     if call is None:
         return []
     try:
@@ -147,7 +149,7 @@ def held_lines(call: HeldCall | None) -> list[str]:
 
 
 def reaches_outside(record: SuspensionRecord) -> bool:
-    """Whether the question is to allow something that reaches outside the notebook."""
+    """Whether the question asks for approval of an action outside the notebook."""
     call, why = record.pending_call, record.pending_question_context or ""
     return call is not None and not call.asks and why.casefold() != EVERY_STEP
 
@@ -156,13 +158,16 @@ def reaches_outside(record: SuspensionRecord) -> bool:
 
 
 def digest_of(begun: RunStarted) -> str:
-    """A hash of what a turn may do: approval, share, budgets, procedure. Its questions seal it."""
+    """Hash a turn's start event: approval, share, budgets, procedure.
+
+    Suspension records seal it, so a change of permissions in the journal is detected on resume.
+    """
     canonical = json.dumps(begun.model_dump(mode="json"), sort_keys=True)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def shown_limits(guardrails: AgentGuardrails, state: RunState | None = None) -> dict[str, Any]:
-    """The limits, with what the person has allowed beyond them in ``state``."""
+    """Return the limits for the record, plus budget extensions approved in ``state``."""
     shown = {name: getattr(guardrails, name) for name in _LIMITS}
     if state is not None and guardrails.max_tokens is not None:
         shown["max_tokens"] = guardrails.max_tokens + state.budget_from_tokens
@@ -172,7 +177,11 @@ def shown_limits(guardrails: AgentGuardrails, state: RunState | None = None) -> 
 
 
 def options_of(begun: RunStarted) -> TurnOptions:
-    """What a turn began with. Raises ``ValueError`` for a mode that does not exist."""
+    """Rebuild a turn's options from its start event.
+
+    Raises:
+        ValueError: The approval or share mode doesn't exist.
+    """
     return TurnOptions(
         approve=Approval(begun.approve),
         procedure=begun.procedure,
