@@ -355,7 +355,7 @@ class StatementGuard:
                 self._check("", each, by)
 
     def _begin(self, part: Part) -> Code:
-        """Take a checkpoint of what the statement may change; none if it only calls builtins."""
+        """Take a checkpoint of what the statement may change; none if all its calls are plain."""
         statement = read(self._cell.text(part))
         bound = self._namespace()
         is_plain = all(_is_plain(call, bound) for call in statement.calls)
