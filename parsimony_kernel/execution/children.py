@@ -57,7 +57,7 @@ def kill_marked(mark: str) -> None:
     import psutil  # deferred: needed only when a process was started
 
     for _ in range(_ROUNDS):
-        # ``ad_value``: the environment of another user's process can't be read.
+        # ``ad_value``: another user's environment can't be read.
         found = [
             each
             for each in psutil.process_iter(["environ"], ad_value={})

@@ -241,7 +241,7 @@ class InProcessExecutor(CellExecutor):
     def describe(self, exc: BaseException, filename: str, source: str) -> ExceptionObject:
         """Convert an exception to an output, on the caller's stack.
 
-        Users' code, such as ``__str__``, runs meanwhile; without its help after a time limit.
+        This runs users' code, such as ``__str__``, for at most ``_ERROR_S``; the fallback doesn't.
         """
         given: Any = {"filename": filename, "source": source}
         told = _within(_ERROR_S, lambda: self.output_factory.exception(exc, **given))
